@@ -1,0 +1,78 @@
+# rbprobe: `make` builds the tracer and, for RUBY, the extension; `make help` lists the rest.
+
+RUBY    ?= ruby
+BUILD   ?= build
+PREFIX  ?= /usr/local
+DESTDIR ?=
+
+CC     ?= cc
+CLANG  ?= clang
+CFLAGS ?= -O2 -g
+WERROR ?=
+
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+# "proto/limits.h" is found from the root; no directory of ours is searched for <limits.h>.
+OWN_FLAGS := -std=gnu11 -pthread -iquote . $(WARNINGS) $(WERROR)
+# The name of libmsgpack's pkg-config file up to version 5, and since.
+MSGPACK := $(shell pkg-config --exists msgpack-c && echo msgpack-c || echo msgpack)
+PACKAGE_CFLAGS = $(shell pkg-config --cflags $(MSGPACK) jansson)
+PACKAGE_LIBS   = $(shell pkg-config --libs $(MSGPACK) jansson)
+export CC BUILD RUBY
+
+PROTO_OBJECTS  := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard proto/*.c))
+TRACER_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tracer/*.c))
+# The parts of the extension that know no Ruby are unit-tested outside of it.
+RUBYLESS_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tracee/ring.c))
+
+.PHONY: all tracer extension
+all: tracer extension
+
+tracer: $(BUILD)/rbprobe
+
+$(BUILD)/rbprobe: $(TRACER_OBJECTS) $(PROTO_OBJECTS)
+	$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
+
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(OWN_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+-include $(wildcard $(BUILD)/obj/*/*.d)
+
+extension:
+	+@mk/extension
+
+# --- Tests
+
+.PHONY: setup demo test check-asan check-tsan lint fuzz bench matrix
+setup:
+	@mk/setup build
+
+demo:
+	@mk/setup build demo
+	@+$(MAKE) --no-print-directory all
+	@tests/demo
+
+include mk/tests.mk
+
+# --- Installation
+
+.PHONY: install uninstall clean help
+install uninstall:
+	+@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' mk/$@
+
+clean:
+	rm -rf $(BUILD)/rbprobe $(BUILD)/obj $(BUILD)/ext $(BUILD)/tracee $(BUILD)/unit $(BUILD)/fuzz $(BUILD)/asan $(BUILD)/tsan $(BUILD)/lint
+
+help:
+	@echo 'make                  the tracer (build/rbprobe) and the extension (build/tracee/ABI/) for RUBY (ruby)'
+	@echo 'make demo             watch a real web application at work'
+	@echo 'make test             unit and live tests'
+	@echo 'make check-asan       the same under AddressSanitizer and UBSan'
+	@echo 'make check-tsan       the unit tests of what runs in several threads under ThreadSanitizer'
+	@echo 'make matrix           the live tests on Ruby 2.7, 3.1 and 3.3 in chroots (root), and on RUBIES=/path/a:/path/b'
+	@echo 'make lint             formatting, static analysis, and a compilation with -Werror'
+	@echo 'make fuzz             the decoders under libFuzzer, FUZZ_SECONDS each'
+	@echo 'make bench            what it costs, beside rbtrace'
+	@echo 'make setup            the Debian packages that building needs'
+	@echo 'make install          below DESTDIR and PREFIX (/usr/local); make uninstall takes it away'
+	@echo 'make clean            all that was built; chroots of the matrix stay'

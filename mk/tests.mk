@@ -1,0 +1,96 @@
+# Test targets; included by the Makefile. Those that people call run mk/setup first, and then make again.
+
+UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
+# Everything a unit test may call, of which the linker takes what it needs.
+UNIT_LIBRARY := $(BUILD)/obj/units.a
+
+$(UNIT_LIBRARY): $(PROTO_OBJECTS) $(RUBYLESS_OBJECTS) $(filter-out %/main.o,$(TRACER_OBJECTS))
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(UNIT_LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS) -lcmocka
+
+-include $(wildcard $(BUILD)/obj/tests/*/*.d)
+.SECONDARY: $(UNIT_TESTS:$(BUILD)/unit/%=$(BUILD)/obj/tests/unit/%.o)
+
+.PHONY: unit-tests
+unit-tests: $(UNIT_TESTS)
+
+# Which tests: `make test TESTS="--live tree"`.
+TESTS ?=
+
+test:
+	@mk/setup build test
+	@+$(MAKE) --no-print-directory all unit-tests
+	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/run $(TESTS)
+
+# --- Sanitizers. Everything is built once more, in a directory of its own.
+
+ASAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+TSAN_FLAGS := -fsanitize=thread
+# What runs in more than one thread.
+TSAN_TESTS := ring
+# An instrumented extension is loaded by a Ruby that is not: the runtime has to be there first. Ruby keeps its memory until
+# it exits, which is no leak of ours.
+ASAN_TARGET_ENV = LD_PRELOAD=$(shell $(CC) -print-file-name=libasan.so):$(shell $(CC) -print-file-name=libubsan.so) \
+	ASAN_OPTIONS=detect_leaks=0:use_sigaltstack=0
+
+check-asan:
+	@mk/setup build test
+	@+RBPROBE_CFLAGS='$(ASAN_FLAGS) -U_FORTIFY_SOURCE' RBPROBE_LDFLAGS='$(ASAN_FLAGS)' $(MAKE) --no-print-directory \
+		BUILD=$(BUILD)/asan CFLAGS='-O1 -g $(ASAN_FLAGS)' all unit-tests
+	@RBPROBE_BUILD=$(BUILD)/asan RBPROBE_RUBY='$(RUBY)' RBPROBE_PATIENCE=4 RBPROBE_TARGET_ENV='$(ASAN_TARGET_ENV)' \
+		tests/run $(TESTS)
+
+check-tsan:
+	@mk/setup build test
+	@+$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CFLAGS='-O1 -g $(TSAN_FLAGS)' unit-tests
+	@RBPROBE_BUILD=$(BUILD)/tsan tests/run --unit $(TSAN_TESTS)
+
+matrix:
+	@mk/setup build test matrix
+	@+$(MAKE) --no-print-directory tracer
+	@RUBIES='$(RUBIES)' tests/matrix/run $(TESTS)
+
+# --- Static analysis
+
+OWN_SOURCES := $(wildcard proto/*.[ch] tracer/*.[ch] tracee/*.[ch] tests/unit/*.[ch] tests/fuzz/*.[ch])
+
+lint:
+	@mk/setup build test lint
+	clang-format --dry-run -Werror $(OWN_SOURCES)
+	@+RBPROBE_CFLAGS=-Werror $(MAKE) --no-print-directory BUILD=$(BUILD)/lint WERROR=-Werror all unit-tests
+	@+$(MAKE) --no-print-directory tidy
+
+.PHONY: tidy
+RUBY_INCLUDES = $(shell $(RUBY) -rrbconfig -e 'c = RbConfig::CONFIG; \
+	print c.values_at("rubyarchhdrdir", "rubyhdrdir").map { |d| "-isystem " + d + " " }.join')
+# What extconf.rb found out about this Ruby.
+EXTENSION_DEFINES = $(shell sed -n 's/^CPPFLAGS = //p' $(wildcard $(BUILD)/lint/ext/*/Makefile) | grep -o -e '-DHAVE_[A-Z_]*')
+tidy:
+	mk/tidy '$(RUBY_INCLUDES) $(EXTENSION_DEFINES)' $(OWN_FLAGS) $(PACKAGE_CFLAGS)
+
+# --- Fuzzing
+
+FUZZ_SECONDS ?= 20
+FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_SOURCES := $(wildcard proto/*.c) tracer/selector.c tracer/buffer.c tracer/message.c
+
+$(BUILD)/fuzz/%: tests/fuzz/%.c $(FUZZ_SOURCES) $(wildcard proto/*.h tracer/*.h)
+	@mkdir -p $(@D)
+	$(CLANG) $(OWN_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer,address,undefined -o $@ $< $(FUZZ_SOURCES) $(PACKAGE_LIBS)
+
+.PHONY: fuzz-targets
+fuzz-targets: $(FUZZ_TARGETS)
+
+fuzz:
+	@mk/setup build fuzz
+	@+$(MAKE) --no-print-directory fuzz-targets
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run $(FUZZ_TARGETS)
+
+bench:
+	@mk/setup build bench
+	@+$(MAKE) --no-print-directory all
+	@tests/bench/run

@@ -1,0 +1,168 @@
+/* The commands' encoding, both ways. See command.h. */
+
+#include "command.h"
+
+#include "fields.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void selectors_encode(msgpack_packer *packer, const struct command *command)
+{
+	msgpack_pack_array(packer, command->selector_count);
+	for (uint32_t i = 0; i < command->selector_count; i++) {
+		const struct selector *selector = &command->selectors[i];
+
+		msgpack_pack_array(packer, 4);
+		pack_text(packer, selector->class_pattern.bytes, selector->class_pattern.size);
+		msgpack_pack_uint8(packer, (uint8_t)selector->separator);
+		pack_text(packer, selector->method_pattern.bytes, selector->method_pattern.size);
+		msgpack_pack_array(packer, selector->expression_count);
+		for (uint32_t e = 0; e < selector->expression_count; e++)
+			pack_text(packer, selector->expressions[e].bytes, selector->expressions[e].size);
+	}
+}
+
+void command_encode(msgpack_sbuffer *buffer, const struct command *command)
+{
+	msgpack_packer packer;
+	const struct trace_options *options = &command->options;
+
+	msgpack_packer_init(&packer, buffer, msgpack_sbuffer_write);
+	switch (command->kind) {
+	case COMMAND_ATTACH:
+		msgpack_pack_array(&packer, 5);
+		msgpack_pack_uint32(&packer, command->kind);
+		msgpack_pack_uint32(&packer, command->id);
+		msgpack_pack_uint32(&packer, command->attach.version);
+		pack_text(&packer, command->attach.socket_path.bytes, command->attach.socket_path.size);
+		msgpack_pack_uint32(&packer, command->attach.client_pid);
+		break;
+	case COMMAND_TRACE:
+		msgpack_pack_array(&packer, 10);
+		msgpack_pack_uint32(&packer, command->kind);
+		msgpack_pack_uint32(&packer, command->id);
+		msgpack_pack_uint32(&packer, options->flags);
+		msgpack_pack_uint32(&packer, options->engine);
+		msgpack_pack_uint32(&packer, options->overflow);
+		msgpack_pack_uint32(&packer, options->value_size);
+		msgpack_pack_uint32(&packer, options->value_depth);
+		msgpack_pack_uint32(&packer, options->value_length);
+		msgpack_pack_uint32(&packer, options->expression_timeout_ms);
+		selectors_encode(&packer, command);
+		break;
+	case COMMAND_METHODS:
+		msgpack_pack_array(&packer, 4);
+		msgpack_pack_uint32(&packer, command->kind);
+		msgpack_pack_uint32(&packer, command->id);
+		msgpack_pack_uint32(&packer, options->engine);
+		selectors_encode(&packer, command);
+		break;
+	case COMMAND_DETACH:
+		msgpack_pack_array(&packer, 2);
+		msgpack_pack_uint32(&packer, command->kind);
+		msgpack_pack_uint32(&packer, command->id);
+		break;
+	}
+}
+
+static void selector_decode(struct selector *selector, const msgpack_object *object, msgpack_zone *zone, struct fields *outer)
+{
+	struct fields fields;
+	struct slice *expressions;
+	const msgpack_object *elements;
+	size_t count;
+
+	memset(selector, 0, sizeof(*selector));
+	if (outer->status != 0)
+		return;
+	if (!fields_open(&fields, "selector", object, outer->err)) {
+		outer->status = fields_status(&fields);
+		return;
+	}
+	selector->class_pattern = fields_text(&fields, NAME_SIZE_MAX);
+	selector->separator = (char)fields_uint(&fields, 127);
+	if (selector->separator != 0 && selector->separator != '#' && selector->separator != '.')
+		fields_refuse(&fields, "is neither 0 nor '#' nor '.'");
+	selector->method_pattern = fields_text(&fields, NAME_SIZE_MAX);
+	elements = fields_array(&fields, EXPRESSIONS_MAX, &count);
+	expressions = count ? msgpack_zone_malloc(zone, count * sizeof(*expressions)) : NULL;
+	if (count && !expressions)
+		fields_refuse(&fields, "does not fit into memory");
+	for (size_t i = 0; i < count && fields_status(&fields) == 0; i++) {
+		struct fields one = {.what = "expression", .next = &elements[i], .left = 1, .err = fields.err};
+
+		expressions[i] = fields_text(&one, EXPRESSION_SIZE_MAX);
+		fields.status = fields_status(&one);
+	}
+	selector->expressions = expressions;
+	selector->expression_count = (uint32_t)count;
+	outer->status = fields_status(&fields);
+}
+
+static void selectors_decode(struct command *command, struct fields *fields, msgpack_zone *zone)
+{
+	size_t count;
+	const msgpack_object *elements = fields_array(fields, SELECTORS_MAX, &count);
+	struct selector *selectors = count ? msgpack_zone_malloc(zone, count * sizeof(*selectors)) : NULL;
+
+	if (count && !selectors) {
+		fields_refuse(fields, "does not fit into memory");
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		selector_decode(&selectors[i], &elements[i], zone, fields);
+	command->selectors = selectors;
+	command->selector_count = (uint32_t)count;
+}
+
+static void trace_decode(struct command *command, struct fields *fields, msgpack_zone *zone)
+{
+	struct trace_options *options = &command->options;
+
+	options->flags = (uint32_t)fields_uint(fields, UINT32_MAX);
+	options->engine = (enum engine_id)fields_uint(fields, ENGINE_HOOK);
+	options->overflow = (enum overflow_policy)fields_uint(fields, OVERFLOW_BLOCK);
+	options->value_size = (uint32_t)fields_uint(fields, VALUE_SIZE_MAX);
+	options->value_depth = (uint32_t)fields_uint(fields, 64);
+	options->value_length = (uint32_t)fields_uint(fields, VALUE_SIZE_MAX);
+	options->expression_timeout_ms = (uint32_t)fields_uint(fields, UINT32_MAX);
+	selectors_decode(command, fields, zone);
+}
+
+int command_decode(struct command *command, const uint8_t *bytes, size_t size, msgpack_zone *zone, struct error *err)
+{
+	msgpack_object object;
+	struct fields fields;
+	size_t offset = 0;
+
+	memset(command, 0, sizeof(*command));
+	if (msgpack_unpack((const char *)bytes, size, &offset, zone, &object) != MSGPACK_UNPACK_SUCCESS || offset != size)
+		return error_set(err, -EPROTO, "malformed command: not one msgpack value");
+	if (!fields_open(&fields, "command", &object, err))
+		return fields_status(&fields);
+	command->kind = (enum command_kind)fields_uint(&fields, UINT16_MAX);
+	command->id = (uint32_t)fields_uint(&fields, UINT32_MAX);
+	if (fields_status(&fields) != 0)
+		return fields_status(&fields);
+	switch (command->kind) {
+	case COMMAND_ATTACH:
+		command->attach.version = (uint32_t)fields_uint(&fields, UINT32_MAX);
+		command->attach.socket_path = fields_text(&fields, SOCKET_PATH_MAX);
+		command->attach.client_pid = (uint32_t)fields_uint(&fields, INT32_MAX);
+		break;
+	case COMMAND_TRACE:
+		trace_decode(command, &fields, zone);
+		break;
+	case COMMAND_METHODS:
+		command->options.engine = (enum engine_id)fields_uint(&fields, ENGINE_HOOK);
+		selectors_decode(command, &fields, zone);
+		break;
+	case COMMAND_DETACH:
+		break;
+	default:
+		return error_set(err, -EPROTO, "the loaded extension knows no command %d; it is older than this rbprobe",
+		                 (int)command->kind);
+	}
+	return fields_status(&fields);
+}

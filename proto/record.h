@@ -1,0 +1,161 @@
+#ifndef RBPROBE_RECORD_H
+#define RBPROBE_RECORD_H
+
+#include "error.h"
+#include "limits.h"
+#include "slice.h"
+#include "wire.h"
+
+#include <msgpack.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * What the target tells; PROTOCOL.md, "Records". On the socket each record is its size (4 bytes, little-endian)
+ * and then one msgpack array. Encoding appends both to a buffer; decoding takes the array alone.
+ */
+
+#define RECORD_PREFIX_SIZE 4u
+
+struct record_hello {
+	uint32_t version;
+	struct slice nonce; /* NONCE_SIZE bytes */
+	uint32_t pid;       /* as the target sees itself */
+	struct slice ruby_version;
+	struct slice extension_version;
+	uint64_t monotonic_ns; /* CLOCK_MONOTONIC, the clock of all events, ... */
+	uint64_t realtime_ns;  /* ... and the wall clock, read at the same moment */
+};
+
+/* Answers the command with that id; a session's last answer to a command. */
+struct record_reply {
+	uint32_t command_id;
+	uint32_t code; /* 0, or an errno: the command had no effect */
+	struct slice text;
+	uint64_t count; /* methods armed or listed */
+};
+
+/* A method that events will refer to by number. */
+struct record_method {
+	uint32_t ref;
+	struct slice class_name;
+	char separator; /* '#' or '.' */
+	struct slice method_name;
+	struct slice file; /* {NULL, 0}: not written in Ruby */
+	uint32_t line;
+	enum engine_id engine;
+	uint32_t label_count;
+	const struct slice *labels; /* of the values that come with each start */
+};
+
+/* A fiber that events will refer to by number; every thread has at least one. */
+struct record_fiber {
+	uint32_t ref;
+	uint64_t thread_id; /* the same for all fibers of a thread */
+	uint32_t native_id; /* Linux thread id when the fiber was first seen, 0: not known */
+	struct slice thread_name;
+	bool root; /* the thread's own fiber */
+};
+
+struct record_lost {
+	uint64_t calls;
+	uint64_t from_ns;
+	uint64_t to_ns;
+};
+
+struct record_note {
+	enum note_level level;
+	struct slice text;
+};
+
+/* One line of `rbprobe methods`. */
+struct record_match {
+	uint32_t selector; /* index in the command */
+	struct slice class_name;
+	char separator;
+	struct slice method_name;
+	struct slice file;
+	uint32_t line;
+	enum engine_id engine;
+	struct slice reason; /* why this engine, or why none */
+};
+
+/* The last record of a session. */
+struct record_end {
+	enum end_reason reason;
+	struct slice text;
+	uint64_t calls; /* happened while armed: delivered + lost */
+	uint64_t lost;
+	uint64_t other_ractors; /* events of calls in other Ractors, which are not followed */
+};
+
+struct event {
+	bool end; /* else a start */
+	bool has_values;
+	enum ending ending;
+	uint32_t method;
+	uint32_t fiber;
+	uint64_t time_ns;
+	/* A start: in the order of the method's labels. An end: the result, or the exception's class and message. */
+	const msgpack_object *values;
+	uint32_t value_count;
+};
+
+/* A batch; events are read with event_next(). */
+struct record_events {
+	uint64_t time_ns; /* of the last event that was read; the batch's base before the first */
+	const msgpack_object *next;
+	const msgpack_object *stop;
+	uint32_t count; /* as announced */
+};
+
+struct record {
+	enum record_kind kind; /* an unknown one: skip it */
+	union {
+		struct record_hello hello;
+		struct record_reply reply;
+		struct record_method method;
+		struct record_fiber fiber;
+		struct record_events events;
+		struct record_lost lost;
+		struct record_note note;
+		struct record_match match;
+		struct record_end end;
+	};
+};
+
+/* Appends a record; EVENTS has its own functions below. Any context that may allocate. */
+void record_encode(msgpack_sbuffer *buffer, const struct record *record);
+
+/*
+ * Fills record from the size bytes of one array. Strings point into bytes; arrays live in zone, which the caller clears when
+ * it is done with the record. Returns 0, or -EPROTO and err.
+ */
+int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgpack_zone *zone, struct error *err);
+
+/* The next event of a batch: 1, 0 at its end, -EPROTO and err where it is malformed. No allocation. */
+int event_next(struct record_events *events, struct event *event, struct error *err);
+
+/* A value of an event as text; {"", 0} for what is not text. */
+struct slice event_value(const struct event *event, uint32_t index);
+
+/* Building a batch event by event. Between begin and end nothing else may be appended to the buffer. */
+struct batch {
+	msgpack_sbuffer *buffer;
+	size_t start; /* offset of the length prefix */
+	uint64_t base_ns;
+	uint64_t time_ns;
+	uint32_t count;
+	uint32_t elements; /* of the msgpack array that holds the events */
+};
+
+void batch_begin(struct batch *batch, msgpack_sbuffer *buffer, uint64_t base_ns);
+/*
+ * values: value_size bytes that hold one msgpack array of texts, or none (0). Returns false, with nothing appended, when the
+ * batch is full: end it and begin another.
+ */
+bool batch_add(struct batch *batch, bool end, enum ending ending, uint32_t method, uint32_t fiber, uint64_t time_ns,
+               const void *values, size_t value_size);
+void batch_end(struct batch *batch);
+
+#endif

@@ -1,0 +1,77 @@
+#ifndef RBPROBE_WIRE_H
+#define RBPROBE_WIRE_H
+
+/*
+ * The numbers of the protocol; PROTOCOL.md says what they mean. A value that goes out of use stays here as
+ * "unused" and is never given to something else.
+ */
+
+/* Commands: client to target, through the System V queue. */
+enum command_kind {
+	COMMAND_ATTACH = 1,
+	COMMAND_TRACE = 2,
+	COMMAND_METHODS = 3,
+	COMMAND_DETACH = 4,
+};
+
+/* Records: target to client, through the socket. */
+enum record_kind {
+	RECORD_HELLO = 1,
+	RECORD_REPLY = 2,
+	RECORD_METHOD = 3,
+	RECORD_FIBER = 4,
+	RECORD_EVENTS = 5,
+	RECORD_LOST = 6,
+	RECORD_NOTE = 7,
+	RECORD_MATCH = 8,
+	RECORD_END = 9,
+};
+
+/* How a call ended. */
+enum ending {
+	ENDING_RETURNED = 0, /* control went back to the caller with a value, be it by break or by return in a block */
+	ENDING_RAISED = 1,   /* an exception left it */
+	ENDING_THROWN = 2,   /* throw, or a return or break meant for an outer frame, went through it */
+	ENDING_KILLED = 3,   /* its thread or fiber was killed */
+	ENDING_UNKNOWN = 4,  /* it is over, and this Ruby does not tell how */
+	ENDING_COUNT,
+};
+
+enum engine_id {
+	ENGINE_AUTO = 0,
+	ENGINE_TARGET = 1,
+	ENGINE_HOOK = 2,
+	ENGINE_NONE = 3, /* only in answers: the method cannot be traced */
+	ENGINE_COUNT,
+};
+
+enum overflow_policy {
+	OVERFLOW_DROP = 0,
+	OVERFLOW_BLOCK = 1,
+};
+
+/* Bits of a trace command's flags. */
+enum trace_flag {
+	TRACE_FIREHOSE = 1 << 0,
+	TRACE_ARGUMENTS = 1 << 1,
+	TRACE_RESULT = 1 << 2,
+	TRACE_INSPECT = 1 << 3,
+	TRACE_IVARS = 1 << 4, /* objects are shown with their instance variables */
+};
+
+enum note_level {
+	NOTE_INFO = 0,    /* shown with -v */
+	NOTE_WARNING = 1, /* shown unless -q */
+};
+
+/* Why a session ended, as the target saw it. */
+enum end_reason {
+	END_DETACHED = 0, /* the client asked */
+	END_EXIT = 1,     /* the process exits */
+	END_REFUSED = 2,  /* the target would not go on; the text says why */
+};
+
+const char *ending_name(enum ending ending);
+const char *engine_name(enum engine_id engine);
+
+#endif

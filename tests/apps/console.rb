@@ -1,0 +1,18 @@
+# Runs the Ruby code that comes in on standard input, a line each (a string literal), in the main thread, and answers with
+# what it returned. The other programs here define something and then call it.
+
+$stdout.sync = true
+
+def console
+  puts "ready"
+  while (line = $stdin.gets)
+    code = line.chomp.undump
+    begin
+      puts "= #{TOPLEVEL_BINDING.eval(code, "console").inspect}"
+    rescue Exception => e # rubocop:disable Lint/RescueException
+      puts "raised #{e.class}: #{e.message}"
+    end
+  end
+end
+
+console if $PROGRAM_NAME == __FILE__

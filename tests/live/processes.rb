@@ -1,0 +1,301 @@
+# The processes of a live test: targets (Ruby programs that are watched) and tracers (rbprobe), and what they may leave behind.
+
+require "fileutils"
+require "io/wait"
+require "tempfile"
+
+module Processes
+  ROOT = File.expand_path("../..", __dir__)
+  BUILD = File.expand_path(ENV.fetch("RBPROBE_BUILD", "build"), ROOT)
+  RBPROBE = "#{BUILD}/rbprobe"
+  RUBY = Shellwords.split(ENV.fetch("RBPROBE_RUBY", "ruby"))
+  # The directory that is the target's root: where its /tmp is.
+  TARGET_ROOT = RUBY.first == "chroot" ? RUBY[1] : "/"
+  TARGET_ENV = Shellwords.split(ENV.fetch("RBPROBE_TARGET_ENV", "")).to_h { |pair| pair.split("=", 2) }
+  PATIENCE = ENV.fetch("RBPROBE_PATIENCE", "1").to_f
+  RUBY_VERSION_OF_TARGET = IO.popen([*RUBY, "-e", "print RUBY_VERSION"], &:read)
+
+  class TimedOut < Minitest::Assertion; end
+
+  module_function
+
+  # Returns the block's value as soon as it is true; fails after that many seconds.
+  def wait_until(what, seconds = 15)
+    deadline = now + seconds * PATIENCE
+    loop do
+      value = yield
+      return value if value
+      raise TimedOut, "waited in vain until #{what.respond_to?(:call) ? what.call : what}" if now > deadline
+
+      sleep 0.005
+    end
+  end
+
+  def now
+    Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+
+  def target_ruby?(requirement)
+    Gem::Requirement.new(requirement).satisfied_by?(Gem::Version.new(RUBY_VERSION_OF_TARGET))
+  end
+
+  # A line of /proc/PID/status, such as "State".
+  def status_of(pid, field)
+    File.read("/proc/#{pid}/status")[/^#{field}:\s*(.*)$/, 1]
+  rescue Errno::ENOENT, Errno::ESRCH
+    nil
+  end
+
+  def descriptors_of(pid)
+    Dir.children("/proc/#{pid}/fd").size
+  end
+
+  def threads_of(pid)
+    Dir.children("/proc/#{pid}/task").size
+  end
+
+  def resident_kib_of(pid)
+    status_of(pid, "VmRSS").to_i
+  end
+
+  # A Ruby program that is to be watched. Its standard input takes Ruby code (see tests/apps/console.rb), so that a test
+  # decides what happens when, and finds out when it has happened.
+  class Target
+    attr_reader :pid
+    attr_accessor :expects_stderr
+
+    def initialize(app, arguments, load: true, env: {}, ruby_options: [], wrapper: [])
+      @stderr = Tempfile.new("target-stderr")
+      reader, @stdin = IO.pipe
+      @stdout, writer = IO.pipe
+      extension = load ? ["-I", "#{BUILD}/tracee", "-rrbprobe"] : []
+      path = app.start_with?("/") ? app : "#{ROOT}/tests/apps/#{app}.rb"
+      @pid = Process.spawn(TARGET_ENV.merge(env), *wrapper, *RUBY, *ruby_options, *extension, path, *arguments.map(&:to_s),
+                           in: reader, out: writer, err: @stderr.path, pgroup: true)
+      @children = []
+      [reader, writer].each(&:close)
+    end
+
+    def wait_until_ready
+      expect("ready")
+    end
+
+    # Runs code in the target's main thread and returns what it returned, as its inspect.
+    def run(code)
+      run_in_background(code)
+      answer
+    end
+
+    def run_in_background(code)
+      @stdin.puts(code.dump)
+    end
+
+    def answer(seconds = 30)
+      line = read_line(seconds)
+      raise Minitest::Assertion, "the target raised #{line.delete_prefix("raised ")}" if line.start_with?("raised ")
+
+      line.delete_prefix("= ")
+    end
+
+    def expect(text, seconds = 30)
+      line = read_line(seconds)
+      raise Minitest::Assertion, "the target said #{line.inspect} instead of #{text.inspect}\n#{stderr}" unless line == text
+    end
+
+    def read_line(seconds = 30)
+      raise TimedOut, "the target says nothing; stderr: #{stderr}" unless @stdout.wait_readable(seconds * PATIENCE)
+
+      line = @stdout.gets or raise Minitest::Assertion, "the target is gone; stderr: #{stderr}"
+      line.chomp
+    end
+
+    # PIDs of the target's children, so that they are looked after as well.
+    def adopt(pid)
+      @children << Integer(pid)
+      Integer(pid)
+    end
+
+    def pids
+      [@pid, *@children]
+    end
+
+    def stderr
+      File.read(@stderr.path)
+    end
+
+    def signal(name)
+      Process.kill(name, @pid)
+    end
+
+    def alive?
+      @status.nil? && Process.wait2(@pid, Process::WNOHANG).then { |_, status| (@status = status).nil? }
+    end
+
+    # Waits for the target's own end, and returns its Process::Status.
+    def wait
+      Processes.wait_until(-> { "the target ends by itself; stderr: #{stderr}" }) { !alive? }
+      @status
+    end
+
+    # Ends it whatever its state, and returns its stderr.
+    def finish
+      @stdin.close unless @stdin.closed?
+      begin
+        Process.kill(:KILL, -@pid)
+      rescue Errno::ESRCH
+        nil
+      end
+      Process.wait2(@pid).then { |_, status| @status = status } unless @status
+      # Children in the group are reaped by init or by whoever is their subreaper.
+      Processes.wait_until("the target's process group is gone") { group_gone? }
+      @stdout.close
+      stderr.tap { @stderr.close! }
+    end
+
+    private
+
+    def group_gone?
+      Process.kill(0, -@pid)
+      # A zombie that nobody reaps holds nothing.
+      pids.none? { |pid| pid != @pid && (Processes.status_of(pid, "State") || "Z") !~ /\AZ/ }
+    rescue Errno::ESRCH
+      true
+    end
+  end
+
+  # A run of rbprobe. Its standard output and error go to files, so that it never waits for the test.
+  class Tracer
+    attr_reader :pid, :arguments
+
+    # stdout: another place for its standard output. command: what stands in front of rbprobe.
+    def initialize(arguments, stdin: File::NULL, stdout: nil, env: {}, command: [])
+      @arguments = arguments
+      @stdout = Tempfile.new("tracer-stdout")
+      @stderr = Tempfile.new("tracer-stderr")
+      @started = Processes.now
+      @pid = Process.spawn({ "NO_COLOR" => nil, "LC_ALL" => "C.UTF-8" }.merge(env), *command, RBPROBE, *arguments,
+                           in: stdin, out: stdout || @stdout.path, err: @stderr.path, pgroup: true)
+    end
+
+    def command
+      "rbprobe #{Shellwords.join(@arguments)}"
+    end
+
+    def stdout
+      File.binread(@stdout.path).force_encoding(Encoding::UTF_8)
+    end
+
+    def stderr
+      File.read(@stderr.path)
+    end
+
+    def wait_until_armed
+      Processes.wait_until(-> { "#{command} is armed; it said:\n#{stderr}" }) do
+        raise Minitest::Assertion, "#{command} ended with #{@status.exitstatus}:\n#{stderr}" unless running?
+
+        stderr.match?(ARMED)
+      end
+      self
+    end
+
+    def wait_for(pattern)
+      Processes.wait_until(-> { "#{command} prints #{pattern.inspect}; it printed:\n#{stdout}#{stderr}" }) do
+        pattern === stdout || pattern === stderr
+      end
+      self
+    end
+
+    def running?
+      return false if @status
+
+      _, @status = Process.wait2(@pid, Process::WNOHANG)
+      @status.nil?
+    end
+
+    # Until it ends by itself.
+    def wait(seconds = 30)
+      Processes.wait_until(-> { "#{command} ends; it printed:\n#{stdout[-2000..] || stdout}#{stderr}" }, seconds) { !running? }
+      @seconds ||= Processes.now - @started
+      Result.new(stdout, stderr, @status.exitstatus || -@status.termsig, @seconds)
+    end
+
+    # As with Ctrl-C.
+    def stop
+      signal(:INT)
+      wait
+    end
+
+    def signal(name)
+      Process.kill(name, @pid)
+    end
+
+    def kill
+      Process.kill(:KILL, -@pid)
+      _, @status = Process.wait2(@pid) if @status.nil?
+    rescue Errno::ESRCH
+      nil
+    end
+  end
+
+  # What rbprobe -v says on stderr when the methods are armed.
+  ARMED = /^rbprobe: process \d+: tracing \d+ method/
+
+  # How a run of rbprobe ended.
+  Result = Struct.new(:stdout, :stderr, :status, :seconds) do
+    # The text output with its times masked.
+    def tree
+      stdout.gsub(/<\d+\.\d{6}>/, "<time>").gsub(/\[thread \d+/, "[thread T").gsub(/, fiber \d+\]/, ", fiber F]")
+    end
+
+    # The tree of each thread (or fiber) by itself, in the order in which they first appear.
+    def trees
+      tree_of = Hash.new { |hash, key| hash[key] = +"" }
+      header = nil
+      stdout.gsub(/<\d+\.\d{6}>/, "<time>").each_line do |line|
+        line.match?(/\A\[thread .*\]$/) ? header = line.chomp : tree_of[header] << line
+      end
+      tree_of.values
+    end
+
+    # The JSON output's objects.
+    def objects
+      stdout.each_line.map { |line| JSON.parse(line) }
+    end
+
+    # The objects of that type.
+    def events(type)
+      objects.select { |object| object["type"] == type }
+    end
+
+    # One of the numbers of the summary on stderr, such as "calls" or "lost".
+    def summary(what)
+      stderr[/([\d,]+) #{what}\b/, 1]&.delete(",")&.to_i
+    end
+  end
+
+  # Queues, files and processes that are still there though nobody needs them.
+  module Leftovers
+    QUEUE_KEY_CONSTANT = 0x2b5
+
+    module_function
+
+    def queue_key(pid)
+      (QUEUE_KEY_CONSTANT << 22) | (pid & 0x3fffff)
+    end
+
+    # Keys, in the unsigned reading.
+    def queues
+      File.readlines("/proc/sysvipc/msg").drop(1).map { |line| line.split.first.to_i & 0xffffffff }
+    end
+
+    def socket_directories(tracer_pids)
+      ["/", TARGET_ROOT].uniq.flat_map { |root| Dir.glob("#{root}/tmp/rbprobe-*") }
+                        .select { |path| tracer_pids.include?(path[/rbprobe-(\d+)-/, 1].to_i) }
+    end
+
+    def of(targets:, tracers:)
+      keys = targets.flat_map(&:pids).to_h { |pid| [queue_key(pid), "the queue of process #{pid}"] }
+      (queues & keys.keys).map { |key| keys[key] } + socket_directories(tracers.map(&:pid))
+    end
+  end
+end

@@ -1,0 +1,181 @@
+# What is shown of a call's values: arguments, self, instance variables, expressions, results, exceptions.
+
+require_relative "helper"
+
+class ValuesTest < LiveTest
+  def result_of(code, *arguments)
+    target = start("shop")
+    tracer = trace(target, *arguments)
+    target.run(code)
+    tracer.stop.tap { |result| assert_exit 0, result }
+  end
+
+  # The text between the parentheses of the only call.
+  def shown(code, *arguments)
+    result_of(code, *arguments).tree[/\A\S+?\((.*)\).*<time>\n\z/, 1]
+  end
+
+  # How the target renders a value.
+  def rendered(expression, *options)
+    shown("$shop.price((#{expression}).then { |v| def v.length; 1; end rescue 0; $v = v; :a }) ; $shop.send(:secret, $v)",
+          *options, "Shop#secret(word)")
+  end
+
+  test "all arguments with --args, whatever their kind" do
+    assert_equal 'item=:tea, count=2, *extras=[:bag], gift=true, **options={:to=>"Bob"}, &wrap=nil',
+                 shown('$shop.sell(:tea, 2, :bag, gift: true, to: "Bob")', "--args", "Shop#sell")
+  end
+
+  test "arguments that were left out have their defaults" do
+    assert_match(/\Aitem=:tea, count=(?:1|nil), /, shown("$shop.sell(:tea)", "--args", "Shop#sell"))
+  end
+
+  test "arguments by name, self, instance variables" do
+    assert_equal 'count=2, self=#<Shop>, @owner="Ada", @stock={:tea=>3}, @none=nil',
+                 shown("$shop.sell(:tea, 2)", "Shop#sell(count, self, @owner, @stock, @none)")
+  end
+
+  test "any expression, in the context of the method" do
+    assert_equal 'item.length * 2=6, stock[:tea]=3, [item, @owner].join("-")="tea-Ada"',
+                 shown("$shop.price(:tea)", 'Shop#price(item.length * 2, stock[:tea], [item, @owner].join("-"))')
+  end
+
+  test "private methods can be called in an expression" do
+    assert_equal "secret(item)=:tea", shown("$shop.price(:tea)", "Shop#price(secret(item))")
+  end
+
+  test "__source__ is where the call was made" do
+    assert_equal '__source__=console:1', shown("$shop.price(:tea)", "Shop#price(__source__)").delete('"')
+  end
+
+  test "the result with --return" do
+    assert_equal "Shop#price => 300 <time>\n", result_of("$shop.price(:tea)", "--return", "Shop#price").tree
+  end
+
+  test "the result of break and of a return within a block" do
+    assert_match(/^Shop#first_item => :tea <time>$/, result_of("$shop.first_item", "--return", "Shop#").tree)
+  end
+
+  test "an exception without a message, and one whose message is made by the application" do
+    code = "begin; raise $e; rescue; end"
+    target = start("shop")
+    target.run("class Shop; def fail_with(e) = raise(e); end") if target_ruby?(">= 3.0")
+    target.run("class Shop; def fail_with(e); raise(e); end; end") unless target_ruby?(">= 3.0")
+    target.run('class Loud < StandardError; def message; $asked = true; "loud"; end; end')
+    tracer = trace(target, "Shop#fail_with")
+    assert_equal "nil", target.run("begin; $shop.fail_with(RuntimeError.new); rescue; end; nil")
+    target.run("begin; $shop.fail_with(Loud.new); rescue Loud; end; nil")
+    refute_nil code
+    tree = tracer.stop.tree
+    assert_match(/\AShop#fail_with ! RuntimeError: RuntimeError <time>\nShop#fail_with ! Loud: \S+ <time>\n\z/, tree)
+    # By default no method of the application is called.
+    assert_equal "nil", target.run("$asked")
+  end
+
+  VALUES = {
+    "nil" => "nil",
+    "true" => "true",
+    "-12" => "-12",
+    "2**70" => "1180591620717411303424",
+    "1.5" => "1.5",
+    "1e100" => "1e+100",
+    ":sym" => ":sym",
+    ':"odd sym"' => ':"odd sym"',
+    '"a\n\"b\" \e[31m"' => '"a\\\\n\\\\"b\\\\" \\\\e[31m"',
+    '"caf\u00e9"' => "\"caf\u00e9\"",
+    '"\xff".b' => '"\\xFF"',
+    "[1, [2, [3, [4, [5]]]]]" => "[1, [2, [3, [...]]]]",
+    "(1..3)" => "1..3",
+    "{ a: 1, \"b\" => [2] }" => '{:a=>1, "b"=>[2]}',
+    "Shop" => "Shop",
+    "Object.new" => "#<Object>",
+    "Shop.new" => "#<Shop>",
+  }.freeze
+
+  test "values are rendered without calling the application" do
+    target = start("shop")
+    tracer = trace(target, "--format", "json", "Shop#secret(word)")
+    VALUES.each_key { |expression| target.run("$shop.send(:secret, #{expression})") }
+    shown = tracer.stop.events("call").map { |call| call.dig("values", "word") }
+    expected = VALUES.values.map { |text| text.gsub("\\\\\\\\", "\\").gsub("\\\\", "\\") }
+    assert_equal expected, shown
+  end
+
+  test "a value that refers to itself ends" do
+    assert_includes shown("a = [1]; a << a; $shop.send(:secret, a)", "Shop#secret(word)"), "word=[1, [1, "
+  end
+
+  test "long values are cut, at --value-size, between characters" do
+    text = shown("$shop.send(:secret, %q(\u00e9) * 1000)".encode("UTF-8"), "--value-size", "20", "Shop#secret(word)")
+    assert_operator text.delete_prefix("word=").bytesize, :<=, 20
+    assert text.valid_encoding?
+    assert_match(/\.\.\."?\z/, text)
+  end
+
+  test "long arrays are cut" do
+    assert_match(/\Aword=\[0, 1, .*\.\.\.\]\z/, shown("$shop.send(:secret, (0..99).to_a)", "Shop#secret(word)"))
+  end
+
+  test "--inspect calls the application's inspect" do
+    code = 'class Shop; def inspect; "the shop of #{@owner}"; end; end; $shop.price(:tea)'
+    assert_equal "self=the shop of Ada", shown(code, "--inspect", "Shop#price(self)")
+  end
+
+  test "an inspect that raises is shown as what it raised" do
+    code = 'class Shop; def inspect; raise "no view"; end; end; $shop.price(:tea)'
+    assert_match(/self=.*RuntimeError.*no view/, shown(code, "--inspect", "Shop#price(self)"))
+  end
+
+  test "objects of BasicObject and proxies are shown for what they are" do
+    code = "class Proxy < BasicObject; def method_missing(*) ; ::Kernel.exit!(9); end; end; $shop.send(:secret, Proxy.new)"
+    assert_equal "word=#<Proxy>", shown(code, "Shop#secret(word)")
+  end
+
+  test "an expression that raises yields the exception, and the call goes on" do
+    target = start("shop")
+    tracer = trace(target, "--return", "Shop#price(item.nonsense, @owner)")
+    assert_equal "300", target.run("$shop.price(:tea)")
+    assert_match(/item\.nonsense=.*NoMethodError.*, @owner="Ada"\) => 300/, tracer.stop.tree)
+  end
+
+  test "an expression that loops is stopped after --timeout" do
+    target = start("shop")
+    tracer = trace(target, "--timeout", "0.3", "Shop#price((loop {}))")
+    assert_equal "300", target.run("$shop.price(:tea)")
+    assert_match(/\(loop \{\}\)=.*tim/i, tracer.stop.tree)
+  end
+
+  test "an expression that throws, exits, or kills its thread does not get its way" do
+    target = start("shop")
+    tracer = trace(target, "Shop#price((throw :x), exit, Thread.current.kill, raise(Interrupt))")
+    assert_equal "300", target.run("catch(:x) { $shop.price(:tea) }")
+    assert target.alive?
+    assert_match(/\AShop#price\(/, tracer.stop.tree)
+  end
+
+  test "a traced method that an expression calls produces no events" do
+    assert_equal "countdown(1)=0", shown("$shop.price(:tea)", "Shop#price(countdown(1))", "Shop#countdown")
+  end
+
+  test "an expression that does not compile is refused, and nothing is armed" do
+    target = start("shop")
+    result = rbprobe("trace", "-p", target.pid.to_s, "Shop#price(item +)")
+    assert_exit 1, result
+    assert_match(/item \+.*syntax/im, result.stderr)
+    assert_equal "300", target.run("$shop.price(:tea)")
+  end
+
+  test "the special variables of the traced code are not disturbed" do
+    target = start("shop")
+    tracer = trace(target, 'Shop#price("x" =~ /x/)')
+    assert_equal '["a", 300]', target.run('"a" =~ /a/; r = $shop.price(:tea); [$~[0], r]')
+    tracer.stop
+  end
+
+  test "an error that is being handled is not disturbed" do
+    target = start("shop")
+    tracer = trace(target, "Shop#price(raise)")
+    assert_equal '"first"', target.run('begin; raise "first"; rescue; $shop.price(:tea); $!.message; end')
+    tracer.stop
+  end
+end

@@ -1,0 +1,332 @@
+/* Commands: what is encoded is decoded, and everything that breaks a rule or a limit is refused with its reason. */
+
+#include "proto/command.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static msgpack_zone *zone;
+static msgpack_sbuffer buffer;
+static msgpack_packer packer;
+
+static int setup(void **state)
+{
+	(void)state;
+	zone = msgpack_zone_new(4096);
+	msgpack_sbuffer_init(&buffer);
+	msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+	return zone ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	msgpack_zone_free(zone);
+	msgpack_sbuffer_destroy(&buffer);
+	return 0;
+}
+
+static int decode(struct command *command, struct error *err)
+{
+	return command_decode(command, (const uint8_t *)buffer.data, buffer.size, zone, err);
+}
+
+static struct command passed(const struct command *command)
+{
+	struct command result;
+	struct error err = {0};
+
+	command_encode(&buffer, command);
+	if (decode(&result, &err) != 0)
+		fail_msg("refused: %s", err.text);
+	assert_int_equal(result.kind, command->kind);
+	assert_int_equal(result.id, command->id);
+	return result;
+}
+
+static void refused(const char *part)
+{
+	struct command command;
+	struct error err;
+
+	assert_int_equal(decode(&command, &err), -EPROTO);
+	assert_error(&err, -EPROTO, part);
+}
+
+static void attach_comes_back_as_it_was(void **state)
+{
+	struct command command = {.kind = COMMAND_ATTACH, .id = 1};
+	struct command result;
+
+	(void)state;
+	command.attach.version = PROTOCOL_VERSION;
+	command.attach.socket_path = SLICE("/tmp/rbprobe-12-Xy/s");
+	command.attach.client_pid = 4194303;
+	result = passed(&command);
+	assert_int_equal(result.attach.version, PROTOCOL_VERSION);
+	assert_slice(result.attach.socket_path, "/tmp/rbprobe-12-Xy/s");
+	assert_int_equal(result.attach.client_pid, 4194303);
+}
+
+static void trace_comes_back_as_it_was(void **state)
+{
+	const struct slice expressions[] = {SLICE("self"), SLICE("@total"), SLICE("items.map { |i| \"\xc3\xa9\" + i }")};
+	const struct selector selectors[] = {
+		{SLICE("Billing::*"), '#', SLICE("*charge*"), 3, expressions},
+		{SLICE(""), 0, SLICE("sleep"), 0, NULL},
+		{SLICE("Dir"), '.', SLICE(""), 0, NULL},
+	};
+	struct command command = {.kind = COMMAND_TRACE, .id = 2, .selector_count = 3, .selectors = selectors};
+	struct command result;
+
+	(void)state;
+	command.options = (struct trace_options){
+		.flags = TRACE_ARGUMENTS | TRACE_RESULT,
+		.engine = ENGINE_HOOK,
+		.overflow = OVERFLOW_BLOCK,
+		.value_size = VALUE_SIZE_MAX,
+		.value_depth = 3,
+		.value_length = 16,
+		.expression_timeout_ms = 250,
+	};
+	result = passed(&command);
+	assert_memory_equal(&result.options, &command.options, sizeof(command.options));
+	assert_int_equal(result.selector_count, 3);
+	assert_slice(result.selectors[0].class_pattern, "Billing::*");
+	assert_int_equal(result.selectors[0].separator, '#');
+	assert_slice(result.selectors[0].method_pattern, "*charge*");
+	assert_int_equal(result.selectors[0].expression_count, 3);
+	for (size_t i = 0; i < 3; i++)
+		assert_slice(result.selectors[0].expressions[i], expressions[i].bytes);
+	assert_int_equal(result.selectors[1].separator, 0);
+	assert_slice(result.selectors[1].class_pattern, "");
+	assert_slice(result.selectors[1].method_pattern, "sleep");
+	assert_int_equal(result.selectors[1].expression_count, 0);
+	assert_int_equal(result.selectors[2].separator, '.');
+}
+
+static void methods_and_detach_come_back_as_they_were(void **state)
+{
+	const struct selector selector = {SLICE("Kernel"), '#', SLICE(""), 0, NULL};
+	struct command methods = {.kind = COMMAND_METHODS, .id = 3, .selector_count = 1, .selectors = &selector};
+	struct command detach = {.kind = COMMAND_DETACH, .id = UINT32_MAX};
+	struct command result;
+
+	(void)state;
+	methods.options.engine = ENGINE_TARGET;
+	result = passed(&methods);
+	assert_int_equal(result.options.engine, ENGINE_TARGET);
+	assert_slice(result.selectors[0].class_pattern, "Kernel");
+	msgpack_sbuffer_clear(&buffer);
+	passed(&detach);
+}
+
+static void as_many_selectors_as_allowed_and_not_one_more(void **state)
+{
+	struct selector *selectors = calloc(SELECTORS_MAX + 1, sizeof(*selectors));
+	struct command command = {.kind = COMMAND_METHODS, .id = 1, .selector_count = SELECTORS_MAX, .selectors = selectors};
+
+	(void)state;
+	assert_non_null(selectors);
+	for (size_t i = 0; i <= SELECTORS_MAX; i++)
+		selectors[i] = (struct selector){SLICE("A"), '#', SLICE("b"), 0, NULL};
+	assert_int_equal(passed(&command).selector_count, SELECTORS_MAX);
+	msgpack_sbuffer_clear(&buffer);
+	command.selector_count++;
+	command_encode(&buffer, &command);
+	refused("has too many elements");
+	free(selectors);
+}
+
+/* A METHODS command with one selector, of which one part has the given size. */
+static void encode_sized(size_t class_size, size_t method_size, size_t expression_size, uint32_t expression_count)
+{
+	static char text[EXPRESSION_SIZE_MAX + 1];
+	struct slice expressions[EXPRESSIONS_MAX + 1];
+	struct selector selector = {{text, class_size}, '#', {text, method_size}, expression_count, expressions};
+	struct command command = {.kind = COMMAND_METHODS, .id = 1, .selector_count = 1, .selectors = &selector};
+
+	memset(text, 'x', sizeof(text));
+	for (size_t i = 0; i < expression_count; i++)
+		expressions[i] = (struct slice){text, expression_size};
+	msgpack_sbuffer_clear(&buffer);
+	command_encode(&buffer, &command);
+}
+
+static void every_text_has_its_limit(void **state)
+{
+	static const struct {
+		size_t class_size, method_size, expression_size;
+		uint32_t expression_count;
+		const char *refusal;
+	} cases[] = {
+		{NAME_SIZE_MAX, NAME_SIZE_MAX, EXPRESSION_SIZE_MAX, EXPRESSIONS_MAX, NULL},
+		{NAME_SIZE_MAX + 1, 1, 1, 1, "selector: field 1 is too long"},
+		{1, NAME_SIZE_MAX + 1, 1, 1, "selector: field 3 is too long"},
+		{1, 1, EXPRESSION_SIZE_MAX + 1, 1, "expression"},
+		{1, 1, 1, EXPRESSIONS_MAX + 1, "selector: field 4 has too many elements"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct command command;
+		struct error err;
+
+		encode_sized(cases[i].class_size, cases[i].method_size, cases[i].expression_size, cases[i].expression_count);
+		if (cases[i].refusal)
+			refused(cases[i].refusal);
+		else
+			assert_int_equal(decode(&command, &err), 0);
+	}
+}
+
+static void a_socket_path_that_no_socket_can_have_is_refused(void **state)
+{
+	char path[SOCKET_PATH_MAX + 1];
+	struct command command = {.kind = COMMAND_ATTACH, .id = 1};
+
+	(void)state;
+	memset(path, '/', sizeof(path));
+	command.attach.socket_path = (struct slice){path, SOCKET_PATH_MAX};
+	assert_int_equal(passed(&command).attach.socket_path.size, SOCKET_PATH_MAX);
+	msgpack_sbuffer_clear(&buffer);
+	command.attach.socket_path.size++;
+	command_encode(&buffer, &command);
+	refused("is too long");
+}
+
+static void numbers_have_limits(void **state)
+{
+	static const struct {
+		enum engine_id engine;
+		uint32_t overflow, value_size, value_depth, value_length;
+	} cases[] = {
+		{ENGINE_HOOK + 1, 0, 1, 1, 1},    {0, OVERFLOW_BLOCK + 1, 1, 1, 1},
+		{0, 0, VALUE_SIZE_MAX + 1, 1, 1}, {0, 0, 1, 65, 1},
+		{0, 0, 1, 1, VALUE_SIZE_MAX + 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct command command = {.kind = COMMAND_TRACE, .id = 1};
+
+		command.options.engine = cases[i].engine;
+		command.options.overflow = (enum overflow_policy)cases[i].overflow;
+		command.options.value_size = cases[i].value_size;
+		command.options.value_depth = cases[i].value_depth;
+		command.options.value_length = cases[i].value_length;
+		msgpack_sbuffer_clear(&buffer);
+		command_encode(&buffer, &command);
+		refused("is too large");
+	}
+}
+
+static void a_separator_is_one_of_two(void **state)
+{
+	const struct selector selector = {SLICE("A"), ':', SLICE("b"), 0, NULL};
+	struct command command = {.kind = COMMAND_METHODS, .id = 1, .selector_count = 1, .selectors = &selector};
+
+	(void)state;
+	command_encode(&buffer, &command);
+	refused("is neither 0 nor '#' nor '.'");
+}
+
+static void other_shapes_are_refused(void **state)
+{
+	(void)state;
+	refused("not one msgpack value"); /* nothing at all */
+	msgpack_pack_int(&packer, 1);
+	refused("not an array");
+	msgpack_pack_int(&packer, 1);
+	refused("not one msgpack value"); /* two values */
+
+	msgpack_sbuffer_clear(&buffer);
+	msgpack_pack_array(&packer, 0);
+	refused("field 1 is missing");
+
+	msgpack_sbuffer_clear(&buffer);
+	msgpack_pack_array(&packer, 2);
+	msgpack_pack_int(&packer, COMMAND_DETACH);
+	msgpack_pack_int(&packer, -1);
+	refused("field 2 is not an unsigned integer");
+
+	msgpack_sbuffer_clear(&buffer);
+	msgpack_pack_array(&packer, 4);
+	msgpack_pack_int(&packer, COMMAND_METHODS);
+	msgpack_pack_int(&packer, 1);
+	msgpack_pack_int(&packer, 0);
+	msgpack_pack_array(&packer, 1);
+	msgpack_pack_nil(&packer);
+	refused("malformed selector: not an array");
+}
+
+static void an_unknown_command_can_still_be_answered(void **state)
+{
+	struct command command;
+	struct error err;
+
+	(void)state;
+	msgpack_pack_array(&packer, 2);
+	msgpack_pack_int(&packer, 99);
+	msgpack_pack_int(&packer, 1234);
+	assert_int_equal(decode(&command, &err), -EPROTO);
+	assert_error(&err, -EPROTO, "no command 99");
+	assert_int_equal(command.kind, 99);
+	assert_int_equal(command.id, 1234);
+}
+
+static void fields_of_a_later_version_are_ignored(void **state)
+{
+	struct command command;
+	struct error err;
+
+	(void)state;
+	msgpack_pack_array(&packer, 3);
+	msgpack_pack_int(&packer, COMMAND_DETACH);
+	msgpack_pack_int(&packer, 5);
+	msgpack_pack_nil(&packer);
+	assert_int_equal(decode(&command, &err), 0);
+	assert_int_equal(command.id, 5);
+}
+
+static void a_command_cut_anywhere_is_refused(void **state)
+{
+	const struct slice expression = SLICE("items.size");
+	const struct selector selector = {SLICE("A"), '#', SLICE("b"), 1, &expression};
+	struct command command = {.kind = COMMAND_TRACE, .id = 1, .selector_count = 1, .selectors = &selector};
+	struct error err;
+
+	(void)state;
+	command_encode(&buffer, &command);
+	for (size_t size = 0; size < buffer.size; size++) {
+		/* A copy of just that size, so that a sanitizer sees what is read behind it. */
+		uint8_t *part = malloc(size ? size : 1);
+
+		assert_non_null(part);
+		memcpy(part, buffer.data, size);
+		assert_int_equal(command_decode(&command, part, size, zone, &err), -EPROTO);
+		free(part);
+	}
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(attach_comes_back_as_it_was),
+		TEST(trace_comes_back_as_it_was),
+		TEST(methods_and_detach_come_back_as_they_were),
+		TEST(as_many_selectors_as_allowed_and_not_one_more),
+		TEST(every_text_has_its_limit),
+		TEST(a_socket_path_that_no_socket_can_have_is_refused),
+		TEST(numbers_have_limits),
+		TEST(a_separator_is_one_of_two),
+		TEST(other_shapes_are_refused),
+		TEST(an_unknown_command_can_still_be_answered),
+		TEST(fields_of_a_later_version_are_ignored),
+		TEST(a_command_cut_anywhere_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,452 @@
+/* Records: every kind comes back as it was, batches are exact and dense, and nothing malformed gets through. */
+
+#include "proto/record.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static msgpack_zone *zone;
+static msgpack_sbuffer buffer;
+
+static int setup(void **state)
+{
+	(void)state;
+	zone = msgpack_zone_new(4096);
+	msgpack_sbuffer_init(&buffer);
+	return zone ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	msgpack_zone_free(zone);
+	msgpack_sbuffer_destroy(&buffer);
+	return 0;
+}
+
+/* The record at offset of the buffer, its size taken from the prefix. */
+static int decode_at(size_t offset, struct record *record, struct error *err)
+{
+	const uint8_t *prefix = (const uint8_t *)buffer.data + offset;
+	size_t size = prefix[0] | prefix[1] << 8 | prefix[2] << 16 | (size_t)prefix[3] << 24;
+
+	assert_true(offset + RECORD_PREFIX_SIZE + size <= buffer.size);
+	return record_decode(record, prefix + RECORD_PREFIX_SIZE, size, zone, err);
+}
+
+static struct record passed(const struct record *record)
+{
+	struct record result;
+	struct error err = {0};
+	size_t offset = buffer.size;
+
+	record_encode(&buffer, record);
+	if (decode_at(offset, &result, &err) != 0)
+		fail_msg("refused: %s", err.text);
+	assert_int_equal(result.kind, record->kind);
+	return result;
+}
+
+static void refused(const uint8_t *bytes, size_t size, int code, const char *part)
+{
+	struct record record;
+	struct error err;
+
+	assert_int_equal(record_decode(&record, bytes, size, zone, &err), code);
+	assert_error(&err, code, part);
+}
+
+static void hello(void **state)
+{
+	struct record record = {.kind = RECORD_HELLO};
+	struct record result;
+
+	(void)state;
+	record.hello = (struct record_hello){PROTOCOL_VERSION, {"0123456789abcdef", 16}, 77, SLICE("3.1.2"), SLICE("0.1.0"),
+	                                     UINT64_MAX,       1700000000000000000};
+	result = passed(&record);
+	assert_int_equal(result.hello.version, PROTOCOL_VERSION);
+	assert_slice(result.hello.nonce, "0123456789abcdef");
+	assert_int_equal(result.hello.pid, 77);
+	assert_slice(result.hello.ruby_version, "3.1.2");
+	assert_slice(result.hello.extension_version, "0.1.0");
+	assert_true(result.hello.monotonic_ns == UINT64_MAX);
+	assert_true(result.hello.realtime_ns == 1700000000000000000);
+}
+
+static void reply(void **state)
+{
+	struct record record = {.kind = RECORD_REPLY};
+	struct record result;
+
+	(void)state;
+	record.reply = (struct record_reply){3, EINVAL, SLICE("no"), 12};
+	result = passed(&record);
+	assert_int_equal(result.reply.command_id, 3);
+	assert_int_equal(result.reply.code, EINVAL);
+	assert_slice(result.reply.text, "no");
+	assert_int_equal(result.reply.count, 12);
+}
+
+static void method(void **state)
+{
+	const struct slice labels[] = {SLICE("self"), SLICE("@total")};
+	struct record record = {.kind = RECORD_METHOD};
+	struct record result;
+
+	(void)state;
+	record.method = (struct record_method){9,  SLICE("Order"), '#', SLICE("save"), SLICE("/app/order.rb"),
+	                                       12, ENGINE_TARGET,  2,   labels};
+	result = passed(&record);
+	assert_int_equal(result.method.ref, 9);
+	assert_slice(result.method.class_name, "Order");
+	assert_int_equal(result.method.separator, '#');
+	assert_slice(result.method.method_name, "save");
+	assert_slice(result.method.file, "/app/order.rb");
+	assert_int_equal(result.method.line, 12);
+	assert_int_equal(result.method.engine, ENGINE_TARGET);
+	assert_int_equal(result.method.label_count, 2);
+	assert_slice(result.method.labels[0], "self");
+	assert_slice(result.method.labels[1], "@total");
+}
+
+static void a_method_that_is_not_written_in_ruby_has_no_file(void **state)
+{
+	struct record record = {.kind = RECORD_METHOD};
+	struct record result;
+
+	(void)state;
+	record.method = (struct record_method){9, SLICE("String"), '#', SLICE("gsub"), {NULL, 0}, 0, ENGINE_HOOK, 0, NULL};
+	result = passed(&record);
+	assert_null(result.method.file.bytes);
+	assert_int_equal(result.method.label_count, 0);
+}
+
+static void fiber_lost_note_match_end(void **state)
+{
+	struct record record = {.kind = RECORD_FIBER};
+	struct record result;
+
+	(void)state;
+	record.fiber = (struct record_fiber){2, UINT64_MAX, 1234, SLICE("worker 1"), true};
+	result = passed(&record);
+	assert_int_equal(result.fiber.ref, 2);
+	assert_true(result.fiber.thread_id == UINT64_MAX);
+	assert_int_equal(result.fiber.native_id, 1234);
+	assert_slice(result.fiber.thread_name, "worker 1");
+	assert_true(result.fiber.root);
+
+	record = (struct record){.kind = RECORD_LOST, .lost = {1, 2, 3}};
+	result = passed(&record);
+	assert_memory_equal(&result.lost, &record.lost, sizeof(result.lost));
+
+	record = (struct record){.kind = RECORD_NOTE, .note = {NOTE_WARNING, SLICE("careful")}};
+	result = passed(&record);
+	assert_int_equal(result.note.level, NOTE_WARNING);
+	assert_slice(result.note.text, "careful");
+
+	record = (struct record){.kind = RECORD_MATCH,
+	                         .match = {3, SLICE("Dir"), '.', SLICE("pwd"), {NULL, 0}, 0, ENGINE_NONE, SLICE("inlined")}};
+	result = passed(&record);
+	assert_int_equal(result.match.selector, 3);
+	assert_slice(result.match.class_name, "Dir");
+	assert_int_equal(result.match.engine, ENGINE_NONE);
+	assert_slice(result.match.reason, "inlined");
+
+	record = (struct record){.kind = RECORD_END, .end = {END_EXIT, SLICE("bye"), 100, 7, 1}};
+	result = passed(&record);
+	assert_int_equal(result.end.reason, END_EXIT);
+	assert_slice(result.end.text, "bye");
+	assert_int_equal(result.end.calls, 100);
+	assert_int_equal(result.end.lost, 7);
+	assert_int_equal(result.end.other_ractors, 1);
+}
+
+static void bytes_that_are_no_text_survive(void **state)
+{
+	struct record record = {.kind = RECORD_NOTE, .note = {NOTE_INFO, {"\xff\0\xfe", 3}}};
+
+	(void)state;
+	assert_memory_equal(passed(&record).note.text.bytes, "\xff\0\xfe", 3);
+}
+
+static void an_unknown_kind_is_no_error(void **state)
+{
+	static const uint8_t bytes[] = {0x92, 0xcc, 200, 0xc0};
+	struct record record;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(record_decode(&record, bytes, sizeof(bytes), zone, &err), 0);
+	assert_int_equal(record.kind, 200);
+}
+
+static void a_batch_gives_its_events_back(void **state)
+{
+	static const char values[] = "\x92\xa1"
+				     "a\xa2"
+				     "bc";
+	struct batch batch;
+	struct record record;
+	struct event event;
+	struct error err;
+
+	(void)state;
+	batch_begin(&batch, &buffer, 1000);
+	assert_true(batch_add(&batch, false, ENDING_RETURNED, 1, 2, 1000, values, sizeof(values) - 1));
+	assert_true(batch_add(&batch, false, ENDING_RETURNED, UINT32_MAX, 2, 1010, NULL, 0));
+	assert_true(batch_add(&batch, true, ENDING_KILLED, UINT32_MAX, 2, 5000000000, NULL, 0));
+	assert_true(batch_add(&batch, true, ENDING_RAISED, 1, 2, 5000000001, values, sizeof(values) - 1));
+	batch_end(&batch);
+
+	assert_int_equal(decode_at(0, &record, &err), 0);
+	assert_int_equal(record.kind, RECORD_EVENTS);
+	assert_int_equal(record.events.count, 4);
+
+	assert_int_equal(event_next(&record.events, &event, &err), 1);
+	assert_false(event.end);
+	assert_int_equal(event.method, 1);
+	assert_int_equal(event.fiber, 2);
+	assert_int_equal(event.time_ns, 1000);
+	assert_int_equal(event.value_count, 2);
+	assert_slice(event_value(&event, 0), "a");
+	assert_slice(event_value(&event, 1), "bc");
+	assert_slice(event_value(&event, 2), "");
+
+	assert_int_equal(event_next(&record.events, &event, &err), 1);
+	assert_true(event.method == UINT32_MAX);
+	assert_false(event.has_values);
+	assert_int_equal(event.value_count, 0);
+
+	assert_int_equal(event_next(&record.events, &event, &err), 1);
+	assert_true(event.end);
+	assert_int_equal(event.ending, ENDING_KILLED);
+	assert_true(event.time_ns == 5000000000);
+
+	assert_int_equal(event_next(&record.events, &event, &err), 1);
+	assert_int_equal(event.ending, ENDING_RAISED);
+	assert_true(event.time_ns == 5000000001);
+	assert_int_equal(event_next(&record.events, &event, &err), 0);
+	assert_int_equal(event_next(&record.events, &event, &err), 0);
+}
+
+static void times_may_step_back_within_a_batch(void **state)
+{
+	static const uint64_t times_ns[] = {2000, 1500, 1500, 9000000000000, 1, UINT64_C(1) << 62};
+	struct batch batch;
+	struct record record;
+	struct event event;
+	struct error err;
+
+	(void)state;
+	batch_begin(&batch, &buffer, 1000);
+	for (size_t i = 0; i < sizeof(times_ns) / sizeof(*times_ns); i++)
+		batch_add(&batch, i & 1, 0, 1, 1, times_ns[i], NULL, 0);
+	batch_end(&batch);
+	assert_int_equal(decode_at(0, &record, &err), 0);
+	for (size_t i = 0; i < sizeof(times_ns) / sizeof(*times_ns); i++) {
+		assert_int_equal(event_next(&record.events, &event, &err), 1);
+		assert_true(event.time_ns == times_ns[i]);
+	}
+}
+
+static void a_full_batch_says_so_and_stays_whole(void **state)
+{
+	struct batch batch;
+	struct record record;
+	struct event event;
+	struct error err;
+	uint32_t count = 0;
+
+	(void)state;
+	batch_begin(&batch, &buffer, 0);
+	for (uint32_t i = 0; i < BATCH_EVENTS_MAX; i++)
+		assert_true(batch_add(&batch, i & 1, 0, i, 1, i, NULL, 0));
+	assert_false(batch_add(&batch, false, 0, 1, 1, 1, NULL, 0));
+	batch_end(&batch);
+	assert_int_equal(decode_at(0, &record, &err), 0);
+	while (event_next(&record.events, &event, &err) == 1)
+		assert_int_equal(event.method, count++);
+	assert_int_equal(count, BATCH_EVENTS_MAX);
+}
+
+static void a_batch_of_large_values_stays_below_the_frame_limit(void **state)
+{
+	char *values = malloc(VALUES_SIZE_MAX);
+	struct batch batch;
+	struct record record;
+	struct error err;
+	uint32_t count = 0;
+
+	(void)state;
+	assert_non_null(values);
+	memset(values, 'x', VALUES_SIZE_MAX);
+	/* One text in an array of one: 0x91, str 16 and its length. */
+	memcpy(values, "\x91\xda", 2);
+	values[2] = (char)((VALUES_SIZE_MAX - 4) >> 8);
+	values[3] = (char)((VALUES_SIZE_MAX - 4) & 0xff);
+	batch_begin(&batch, &buffer, 0);
+	while (batch_add(&batch, false, 0, 1, 1, 1, values, VALUES_SIZE_MAX))
+		count++;
+	batch_end(&batch);
+	assert_int_equal(count, FRAME_SIZE_MAX / VALUES_SIZE_MAX);
+	assert_int_equal(decode_at(0, &record, &err), 0);
+	assert_int_equal(record.events.count, count);
+	free(values);
+}
+
+static void limits_of_records(void **state)
+{
+	static char text[EXPRESSION_SIZE_MAX + 1];
+	struct record record = {.kind = RECORD_NOTE, .note = {NOTE_INFO, {text, TEXT_SIZE_MAX}}};
+
+	(void)state;
+	memset(text, 'x', sizeof(text));
+	passed(&record);
+
+	msgpack_sbuffer_clear(&buffer);
+	record.note.text.size++;
+	record_encode(&buffer, &record);
+	refused((uint8_t *)buffer.data + RECORD_PREFIX_SIZE, buffer.size - RECORD_PREFIX_SIZE, -EPROTO, "is too long");
+
+	msgpack_sbuffer_clear(&buffer);
+	record = (struct record){.kind = RECORD_FIBER, .fiber = {1, 1, 1, {text, NAME_SIZE_MAX + 1}, true}};
+	record_encode(&buffer, &record);
+	refused((uint8_t *)buffer.data + RECORD_PREFIX_SIZE, buffer.size - RECORD_PREFIX_SIZE, -EPROTO, "is too long");
+
+	refused((const uint8_t *)text, FRAME_SIZE_MAX + 1, -EMSGSIZE, "the limit is 1048576");
+}
+
+static void too_many_labels_are_refused(void **state)
+{
+	struct slice labels[VALUES_MAX + 1];
+	struct record record = {.kind = RECORD_METHOD};
+
+	(void)state;
+	for (size_t i = 0; i <= VALUES_MAX; i++)
+		labels[i] = SLICE("self");
+	record.method = (struct record_method){1, SLICE("A"), '#', SLICE("b"), {NULL, 0}, 0, ENGINE_HOOK, VALUES_MAX, labels};
+	assert_int_equal(passed(&record).method.label_count, VALUES_MAX);
+	msgpack_sbuffer_clear(&buffer);
+	record.method.label_count++;
+	record_encode(&buffer, &record);
+	refused((uint8_t *)buffer.data + RECORD_PREFIX_SIZE, buffer.size - RECORD_PREFIX_SIZE, -EPROTO, "has too many elements");
+}
+
+/* A batch whose events are these bytes, `elements` msgpack values in all. */
+static int first_event(const char *bytes, size_t size, uint8_t elements, struct error *err)
+{
+	uint8_t record_bytes[64] = {0x94, RECORD_EVENTS, 1, 0, (uint8_t)(0x90 | elements)};
+	struct record record;
+	struct event event;
+
+	memcpy(record_bytes + 5, bytes, size);
+	assert_int_equal(record_decode(&record, record_bytes, 5 + size, zone, err), 0);
+	return event_next(&record.events, &event, err);
+}
+
+static void malformed_events_are_refused(void **state)
+{
+	struct error err;
+
+	(void)state;
+	assert_int_equal(first_event("\0\1\1\1", 4, 4, &err), 1);
+	assert_int_equal(first_event("\0\1\1", 3, 3, &err), -EPROTO);
+	assert_error(&err, -EPROTO, "ends within an event");
+	assert_int_equal(first_event("\0\1\xc0\1", 4, 4, &err), -EPROTO);
+	assert_error(&err, -EPROTO, "not an integer");
+	assert_int_equal(first_event("\0\1\xff\1", 4, 4, &err), -EPROTO); /* -1 */
+	assert_int_equal(first_event("\x7f\1\1\1", 4, 4, &err), -EPROTO);
+	assert_error(&err, -EPROTO, "too large");
+	assert_int_equal(first_event("\2\1\1\1", 4, 4, &err), -EPROTO); /* announces values, has none */
+	assert_error(&err, -EPROTO, "values are missing");
+	assert_int_equal(first_event("\2\1\1\1\1", 5, 5, &err), -EPROTO); /* values that are no array */
+	assert_int_equal(first_event("\0\1\1\xcf\xff\xff\xff\xff\xff\xff\xff\xff", 12, 4, &err), 1);
+}
+
+static void deep_nesting_does_not_exhaust_the_stack(void **state)
+{
+	uint8_t *bytes = malloc(FRAME_SIZE_MAX);
+	struct record record;
+	struct error err;
+
+	(void)state;
+	assert_non_null(bytes);
+	memset(bytes, 0x91, FRAME_SIZE_MAX);
+	assert_int_equal(record_decode(&record, bytes, FRAME_SIZE_MAX, zone, &err), -EPROTO);
+	free(bytes);
+}
+
+static void garbage_and_truncation_are_refused(void **state)
+{
+	const struct slice labels[] = {SLICE("self")};
+	struct record record = {.kind = RECORD_METHOD};
+	struct error err;
+	uint32_t random = 1;
+
+	(void)state;
+	record.method =
+		(struct record_method){9, SLICE("Order"), '#', SLICE("save"), SLICE("/o.rb"), 12, ENGINE_TARGET, 1, labels};
+	record_encode(&buffer, &record);
+	for (size_t size = 0; size < buffer.size - RECORD_PREFIX_SIZE; size++) {
+		uint8_t *part = malloc(size ? size : 1);
+
+		assert_non_null(part);
+		memcpy(part, buffer.data + RECORD_PREFIX_SIZE, size);
+		assert_int_equal(record_decode(&record, part, size, zone, &err), -EPROTO);
+		free(part);
+	}
+	/* Any bytes at all: an answer, whichever, and no access outside (a sanitizer would tell). */
+	for (int round = 0; round < 20000; round++) {
+		uint8_t bytes[48];
+
+		for (size_t i = 0; i < sizeof(bytes); i++)
+			bytes[i] = (uint8_t)((random = random * 1664525 + 1013904223) >> 24);
+		bytes[0] = 0x90 | (bytes[0] & 15);
+		bytes[1] = (bytes[1] % 10);
+		if (record_decode(&record, bytes, 1 + (random >> 8) % sizeof(bytes), zone, &err) == 0 &&
+		    record.kind == RECORD_EVENTS) {
+			struct event event;
+
+			while (event_next(&record.events, &event, &err) == 1)
+				event_value(&event, 0);
+		}
+		msgpack_zone_clear(zone);
+	}
+}
+
+static void names_of_numbers(void **state)
+{
+	(void)state;
+	assert_string_equal(ending_name(ENDING_THROWN), "thrown");
+	assert_string_equal(ending_name((enum ending)77), "unknown");
+	assert_string_equal(engine_name(ENGINE_TARGET), "target");
+	assert_string_equal(engine_name((enum engine_id)77), "none");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(hello),
+		TEST(reply),
+		TEST(method),
+		TEST(a_method_that_is_not_written_in_ruby_has_no_file),
+		TEST(fiber_lost_note_match_end),
+		TEST(bytes_that_are_no_text_survive),
+		TEST(an_unknown_kind_is_no_error),
+		TEST(a_batch_gives_its_events_back),
+		TEST(times_may_step_back_within_a_batch),
+		TEST(a_full_batch_says_so_and_stays_whole),
+		TEST(a_batch_of_large_values_stays_below_the_frame_limit),
+		TEST(limits_of_records),
+		TEST(too_many_labels_are_refused),
+		TEST(malformed_events_are_refused),
+		TEST(deep_nesting_does_not_exhaust_the_stack),
+		TEST(garbage_and_truncation_are_refused),
+		TEST(names_of_numbers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+/* Selectors as people write them: what each means, and what is refused with the place of the mistake. */
+
+#include "tracer/selector.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void means(const char *text, const char *class_pattern, char separator, const char *method_pattern)
+{
+	struct selector_list list = {0};
+	struct error err = {0};
+
+	if (selector_parse(&list, text, &err) != 0)
+		fail_msg("%s is refused: %s", text, err.text);
+	assert_int_equal(list.count, 1);
+	assert_slice(list.items[0].class_pattern, class_pattern);
+	assert_int_equal(list.items[0].separator, separator);
+	assert_slice(list.items[0].method_pattern, method_pattern);
+	assert_int_equal(list.items[0].expression_count, 0);
+	selector_list_free(&list);
+}
+
+static void a_method_of_a_class(void **state)
+{
+	(void)state;
+	means("String#gsub", "String", '#', "gsub");
+	means("Process.pid", "Process", '.', "pid");
+	means("Billing::Invoice#total", "Billing::Invoice", '#', "total");
+	means("sleep", "", 0, "sleep");
+	means("Order#save!", "Order", '#', "save!");
+	means("Order#paid?", "Order", '#', "paid?");
+	means("Order#total=", "Order", '#', "total=");
+}
+
+static void all_methods_of_a_class(void **state)
+{
+	(void)state;
+	means("Kernel#", "Kernel", '#', "");
+	means("Dir.", "Dir", '.', "");
+}
+
+static void operators(void **state)
+{
+	(void)state;
+	means("String#+", "String", '#', "+");
+	means("Array#[]", "Array", '#', "[]");
+	means("Hash#[]=", "Hash", '#', "[]=");
+	means("Integer#<=>", "Integer", '#', "<=>");
+	means("Integer#-@", "Integer", '#', "-@");
+	means("Object#!", "Object", '#', "!");
+	means("String#=~", "String", '#', "=~");
+}
+
+static void globs(void **state)
+{
+	(void)state;
+	means("Billing::*#*charge*", "Billing::*", '#', "*charge*");
+	means("*#save", "*", '#', "save");
+	means("*.new", "*", '.', "new");
+}
+
+static void names_beyond_ascii(void **state)
+{
+	(void)state;
+	means("Caf\xc3\xa9#\xc3\xa9t\xc3\xa9", "Caf\xc3\xa9", '#', "\xc3\xa9t\xc3\xa9");
+}
+
+static void has_expressions(const char *text, const char *const *expected, uint32_t count)
+{
+	struct selector_list list = {0};
+	struct error err = {0};
+
+	if (selector_parse(&list, text, &err) != 0)
+		fail_msg("%s is refused: %s", text, err.text);
+	assert_int_equal(list.items[0].expression_count, count);
+	for (uint32_t i = 0; i < count; i++)
+		assert_slice(list.items[0].expressions[i], expected[i]);
+	selector_list_free(&list);
+}
+
+#define EXPRESSIONS(text, ...)                                                                                                   \
+	do {                                                                                                                     \
+		static const char *const expected[] = {__VA_ARGS__};                                                             \
+		has_expressions(text, expected, sizeof(expected) / sizeof(*expected));                                           \
+	} while (0)
+
+static void expressions_are_separated_by_commas(void **state)
+{
+	(void)state;
+	EXPRESSIONS("Order#save(self)", "self");
+	EXPRESSIONS("Order#save(self, @total, num, self.items.size, __source__)", "self", "@total", "num", "self.items.size",
+	            "__source__");
+	EXPRESSIONS("Order#save( self ,@total )", "self", "@total");
+}
+
+static void commas_within_an_expression_belong_to_it(void **state)
+{
+	(void)state;
+	EXPRESSIONS("A#b(f(1, 2), [3, 4], {a: 5, b: 6})", "f(1, 2)", "[3, 4]", "{a: 5, b: 6}");
+	EXPRESSIONS("A#b(\"x, y\", 'a, )', c)", "\"x, y\"", "'a, )'", "c");
+	EXPRESSIONS("A#b(\"a\\\", b\", c)", "\"a\\\", b\"", "c");
+	EXPRESSIONS("A#b(\"#{f(1, \")\")}, x\", c)", "\"#{f(1, \")\")}, x\"", "c");
+	EXPRESSIONS("A#b(list.map { |x, y| x }, ?,)", "list.map { |x, y| x }", "?,");
+}
+
+static void several_selectors_gather_in_one_list(void **state)
+{
+	struct selector_list list = {0};
+	struct error err;
+
+	(void)state;
+	assert_int_equal(selector_parse(&list, "A#b", &err), 0);
+	assert_int_equal(selector_parse(&list, "C.d(self)", &err), 0);
+	assert_int_equal(list.count, 2);
+	assert_slice(list.items[0].class_pattern, "A");
+	assert_slice(list.items[1].method_pattern, "d");
+	selector_list_free(&list);
+}
+
+static void mistakes_are_refused_with_their_place(void **state)
+{
+	static const struct {
+		const char *text, *part;
+	} cases[] = {
+		{"", "missing"},
+		{"#", "--firehose"},
+		{".", "--firehose"},
+		{"Order::Item", "class alone"},
+		{"order#save", "capital"},
+		{"Order:Item#save", "character 6"},
+		{"Order::#save", "missing"},
+		{"Order#sa ve", "white space"},
+		{"Order#save(self", "character 11"},
+		{"Order#save(self))", "character"},
+		{"Order#save(self) x", "character"},
+		{"Order#save(\"x)", "character 12"},
+		{"Order#save(self,)", "character"},
+		{"Order#save(,self)", "character"},
+		{"Order#save([1)", "character"},
+		{"Order#save#load", "method name"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct selector_list list = {0};
+		struct error err = {0};
+
+		if (selector_parse(&list, cases[i].text, &err) == 0)
+			fail_msg("%s is taken", cases[i].text);
+		assert_error(&err, -EINVAL, cases[i].part);
+		selector_list_free(&list);
+	}
+}
+
+static void what_is_too_long_is_refused(void **state)
+{
+	struct selector_list list = {0};
+	struct error err = {0};
+	char *text = malloc(2 * EXPRESSION_SIZE_MAX);
+
+	(void)state;
+	assert_non_null(text);
+	memset(text, 'A', 2 * EXPRESSION_SIZE_MAX);
+	memcpy(text + NAME_SIZE_MAX + 1, "#b", 3);
+	assert_int_equal(selector_parse(&list, text, &err), -EINVAL);
+	memcpy(text, "A#b(", 4);
+	memset(text + 4, 'x', EXPRESSION_SIZE_MAX + 1);
+	memcpy(text + 4 + EXPRESSION_SIZE_MAX + 1, ")", 2);
+	assert_int_equal(selector_parse(&list, text, &err), -EINVAL);
+	selector_list_free(&list);
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_method_of_a_class),
+		cmocka_unit_test(all_methods_of_a_class),
+		cmocka_unit_test(operators),
+		cmocka_unit_test(globs),
+		cmocka_unit_test(names_beyond_ascii),
+		cmocka_unit_test(expressions_are_separated_by_commas),
+		cmocka_unit_test(commas_within_an_expression_belong_to_it),
+		cmocka_unit_test(several_selectors_gather_in_one_list),
+		cmocka_unit_test(mistakes_are_refused_with_their_place),
+		cmocka_unit_test(what_is_too_long_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

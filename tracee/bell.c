@@ -1,0 +1,155 @@
+/*
+ * From SIGURG to the job.
+ *
+ * The VM runs a postponed job at its next safe point, but triggering one wakes nobody: with the main thread in sleep, join,
+ * Queue#pop or a blocking read the job would wait for ever (3.3 and 4.0), or until the wait ends. Ruby's own signal handler does
+ * wake it, through functions that are not exported. So the handler is borrowed: `trap` installs it for SIGURG, sigaction tells its
+ * address, the previous trap is put back, and our handler calls it behind the trigger. What then happens is what happens at any signal
+ * without a trap: threads look for interrupts and go on waiting; nothing is cut short, nothing fails with EINTR (SA_RESTART).
+ *
+ * A trap block that runs would be simpler, but makes ConditionVariable#wait and Mutex#sleep return early; a thread of ours would
+ * switch off the VM's deadlock detection, show in Thread.list and be gone after fork. Ruby 2.7 needs a trap all the same: its
+ * job can land with a thread that sleeps, and only a trap runs on the main thread for sure; it triggers the job again.
+ *
+ * Contexts: signal handler (bell_handler and what it calls), job (the rest).
+ */
+
+#define _GNU_SOURCE
+#include "bell.h"
+
+#include "compat.h"
+#include "proto/bell.h"
+#include "queue.h"
+
+#include <errno.h>
+#include <ruby.h>
+#include <ruby/vm.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Global, because a signal handler has no argument to carry it. */
+static struct {
+	void (*job)(void);
+	void (*at_exit)(void);
+	void (*ruby_handler)(int);
+	VALUE previous_trap; /* 2.7 only: what the application had trapped; our trap calls it */
+	_Atomic bool pending;
+} bell;
+
+/* Whether a person's tool sent it: not the kernel (out-of-band data), not our own timer or writer. */
+static bool rung_from_outside(const siginfo_t *info)
+{
+	return (info->si_code == SI_USER || info->si_code == SI_TKILL) && info->si_pid != getpid();
+}
+
+static void bell_handler(int signal, siginfo_t *info, void *context)
+{
+	int saved_errno = errno;
+
+	(void)context;
+	atomic_store(&bell.pending, true);
+	if (rung_from_outside(info))
+		queue_create();
+	compat_job_trigger();
+	bell.ruby_handler(signal);
+	errno = saved_errno;
+}
+
+/* With busy Ractors the job can run off the main Ractor, where it may not touch the main one's objects: once more, then. */
+static void job_run(void *unused)
+{
+	(void)unused;
+	if (!compat_in_main_ractor()) {
+		syscall(SYS_tgkill, getpid(), getpid(), SIGURG);
+		return;
+	}
+	atomic_store(&bell.pending, false);
+	bell.job();
+}
+
+static VALUE trap_run(RB_BLOCK_CALL_FUNC_ARGLIST(signal, unused))
+{
+	(void)unused;
+	(void)blockarg;
+	if (compat_job_needs_retrigger() && atomic_load(&bell.pending))
+		compat_job_trigger();
+	if (rb_obj_is_proc(bell.previous_trap))
+		rb_proc_call(bell.previous_trap, rb_ary_new_from_values(argc, argv));
+	return signal;
+}
+
+static VALUE trap_set(VALUE command)
+{
+	return rb_funcall(rb_const_get(rb_cObject, rb_intern("Signal")), rb_intern("trap"), 2, rb_str_new_cstr("URG"), command);
+}
+
+/* Leaves Ruby's handler in bell.ruby_handler and the application's trap as it was. */
+static VALUE borrow_handler(VALUE unused)
+{
+	struct sigaction action;
+
+	(void)unused;
+	bell.previous_trap = trap_set(rb_proc_new(trap_run, Qnil));
+	if (sigaction(SIGURG, NULL, &action) == 0)
+		bell.ruby_handler = action.sa_handler;
+	if (!compat_job_needs_retrigger()) {
+		trap_set(NIL_P(bell.previous_trap) ? rb_str_new_cstr("SYSTEM_DEFAULT") : bell.previous_trap);
+		bell.previous_trap = Qnil;
+	}
+	return Qnil;
+}
+
+static void bell_silence(void)
+{
+	struct sigaction action;
+
+	if (sigaction(SIGURG, NULL, &action) == 0 && action.sa_sigaction == bell_handler)
+		signal(SIGURG, SIG_IGN);
+}
+
+static void at_vm_exit(ruby_vm_t *vm)
+{
+	(void)vm;
+	bell_silence();
+	bell.at_exit();
+}
+
+int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err)
+{
+	struct sigaction action = {.sa_sigaction = bell_handler, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+	int failed = 0;
+
+	bell.job = job;
+	bell.at_exit = at_exit;
+	bell.previous_trap = Qnil;
+	rb_gc_register_address(&bell.previous_trap);
+	compat_job_register(job_run);
+	rb_protect(borrow_handler, Qnil, &failed);
+	if (failed) {
+		rb_set_errinfo(Qnil);
+		return error_set(err, -EPERM, "Signal.trap refused SIGURG");
+	}
+	if (!bell.ruby_handler || bell.ruby_handler == SIG_DFL || bell.ruby_handler == SIG_IGN)
+		return error_set(err, -ENOSYS, "this Ruby's signal handler was not found");
+	sigemptyset(&action.sa_mask);
+	if (sigaction(SIGURG, &action, NULL) != 0)
+		return error_set(err, -errno, "sigaction refused SIGURG");
+	/* A storm of signals while the VM goes down crashed it in half of the runs without this. */
+	ruby_vm_at_exit(at_vm_exit);
+	return 0;
+}
+
+void bell_ring_self(void)
+{
+	struct sigaction action;
+
+	if (sigaction(SIGURG, NULL, &action) == 0 && action.sa_sigaction == bell_handler)
+		bell_ring(getpid());
+}
+
+void bell_trigger(void)
+{
+	compat_job_trigger();
+}

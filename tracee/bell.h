@@ -1,0 +1,22 @@
+#ifndef RBPROBE_TRACEE_BELL_H
+#define RBPROBE_TRACEE_BELL_H
+
+#include "proto/error.h"
+
+#include <stdbool.h>
+
+/* The bell: SIGURG makes the VM run our job at its next safe point, and wakes it for that. bell.c tells how. */
+
+/*
+ * Installs the handler; job is what runs, at_exit is called when the VM goes down and the signal is ignored already (no Ruby call is
+ * possible there). Job context or Init, GVL held, once. 0, or negative and err.
+ */
+int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err);
+
+/* Rings this process's own bell, unless the application has taken the signal. Any thread; not from a handler. */
+void bell_ring_self(void);
+
+/* Triggers the job without waking anybody: where Ruby is running anyway. Async-signal-safe. */
+void bell_trigger(void);
+
+#endif

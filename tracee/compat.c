@@ -1,0 +1,104 @@
+/* The differences between Rubies. See compat.h. */
+
+#include "compat.h"
+
+#include <ruby/debug.h>
+#include <ruby/version.h>
+#ifdef HAVE_RB_RACTOR_LOCAL_STORAGE_PTR_NEWKEY
+#include <ruby/ractor.h>
+#endif
+
+#ifdef HAVE_RB_POSTPONED_JOB_PREREGISTER
+
+/* From 3.3 on; the functions below it are deprecated there and gone in 4.1. */
+static rb_postponed_job_handle_t job_handle = POSTPONED_JOB_HANDLE_INVALID;
+
+void compat_job_register(void (*job)(void *))
+{
+	job_handle = rb_postponed_job_preregister(0, job, NULL);
+}
+
+void compat_job_trigger(void)
+{
+	if (job_handle != POSTPONED_JOB_HANDLE_INVALID)
+		rb_postponed_job_trigger(job_handle);
+}
+
+#else
+
+static void (*job_function)(void *);
+
+void compat_job_register(void (*job)(void *))
+{
+	job_function = job;
+}
+
+void compat_job_trigger(void)
+{
+	if (job_function)
+		rb_postponed_job_register_one(0, job_function, NULL);
+}
+
+#endif
+
+#ifdef HAVE_RB_RACTOR_LOCAL_STORAGE_PTR_NEWKEY
+
+static rb_ractor_local_key_t ractor_key;
+static int main_ractor_mark;
+
+static const struct rb_ractor_local_storage_type ractor_storage = {.mark = NULL, .free = NULL};
+
+bool compat_in_main_ractor(void)
+{
+	return rb_ractor_local_storage_ptr(ractor_key) == &main_ractor_mark;
+}
+
+#else
+
+bool compat_in_main_ractor(void)
+{
+	return true;
+}
+
+#endif
+
+void compat_init(void)
+{
+#ifdef HAVE_RB_EXT_RACTOR_SAFE
+	rb_ext_ractor_safe(true);
+#endif
+#ifdef HAVE_RB_RACTOR_LOCAL_STORAGE_PTR_NEWKEY
+	ractor_key = rb_ractor_local_storage_ptr_newkey(&ractor_storage);
+	rb_ractor_local_storage_ptr_set(ractor_key, &main_ractor_mark);
+#endif
+}
+
+VALUE compat_attached_object(VALUE singleton_class)
+{
+	static ID attached_object;
+
+	if (!attached_object)
+		attached_object = rb_intern("attached_object");
+	/* Class#attached_object is from 3.2; before, the object is a hidden instance variable. */
+	if (rb_method_boundp(rb_cClass, attached_object, 0))
+		return rb_funcall(singleton_class, attached_object, 0);
+	return rb_attr_get(singleton_class, rb_intern("__attached__"));
+}
+
+bool compat_block_method_shares_hooks(void)
+{
+#if RUBY_API_VERSION_MAJOR > 3 || (RUBY_API_VERSION_MAJOR == 3 && RUBY_API_VERSION_MINOR >= 3)
+	return true;
+#else
+	return false;
+#endif
+}
+
+bool compat_job_needs_retrigger(void)
+{
+#ifdef HAVE_RB_RACTOR_LOCAL_STORAGE_PTR_NEWKEY
+	return false;
+#else
+	return true;
+#endif
+}

@@ -1,0 +1,38 @@
+#ifndef RBPROBE_COMPAT_H
+#define RBPROBE_COMPAT_H
+
+#include <ruby.h>
+
+#include <stdbool.h>
+
+/*
+ * Everything that differs between Rubies is here and in compat.c, decided by extconf.rb's feature tests; the rest of the
+ * extension has no #ifdef about Ruby. Context: the GVL is held, except where a function says otherwise.
+ */
+
+/* The postponed job: a function that the VM calls at a safe point, GVL held, once for any number of triggers before. */
+void compat_job_register(void (*job)(void *));
+/* Any context, the signal handler and threads without the GVL included. Wakes nobody. */
+void compat_job_trigger(void);
+
+/* Whether the caller runs in the main Ractor. Cheap, but not for every event. compat_init() first. */
+bool compat_in_main_ractor(void);
+/* Makes the extension's methods callable in every Ractor. Before the first is defined. */
+void compat_init(void);
+
+/* The object a singleton class belongs to, or Qundef where this Ruby does not tell. */
+VALUE compat_attached_object(VALUE singleton_class);
+
+/*
+ * Whether two targeted TracePoints on one define_method method are safe. Up to Ruby 3.2 the second replaces the first in the
+ * method's definition, and disabling both dereferences NULL (read in vm_trace.c of 2.7.4 and 3.1.2; mended in 3.3).
+ */
+bool compat_block_method_shares_hooks(void);
+
+/*
+ * Whether Ruby's execution context is the process's rather than the thread's (2.7): there the job that a signal handler
+ * triggers may sit with a thread that sleeps, and the main thread has to trigger it once more.
+ */
+bool compat_job_needs_retrigger(void);
+
+#endif

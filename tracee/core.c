@@ -1,0 +1,56 @@
+/* Ruby's own methods, whatever the application did to them. See core.h. */
+
+#include "core.h"
+
+static const struct {
+	const char *class_name;
+	const char *method_name;
+} core_names[CORE_COUNT] = {
+	[CORE_MODULE_TO_S] = {"Module", "to_s"},
+	[CORE_MODULE_INSTANCE_METHOD] = {"Module", "instance_method"},
+	[CORE_MODULE_INSTANCE_METHODS] = {"Module", "instance_methods"},
+	[CORE_MODULE_PRIVATE_INSTANCE_METHODS] = {"Module", "private_instance_methods"},
+	[CORE_MODULE_METHOD_DEFINED] = {"Module", "method_defined?"},
+	[CORE_MODULE_PRIVATE_METHOD_DEFINED] = {"Module", "private_method_defined?"},
+	[CORE_MODULE_SINGLETON_CLASS_P] = {"Module", "singleton_class?"},
+	[CORE_MODULE_MODULE_EVAL] = {"Module", "module_eval"},
+	[CORE_MODULE_DEFINE_METHOD] = {"Module", "define_method"},
+	[CORE_THREAD_NAME] = {"Thread", "name"},
+	[CORE_FIBER_TO_S] = {"Fiber", "to_s"},
+};
+
+#define CORE_ARGUMENTS_MAX 8
+
+static VALUE core_methods[CORE_COUNT];
+static ID id_bind_call;
+
+void core_init(void)
+{
+	id_bind_call = rb_intern("bind_call");
+	for (int i = 0; i < CORE_COUNT; i++) {
+		VALUE class = rb_const_get(rb_cObject, rb_intern(core_names[i].class_name));
+
+		core_methods[i] =
+			rb_funcall(class, rb_intern("instance_method"), 1, ID2SYM(rb_intern(core_names[i].method_name)));
+		rb_gc_register_address(&core_methods[i]);
+	}
+}
+
+VALUE core_method(enum core_method method)
+{
+	return core_methods[method];
+}
+
+VALUE core_call(enum core_method method, VALUE receiver, int argc, const VALUE *argv)
+{
+	VALUE arguments[CORE_ARGUMENTS_MAX + 1] = {receiver};
+
+	for (int i = 0; i < argc && i < CORE_ARGUMENTS_MAX; i++)
+		arguments[i + 1] = argv[i];
+	return rb_funcallv(core_methods[method], id_bind_call, argc + 1, arguments);
+}
+
+VALUE core_call0(enum core_method method, VALUE receiver)
+{
+	return core_call(method, receiver, 0, NULL);
+}

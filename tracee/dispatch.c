@@ -1,0 +1,162 @@
+/* The job: commands in, sessions out. See dispatch.h. */
+
+#include "dispatch.h"
+
+#include "bell.h"
+#include "evaluation.h"
+#include "proto/command.h"
+#include "queue.h"
+#include "selection.h"
+#include "session.h"
+#include "watch.h"
+
+#include <errno.h>
+#include <ruby.h>
+#include <string.h>
+#include <time.h>
+
+#define QUEUE_GRACE_SECONDS 2 /* how long a queue waits for the command that the bell announced */
+
+struct handler {
+	const char *name;
+	/* 0, or negative and err. text is for people and may stay empty. */
+	int (*run)(struct session *session, const struct command *command, uint64_t *count, struct error *err);
+};
+
+static int run_trace(struct session *session, const struct command *command, uint64_t *count, struct error *err)
+{
+	int failed = 0;
+	bool watched = RTEST(rb_protect(watch_install, Qnil, &failed));
+
+	if (failed)
+		rb_set_errinfo(Qnil);
+	if (command->selector_count && (failed || !watched))
+		session_note(session, NOTE_WARNING,
+		             "the application defines method_added on Module or BasicObject: methods defined from now on are not "
+		             "traced");
+	return selection_arm(session, command, count, err);
+}
+
+static int run_methods(struct session *session, const struct command *command, uint64_t *count, struct error *err)
+{
+	return selection_list(session, command, count, err);
+}
+
+static const struct handler handlers[] = {
+	[COMMAND_TRACE] = {"trace", run_trace},
+	[COMMAND_METHODS] = {"methods", run_methods},
+};
+
+static void reply(struct session *session, uint32_t command_id, int status, const struct error *err, uint64_t count)
+{
+	struct record record = {.kind = RECORD_REPLY, .reply = {.command_id = command_id, .count = count}};
+
+	record.reply.text = (struct slice){"", 0};
+	if (status < 0) {
+		size_t size = strlen(err->text);
+
+		record.reply.code = (uint32_t)-status;
+		record.reply.text = (struct slice){err->text, size};
+	}
+	session_send(session, &record);
+}
+
+static void run_in_session(struct session *session, const struct command *command, int decoded, struct error *err)
+{
+	uint64_t count = 0;
+	int status = decoded;
+
+	if (status == 0 && command->kind == COMMAND_DETACH) {
+		session_detach(session, END_DETACHED, "");
+		return;
+	}
+	if (status == 0 && ((size_t)command->kind >= sizeof(handlers) / sizeof(handlers[0]) || !handlers[command->kind].run))
+		status = error_set(err, -ENOSYS, "command %d cannot be used here", (int)command->kind);
+	if (status == 0)
+		status = handlers[command->kind].run(session, command, &count, err);
+	reply(session, command->id, status, err, count);
+}
+
+static void run_command(const struct assembled_command *assembled)
+{
+	struct command command;
+	struct session *session = session_find(assembled->nonce);
+	msgpack_zone zone;
+	struct error err;
+	int decoded;
+
+	if (!msgpack_zone_init(&zone, MSGPACK_ZONE_CHUNK_SIZE))
+		return;
+	decoded = command_decode(&command, assembled->bytes, assembled->size, &zone, &err);
+	/* Who has no session can be answered only where the command names a socket. */
+	if (session)
+		run_in_session(session, &command, decoded, &err);
+	else if (decoded == 0 && command.kind == COMMAND_ATTACH)
+		session_attach(assembled->nonce, &command, &err);
+	msgpack_zone_destroy(&zone);
+}
+
+/* The queue stays while somebody is attached, and for a moment while somebody may be about to. */
+static void keep_or_remove_queue(unsigned sessions, bool had_sessions)
+{
+	if (sessions > 0)
+		queue_keep();
+	else if (had_sessions || queue_expired())
+		queue_remove();
+	else
+		queue_expire_after(QUEUE_GRACE_SECONDS);
+}
+
+static VALUE job(VALUE unused)
+{
+	struct error err;
+	bool had_sessions;
+
+	(void)unused;
+	session_fork_clean();
+	evaluation_cancel_overdue();
+	had_sessions = session_first() != NULL;
+	queue_drain(run_command, &err);
+	keep_or_remove_queue(session_reap(), had_sessions);
+	return Qnil;
+}
+
+void dispatch_job(void)
+{
+	static bool running, again;
+	int failed = 0;
+
+	/* A command may let other threads run, and the bell may ring meanwhile. */
+	if (running) {
+		again = true;
+		return;
+	}
+	running = true;
+	do {
+		again = false;
+		rb_protect(job, Qnil, &failed);
+		if (failed)
+			rb_set_errinfo(Qnil);
+	} while (again);
+	running = false;
+}
+
+static bool armed(void)
+{
+	struct session *session = session_first();
+
+	return session && session->selection;
+}
+
+void dispatch_wait_for_client(unsigned timeout_ms)
+{
+	queue_create();
+	for (unsigned waited_ms = 0; waited_ms < timeout_ms && !armed(); waited_ms++) {
+		struct timespec pause = {.tv_nsec = 1000000};
+
+		nanosleep(&pause, NULL);
+		dispatch_job();
+	}
+	if (!armed())
+		queue_remove();
+}

@@ -1,0 +1,13 @@
+#ifndef RBPROBE_DISPATCH_H
+#define RBPROBE_DISPATCH_H
+
+/*
+ * What the job does: takes commands from the queue, runs them, and cleans up after clients that went. Job context: GVL held, on any thread of the main
+ * Ractor, on top of whatever the application was doing there. Raises nothing.
+ */
+void dispatch_job(void);
+
+/* `rbprobe exec`: waits until a client has attached and armed, or the time is over. From Init. */
+void dispatch_wait_for_client(unsigned timeout_ms);
+
+#endif

@@ -1,0 +1,40 @@
+#ifndef RBPROBE_ENGINE_H
+#define RBPROBE_ENGINE_H
+
+#include "proto/error.h"
+#include "proto/wire.h"
+#include "text.h"
+
+#include <ruby.h>
+
+#include <stdbool.h>
+
+/*
+ * A way of observing methods. Its events end in observe_call() and observe_return(). Job context, GVL held; may raise, so that callers are
+ * under rb_protect.
+ */
+
+struct probe;
+struct selection;
+
+struct engine {
+	enum engine_id id;
+	/* Whether it can observe this method (an UnboundMethod). If not, says why not. */
+	bool (*can)(VALUE method, struct text *reason);
+	/* Starts events for a probe. 0, or negative and err. */
+	int (*arm)(struct probe *probe, VALUE method, struct error *err);
+	/* Ends them; also for a probe whose arming failed. */
+	void (*disarm)(struct probe *probe);
+};
+
+extern const struct engine engine_target;
+extern const struct engine engine_hook;
+
+/* The engine for a method: the wanted one, or with ENGINE_AUTO the cheapest that can. NULL, and the reason, where none can. */
+const struct engine *engine_choose(enum engine_id wanted, VALUE method, struct text *reason);
+
+/* The global hook of a selection, shared by all its probes of engine hook. Starting it twice is harmless. */
+int engine_hook_start(struct selection *selection, VALUE *tracepoint, struct error *err);
+void engine_hook_stop(VALUE *tracepoint);
+
+#endif

@@ -1,0 +1,150 @@
+/*
+ * Evaluations with a time limit. See evaluation.h.
+ *
+ * The writer thread notices that a limit has passed and rings the bell; the job has a short-lived Ruby thread raise an exception of
+ * ours in the thread that evaluates. (The job cannot do that itself: it may run on that very thread, where the VM catches what a job
+ * raises.) An exception on its way must not hit the application's own code: once one has been sent, evaluate() does not return before it
+ * has arrived.
+ */
+
+#include "evaluation.h"
+
+#include <stdatomic.h>
+#include <time.h>
+
+struct evaluation {
+	VALUE (*run)(VALUE);
+	VALUE argument;
+	VALUE thread;
+	VALUE exception; /* Qnil until it is overdue */
+	uint64_t deadline_ns;
+	struct evaluation *next;
+};
+
+static struct {
+	struct evaluation *running;   /* on the stacks of their threads; under the GVL */
+	_Atomic uint64_t earliest_ns; /* their earliest deadline, UINT64_MAX for none */
+	VALUE exception_class;
+} evaluations = {.earliest_ns = UINT64_MAX};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void evaluation_init(void)
+{
+	evaluations.exception_class = rb_class_new(rb_eException);
+	rb_gc_register_address(&evaluations.exception_class);
+}
+
+static void update_earliest(void)
+{
+	uint64_t earliest = UINT64_MAX;
+
+	for (struct evaluation *evaluation = evaluations.running; evaluation; evaluation = evaluation->next)
+		if (NIL_P(evaluation->exception) && evaluation->deadline_ns < earliest)
+			earliest = evaluation->deadline_ns;
+	atomic_store_explicit(&evaluations.earliest_ns, earliest, memory_order_relaxed);
+}
+
+bool evaluation_overdue(void)
+{
+	uint64_t earliest = atomic_load_explicit(&evaluations.earliest_ns, memory_order_relaxed);
+
+	return earliest != UINT64_MAX && now_ns() > earliest;
+}
+
+static VALUE raise_in(void *argument)
+{
+	VALUE pair = (VALUE)argument;
+
+	rb_funcall(rb_ary_entry(pair, 0), rb_intern("raise"), 1, rb_ary_entry(pair, 1));
+	RB_GC_GUARD(pair);
+	return Qnil;
+}
+
+void evaluation_cancel_overdue(void)
+{
+	uint64_t now = now_ns();
+
+	for (struct evaluation *evaluation = evaluations.running; evaluation; evaluation = evaluation->next) {
+		VALUE pair;
+
+		if (!NIL_P(evaluation->exception) || now <= evaluation->deadline_ns)
+			continue;
+		evaluation->exception = rb_exc_new_cstr(evaluations.exception_class, "rbprobe: time limit of an expression");
+		pair = rb_ary_new_from_args(2, evaluation->thread, evaluation->exception);
+		rb_thread_create(raise_in, (void *)pair);
+		RB_GC_GUARD(pair);
+	}
+	update_earliest();
+}
+
+static VALUE wait_for_interrupt(VALUE unused)
+{
+	struct timeval pause = {.tv_usec = 1000};
+
+	(void)unused;
+	rb_thread_wait_for(pause);
+	return Qnil;
+}
+
+static void leave(struct evaluation *evaluation)
+{
+	struct evaluation **link = &evaluations.running;
+
+	while (*link != evaluation)
+		link = &(*link)->next;
+	*link = evaluation->next;
+	update_earliest();
+}
+
+/* What unwinds a frame may also be a throw, an internal object without a class, or a number: the thread is being killed. */
+static bool is_exception(VALUE error)
+{
+	return !RB_SPECIAL_CONST_P(error) && RB_BUILTIN_TYPE(error) != T_IMEMO && RTEST(rb_obj_is_kind_of(error, rb_eException));
+}
+
+enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, uint32_t limit_ms, VALUE *value, int *jump)
+{
+	struct evaluation evaluation = {.thread = rb_thread_current(), .exception = Qnil, .deadline_ns = UINT64_MAX};
+	enum evaluation_outcome outcome = EVALUATION_DONE;
+	int failed = 0;
+	VALUE error;
+
+	if (limit_ms)
+		evaluation.deadline_ns = now_ns() + (uint64_t)limit_ms * 1000000u;
+	evaluation.next = evaluations.running;
+	evaluations.running = &evaluation;
+	update_earliest();
+	*value = rb_protect(run, argument, &failed);
+	for (;;) {
+		error = failed ? rb_errinfo() : Qnil;
+		if (failed && error == evaluation.exception) {
+			outcome = EVALUATION_TIMED_OUT;
+			break;
+		}
+		if (failed && !is_exception(error)) {
+			*jump = failed;
+			outcome = EVALUATION_JUMPED;
+			break;
+		}
+		if (failed) {
+			outcome = EVALUATION_RAISED;
+			*value = error;
+		}
+		if (NIL_P(evaluation.exception))
+			break;
+		failed = 0;
+		rb_protect(wait_for_interrupt, Qnil, &failed);
+	}
+	leave(&evaluation);
+	if (outcome != EVALUATION_JUMPED)
+		rb_set_errinfo(Qnil);
+	RB_GC_GUARD(error);
+	return outcome;
+}

@@ -1,0 +1,28 @@
+#ifndef RBPROBE_EVALUATION_H
+#define RBPROBE_EVALUATION_H
+
+#include <ruby.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Running Ruby code of the user's inside an event, with a time limit. */
+
+enum evaluation_outcome {
+	EVALUATION_DONE,
+	EVALUATION_RAISED,    /* the value is the exception */
+	EVALUATION_TIMED_OUT, /* the code was interrupted */
+	EVALUATION_JUMPED,    /* its thread is being killed, or it threw: *jump is the state for rb_jump_tag() */
+};
+
+/* Event context, GVL held. `run` may do anything: raise, block, switch threads. limit_ms 0: none. */
+enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, uint32_t limit_ms, VALUE *value, int *jump);
+
+void evaluation_init(void);
+
+/* Whether some evaluation has passed its limit. Any thread. */
+bool evaluation_overdue(void);
+/* Interrupts those that have. Job context. */
+void evaluation_cancel_overdue(void);
+
+#endif

@@ -1,0 +1,239 @@
+/*
+ * The user's expressions: compiling and evaluating. See expression.h. Context: job; evaluating is expression_render.c's.
+ *
+ * An expression becomes the body of a method in an anonymous module of ours, which is called on the receiver with bind_call: self and
+ * its instance variables are the receiver's, no singleton class is made, the parameters it names are its arguments. It is compiled
+ * in the scope of the method's owner, so that constants are found as in the method itself, and in a frame that has no local variables
+ * of the application: an eval in the job's own place would see, and keep alive, those of whatever code the job has interrupted.
+ *
+ * While a hook runs, the VM fires no further event in the same fiber, so traced methods that an expression calls show nothing.
+ */
+
+#include "expression.h"
+
+#include "core.h"
+
+#include <ruby/encoding.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+	ID parameters, call;
+	VALUE compile; /* ->(module_eval, owner, source) */
+} ids;
+
+static const char compile_source[] = "->(__rbprobe_eval, __rbprobe_owner, __rbprobe_source) {\n"
+				     "  __rbprobe_eval.bind_call(__rbprobe_owner, __rbprobe_source, '(rbprobe)', 0)\n"
+				     "}\n";
+
+void expression_init(void)
+{
+	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
+	VALUE iseq_class = rb_const_get(vm, rb_intern("InstructionSequence"));
+	VALUE iseq =
+		rb_funcall(iseq_class, rb_intern("compile"), 2, rb_str_new_cstr(compile_source), rb_str_new_cstr("(rbprobe)"));
+
+	ids.parameters = rb_intern("parameters");
+	ids.call = rb_intern("call");
+	ids.compile = rb_funcall(iseq, rb_intern("eval"), 0);
+	rb_gc_register_address(&ids.compile);
+}
+
+static bool is_word_byte(char c)
+{
+	return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (unsigned char)c >= 0x80;
+}
+
+static bool is_word(const char *bytes, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (!is_word_byte(bytes[i]))
+			return false;
+	return size > 0 && !(bytes[0] >= '0' && bytes[0] <= '9');
+}
+
+static bool mentions(struct slice source, const char *word, size_t size)
+{
+	for (size_t i = 0; i + size <= source.size; i++)
+		if (memcmp(source.bytes + i, word, size) == 0 && (i == 0 || !is_word_byte(source.bytes[i - 1])) &&
+		    (i + size == source.size || !is_word_byte(source.bytes[i + size])))
+			return true;
+	return false;
+}
+
+/* A parameter may have a reserved word's name (`def m(if:)`); code cannot read such a one as a variable. */
+static bool is_reserved(const char *bytes, size_t size)
+{
+	static const char *const words[] = {"alias",  "and",   "begin", "break",    "case",     "class",       "def",    "do",
+	                                    "else",   "elsif", "end",   "ensure",   "false",    "for",         "if",     "in",
+	                                    "module", "next",  "nil",   "not",      "or",       "redo",        "rescue", "retry",
+	                                    "return", "self",  "super", "then",     "true",     "undef",       "unless", "until",
+	                                    "when",   "while", "yield", "__FILE__", "__LINE__", "__ENCODING__"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strlen(words[i]) == size && memcmp(words[i], bytes, size) == 0)
+			return true;
+	return false;
+}
+
+/* The named parameters, as Symbols: a pattern's parts, `*`, `**`, `&` and `...` have no name to ask for. */
+static VALUE parameter_names(VALUE method)
+{
+	VALUE parameters = rb_funcall(method, ids.parameters, 0);
+	VALUE names = rb_ary_new();
+
+	for (long i = 0; i < RARRAY_LEN(parameters); i++) {
+		VALUE name = rb_ary_entry(rb_ary_entry(parameters, i), 1);
+		VALUE string = NIL_P(name) ? Qnil : rb_sym2str(name);
+
+		if (!NIL_P(string) && is_word(RSTRING_PTR(string), (size_t)RSTRING_LEN(string)) &&
+		    !RTEST(rb_ary_includes(names, name)))
+			rb_ary_push(names, name);
+	}
+	return names;
+}
+
+static bool slice_is(struct slice slice, const char *text)
+{
+	return slice.size == strlen(text) && memcmp(slice.bytes, text, slice.size) == 0;
+}
+
+static VALUE compile_expression(struct slice source, VALUE names, VALUE owner)
+{
+	VALUE text = rb_utf8_str_new_cstr("->(");
+	VALUE module = rb_module_new();
+	VALUE verbose = *rb_ruby_verbose_ptr();
+	VALUE name = ID2SYM(rb_intern("expression"));
+	VALUE arguments[2];
+	VALUE lambda;
+
+	for (long i = 0; i < RARRAY_LEN(names); i++) {
+		if (i > 0)
+			rb_str_cat_cstr(text, ", ");
+		rb_str_append(text, rb_sym2str(rb_ary_entry(names, i)));
+	}
+	rb_str_cat_cstr(text, ") {\n");
+	rb_str_cat(text, source.bytes, (long)source.size);
+	rb_str_cat_cstr(text, "\n}");
+	/* Warnings would go to the application's stderr. */
+	*rb_ruby_verbose_ptr() = Qnil;
+	lambda = rb_funcall(ids.compile, ids.call, 3, core_method(CORE_MODULE_MODULE_EVAL), owner, text);
+	*rb_ruby_verbose_ptr() = verbose;
+	arguments[0] = name;
+	arguments[1] = lambda;
+	core_call(CORE_MODULE_DEFINE_METHOD, module, 2, arguments);
+	return core_call(CORE_MODULE_INSTANCE_METHOD, module, 1, &name);
+}
+
+static VALUE mentioned_names(struct slice source, VALUE names)
+{
+	VALUE mentioned = rb_ary_new();
+
+	for (long i = 0; i < RARRAY_LEN(names); i++) {
+		VALUE name = rb_sym2str(rb_ary_entry(names, i));
+
+		if (mentions(source, RSTRING_PTR(name), (size_t)RSTRING_LEN(name)) &&
+		    !is_reserved(RSTRING_PTR(name), (size_t)RSTRING_LEN(name)))
+			rb_ary_push(mentioned, rb_ary_entry(names, i));
+	}
+	return mentioned;
+}
+
+static void expression_build(struct expression *item, struct slice source, VALUE names, VALUE owner)
+{
+	VALUE mentioned = mentioned_names(source, names);
+
+	item->label = strndup(source.bytes, source.size);
+	if (slice_is(source, "self")) {
+		item->kind = EXPRESSION_SELF;
+	} else if (slice_is(source, "__source__")) {
+		item->kind = EXPRESSION_SOURCE;
+	} else if (source.size > 1 && source.bytes[0] == '@' && is_word(source.bytes + 1, source.size - 1)) {
+		item->kind = EXPRESSION_IVAR;
+		item->id = rb_intern3(source.bytes, (long)source.size, rb_utf8_encoding());
+	} else if (RARRAY_LEN(mentioned) == 1 && is_word(source.bytes, source.size)) {
+		item->kind = EXPRESSION_LOCAL;
+		item->id = rb_sym2id(rb_ary_entry(mentioned, 0));
+	} else {
+		item->code = compile_expression(source, mentioned, owner);
+		item->names = mentioned;
+		item->kind = EXPRESSION_COMPILED;
+	}
+}
+
+struct list_request {
+	struct expression_list *list;
+	const struct selector *selector;
+	VALUE method, owner, names;
+	VALUE keep; /* an Array that holds what the list refers to until its owner marks it */
+	bool arguments;
+};
+
+static VALUE list_build(VALUE argument)
+{
+	struct list_request *request = (struct list_request *)argument;
+
+	for (uint32_t i = 0; i < request->selector->expression_count; i++) {
+		struct expression *item = &request->list->items[request->list->count++];
+
+		expression_build(item, request->selector->expressions[i], request->names, request->owner);
+		rb_ary_push(request->keep, item->code);
+		rb_ary_push(request->keep, item->names);
+	}
+	for (long i = 0; request->arguments && i < RARRAY_LEN(request->names) && request->list->count < VALUES_MAX; i++) {
+		struct expression *item = &request->list->items[request->list->count++];
+		VALUE name = rb_sym2str(rb_ary_entry(request->names, i));
+
+		item->kind = EXPRESSION_LOCAL;
+		item->id = rb_sym2id(rb_ary_entry(request->names, i));
+		item->label = strndup(RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
+	}
+	return Qnil;
+}
+
+struct expression_list *expression_list_new(const struct selector *selector, VALUE method, VALUE owner, bool arguments)
+{
+	struct list_request request = {.selector = selector, .method = method, .owner = owner, .arguments = arguments};
+	size_t size;
+	int failed = 0;
+
+	request.names = parameter_names(method);
+	size = selector->expression_count + (arguments ? (size_t)RARRAY_LEN(request.names) : 0);
+	if (size == 0)
+		return NULL;
+	request.list = calloc(1, sizeof(*request.list) + size * sizeof(request.list->items[0]));
+	if (!request.list)
+		rb_memerror();
+	for (size_t i = 0; i < size; i++) {
+		request.list->items[i].code = Qnil;
+		request.list->items[i].names = Qnil;
+	}
+	request.keep = rb_ary_new();
+	rb_protect(list_build, (VALUE)&request, &failed);
+	if (failed) {
+		expression_list_free(request.list);
+		rb_jump_tag(failed);
+	}
+	RB_GC_GUARD(request.names);
+	RB_GC_GUARD(request.keep);
+	return request.list;
+}
+
+void expression_list_free(struct expression_list *list)
+{
+	if (!list)
+		return;
+	for (uint32_t i = 0; i < list->count; i++)
+		free(list->items[i].label);
+	free(list);
+}
+
+void expression_list_mark(const struct expression_list *list)
+{
+	if (!list)
+		return;
+	for (uint32_t i = 0; i < list->count; i++) {
+		rb_gc_mark(list->items[i].code);
+		rb_gc_mark(list->items[i].names);
+	}
+}

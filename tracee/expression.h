@@ -1,0 +1,60 @@
+#ifndef RBPROBE_EXPRESSION_H
+#define RBPROBE_EXPRESSION_H
+
+#include "proto/command.h"
+#include "proto/error.h"
+#include "text.h"
+
+#include <ruby.h>
+#include <ruby/debug.h>
+
+#include <stdbool.h>
+
+/* What is shown of each call of a method: compiled once, when the method is armed. */
+
+enum expression_kind {
+	EXPRESSION_SELF,
+	EXPRESSION_IVAR,     /* read directly, no method is called */
+	EXPRESSION_LOCAL,    /* a parameter */
+	EXPRESSION_SOURCE,   /* __source__: the place of the call */
+	EXPRESSION_COMPILED, /* anything else */
+};
+
+struct expression {
+	enum expression_kind kind;
+	char *label;       /* owned; as the user wrote it, or the parameter's name */
+	ID id;             /* the variable's, of EXPRESSION_IVAR and EXPRESSION_LOCAL */
+	VALUE code;        /* EXPRESSION_COMPILED: an UnboundMethod with the expression as its body, ... */
+	VALUE names;       /* ... and the Array of the parameters it takes, as Symbols */
+	bool switched_off; /* it ran into its time limit once */
+};
+
+struct expression_list {
+	uint32_t count;
+	struct expression items[];
+};
+
+void expression_init(void);
+
+/*
+ * Builds the list for a method: the selector's expressions, then, where arguments are wanted, all parameters. method is an UnboundMethod and
+ * owner its class, whose constants the expressions see. Job context, under rb_protect (raises SyntaxError with the compiler's words).
+ * NULL where there is nothing to show. The caller frees it with expression_list_free(), and marks it.
+ */
+struct expression_list *expression_list_new(const struct selector *selector, VALUE method, VALUE owner, bool arguments);
+void expression_list_free(struct expression_list *list);
+void expression_list_mark(const struct expression_list *list);
+
+/*
+ * The values of all items at a call event, rendered into buffer as one msgpack array of texts. Returns its bytes. Runs application code where the
+ * user asked for it; what that raises becomes the value. *jump is set to a rb_jump_tag() state where the thread must not go on
+ * (killed, throw): the caller finishes its own work and then jumps.
+ */
+size_t expression_list_render(struct expression_list *list, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
+                              const struct trace_options *options, char *buffer, size_t size, int *jump);
+
+/* One value, or an exception's class and message, as such an array. */
+size_t expression_render_result(VALUE value, const struct trace_options *options, char *buffer, size_t size, int *jump);
+size_t expression_render_exception(VALUE exception, const struct trace_options *options, char *buffer, size_t size, int *jump);
+
+#endif

@@ -1,0 +1,280 @@
+/* The values of an event, rendered. See expression.h. Context: event, GVL held; what may raise runs under evaluate(). */
+
+#include "expression.h"
+
+#include "capture.h"
+#include "evaluation.h"
+#include "naming.h"
+
+#include <string.h>
+
+#define ARRAY_HEADER 3 /* msgpack array 16 */
+#define TEXT_HEADER 3  /* msgpack str 16 */
+#define FRAMES_LOOKED_AT 16
+
+/* The array of texts that is being written. */
+struct values {
+	char *buffer;
+	size_t size;
+	size_t used;
+	uint32_t count;
+};
+
+struct request {
+	struct expression *item; /* NULL: value is given */
+	VALUE value;
+	rb_trace_arg_t *trace_arg;
+	rb_event_flag_t event;
+	const struct trace_options *options;
+	struct text *text;
+	VALUE *binding; /* made at the first need */
+};
+
+static void values_begin(struct values *values, char *buffer, size_t size)
+{
+	values->buffer = buffer;
+	values->size = size;
+	values->used = ARRAY_HEADER;
+	values->count = 0;
+}
+
+static bool text_begin(const struct values *values, struct text *text)
+{
+	if (values->used + TEXT_HEADER >= values->size)
+		return false;
+	text->bytes = values->buffer + values->used + TEXT_HEADER;
+	text->size = values->size - values->used - TEXT_HEADER;
+	text->used = 0;
+	text->cut = false;
+	return true;
+}
+
+static void text_end(struct values *values, const struct text *text)
+{
+	char *header = values->buffer + values->used;
+
+	header[0] = (char)0xda;
+	header[1] = (char)(text->used >> 8);
+	header[2] = (char)text->used;
+	values->used += TEXT_HEADER + text->used;
+	values->count++;
+}
+
+static size_t values_end(struct values *values)
+{
+	values->buffer[0] = (char)0xdc;
+	values->buffer[1] = (char)(values->count >> 8);
+	values->buffer[2] = (char)values->count;
+	return values->used;
+}
+
+/* The place a method was called from. A C call's event has it; of a Ruby method it is the nearest frame above with a file. */
+static void render_source(const struct request *request)
+{
+	VALUE frames[FRAMES_LOOKED_AT];
+	int lines[FRAMES_LOOKED_AT];
+	VALUE path = Qnil;
+	int line = 0;
+
+	if (request->event == RUBY_EVENT_C_CALL) {
+		path = rb_tracearg_path(request->trace_arg);
+		line = NUM2INT(rb_tracearg_lineno(request->trace_arg));
+	} else {
+		/* Asked to skip frames, rb_profile_frames does not before 3.2; the first is the called method's own. */
+		int count = rb_profile_frames(0, FRAMES_LOOKED_AT, frames, lines);
+
+		for (int i = 1; i < count && NIL_P(path); i++) {
+			path = rb_profile_frame_path(frames[i]);
+			line = lines[i];
+		}
+	}
+	if (RB_TYPE_P(path, T_STRING)) {
+		capture_escaped(request->text, RSTRING_PTR(path), (size_t)RSTRING_LEN(path), true);
+		text_printf(request->text, ":%d", line);
+	} else {
+		text_append_cstr(request->text, "unknown");
+	}
+}
+
+static VALUE local_variable(const struct request *request, VALUE name)
+{
+	if (NIL_P(*request->binding))
+		*request->binding = rb_tracearg_binding(request->trace_arg);
+	if (NIL_P(*request->binding))
+		return Qnil;
+	return rb_funcall(*request->binding, rb_intern("local_variable_get"), 1, name);
+}
+
+static VALUE run_code(const struct request *request)
+{
+	const struct expression *item = request->item;
+	long count = RARRAY_LEN(item->names);
+	VALUE arguments[VALUES_MAX + 1];
+
+	if (count > (long)VALUES_MAX)
+		count = VALUES_MAX;
+	arguments[0] = rb_tracearg_self(request->trace_arg);
+	for (long i = 0; i < count; i++)
+		arguments[i + 1] = local_variable(request, rb_ary_entry(item->names, i));
+	return rb_funcallv(item->code, rb_intern("bind_call"), (int)count + 1, arguments);
+}
+
+static VALUE request_run(VALUE argument)
+{
+	struct request *request = (struct request *)argument;
+	VALUE value = request->value;
+
+	if (request->item) {
+		switch (request->item->kind) {
+		case EXPRESSION_SOURCE:
+			render_source(request);
+			return Qnil;
+		case EXPRESSION_SELF:
+			value = rb_tracearg_self(request->trace_arg);
+			break;
+		case EXPRESSION_IVAR:
+			value = rb_attr_get(rb_tracearg_self(request->trace_arg), request->item->id);
+			break;
+		case EXPRESSION_LOCAL:
+			value = local_variable(request, ID2SYM(request->item->id));
+			break;
+		case EXPRESSION_COMPILED:
+			value = run_code(request);
+			break;
+		}
+	}
+	if (request->options->flags & TRACE_INSPECT)
+		capture_inspect(request->text, value, request->options);
+	else
+		capture_value(request->text, value, request->options);
+	RB_GC_GUARD(value);
+	return Qnil;
+}
+
+static VALUE describe_exception(VALUE argument)
+{
+	const struct request *request = (const struct request *)argument;
+
+	text_append_cstr(request->text, "#<");
+	naming_class(request->text, rb_obj_class(request->value));
+	text_append_cstr(request->text, ": ");
+	capture_message(request->text, request->value, request->options);
+	text_append_cstr(request->text, ">");
+	return Qnil;
+}
+
+/* Renders one request into its text; what is raised on the way becomes the text. */
+static void render(struct request *request, int *jump)
+{
+	VALUE value;
+	int failed = 0;
+
+	switch (evaluate(request_run, (VALUE)request, request->options->expression_timeout_ms, &value, jump)) {
+	case EVALUATION_DONE:
+		break;
+	case EVALUATION_RAISED:
+		request->text->used = 0;
+		request->text->cut = false;
+		request->value = value;
+		rb_protect(describe_exception, (VALUE)request, &failed);
+		if (failed)
+			rb_set_errinfo(Qnil);
+		break;
+	case EVALUATION_TIMED_OUT:
+		request->text->used = 0;
+		text_printf(request->text, "#<timed out after %u ms>", request->options->expression_timeout_ms);
+		if (request->item)
+			request->item->switched_off = true;
+		break;
+	case EVALUATION_JUMPED:
+		request->text->used = 0;
+		text_append_cstr(request->text, "#<interrupted>");
+		break;
+	}
+	RB_GC_GUARD(value);
+}
+
+size_t expression_list_render(struct expression_list *list, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
+                              const struct trace_options *options, char *buffer, size_t size, int *jump)
+{
+	struct values values;
+	VALUE binding = Qnil;
+
+	values_begin(&values, buffer, size);
+	for (uint32_t i = 0; i < list->count; i++) {
+		struct text text;
+		struct request request = {.item = &list->items[i],
+		                          .value = Qnil,
+		                          .trace_arg = trace_arg,
+		                          .event = event,
+		                          .options = options,
+		                          .text = &text,
+		                          .binding = &binding};
+
+		if (!text_begin(&values, &text))
+			break;
+		if (list->items[i].switched_off)
+			text_append_cstr(&text, "#<switched off: it timed out>");
+		else if (*jump)
+			text_append_cstr(&text, "#<interrupted>");
+		else
+			render(&request, jump);
+		text_end(&values, &text);
+	}
+	RB_GC_GUARD(binding);
+	return values_end(&values);
+}
+
+size_t expression_render_result(VALUE value, const struct trace_options *options, char *buffer, size_t size, int *jump)
+{
+	struct values values;
+	struct text text;
+	struct request request = {.value = value, .options = options, .text = &text};
+
+	values_begin(&values, buffer, size);
+	if (text_begin(&values, &text)) {
+		render(&request, jump);
+		text_end(&values, &text);
+	}
+	return values_end(&values);
+}
+
+static VALUE exception_class(VALUE argument)
+{
+	const struct request *request = (const struct request *)argument;
+
+	naming_class(request->text, rb_obj_class(request->value));
+	return Qnil;
+}
+
+static VALUE exception_message(VALUE argument)
+{
+	const struct request *request = (const struct request *)argument;
+
+	if (request->options->flags & TRACE_INSPECT) {
+		VALUE message = rb_obj_as_string(rb_funcall(request->value, rb_intern("message"), 0));
+
+		capture_escaped(request->text, RSTRING_PTR(message), (size_t)RSTRING_LEN(message), true);
+		RB_GC_GUARD(message);
+	} else {
+		capture_message(request->text, request->value, request->options);
+	}
+	return Qnil;
+}
+
+size_t expression_render_exception(VALUE exception, const struct trace_options *options, char *buffer, size_t size, int *jump)
+{
+	static VALUE (*const parts[])(VALUE) = {exception_class, exception_message};
+	struct values values;
+	struct text text;
+	struct request request = {.value = exception, .options = options, .text = &text};
+
+	values_begin(&values, buffer, size);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && text_begin(&values, &text); i++) {
+		VALUE unused;
+
+		evaluate(parts[i], (VALUE)&request, options->expression_timeout_ms, &unused, jump);
+		text_end(&values, &text);
+	}
+	return values_end(&values);
+}

@@ -1,0 +1,79 @@
+# The one description of how the extension is built. Run in an empty directory, it writes a Makefile there:
+#
+#     mkdir build && cd build && ruby ../tracee/extconf.rb && make
+#
+# RBPROBE_CFLAGS and RBPROBE_LDFLAGS are appended (sanitizers use them).
+
+require "mkmf"
+
+SOURCE_ROOT = File.expand_path("..", __dir__)
+
+# --- Compiler flags. Ruby's own are kept for what concerns the ABI; its warnings are replaced by ours.
+
+# Ruby's headers do not keep to our warnings on every version: as system headers they are not looked at.
+$INCFLAGS = $INCFLAGS.gsub(/-I(?=\$\((?:arch_)?hdrdir\))/, "-isystem ")
+# Ours serve quoted includes only, and from the root ("proto/limits.h"): no file of ours may stand in for <limits.h>.
+$INCFLAGS = $INCFLAGS.sub("-I$(srcdir)", "-iquote #{SOURCE_ROOT}")
+$warnflags = ""
+$CFLAGS << " -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes"
+# Frame pointers: a profiler that looks at the target walks through our frames as well.
+$CFLAGS << " -std=gnu11 -O2 -fno-omit-frame-pointer -fvisibility=hidden -pthread"
+
+# --- libmsgpack, statically: the target needs nothing but libc and Ruby.
+
+def static_library(*names)
+  names.each do |name|
+    path = IO.popen([CONFIG["CC"].split.first, "-print-file-name=lib#{name}.a"], &:read).chomp
+    return path if File.file?(path)
+  end
+  abort "libmsgpack's static library is missing; on Debian: apt-get install libmsgpack-dev"
+end
+
+# The library's name up to version 5, and since.
+MSGPACK = static_library("msgpackc", "msgpack-c")
+
+have_header("msgpack.h") or abort "msgpack.h is missing; on Debian: apt-get install libmsgpack-dev"
+
+# --- What this Ruby has. Each line: function, headers, and why it is asked for.
+
+DEBUG = "ruby/debug.h"
+
+[
+  # >= 3.3. Below, rb_postponed_job_register_one takes its place; that one is gone since 4.1.
+  ["rb_postponed_job_preregister", DEBUG],
+  ["rb_postponed_job_register_one", DEBUG],
+  # >= 3.0. Says that the extension may be required where Ractors are; without it the VM refuses its methods to them.
+  ["rb_ext_ractor_safe", "ruby/ractor.h"],
+  # >= 3.0. How it is found out, cheaply, whether code runs in the main Ractor.
+  ["rb_ractor_local_storage_ptr_newkey", "ruby/ractor.h"],
+  # >= 3.1. The parameters of the method an event is about, without a Method object.
+  ["rb_tracearg_parameters", DEBUG],
+].each { |function, *headers| have_func(function, headers) }
+
+# --- Linking. What loading needs is exported: Init_rbprobe, and the ABI number that unreleased Rubies look at. libruby is not
+# linked: its symbols are those of the process that loads us, be its Ruby a shared or a static one of the same ABI.
+
+File.write("exports.map", "{ global: Init_rbprobe; ruby_abi_version; local: *; };\n")
+$DLDFLAGS << " -Wl,--version-script=exports.map -Wl,--exclude-libs,ALL -Wl,--as-needed -pthread"
+$LIBRUBYARG = $LIBRUBYARG_SHARED = $LIBRUBYARG_STATIC = ""
+$DEFLIBPATH = $LIBPATH = []
+$LOCAL_LIBS << " #{MSGPACK}"
+
+$CFLAGS << " -MMD"
+$CFLAGS << " #{ENV["RBPROBE_CFLAGS"]}" if ENV["RBPROBE_CFLAGS"]
+$DLDFLAGS << " #{ENV["RBPROBE_LDFLAGS"]}" if ENV["RBPROBE_LDFLAGS"]
+
+# --- Sources. tracee/ and proto/ may both have a file of one name: the objects keep their directories.
+
+$VPATH << SOURCE_ROOT
+$objs = %w[tracee proto].flat_map do |directory|
+  FileUtils.mkdir_p(directory)
+  Dir[File.join(SOURCE_ROOT, directory, "*.c")].sort.map { |path| "#{directory}/#{File.basename(path, ".c")}.o" }
+end
+$cleanfiles << "$(OBJS:.o=.d)"
+
+create_makefile("rbprobe") do |configuration|
+  # Which object depends on which header is what -MMD finds out.
+  configuration.map { |part| part.sub(/^HDRS = .*$/, "HDRS =") }
+end
+File.write("Makefile", "\n$(DLLIB): exports.map\n-include $(OBJS:.o=.d)\n", mode: "a")

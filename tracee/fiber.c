@@ -1,0 +1,192 @@
+/*
+ * The state of each fiber. See fiber.h. Context: event and job, GVL held.
+ *
+ * Finding it costs rb_fiber_current() and a comparison: the last fiber that a native thread met is remembered in thread-local
+ * storage. A remembered fiber may have died and another taken its address, or compaction may have moved it; so a counter that
+ * goes up at each such occasion is remembered, too.
+ */
+
+#define _GNU_SOURCE
+#include "fiber.h"
+
+#include "compat.h"
+#include "core.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static struct {
+	struct fiber_state *states; /* all of them; under the GVL */
+	uint32_t next_ref;
+	_Atomic uint32_t generation; /* of remembered fibers */
+	ID id_state;
+	void (*on_death)(struct fiber_state *state);
+	VALUE anchor; /* its compaction callback tells that objects have moved */
+} fibers;
+
+static __thread struct {
+	VALUE fiber;
+	struct fiber_state *state;
+	uint32_t generation;
+} remembered;
+
+static void state_free(void *data)
+{
+	struct fiber_state *state = data;
+
+	atomic_fetch_add_explicit(&fibers.generation, 1, memory_order_relaxed);
+	fibers.on_death(state);
+	*state->previous_next = state->next;
+	if (state->next)
+		state->next->previous_next = state->previous_next;
+	for (unsigned slot = 0; slot < SESSIONS_MAX; slot++)
+		free(state->stacks[slot].calls);
+	free(state);
+}
+
+static size_t state_size(const void *data)
+{
+	const struct fiber_state *state = data;
+	size_t size = sizeof(*state);
+
+	for (unsigned slot = 0; slot < SESSIONS_MAX; slot++)
+		size += state->stacks[slot].size * sizeof(struct open_call);
+	return size;
+}
+
+static const rb_data_type_t state_type = {
+	.wrap_struct_name = "rbprobe fiber state",
+	.function = {.dfree = state_free, .dsize = state_size},
+	.flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+static void anchor_compact(void *data)
+{
+	(void)data;
+	atomic_fetch_add_explicit(&fibers.generation, 1, memory_order_relaxed);
+}
+
+static const rb_data_type_t anchor_type = {
+	.wrap_struct_name = "rbprobe fiber anchor",
+	.function = {.dcompact = anchor_compact},
+	.flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+void fiber_init(void (*on_death)(struct fiber_state *state))
+{
+	fibers.on_death = on_death;
+	/* No '@' in front: instance_variables and Marshal do not see it. */
+	fibers.id_state = rb_intern("__rbprobe_fiber_state");
+	fibers.anchor = TypedData_Wrap_Struct(rb_cObject, &anchor_type, &fibers);
+	rb_gc_register_address(&fibers.anchor);
+}
+
+static VALUE state_attach(VALUE fiber)
+{
+	struct fiber_state *state = calloc(1, sizeof(*state));
+	VALUE holder;
+
+	if (!state)
+		return Qnil;
+	state->ref = fibers.next_ref++;
+	state->next = fibers.states;
+	state->previous_next = &fibers.states;
+	if (state->next)
+		state->next->previous_next = &state->next;
+	fibers.states = state;
+	holder = TypedData_Wrap_Struct(0, &state_type, state);
+	rb_ivar_set(fiber, fibers.id_state, holder);
+	return holder;
+}
+
+static struct fiber_state *state_find(VALUE fiber)
+{
+	VALUE holder;
+	int failed = 0;
+
+	if (!compat_in_main_ractor())
+		return NULL;
+	holder = rb_attr_get(fiber, fibers.id_state);
+	if (NIL_P(holder)) {
+		if (RB_OBJ_FROZEN(fiber))
+			return NULL;
+		holder = rb_protect(state_attach, fiber, &failed);
+		if (failed) {
+			rb_set_errinfo(Qnil);
+			return NULL;
+		}
+		if (NIL_P(holder))
+			return NULL;
+	}
+	return RTYPEDDATA_DATA(holder);
+}
+
+struct fiber_state *fiber_current_state(void)
+{
+	VALUE fiber = rb_fiber_current();
+	uint32_t generation = atomic_load_explicit(&fibers.generation, memory_order_relaxed);
+
+	if (remembered.fiber == fiber && remembered.generation == generation)
+		return remembered.state;
+	remembered.state = state_find(fiber);
+	remembered.fiber = fiber;
+	/* Read before the search: what happened during it makes this memory invalid again. */
+	remembered.generation = generation;
+	return remembered.state;
+}
+
+bool call_stack_push(struct call_stack *stack, const struct open_call *call)
+{
+	if (stack->depth == stack->size) {
+		uint32_t size = stack->size ? 2 * stack->size : 64;
+		struct open_call *calls = realloc(stack->calls, size * sizeof(*calls));
+
+		if (!calls)
+			return false;
+		stack->calls = calls;
+		stack->size = size;
+	}
+	stack->calls[stack->depth++] = *call;
+	return true;
+}
+
+void fiber_forget_session(unsigned slot)
+{
+	for (struct fiber_state *state = fibers.states; state; state = state->next) {
+		free(state->stacks[slot].calls);
+		memset(&state->stacks[slot], 0, sizeof(state->stacks[slot]));
+	}
+}
+
+void fiber_forget_all(void)
+{
+	for (unsigned slot = 0; slot < SESSIONS_MAX; slot++)
+		fiber_forget_session(slot);
+}
+
+/* A fiber that is not its thread's own says where its block is: "#<Fiber:0x000... file:line (resumed)>". */
+static VALUE creation_place(VALUE fiber)
+{
+	VALUE text = core_call0(CORE_FIBER_TO_S, fiber);
+	const char *bytes = RSTRING_PTR(text);
+	const char *end = bytes + RSTRING_LEN(text);
+	const char *from = memchr(bytes, ' ', (size_t)(end - bytes));
+	const char *to = from ? memrchr(from + 1, '(', (size_t)(end - from - 1)) : NULL;
+
+	if (!from || !to || to <= from + 2)
+		return Qnil;
+	return rb_str_new(from + 1, to - from - 2);
+}
+
+void fiber_describe(struct fiber_description *description)
+{
+	VALUE fiber = rb_fiber_current();
+
+	description->native_id = (uint32_t)syscall(SYS_gettid);
+	description->thread_id = description->native_id;
+	description->thread_name = core_call0(CORE_THREAD_NAME, rb_thread_current());
+	description->created_at = creation_place(fiber);
+}

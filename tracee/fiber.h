@@ -1,0 +1,62 @@
+#ifndef RBPROBE_FIBER_H
+#define RBPROBE_FIBER_H
+
+#include "proto/limits.h"
+
+#include <ruby.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * What is kept per fiber (every thread has at least one): the calls that have begun and not ended, for each session. It is
+ * created with a fiber's first event and hangs on the Fiber object as a hidden instance variable, so it goes when the fiber goes.
+ */
+
+/* A call that has begun. */
+struct open_call {
+	uintptr_t frame; /* frame_of_call(); 0 where frames are not known */
+	const struct probe *probe;
+	bool delivered; /* its start is in the ring; else the call is lost and its end must not be sent */
+};
+
+struct call_stack {
+	struct open_call *calls;
+	uint32_t depth;
+	uint32_t size;
+	bool defined; /* the session's client knows this fiber */
+};
+
+struct fiber_state {
+	uint32_t ref;                           /* unique in this process */
+	struct call_stack stacks[SESSIONS_MAX]; /* by the session's slot */
+	struct fiber_state *next, **previous_next;
+};
+
+/* on_death is told of a fiber that is collected while calls of it are open; during GC: it may not allocate. */
+void fiber_init(void (*on_death)(struct fiber_state *state));
+
+/*
+ * The running fiber's state. NULL where the caller is not in the main Ractor, or the fiber cannot carry one (frozen, no memory).
+ * Event context; allocates the first time it meets a fiber.
+ */
+struct fiber_state *fiber_current_state(void);
+
+/* False without memory. Event context. */
+bool call_stack_push(struct call_stack *stack, const struct open_call *call);
+
+/* Forgets and frees what all fibers keep for a session's slot. Job context. */
+void fiber_forget_session(unsigned slot);
+/* The same for all slots; in a forked child. */
+void fiber_forget_all(void);
+
+/* What the client is told of the running fiber; name is a Ruby String or nil. Event context, slow path, under rb_protect. */
+struct fiber_description {
+	uint64_t thread_id;
+	uint32_t native_id;
+	VALUE thread_name;
+	VALUE created_at; /* "file:line" of a fiber that is not its thread's own, else nil */
+};
+void fiber_describe(struct fiber_description *description);
+
+#endif

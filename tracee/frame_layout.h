@@ -1,0 +1,58 @@
+#ifndef RBPROBE_FRAME_LAYOUT_H
+#define RBPROBE_FRAME_LAYOUT_H
+
+/*
+ * What frame_calibrate.c found out about this process's libruby, for frame.c to use. Private to the two.
+ * Written in the job context under the GVL; a site counts only once site_count includes it.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "frame.h"
+
+/* So many return addresses of a call chain tell one place in the VM from another. */
+#define SITE_LEVELS 4
+#define SITES_MAX 48
+
+enum site_kind {
+	SITE_CALL,     /* fires CALL or C_CALL */
+	SITE_RETURNED, /* fires when a value goes back to the caller, and only then */
+	SITE_UNWIND,   /* fires while the frame is being unwound; what unwinds it is in a word of the stack */
+};
+
+/*
+ * A place in the VM that fires events, recognised by return addresses above the callback. They are those of
+ * calls in progress, not leftovers in unused stack: the chain from the VM's event dispatcher to the callback
+ * is the same for all places, so the first address that differs between places is always at the same
+ * distance, and always live. Where one is not enough, those above it follow.
+ */
+struct frame_site {
+	enum site_kind kind;
+	int levels;
+	ptrdiff_t distance[SITE_LEVELS]; /* bytes from the anchor */
+	uintptr_t address[SITE_LEVELS];
+	int bias;                    /* the frame's position relative to the event's cfp: 0, or -1 for one deeper */
+	ptrdiff_t unwinder_distance; /* SITE_UNWIND: of what unwinds the frame; -1 when not found */
+};
+
+struct frame_layout {
+	bool identity_known[FRAME_SCOPES];
+	bool endings_known[FRAME_SCOPES];
+
+	int cfp_word;         /* of the trace argument: the control frame pointer */
+	size_t frame_size;    /* of a control frame, bytes */
+	int throw_catch_word; /* of a throw's internal object: the frame that it goes to */
+	int throw_state_word; /* and whether it is a return, a break or a throw; 0: not found */
+
+	int site_count;
+	struct frame_site sites[SITES_MAX];
+};
+
+/* The VM's tag types, as found in a throw's state and as rb_protect reports them. Seen in 2.7 to 4.1. */
+enum { TAG_STATE_RETURN = 1, TAG_STATE_BREAK = 2, TAG_STATE_RAISE = 6, TAG_STATE_THROW = 7 };
+
+extern struct frame_layout frame_layout;
+
+#endif

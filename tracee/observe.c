@@ -1,0 +1,260 @@
+/* Turning events into records. See observe.h. */
+
+#include "observe.h"
+
+#include "bell.h"
+#include "expression.h"
+#include "fiber.h"
+#include "frame.h"
+#include "proto/record.h"
+#include "session.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/* Values that are being made. They may run Ruby code, and so let other threads' events and our own jobs in between. */
+struct making {
+	struct session *session;
+	char *buffer;
+	size_t size;
+	int jump;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static bool is_over(const struct session *session)
+{
+	return atomic_load_explicit(&session->gone, memory_order_relaxed) || session->detaching;
+}
+
+static void making_begin(struct making *making, struct session *session)
+{
+	making->session = session;
+	making->size = 0;
+	making->jump = 0;
+	session->busy++;
+	if (session->scratch_used) {
+		making->buffer = malloc(VALUES_SIZE_MAX);
+	} else {
+		session->scratch_used = true;
+		making->buffer = session->scratch;
+	}
+}
+
+static void making_end(struct making *making)
+{
+	struct session *session = making->session;
+
+	if (making->buffer == session->scratch)
+		session->scratch_used = false;
+	else
+		free(making->buffer);
+	/* A job that wanted to detach the session has left it to us. */
+	if (--session->busy == 0 && session->detaching)
+		bell_trigger();
+}
+
+static VALUE define_fiber(VALUE argument)
+{
+	struct session *session = (struct session *)argument;
+	struct fiber_state *fiber = fiber_current_state();
+	struct record record = {.kind = RECORD_FIBER};
+	struct fiber_description description;
+	VALUE name;
+
+	fiber_describe(&description);
+	name = NIL_P(description.created_at) ? description.thread_name : description.created_at;
+	record.fiber.ref = fiber->ref;
+	record.fiber.thread_id = description.thread_id;
+	record.fiber.native_id = description.native_id;
+	record.fiber.root = NIL_P(description.created_at);
+	record.fiber.thread_name = (struct slice){"", 0};
+	if (!NIL_P(name))
+		record.fiber.thread_name = (struct slice){RSTRING_PTR(name), (size_t)RSTRING_LEN(name)};
+	if (record.fiber.thread_name.size > NAME_SIZE_MAX)
+		record.fiber.thread_name.size = NAME_SIZE_MAX;
+	session_send(session, &record);
+	RB_GC_GUARD(name);
+	return Qnil;
+}
+
+/* --overflow=block: the traced thread, and with it the process, waits until the client has read. */
+static void wait_for_room(struct session *session, size_t payload_size)
+{
+	while (!ring_has_room(&session->ring, payload_size) && !is_over(session)) {
+		struct timespec pause = {.tv_nsec = 50000};
+
+		nanosleep(&pause, NULL);
+	}
+}
+
+static bool push_start(struct session *session, struct fiber_state *fiber, struct call_stack *stack, uint32_t method,
+                       const void *payload, size_t payload_size)
+{
+	struct ring_record record = {.kind = RING_START, .method = method, .fiber = fiber->ref};
+
+	if (session->options.overflow == OVERFLOW_BLOCK)
+		wait_for_room(session, payload_size);
+	if (!stack->defined && ring_has_room(&session->ring, payload_size)) {
+		int failed = 0;
+
+		/* First, since the client has to know the fiber before it sees the event. */
+		stack->defined = true;
+		rb_protect(define_fiber, (VALUE)session, &failed);
+		if (failed)
+			rb_set_errinfo(Qnil);
+	}
+	record.time_ns = now_ns();
+	return ring_push_start(&session->ring, &record, payload, payload_size);
+}
+
+static void push_end(struct session *session, const struct fiber_state *fiber, const struct open_call *call, enum ending ending,
+                     uint64_t time_ns, const void *payload, size_t payload_size)
+{
+	struct ring_record record = {
+		.kind = RING_END, .ending = (uint8_t)ending, .method = call->probe->ref, .fiber = fiber->ref, .time_ns = time_ns};
+
+	if (call->delivered)
+		ring_push_end(&session->ring, &record, payload, payload_size);
+}
+
+/* Frames that are gone without an event, as those that a SystemStackError unwinds. */
+static void end_unseen(struct session *session, const struct fiber_state *fiber, struct call_stack *stack)
+{
+	push_end(session, fiber, &stack->calls[--stack->depth], ENDING_UNKNOWN, now_ns(), NULL, 0);
+}
+
+void observe_call(struct probe *probe, rb_trace_arg_t *trace_arg, rb_event_flag_t event, const void *anchor)
+{
+	struct session *session = probe->session;
+	struct fiber_state *fiber;
+	struct call_stack *stack;
+	struct open_call call = {.probe = probe};
+	struct making making = {.buffer = NULL};
+
+	if (is_over(session))
+		return;
+	if (probe->only_kind_of != Qundef && !RTEST(rb_obj_is_kind_of(rb_tracearg_self(trace_arg), probe->only_kind_of)))
+		return;
+	fiber = fiber_current_state();
+	if (!fiber) {
+		atomic_fetch_add_explicit(&session->other_ractors, 1, memory_order_relaxed);
+		return;
+	}
+	stack = &fiber->stacks[session->slot];
+	call.frame = frame_of_call(trace_arg, event, anchor);
+	while (call.frame && stack->depth && stack->calls[stack->depth - 1].frame <= call.frame)
+		end_unseen(session, fiber, stack);
+	if (probe->expressions) {
+		making_begin(&making, session);
+		if (making.buffer)
+			making.size = expression_list_render(probe->expressions, trace_arg, event, &session->options,
+			                                     making.buffer, VALUES_SIZE_MAX, &making.jump);
+	}
+	if (!is_over(session)) {
+		session->calls++;
+		call.delivered = push_start(session, fiber, stack, probe->ref, making.buffer, making.size);
+		if (!call_stack_push(stack, &call) && call.delivered)
+			push_end(session, fiber, &call, ENDING_UNKNOWN, now_ns(), NULL, 0);
+	}
+	if (probe->expressions) {
+		making_end(&making);
+		if (making.jump)
+			rb_jump_tag(making.jump);
+	}
+}
+
+/* The open call that a return event is about, NULL for one that began before we came; what lies deeper is ended on the way. */
+static const struct open_call *find_call(struct session *session, const struct fiber_state *fiber, struct call_stack *stack,
+                                         const struct probe *probe, uintptr_t frame)
+{
+	uint32_t depth = stack->depth;
+
+	if (frame) {
+		while (stack->depth && stack->calls[stack->depth - 1].frame < frame)
+			end_unseen(session, fiber, stack);
+		if (stack->depth && stack->calls[stack->depth - 1].frame == frame &&
+		    stack->calls[stack->depth - 1].probe == probe)
+			return &stack->calls[stack->depth - 1];
+		return NULL;
+	}
+	while (depth && stack->calls[depth - 1].probe != probe)
+		depth--;
+	if (depth == 0)
+		return NULL;
+	while (stack->depth > depth)
+		end_unseen(session, fiber, stack);
+	return &stack->calls[depth - 1];
+}
+
+static enum ending ending_of(enum frame_ending ending)
+{
+	static const enum ending endings[] = {
+		[FRAME_ENDED] = ENDING_UNKNOWN, [FRAME_RETURNED] = ENDING_RETURNED, [FRAME_RAISED] = ENDING_RAISED,
+		[FRAME_THROWN] = ENDING_THROWN, [FRAME_KILLED] = ENDING_KILLED,
+	};
+
+	return endings[ending];
+}
+
+void observe_return(struct probe *probe, rb_trace_arg_t *trace_arg, rb_event_flag_t event, const void *anchor)
+{
+	struct session *session = probe->session;
+	struct fiber_state *fiber;
+	struct call_stack *stack;
+	const struct open_call *open;
+	struct open_call call;
+	struct frame_end end;
+	struct making making;
+	uint64_t time_ns;
+	bool wants_result;
+
+	if (is_over(session))
+		return;
+	fiber = fiber_current_state();
+	if (!fiber)
+		return;
+	stack = &fiber->stacks[session->slot];
+	if (stack->depth == 0)
+		return;
+	frame_of_return(trace_arg, event, anchor, &end);
+	open = find_call(session, fiber, stack, probe, end.frame);
+	if (!open)
+		return;
+	call = *open;
+	stack->depth--;
+	time_ns = now_ns();
+	wants_result = end.ending == FRAME_RETURNED && (session->options.flags & TRACE_RESULT);
+	if (!call.delivered || (!wants_result && end.ending != FRAME_RAISED)) {
+		push_end(session, fiber, &call, ending_of(end.ending), time_ns, NULL, 0);
+		return;
+	}
+	making_begin(&making, session);
+	if (making.buffer && wants_result)
+		making.size = expression_render_result(rb_tracearg_return_value(trace_arg), &session->options, making.buffer,
+		                                       VALUES_SIZE_MAX, &making.jump);
+	else if (making.buffer)
+		making.size = expression_render_exception(end.exception, &session->options, making.buffer, VALUES_SIZE_MAX,
+		                                          &making.jump);
+	if (!is_over(session))
+		push_end(session, fiber, &call, ending_of(end.ending), time_ns, making.buffer, making.size);
+	making_end(&making);
+	if (making.jump)
+		rb_jump_tag(making.jump);
+}
+
+void observe_fiber_died(struct fiber_state *fiber)
+{
+	for (struct session *session = session_first(); session; session = session->next) {
+		struct call_stack *stack = &fiber->stacks[session->slot];
+
+		while (stack->depth && !is_over(session))
+			push_end(session, fiber, &stack->calls[--stack->depth], ENDING_KILLED, now_ns(), NULL, 0);
+	}
+}

@@ -1,0 +1,127 @@
+/* The command queue, the target's side. See queue.h. */
+
+#define _GNU_SOURCE
+#include "queue.h"
+
+#include "proto/queue_key.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct {
+	time_t process_began; /* wall clock, seconds, as msg_ctime */
+	struct chunk_assembly *assembly;
+	struct chunk chunk; /* what is being received; too large for a foreign stack */
+	timer_t timer;
+	bool timer_made;
+	bool expiring;
+	struct timespec expires_at;
+} queue;
+
+void queue_init(void)
+{
+	queue.process_began = time(NULL);
+	queue.timer_made = false; /* timers are not inherited by a child */
+	queue.expiring = false;
+}
+
+void queue_create(void)
+{
+	msgget(queue_key(getpid()), 0600 | IPC_CREAT | IPC_EXCL);
+}
+
+/* The queue's id, or -ENOENT where there is none, or -EPERM and err where it is not ours. */
+static int queue_find(struct error *err)
+{
+	struct msqid_ds status;
+	int id = msgget(queue_key(getpid()), 0);
+
+	if (id < 0)
+		return errno == ENOENT ? -ENOENT : error_set(err, -EPERM, "the command queue belongs to somebody else");
+	if (msgctl(id, IPC_STAT, &status) != 0)
+		return errno == EACCES ? error_set(err, -EPERM, "the command queue belongs to somebody else") : -ENOENT;
+	if (status.msg_perm.uid != geteuid() || (status.msg_perm.mode & 0077))
+		return error_set(err, -EPERM, "the command queue belongs to user %u, mode %04o", status.msg_perm.uid,
+		                 status.msg_perm.mode & 0777u);
+	if (status.msg_ctime < queue.process_began) {
+		/* Left by a process that had this PID before. */
+		msgctl(id, IPC_RMID, NULL);
+		return -ENOENT;
+	}
+	return id;
+}
+
+int queue_drain(void (*run)(const struct assembled_command *command), struct error *err)
+{
+	struct assembled_command command;
+	int taken = 0;
+	int id = queue_find(err);
+
+	if (id == -ENOENT)
+		return 0;
+	if (id < 0)
+		return id;
+	if (!queue.assembly && !(queue.assembly = chunk_assembly_new()))
+		return error_set(err, -ENOMEM, "no memory for commands");
+	for (;;) {
+		ssize_t size =
+			msgrcv(id, &queue.chunk, sizeof(queue.chunk) - sizeof(queue.chunk.type), 0, IPC_NOWAIT | MSG_NOERROR);
+
+		if (size < 0)
+			return taken;
+		taken++;
+		if (chunk_assemble(queue.assembly, &queue.chunk, (size_t)size, &command, NULL) > 0)
+			run(&command);
+	}
+}
+
+void queue_remove(void)
+{
+	struct error err;
+	int id = queue_find(&err);
+
+	if (id >= 0)
+		msgctl(id, IPC_RMID, NULL);
+	chunk_assembly_free(queue.assembly);
+	queue.assembly = NULL;
+	queue_keep();
+}
+
+void queue_expire_after(unsigned seconds)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGURG};
+	struct itimerspec when = {.it_value = {.tv_sec = seconds}};
+
+	if (queue.expiring)
+		return;
+	if (!queue.timer_made && timer_create(CLOCK_MONOTONIC, &event, &queue.timer) != 0)
+		return;
+	queue.timer_made = true;
+	queue.expiring = true;
+	clock_gettime(CLOCK_MONOTONIC, &queue.expires_at);
+	queue.expires_at.tv_sec += seconds;
+	timer_settime(queue.timer, 0, &when, NULL);
+}
+
+bool queue_expired(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return queue.expiring && (now.tv_sec > queue.expires_at.tv_sec ||
+	                          (now.tv_sec == queue.expires_at.tv_sec && now.tv_nsec >= queue.expires_at.tv_nsec));
+}
+
+void queue_keep(void)
+{
+	if (queue.timer_made)
+		timer_delete(queue.timer);
+	queue.timer_made = false;
+	queue.expiring = false;
+}

@@ -1,0 +1,60 @@
+#ifndef RBPROBE_SELECTION_H
+#define RBPROBE_SELECTION_H
+
+#include "engine.h"
+#include "proto/command.h"
+#include "proto/error.h"
+
+#include <ruby.h>
+
+#include <stdbool.h>
+
+/* What a session observes: its selectors, and a probe for each method that one of them names. Job context, GVL held, except where said. */
+
+struct session;
+
+/* One observed method of one session. */
+struct probe {
+	struct session *session;
+	const struct engine *engine;
+	uint32_t ref;                        /* the client's number for it */
+	VALUE owner;                         /* the class or module that has the method */
+	VALUE callee;                        /* Symbol: the name it was selected by; an alias has its own */
+	VALUE only_kind_of;                  /* calls on other receivers are not shown; Qundef: all are */
+	VALUE tracepoints;                   /* Array, of engine target */
+	struct expression_list *expressions; /* NULL: none */
+	uint32_t selector;                   /* index */
+	struct probe *next;                  /* in its bucket */
+};
+
+void selection_init(void);
+
+/*
+ * Arms what a trace command asks for. On success the session has its selection and *count is the number of methods; what matches nothing yet stays
+ * pending, and the client is told by notes. 0, or negative and err: then nothing is armed.
+ */
+int selection_arm(struct session *session, const struct command *command, uint64_t *count, struct error *err);
+
+/* Sends a MATCH record for each method that the command's selectors name; arms nothing. */
+int selection_list(struct session *session, const struct command *command, uint64_t *count, struct error *err);
+
+/* Stops all events. */
+void selection_disable(struct selection *selection);
+/* Frees it; no event may be under way. */
+void selection_free(struct selection *selection);
+
+/* A method was defined or redefined: arms it in every session whose selectors name it. Under rb_protect. */
+void selection_method_added(VALUE owner, VALUE name);
+
+/* Starts the selection's global hook unless it is on. */
+int selection_hook_start(struct selection *selection, struct error *err);
+
+/*
+ * The probe for a method, or NULL. Under the firehose one is made at the first sight of a method: slow path, allocates. Event context.
+ */
+struct probe *selection_hook_probe(struct selection *selection, VALUE owner, VALUE name);
+
+/* Whether any session waits for methods to be defined. */
+bool selection_watches(void);
+
+#endif

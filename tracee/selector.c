@@ -1,0 +1,258 @@
+/*
+ * Resolving selectors. See selector.h.
+ *
+ * "Order#save" asks for a constant and a method, which takes microseconds. A glob, or a method without a class, asks every module
+ * there is: one walk over the object space, which an exact selector must never cost.
+ */
+
+#define _GNU_SOURCE
+#include "selector.h"
+
+#include "core.h"
+#include "naming.h"
+
+#include <ruby/encoding.h>
+#include <stdio.h>
+#include <string.h>
+
+struct search {
+	const struct selector *selector;
+	void (*found)(const struct match *match, void *argument);
+	void *argument;
+};
+
+bool selector_glob(struct slice pattern, const char *bytes, size_t size)
+{
+	size_t p = 0, b = 0, star = SIZE_MAX, resume = 0;
+
+	while (b < size) {
+		if (p < pattern.size && pattern.bytes[p] == '*') {
+			star = p++;
+			resume = b;
+		} else if (p < pattern.size && pattern.bytes[p] == bytes[b]) {
+			p++;
+			b++;
+		} else if (star != SIZE_MAX) {
+			p = star + 1;
+			b = ++resume;
+		} else {
+			return false;
+		}
+	}
+	while (p < pattern.size && pattern.bytes[p] == '*')
+		p++;
+	return p == pattern.size;
+}
+
+/* `*` and `**` alone are operators, not globs, where a method is meant: Integer#* */
+static bool is_method_glob(struct slice pattern)
+{
+	bool only_stars = pattern.size <= 2;
+
+	for (size_t i = 0; only_stars && i < pattern.size; i++)
+		only_stars = pattern.bytes[i] == '*';
+	return pattern.size == 0 || (!only_stars && memchr(pattern.bytes, '*', pattern.size));
+}
+
+static bool method_name_matches(struct slice pattern, const char *bytes, size_t size)
+{
+	if (pattern.size == 0)
+		return true;
+	if (is_method_glob(pattern))
+		return selector_glob(pattern, bytes, size);
+	return pattern.size == size && memcmp(pattern.bytes, bytes, size) == 0;
+}
+
+void selector_write(const struct selector *selector, char *buffer, size_t size)
+{
+	snprintf(buffer, size, "%.*s%s%.*s", (int)selector->class_pattern.size, selector->class_pattern.bytes,
+	         selector->separator == '#'   ? "#"
+	         : selector->separator == '.' ? "."
+	                                      : "",
+	         (int)selector->method_pattern.size, selector->method_pattern.bytes);
+}
+
+static VALUE method_owner(VALUE method)
+{
+	return rb_funcall(method, rb_intern("owner"), 0);
+}
+
+static void report(const struct search *search, VALUE name, VALUE method, VALUE only_kind_of)
+{
+	struct match match = {.owner = method_owner(method), .name = name, .method = method, .only_kind_of = only_kind_of};
+
+	search->found(&match, search->argument);
+	RB_GC_GUARD(match.owner);
+	RB_GC_GUARD(method);
+}
+
+static bool defines(VALUE module, VALUE name, VALUE inherited)
+{
+	VALUE arguments[] = {name, inherited};
+
+	return RTEST(core_call(CORE_MODULE_METHOD_DEFINED, module, 2, arguments)) ||
+	       RTEST(core_call(CORE_MODULE_PRIVATE_METHOD_DEFINED, module, 2, arguments));
+}
+
+/* The literal method name as a Symbol, or nil where no such Symbol exists: then there is no such method either. */
+static VALUE literal_name(struct slice pattern)
+{
+	ID id = rb_check_id_cstr(pattern.bytes, (long)pattern.size, rb_utf8_encoding());
+
+	return id ? ID2SYM(id) : Qnil;
+}
+
+static void search_own_methods(const struct search *search, VALUE module)
+{
+	static const enum core_method lists[] = {CORE_MODULE_INSTANCE_METHODS, CORE_MODULE_PRIVATE_INSTANCE_METHODS};
+	VALUE own_only = Qfalse;
+
+	for (size_t l = 0; l < sizeof(lists) / sizeof(lists[0]); l++) {
+		VALUE names = core_call(lists[l], module, 1, &own_only);
+
+		for (long i = 0; i < RARRAY_LEN(names); i++) {
+			VALUE name = rb_ary_entry(names, i);
+			VALUE string = rb_sym2str(name);
+
+			if (method_name_matches(search->selector->method_pattern, RSTRING_PTR(string),
+			                        (size_t)RSTRING_LEN(string)))
+				report(search, name, core_call(CORE_MODULE_INSTANCE_METHOD, module, 1, &name), Qundef);
+		}
+		RB_GC_GUARD(names);
+	}
+}
+
+/* One module, itself named by the selector or, with inherited, one of whose ancestors may have the method. */
+static void search_module(const struct search *search, VALUE module, bool inherited)
+{
+	struct slice pattern = search->selector->method_pattern;
+	VALUE name, method;
+
+	if (is_method_glob(pattern)) {
+		search_own_methods(search, module);
+		return;
+	}
+	name = literal_name(pattern);
+	if (NIL_P(name) || !defines(module, name, inherited ? Qtrue : Qfalse))
+		return;
+	method = core_call(CORE_MODULE_INSTANCE_METHOD, module, 1, &name);
+	report(search, name, method, method_owner(method) == module ? Qundef : module);
+}
+
+/* The singleton class that exists already; Qnil where there is none. */
+static VALUE existing_singleton_class(VALUE module)
+{
+	VALUE class = rb_class_of(module);
+
+	return naming_is_singleton_class(class) ? class : Qnil;
+}
+
+static VALUE find_constant(struct slice path)
+{
+	VALUE module = rb_cObject;
+	size_t from = 0;
+
+	while (from < path.size) {
+		const char *colon = memmem(path.bytes + from, path.size - from, "::", 2);
+		size_t to = colon ? (size_t)(colon - path.bytes) : path.size;
+		ID id = rb_check_id_cstr(path.bytes + from, (long)(to - from), rb_utf8_encoding());
+
+		if (!id || !rb_is_const_id(id) || !NIL_P(rb_autoload_p(module, id)) || !rb_const_defined_at(module, id))
+			return Qnil;
+		module = rb_const_get_at(module, id);
+		if (!RB_TYPE_P(module, T_CLASS) && !RB_TYPE_P(module, T_MODULE))
+			return Qnil;
+		from = to + 2;
+	}
+	return module;
+}
+
+static VALUE collect(RB_BLOCK_CALL_FUNC_ARGLIST(module, modules))
+{
+	(void)argc;
+	(void)argv;
+	(void)blockarg;
+	return rb_ary_push(modules, module);
+}
+
+static VALUE all_modules(void)
+{
+	VALUE modules = rb_ary_new();
+	VALUE class = rb_cModule;
+
+	rb_block_call(rb_const_get(rb_cObject, rb_intern("ObjectSpace")), rb_intern("each_object"), 1, &class, collect, modules);
+	return modules;
+}
+
+static bool owner_matches(const struct selector *selector, VALUE owner)
+{
+	char buffer[NAME_SIZE_MAX];
+	struct text text = {.bytes = buffer, .size = sizeof(buffer)};
+	char separator;
+
+	if (selector->class_pattern.size == 0 && selector->separator == 0)
+		return true;
+	separator = naming_owner(&text, owner);
+	if (selector->separator && selector->separator != separator)
+		return false;
+	return selector->class_pattern.size == 0 || selector_glob(selector->class_pattern, text.bytes, text.used);
+}
+
+/* Every module, and every singleton class that exists, of classes, modules and other objects. */
+static void search_everywhere(const struct search *search)
+{
+	VALUE modules = all_modules();
+
+	for (long i = 0; i < RARRAY_LEN(modules); i++) {
+		VALUE module = rb_ary_entry(modules, i);
+		VALUE singleton;
+
+		if (owner_matches(search->selector, module))
+			search_module(search, module, false);
+		if (naming_is_singleton_class(module))
+			continue;
+		singleton = existing_singleton_class(module);
+		/* A singleton class is found by the walk itself where Ruby shows it there; a metaclass is not. */
+		if (!NIL_P(singleton) && owner_matches(search->selector, singleton) &&
+		    !RTEST(rb_ary_includes(modules, singleton)))
+			search_module(search, singleton, false);
+	}
+	RB_GC_GUARD(modules);
+}
+
+void selector_each_match(const struct selector *selector, void (*found)(const struct match *match, void *argument),
+                         void *argument)
+{
+	struct search search = {.selector = selector, .found = found, .argument = argument};
+	VALUE module;
+
+	if (selector->class_pattern.size == 0 || memchr(selector->class_pattern.bytes, '*', selector->class_pattern.size) ||
+	    selector->class_pattern.bytes[0] == '#') {
+		search_everywhere(&search);
+		return;
+	}
+	module = find_constant(selector->class_pattern);
+	if (NIL_P(module))
+		return;
+	if (selector->separator != '.')
+		search_module(&search, module, true);
+	if (selector->separator != '#')
+		search_module(&search, rb_singleton_class(module), true);
+}
+
+bool selector_names_method(const struct selector *selector, VALUE name)
+{
+	VALUE string = rb_sym2str(name);
+
+	return method_name_matches(selector->method_pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+}
+
+bool selector_names(const struct selector *selector, VALUE owner, VALUE name)
+{
+	return selector_names_method(selector, name) && owner_matches(selector, owner);
+}
+
+bool selector_defines(VALUE module, VALUE name)
+{
+	return defines(module, name, Qfalse);
+}

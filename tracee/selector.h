@@ -1,0 +1,42 @@
+#ifndef RBPROBE_SELECTOR_H
+#define RBPROBE_SELECTOR_H
+
+#include "proto/command.h"
+
+#include <ruby.h>
+
+#include <stdbool.h>
+
+/*
+ * From a selector to the live methods it names. Job context, GVL held, under rb_protect (allocates, raises). Runs no application code and
+ * triggers no autoload.
+ */
+
+/* A method that a selector names. */
+struct match {
+	VALUE owner;        /* where it is defined */
+	VALUE name;         /* Symbol, as selected: an alias's own name */
+	VALUE method;       /* UnboundMethod */
+	VALUE only_kind_of; /* a class below owner that was meant, or Qundef */
+};
+
+/* Calls found for each of them, with the GC knowing all four values for that time. */
+void selector_each_match(const struct selector *selector, void (*found)(const struct match *match, void *argument),
+                         void *argument);
+
+/* Whether a method with this owner and name is one that the selector names, as far as names tell. */
+bool selector_names(const struct selector *selector, VALUE owner, VALUE name);
+
+/* The same for the method's name alone. */
+bool selector_names_method(const struct selector *selector, VALUE name);
+
+/* Whether a module itself has a method of that name, public or not. */
+bool selector_defines(VALUE module, VALUE name);
+
+/* '*' stands for any bytes, also none. */
+bool selector_glob(struct slice pattern, const char *bytes, size_t size);
+
+/* The selector as the user would write it, without expressions; cut to size with a NUL. */
+void selector_write(const struct selector *selector, char *buffer, size_t size);
+
+#endif

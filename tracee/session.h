@@ -1,0 +1,89 @@
+#ifndef RBPROBE_SESSION_H
+#define RBPROBE_SESSION_H
+
+#include "proto/command.h"
+#include "proto/error.h"
+#include "proto/limits.h"
+#include "proto/record.h"
+#include "ring.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/*
+ * One attached client: its socket, its ring and writer thread, and what it has armed. Sessions are made, armed, disarmed and taken
+ * from the list in jobs, under the GVL. A session's last owner is its writer thread, which frees it.
+ */
+
+struct selection; /* what the session observes; selection.h */
+
+/* Something for the client besides events: encoded records, in a list from the GVL holder to the writer. */
+struct message {
+	_Atomic(struct message *) next;
+	size_t size;
+	char bytes[];
+};
+
+struct session {
+	/* Set once, at attach. */
+	unsigned slot; /* index into what others keep per session, below SESSIONS_MAX */
+	uint8_t nonce[NONCE_SIZE];
+	int socket;
+	pid_t pid; /* the process it belongs to: a forked child has copies of its parent's sessions */
+
+	/* Set by the trace command, under the GVL. */
+	struct trace_options options;
+	struct selection *selection;
+
+	/* Changes under the GVL. */
+	struct session *next;
+	uint64_t calls;                 /* that began while armed, in the main Ractor */
+	struct message *newest;         /* end of the message list */
+	char *scratch;                  /* VALUES_SIZE_MAX bytes for the values of the event in the making */
+	bool scratch_used;              /* by an event that is running Ruby code meanwhile */
+	unsigned busy;                  /* events that are running Ruby code of the user's: expressions, inspect */
+	bool detaching;                 /* as soon as none is busy */
+	bool leaked;                    /* at exit: late events may still look at it, so nobody frees it */
+	_Atomic uint64_t other_ractors; /* calls seen in other Ractors; any thread */
+
+	/* Between the GVL holder and the writer. */
+	struct ring ring;
+	struct message *oldest; /* the writer's end of the message list: a message already written, or the first dummy */
+	_Atomic bool gone;      /* the client cannot be reached: events return at once */
+	_Atomic bool closing;   /* no event touches it any more: write what there is, then END; the writer owns it from here on */
+	enum end_reason end_reason; /* set before closing */
+	char end_text[256];
+};
+
+/* The live sessions of this process, newest first. GVL. */
+struct session *session_first(void);
+struct session *session_find(const uint8_t nonce[NONCE_SIZE]);
+
+/*
+ * Connects to the client's socket, checks who listens there, starts the writer, and greets. A client that must be refused
+ * (another protocol version, too many sessions) is told so over its socket. 0, or negative and err when it cannot be reached.
+ */
+int session_attach(const uint8_t nonce[NONCE_SIZE], const struct command *command, struct error *err);
+
+/*
+ * Disarms a session and lets its writer finish: what is in the ring is delivered first. Where an event of it is running the user's
+ * Ruby code at this moment, in another thread, that happens as soon as the event is over, by a job that it asks for.
+ */
+void session_detach(struct session *session, enum end_reason reason, const char *text);
+
+/* Detaches those whose clients have gone, and those that could not be detached before. Returns how many are left. */
+unsigned session_reap(void);
+
+/* Process exit: every session gets its END, for at most timeout_ms in all. */
+void session_exit(unsigned timeout_ms);
+
+/* In a forked child: the parent's sessions are forgotten without touching what the parent shares. Only async-signal-safe work. */
+void session_fork_child(void);
+/* Later, in a job of the child: frees what that left. */
+void session_fork_clean(void);
+
+/* Queues one record for the client. GVL; allocates. Dropped when there is no memory. */
+void session_send(struct session *session, const struct record *record);
+void session_note(struct session *session, enum note_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,287 @@
+/*
+ * The writer thread. See stream.h. Context: writer (no GVL, no rb_* call), except where stream.h says otherwise.
+ *
+ * Events wake nobody, since waking is a syscall. So the writer looks at the ring every POLL_MS; what it waits in is a poll() of
+ * the socket, in which it also learns that the client has gone.
+ */
+
+#define _GNU_SOURCE
+#include "stream.h"
+
+#include "bell.h"
+#include "evaluation.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define POLL_MS 1
+#define OUTPUT_HIGH (1u << 20)  /* bytes waiting for the socket above which the ring is left alone */
+#define CLOSE_TIMEOUT_MS 2000   /* how long a closing session waits for a client that does not read */
+#define RING_AGAIN_MS 100       /* between two rings for the job that is to disarm */
+#define STACK_SIZE (256u << 10) /* the writer's; more than twice what its deepest call was seen to need */
+
+static _Atomic unsigned running_writers;
+
+struct writer {
+	struct session *session;
+	msgpack_sbuffer output;
+	size_t written; /* of output */
+};
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void stream_post(struct session *session, struct message *message)
+{
+	atomic_store_explicit(&message->next, NULL, memory_order_relaxed);
+	atomic_store_explicit(&session->newest->next, message, memory_order_release);
+	session->newest = message;
+}
+
+static bool take_messages(struct writer *writer)
+{
+	struct session *session = writer->session;
+	struct message *message;
+	bool any = false;
+
+	while ((message = atomic_load_explicit(&session->oldest->next, memory_order_acquire))) {
+		msgpack_sbuffer_write(&writer->output, message->bytes, message->size);
+		free(session->oldest);
+		session->oldest = message;
+		any = true;
+	}
+	return any;
+}
+
+static void encode_gap(struct writer *writer, const struct ring_record *gap_record)
+{
+	const struct ring_gap *gap = ring_payload(gap_record);
+	struct record record = {.kind = RECORD_LOST, .lost = {.calls = gap->calls, .from_ns = gap->from_ns, .to_ns = gap->to_ns}};
+
+	record_encode(&writer->output, &record);
+}
+
+/* Everything up to end, or until enough is waiting for the socket. */
+static bool take_events(struct writer *writer, uint64_t end)
+{
+	struct ring *ring = &writer->session->ring;
+	const struct ring_record *record = ring_peek(ring, end);
+	struct batch batch;
+	bool open = false;
+	bool any = record != NULL;
+
+	while (record && writer->output.size - writer->written < OUTPUT_HIGH) {
+		if (record->kind == RING_LOST) {
+			if (open)
+				batch_end(&batch);
+			open = false;
+			encode_gap(writer, record);
+		} else {
+			if (!open)
+				batch_begin(&batch, &writer->output, record->time_ns);
+			open = true;
+			if (!batch_add(&batch, record->kind == RING_END, (enum ending)record->ending, record->method,
+			               record->fiber, record->time_ns, ring_payload(record), record->payload_size)) {
+				batch_end(&batch);
+				open = false;
+				continue;
+			}
+		}
+		ring_advance(ring, record);
+		record = ring_peek(ring, end);
+	}
+	if (open)
+		batch_end(&batch);
+	return any;
+}
+
+/* False when the client cannot be reached any more. */
+static bool flush(struct writer *writer)
+{
+	while (writer->written < writer->output.size) {
+		ssize_t size = send(writer->session->socket, writer->output.data + writer->written,
+		                    writer->output.size - writer->written, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (size < 0 && errno == EINTR)
+			continue;
+		if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return true;
+		if (size < 0)
+			return false;
+		writer->written += (size_t)size;
+	}
+	writer->written = 0;
+	msgpack_sbuffer_clear(&writer->output);
+	return true;
+}
+
+/* Waits a moment, or until the socket takes more. False when the client has hung up. */
+static bool wait_a_moment(struct writer *writer)
+{
+	struct pollfd poll_socket = {.fd = writer->session->socket, .events = POLLRDHUP};
+
+	if (writer->written < writer->output.size)
+		poll_socket.events |= POLLOUT;
+	if (poll(&poll_socket, 1, POLL_MS) < 0)
+		return true;
+	return !(poll_socket.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+/* One round: all that is there goes out. Messages are taken before the events that may refer to what they define. */
+static bool round_trip(struct writer *writer, bool *idle)
+{
+	uint64_t end = ring_readable(&writer->session->ring);
+	bool any = take_messages(writer);
+
+	any |= take_events(writer, end);
+	*idle = !any && writer->written == writer->output.size;
+	return flush(writer);
+}
+
+static void encode_end(struct writer *writer)
+{
+	struct session *session = writer->session;
+	struct record record = {
+		.kind = RECORD_END,
+		.end = {.reason = session->end_reason,
+	                .text = {session->end_text, strlen(session->end_text)},
+	                .calls = session->calls,
+	                .lost = session->ring.lost,
+	                .other_ractors = atomic_load(&session->other_ractors)},
+	};
+
+	record_encode(&writer->output, &record);
+}
+
+/* The job detached the session: deliver what is left, and the END. */
+static void finish(struct writer *writer)
+{
+	uint64_t deadline = now_ms() + CLOSE_TIMEOUT_MS;
+	bool reachable = true;
+	bool idle = false;
+
+	ring_flush_gap(&writer->session->ring);
+	while (reachable && !idle && now_ms() < deadline) {
+		reachable = round_trip(writer, &idle);
+		if (reachable && writer->written < writer->output.size)
+			reachable = wait_a_moment(writer);
+	}
+	if (!reachable)
+		return;
+	encode_end(writer);
+	while (flush(writer) && writer->written < writer->output.size && now_ms() < deadline)
+		if (!wait_a_moment(writer))
+			break;
+}
+
+/* The client went: have a job disarm, however long the VM takes to reach a safe point. */
+static void await_disarm(struct session *session)
+{
+	uint64_t ring_at = 0;
+
+	atomic_store_explicit(&session->gone, true, memory_order_release);
+	while (!atomic_load_explicit(&session->closing, memory_order_acquire)) {
+		struct timespec pause = {.tv_nsec = 1000000};
+
+		if (now_ms() >= ring_at) {
+			bell_ring_self();
+			ring_at = now_ms() + RING_AGAIN_MS;
+		}
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void session_free(struct session *session)
+{
+	struct message *message = session->oldest;
+
+	while (message) {
+		struct message *next = atomic_load_explicit(&message->next, memory_order_acquire);
+
+		free(message);
+		message = next;
+	}
+	session->oldest = NULL;
+	close(session->socket);
+	if (session->leaked)
+		return;
+	ring_close(&session->ring);
+	free(session->scratch);
+	free(session);
+}
+
+static void *stream_main(void *argument)
+{
+	struct writer writer = {.session = argument};
+	struct session *session = writer.session;
+	bool reachable = true;
+	uint64_t ring_at = 0;
+
+	msgpack_sbuffer_init(&writer.output);
+	while (reachable && !atomic_load_explicit(&session->closing, memory_order_acquire)) {
+		bool idle;
+
+		reachable = round_trip(&writer, &idle) && wait_a_moment(&writer);
+		if (evaluation_overdue() && now_ms() >= ring_at) {
+			bell_ring_self();
+			ring_at = now_ms() + RING_AGAIN_MS;
+		}
+	}
+	if (!reachable)
+		await_disarm(session);
+	else
+		finish(&writer);
+	msgpack_sbuffer_destroy(&writer.output);
+	session_free(session);
+	atomic_fetch_sub(&running_writers, 1);
+	return NULL;
+}
+
+void stream_await_all(unsigned timeout_ms)
+{
+	uint64_t deadline = now_ms() + timeout_ms;
+
+	while (atomic_load(&running_writers) && now_ms() < deadline) {
+		struct timespec pause = {.tv_nsec = 200000};
+
+		nanosleep(&pause, NULL);
+	}
+}
+
+void stream_forget_all(void)
+{
+	atomic_store(&running_writers, 0);
+}
+
+int stream_start(struct session *session)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	sigset_t all, before;
+	int status;
+
+	sigfillset(&all);
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, STACK_SIZE);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	atomic_fetch_add(&running_writers, 1);
+	status = pthread_create(&thread, &attributes, stream_main, session);
+	if (status != 0)
+		atomic_fetch_sub(&running_writers, 1);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	return -status;
+}

@@ -1,0 +1,82 @@
+/*
+ * New methods. See watch.h. Contexts: job (install), and a plain method call with the GVL held (the rest).
+ *
+ * The VM calls method_added or singleton_method_added for every new method, with def, define_method, attr_*, alias and in refinements
+ * alike. Both are private C methods that do nothing; they are replaced by C methods of the same shape that tell selection.c. An event hook for it
+ * would have to be a global one; another way to learn it without asking again and again does not exist. Where the application has given Module or BasicObject
+ * a method_added of its own, that is left alone, and only what is defined at attach time is traced.
+ */
+
+#include "watch.h"
+
+#include "compat.h"
+#include "core.h"
+#include "selection.h"
+
+struct addition {
+	VALUE object;
+	VALUE name;
+	bool singleton;
+};
+
+static VALUE report(VALUE argument)
+{
+	struct addition *addition = (struct addition *)argument;
+
+	selection_method_added(addition->singleton ? rb_singleton_class(addition->object) : addition->object, addition->name);
+	return Qnil;
+}
+
+static VALUE added(VALUE object, VALUE name, bool singleton)
+{
+	struct addition addition = {.object = object, .name = name, .singleton = singleton};
+	int failed = 0;
+	VALUE error;
+
+	if (!compat_in_main_ractor() || !selection_watches())
+		return Qnil;
+	error = rb_errinfo();
+	rb_protect(report, (VALUE)&addition, &failed);
+	if (failed)
+		rb_set_errinfo(error);
+	return Qnil;
+}
+
+static VALUE method_added(VALUE module, VALUE name)
+{
+	return added(module, name, false);
+}
+
+static VALUE singleton_method_added(VALUE object, VALUE name)
+{
+	return added(object, name, true);
+}
+
+static bool is_vacant(VALUE class, VALUE name)
+{
+	VALUE method = core_call(CORE_MODULE_INSTANCE_METHOD, class, 1, &name);
+
+	return rb_funcall(method, rb_intern("owner"), 0) == class && NIL_P(rb_funcall(method, rb_intern("source_location"), 0));
+}
+
+VALUE watch_install(VALUE unused)
+{
+	static enum { UNKNOWN, INSTALLED, REFUSED } state;
+	VALUE verbose = *rb_ruby_verbose_ptr();
+
+	(void)unused;
+	if (state != UNKNOWN)
+		return state == INSTALLED ? Qtrue : Qfalse;
+	if (!is_vacant(rb_cModule, ID2SYM(rb_intern("method_added"))) ||
+	    !is_vacant(rb_cBasicObject, ID2SYM(rb_intern("singleton_method_added")))) {
+		state = REFUSED;
+		return Qfalse;
+	}
+	/* "method redefined" would go to the application's stderr. */
+	*rb_ruby_verbose_ptr() = Qnil;
+	rb_define_private_method(rb_cModule, "method_added", method_added, 1);
+	rb_define_private_method(rb_cBasicObject, "singleton_method_added", singleton_method_added, 1);
+	*rb_ruby_verbose_ptr() = verbose;
+	state = INSTALLED;
+	return Qtrue;
+}

@@ -1,0 +1,352 @@
+/*
+ * Attaching step by step. See attach.h.
+ *
+ * The order is: make the socket, ring the bell, find the queue that the target's signal handler creates, write the commands,
+ * ring again, be connected to, check who it is. The two waits in it fail for different reasons: no queue means that
+ * the signal does not reach the extension's handler; a queue but no connection means that the VM does not come to a point
+ * where it runs jobs.
+ */
+
+#define _GNU_SOURCE
+#include "attach.h"
+
+#include "clock.h"
+
+#include "proto/bell.h"
+#include "proto/names.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define LOOK_INTERVAL_MIN_NS (50 * NS_PER_US)
+#define LOOK_INTERVAL_MAX_NS (2 * NS_PER_MS)
+#define RING_INTERVAL_MIN_NS (20 * NS_PER_MS)
+#define RING_INTERVAL_MAX_NS (500 * NS_PER_MS)
+
+static bool process_has_ended(const struct session *session)
+{
+	struct pollfd process = {.fd = session->process, .events = POLLIN};
+
+	if (session->process >= 0)
+		return poll(&process, 1, 0) > 0;
+	return !target_is_same(&session->target);
+}
+
+static void session_init(struct session *session, uint64_t timeout_ns)
+{
+	memset(session, 0, sizeof(*session));
+	session->fd = -1;
+	session->process = -1;
+	session->queue = -1;
+	session->rendezvous = RENDEZVOUS_CLOSED;
+	session->timeout_ns = timeout_ns;
+	session->ring_interval_ns = RING_INTERVAL_MIN_NS;
+	session->look_interval_ns = LOOK_INTERVAL_MIN_NS;
+}
+
+/* What every way of attaching needs: the process held by a descriptor, a socket, and the commands ready to go. */
+static int session_prepare(struct session *session, const struct command *request, struct error *err)
+{
+	struct command attach = {.kind = COMMAND_ATTACH, .id = 1}, second = *request;
+	int status;
+
+	session->process = (int)syscall(SYS_pidfd_open, session->target.pid, 0);
+	if (!target_is_same(&session->target)) /* after the descriptor exists, so that both mean the same process */
+		return error_set(err, -ESRCH, "process %d ended while rbprobe was attaching to it", (int)session->target.pid);
+	if (getrandom(session->nonce, NONCE_SIZE, 0) != NONCE_SIZE)
+		return error_set(err, -EIO, "the system gives no random numbers: %s", strerror(errno));
+	status = rendezvous_open(&session->rendezvous, &session->target, err);
+	if (status < 0)
+		return status;
+
+	attach.attach.version = PROTOCOL_VERSION;
+	attach.attach.socket_path.bytes = session->rendezvous.socket_path;
+	attach.attach.socket_path.size = strlen(session->rendezvous.socket_path);
+	attach.attach.client_pid = session->target.same_pid_namespace ? (uint32_t)getpid() : 0;
+	second.id = session->request_id = 2;
+	outbox_add(&session->outbox, &attach);
+	outbox_add(&session->outbox, &second);
+	if (session->outbox.bytes.size > COMMAND_SIZE_MAX)
+		return error_set(err, -EMSGSIZE, "the selectors and expressions take %zu bytes; at most %u can be sent",
+		                 session->outbox.bytes.size, COMMAND_SIZE_MAX);
+	return 0;
+}
+
+int session_open(struct session *session, pid_t pid, const struct command *request, uint64_t timeout_ns, struct error *err)
+{
+	int status;
+
+	session_init(session, timeout_ns);
+	status = target_describe(&session->target, pid, TARGET_BASIC, err);
+	if (status == 0)
+		status = target_check(&session->target, err);
+	if (status == 0)
+		status = session_prepare(session, request, err);
+	if (status < 0) {
+		session_close(session);
+		return status;
+	}
+	session->state = SESSION_ATTACHING;
+	session->deadline_ns = clock_now_ns() + timeout_ns;
+	return 0;
+}
+
+int session_expect(struct session *session, pid_t pid, const struct command *request, uint64_t timeout_ns, struct error *err)
+{
+	int status;
+
+	session_init(session, timeout_ns);
+	status = target_describe(&session->target, pid, TARGET_BASIC, err);
+	if (status == 0)
+		status = session_prepare(session, request, err);
+	if (status < 0) {
+		session_close(session);
+		return status;
+	}
+	session->launched = true;
+	session->state = SESSION_EXPECTING;
+	session->deadline_ns = UINT64_MAX;
+	return 0;
+}
+
+int session_descriptor(const struct session *session)
+{
+	return session->fd >= 0 ? session->fd : session->rendezvous.listener;
+}
+
+static void wake_at(struct session *session, uint64_t at_ns)
+{
+	if (at_ns < session->wake_ns)
+		session->wake_ns = at_ns;
+}
+
+/* One ring that is due. Jobs coalesce in the target, so that too many rings do no harm. */
+static int ring_if_due(struct session *session, uint64_t now_ns, struct error *err)
+{
+	int status;
+
+	if (session->launched && session->state < SESSION_ARMED)
+		return 0;
+	if (now_ns < session->ring_ns) {
+		wake_at(session, session->ring_ns);
+		return 0;
+	}
+	if (process_has_ended(session) || !target_is_same(&session->target))
+		status = -ESRCH;
+	else
+		status = bell_ring(session->target.pid);
+	session->ring_ns = now_ns + session->ring_interval_ns;
+	session->ring_interval_ns *= 2;
+	if (session->ring_interval_ns > RING_INTERVAL_MAX_NS)
+		session->ring_interval_ns = RING_INTERVAL_MAX_NS;
+	wake_at(session, session->ring_ns);
+	if (status < 0)
+		return error_set(err, status, "cannot signal process %d: %s", (int)session->target.pid, strerror(-status));
+	return 0;
+}
+
+static void look_again(struct session *session, uint64_t now_ns)
+{
+	wake_at(session, now_ns + session->look_interval_ns);
+	session->look_interval_ns *= 2;
+	if (session->look_interval_ns > LOOK_INTERVAL_MAX_NS)
+		session->look_interval_ns = LOOK_INTERVAL_MAX_NS;
+}
+
+static int late(const struct session *session, struct error *err)
+{
+	int pid = (int)session->target.pid;
+	double seconds = (double)session->timeout_ns / 1e9;
+	char state = target_state(&session->target);
+	struct target now;
+
+	if (state == 'T' || state == 't')
+		return error_set(err, -ETIMEDOUT, "process %d is stopped and cannot answer; let it go on first, with: kill -CONT %d", pid,
+		                 pid);
+	if (session->queue < 0 && target_describe(&now, session->target.pid, TARGET_BASIC, NULL) == 0 && now.sigurg != SIGURG_CAUGHT)
+		return target_check(&now, err);
+	if (session->queue < 0)
+		return error_set(err, -ETIMEDOUT,
+		                 "process %d has loaded rbprobe, but SIGURG does not reach it (%g s): the application has taken the signal "
+		                 "with a trap(\"URG\") of its own, or blocks it; remove that trap, or require \"rbprobe\" after it",
+		                 pid, seconds);
+	if (session->fd < 0 || !session->greeted)
+		return error_set(err, -ETIMEDOUT,
+		                 "process %d did not come to a safe point within %g s: C code holds its GVL (a native extension, a long "
+		                 "regexp or number), or it is starved of CPU; wait longer with --timeout SEC",
+		                 pid, seconds);
+	return error_set(err, -ETIMEDOUT,
+	                 "process %d did not answer the request within %g s; it may be resolving very many methods: wait longer with "
+	                 "--timeout SEC",
+	                 pid, seconds);
+}
+
+/* The queue went away between finding and using it: its last session ended just then. */
+static int queue_vanished(struct session *session, uint64_t now_ns, struct error *err)
+{
+	if (session->state >= SESSION_ARMED)
+		return 0;
+	if (session->restarted)
+		return error_set(err, -EIDRM, "the command queue of process %d was removed twice while attaching; is somebody cleaning "
+		                              "up System V queues?",
+		                 (int)session->target.pid);
+	session->restarted = true;
+	session->queue = -1;
+	outbox_rewind(&session->outbox);
+	session->ring_ns = 0;
+	session->look_interval_ns = LOOK_INTERVAL_MIN_NS;
+	wake_at(session, now_ns);
+	return 0;
+}
+
+static int queue_step(struct session *session, uint64_t now_ns, struct error *err)
+{
+	int status;
+
+	if (session->queue < 0) {
+		int id;
+
+		status = queue_find(&session->target, &id, err);
+		if (status < 0)
+			return status;
+		if (status == 0) {
+			look_again(session, now_ns);
+			return ring_if_due(session, now_ns, err);
+		}
+		session->queue = id;
+		if (session->state == SESSION_EXPECTING) {
+			session->state = SESSION_ATTACHING;
+			session->deadline_ns = now_ns + session->timeout_ns;
+		}
+	}
+	if (outbox_is_empty(&session->outbox))
+		return ring_if_due(session, now_ns, err);
+
+	status = outbox_send(&session->outbox, &session->target, session->queue, session->nonce, err);
+	if (status == -EIDRM)
+		return queue_vanished(session, now_ns, err);
+	if (status < 0)
+		return status;
+	if (status == 1) {
+		session->ring_ns = 0; /* it is all there: ring now */
+		session->ring_interval_ns = RING_INTERVAL_MIN_NS;
+	} else {
+		if (session->ring_ns > now_ns + LOOK_INTERVAL_MAX_NS)
+			session->ring_ns = now_ns + LOOK_INTERVAL_MAX_NS; /* the target must make room */
+		look_again(session, now_ns);
+	}
+	return ring_if_due(session, now_ns, err);
+}
+
+int session_step(struct session *session, uint64_t now_ns, struct error *err)
+{
+	int status;
+
+	session->wake_ns = UINT64_MAX;
+	if (session->state == SESSION_OVER || session->state == SESSION_ARMED)
+		return 0;
+	wake_at(session, session->deadline_ns);
+	if (session->fd < 0 && session->state != SESSION_DETACHING) {
+		int fd = rendezvous_accept(&session->rendezvous, &session->target);
+
+		if (fd >= 0) {
+			session->fd = fd;
+			session->state = SESSION_ASKED;
+			rendezvous_close(&session->rendezvous);
+		} else if (process_has_ended(session)) {
+			return error_set(err, -ESRCH, "process %d ended %s", (int)session->target.pid,
+			                 session->state == SESSION_EXPECTING ? "without having loaded the rbprobe extension"
+			                                                     : "while rbprobe was attaching to it");
+		}
+	}
+	if (now_ns >= session->deadline_ns)
+		return session->state == SESSION_DETACHING ? error_set(err, -ETIMEDOUT,
+		                                                       "process %d did not confirm the end of the session; it disarms "
+		                                                       "by itself",
+		                                                       (int)session->target.pid)
+		                                           : late(session, err);
+	/* With everything sent and the target at the other end of the socket, only a slow job is waited for. */
+	status = queue_step(session, now_ns, err);
+	/* The end of a connected process is told by its socket, behind everything it had to say. */
+	return status == -ESRCH && session->fd >= 0 ? 0 : status;
+}
+
+int session_hello(struct session *session, const struct record_hello *hello, struct error *err)
+{
+	int pid = (int)session->target.pid;
+
+	if (hello->version != PROTOCOL_VERSION)
+		return error_set(err, -EPROTO,
+		                 "process %d speaks protocol %u (extension %.*s), this rbprobe (" RBPROBE_VERSION ") protocol %u; use the "
+		                 "rbprobe that its extension came with, or restart it with the new one",
+		                 pid, hello->version, (int)hello->extension_version.size, hello->extension_version.bytes,
+		                 PROTOCOL_VERSION);
+	if (hello->nonce.size != NONCE_SIZE || memcmp(hello->nonce.bytes, session->nonce, NONCE_SIZE) != 0)
+		return error_set(err, -EPROTO, "process %d answered with the secret of another session; refusing to trust it", pid);
+	if (hello->pid != (uint32_t)session->target.own_pid)
+		return error_set(err, -EPROTO, "process %d says that it is process %u; refusing to trust it", pid, hello->pid);
+	session->greeted = true;
+	return 0;
+}
+
+int session_reply(struct session *session, const struct record_reply *reply, struct error *err)
+{
+	if (reply->command_id != session->request_id || session->state != SESSION_ASKED)
+		return 0;
+	if (!session->greeted)
+		return error_set(err, -EPROTO, "process %d answered without a greeting", (int)session->target.pid);
+	session->state = SESSION_ARMED;
+	session->wake_ns = UINT64_MAX;
+	if (reply->code != 0)
+		return error_set(err, -ECANCELED, "process %d: %.*s", (int)session->target.pid, (int)reply->text.size,
+		                 reply->text.bytes);
+	return 0;
+}
+
+void session_detach(struct session *session)
+{
+	struct command detach = {.kind = COMMAND_DETACH, .id = session->request_id + 1};
+	uint64_t now_ns = clock_now_ns();
+
+	if (session->state >= SESSION_DETACHING)
+		return;
+	outbox_free(&session->outbox);
+	outbox_add(&session->outbox, &detach);
+	session->state = SESSION_DETACHING;
+	session->deadline_ns = now_ns + session->timeout_ns;
+	session->ring_ns = 0;
+	session->ring_interval_ns = RING_INTERVAL_MIN_NS;
+	session->look_interval_ns = LOOK_INTERVAL_MIN_NS;
+	session->wake_ns = now_ns;
+}
+
+bool session_has_execed(const struct session *session)
+{
+	return !process_has_ended(session) && target_is_same(&session->target);
+}
+
+void session_close(struct session *session)
+{
+	struct target now;
+
+	/* A launched process may have called exec and be about to use its queue again. */
+	if (session->queue >= 0 &&
+	    (!target_is_same(&session->target) ||
+	     (!session->launched && target_describe(&now, session->target.pid, TARGET_BASIC, NULL) == 0 && now.readable &&
+	      !now.extension_mapped)))
+		queue_remove(&session->target);
+	session->queue = -1;
+	rendezvous_close(&session->rendezvous);
+	if (session->fd >= 0)
+		close(session->fd);
+	if (session->process >= 0)
+		close(session->process);
+	outbox_free(&session->outbox);
+	session->fd = session->process = -1;
+	session->state = SESSION_OVER;
+	session->wake_ns = UINT64_MAX;
+}

@@ -1,0 +1,80 @@
+#ifndef RBPROBE_ATTACH_H
+#define RBPROBE_ATTACH_H
+
+#include "queue.h"
+#include "rendezvous.h"
+#include "target.h"
+
+#include "proto/command.h"
+#include "proto/error.h"
+#include "proto/record.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * A session with one target, from the first ring of its bell to the end of its stream. It never waits by itself: session_step()
+ * does what can be done now and says in wake_ns when it wants to be called again; whoever drives it polls the
+ * descriptors in between. So one client attaches to several targets at once, and a slow one holds up nobody.
+ */
+enum session_state {
+	SESSION_EXPECTING, /* started by `rbprobe exec`; it makes its queue itself when it loads the extension */
+	SESSION_ATTACHING, /* commands are on their way; the target has not connected yet */
+	SESSION_ASKED,     /* connected; the answer to the request is not here yet */
+	SESSION_ARMED,     /* the request was answered; events come */
+	SESSION_DETACHING, /* asked to end; what is still in flight comes */
+	SESSION_OVER,
+};
+
+struct session {
+	struct target target;
+	enum session_state state;
+	int fd;      /* to the target, non-blocking; -1: not connected */
+	int process; /* pidfd, readable when the process has ended; -1 where the kernel has none */
+	bool launched;       /* by `rbprobe exec`: it waits for us and need not be rung */
+	uint64_t timeout_ns; /* for attaching, and for detaching */
+	uint64_t wake_ns;    /* step again at this time at the latest; UINT64_MAX: only when a descriptor is ready */
+
+	/* private */
+	struct rendezvous rendezvous;
+	uint8_t nonce[NONCE_SIZE];
+	int queue; /* -1: not found yet */
+	struct outbox outbox;
+	uint32_t request_id;
+	uint64_t deadline_ns;
+	uint64_t ring_ns;    /* when the bell is rung next */
+	uint64_t ring_interval_ns;
+	uint64_t look_interval_ns;
+	bool greeted;   /* the target has said hello */
+	bool restarted; /* its queue was removed under us, and we began again */
+};
+
+/*
+ * Begins to attach. `request` (COMMAND_TRACE or COMMAND_METHODS; its id is chosen here) follows right behind the attach
+ * command. Returns 0; a negative code with err where it cannot work: no such process, not Ruby, not loaded, ...
+ */
+int session_open(struct session *session, pid_t pid, const struct command *request, uint64_t timeout_ns, struct error *err);
+
+/* The same for a process that `rbprobe exec` has started and that may not be Ruby yet. */
+int session_expect(struct session *session, pid_t pid, const struct command *request, uint64_t timeout_ns, struct error *err);
+
+/* The descriptor to poll for reading: the listening socket, then the connection. -1: none at the moment. */
+int session_descriptor(const struct session *session);
+
+/* Goes on as far as possible without waiting. Negative with err: it failed; close it. */
+int session_step(struct session *session, uint64_t now_ns, struct error *err);
+
+/* The records by which a session gets on. Negative with err: close it. */
+int session_hello(struct session *session, const struct record_hello *hello, struct error *err);
+int session_reply(struct session *session, const struct record_reply *reply, struct error *err);
+
+/* Asks the target to end the session. */
+void session_detach(struct session *session);
+
+/* The process is still there and is what it was, only its socket closed: it called exec. */
+bool session_has_execed(const struct session *session);
+
+/* Lets go of everything, at any time; removes the queue of a dead process. Idempotent. */
+void session_close(struct session *session);
+
+#endif

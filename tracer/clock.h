@@ -1,0 +1,20 @@
+#ifndef RBPROBE_CLOCK_H
+#define RBPROBE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define NS_PER_S 1000000000ull
+#define NS_PER_MS 1000000ull
+#define NS_PER_US 1000ull
+
+/* The clock of deadlines, and of the target's events. */
+static inline uint64_t clock_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* The dynamic symbols of a 64-bit ELF file of this machine's byte order. See elf_symbols.h. */
+
+#define _GNU_SOURCE
+#include "elf_symbols.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SECTIONS_MAX 4096u
+#define TABLE_SIZE_MAX (64u << 20)
+
+struct elf_file {
+	int fd;
+	uint64_t size;
+	Elf64_Ehdr header;
+};
+
+/* A part of the file in memory of its own, or NULL. */
+static void *part_read(const struct elf_file *file, uint64_t offset, uint64_t size)
+{
+	void *part;
+
+	if (size == 0 || size > TABLE_SIZE_MAX || offset > file->size || size > file->size - offset)
+		return NULL;
+	part = malloc(size);
+	if (part && pread(file->fd, part, size, (off_t)offset) != (ssize_t)size) {
+		free(part);
+		part = NULL;
+	}
+	return part;
+}
+
+static bool header_read(struct elf_file *file)
+{
+	const Elf64_Ehdr *header = &file->header;
+
+	return pread(file->fd, &file->header, sizeof(file->header), 0) == (ssize_t)sizeof(file->header) &&
+	       memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 && header->e_ident[EI_CLASS] == ELFCLASS64 &&
+	       header->e_ident[EI_DATA] == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB) &&
+	       header->e_shentsize == sizeof(Elf64_Shdr) && header->e_phentsize == sizeof(Elf64_Phdr) &&
+	       header->e_shnum > 0 && header->e_shnum <= SECTIONS_MAX;
+}
+
+/* Where in the file the byte lies that is loaded at `address`. */
+static bool offset_of_address(const struct elf_file *file, uint64_t address, uint64_t *offset)
+{
+	Elf64_Phdr *segments =
+		part_read(file, file->header.e_phoff, (uint64_t)file->header.e_phnum * sizeof(Elf64_Phdr));
+	bool found = false;
+
+	for (unsigned i = 0; segments && i < file->header.e_phnum && !found; i++) {
+		const Elf64_Phdr *segment = &segments[i];
+
+		if (segment->p_type == PT_LOAD && address >= segment->p_vaddr && address - segment->p_vaddr < segment->p_filesz) {
+			*offset = segment->p_offset + (address - segment->p_vaddr);
+			found = true;
+		}
+	}
+	free(segments);
+	return found;
+}
+
+static void value_read(const struct elf_file *file, const Elf64_Sym *entry, struct elf_symbol *symbol)
+{
+	uint64_t offset, size = entry->st_size < symbol->size ? entry->st_size : symbol->size;
+
+	memset(symbol->bytes, 0, symbol->size);
+	if (offset_of_address(file, entry->st_value, &offset) &&
+	    pread(file->fd, symbol->bytes, size, (off_t)offset) != (ssize_t)size)
+		memset(symbol->bytes, 0, symbol->size);
+}
+
+static size_t table_search(const struct elf_file *file, const Elf64_Shdr *table, const Elf64_Shdr *names,
+                           struct elf_symbol *symbols, size_t count)
+{
+	Elf64_Sym *entries = part_read(file, table->sh_offset, table->sh_size);
+	char *text = part_read(file, names->sh_offset, names->sh_size);
+	size_t found = 0;
+
+	if (entries && text && text[names->sh_size - 1] == '\0') {
+		for (uint64_t i = 0; i < table->sh_size / sizeof(*entries) && found < count; i++) {
+			if (entries[i].st_shndx == SHN_UNDEF || entries[i].st_name >= names->sh_size)
+				continue;
+			for (size_t s = 0; s < count; s++) {
+				if (symbols[s].found || strcmp(text + entries[i].st_name, symbols[s].name) != 0)
+					continue;
+				symbols[s].found = true;
+				found++;
+				if (symbols[s].bytes)
+					value_read(file, &entries[i], &symbols[s]);
+			}
+		}
+	}
+	free(entries);
+	free(text);
+	return found;
+}
+
+size_t elf_symbols_find(const char *path, struct elf_symbol *symbols, size_t count)
+{
+	struct elf_file file = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+	Elf64_Shdr *sections = NULL;
+	struct stat status;
+	size_t found = 0;
+
+	for (size_t i = 0; i < count; i++)
+		symbols[i].found = false;
+	if (file.fd < 0)
+		return 0;
+	if (fstat(file.fd, &status) == 0 && S_ISREG(status.st_mode)) {
+		file.size = (uint64_t)status.st_size;
+		if (header_read(&file))
+			sections = part_read(&file, file.header.e_shoff, (uint64_t)file.header.e_shnum * sizeof(*sections));
+	}
+	for (unsigned i = 0; sections && i < file.header.e_shnum; i++) {
+		if (sections[i].sh_type == SHT_DYNSYM && sections[i].sh_link < file.header.e_shnum) {
+			found = table_search(&file, &sections[i], &sections[sections[i].sh_link], symbols, count);
+			break;
+		}
+	}
+	free(sections);
+	close(file.fd);
+	return found;
+}

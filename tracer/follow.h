@@ -1,0 +1,21 @@
+#ifndef RBPROBE_FOLLOW_H
+#define RBPROBE_FOLLOW_H
+
+#include "options.h"
+#include "output.h"
+#include "sink.h"
+
+#include <sys/types.h>
+
+/*
+ * Traces processes until the user, a limit or the processes themselves end it: attaches to all of them at once, decodes what comes into the
+ * sink, and says on standard error what there is to say. signals_descriptor is what signals_install() returned.
+ *
+ * launched: 0, or the process that `rbprobe exec` started, instead of options->pids; it is attached to again whenever
+ * it calls exec, and gets the signals that were meant for it.
+ *
+ * Returns an enum exit_status.
+ */
+int follow(const struct options *options, struct output *output, struct sink *sink, int signals_descriptor, pid_t launched);
+
+#endif

@@ -1,0 +1,374 @@
+/*
+ * Parsing shared options. See options.h.
+ *
+ * argp prints the errors of getopt itself; its own second line ("Try ... --help") is switched off by leaving it without an
+ * error stream, so that wrong usage is one line.
+ */
+
+#define _GNU_SOURCE
+#include "options.h"
+
+#include "clock.h"
+#include "exit_status.h"
+#include "message.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TIMEOUT_DEFAULT_NS (5 * NS_PER_S)
+
+enum long_option {
+	OPTION_ARGS = 0x100,
+	OPTION_RETURN,
+	OPTION_INSPECT,
+	OPTION_FORMAT,
+	OPTION_DURATION,
+	OPTION_COUNT,
+	OPTION_VALUE_SIZE,
+	OPTION_OVERFLOW,
+	OPTION_ENGINE,
+	OPTION_COLOR,
+	OPTION_TIMEOUT,
+};
+
+void options_init(struct options *options)
+{
+	memset(options, 0, sizeof(*options));
+	options->timeout_ns = TIMEOUT_DEFAULT_NS;
+	options->trace.value_size = VALUE_SIZE_DEFAULT;
+	options->trace.value_depth = VALUE_DEPTH_DEFAULT;
+	options->trace.value_length = VALUE_LENGTH_DEFAULT;
+	options->format = &sink_text;
+	options->style.durations = true;
+	options->style.indent = 3;
+}
+
+void options_free(struct options *options)
+{
+	free(options->pids.items);
+	selector_list_free(&options->selectors);
+}
+
+/* Says what is wrong; the parser returns it. */
+#define WRONG(...) (message(__VA_ARGS__), EINVAL)
+
+static int whole_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoull(text, &end, 10);
+	if (errno || end == text || *end || strchr(text, '-') || *number < min || *number > max)
+		return WRONG("%s takes a whole number from %llu to %llu, not \"%s\"", option, (unsigned long long)min,
+		             (unsigned long long)max, text);
+	return 0;
+}
+
+static int seconds(const char *option, const char *text, uint64_t *ns)
+{
+	char *end;
+	double number;
+
+	number = strtod(text, &end);
+	if (end == text || *end || !isfinite(number) || number <= 0 || number > 1e9)
+		return WRONG("%s takes seconds, such as 10 or 0.5, not \"%s\"", option, text);
+	*ns = (uint64_t)(number * 1e9);
+	return 0;
+}
+
+static int pids_add(struct pid_list *pids, char *text)
+{
+	char *save = NULL;
+	bool any = false;
+
+	for (char *word = strtok_r(text, ", ", &save); word; word = strtok_r(NULL, ", ", &save)) {
+		uint64_t pid;
+		bool known = false;
+
+		if (whole_number("-p", word, 1, 4194304, &pid))
+			return EINVAL;
+		any = true;
+		for (size_t i = 0; i < pids->count; i++)
+			known = known || pids->items[i] == (pid_t)pid;
+		if (known)
+			continue;
+		pids->items = memory_resize(pids->items, (pids->count + 1) * sizeof(*pids->items));
+		pids->items[pids->count++] = (pid_t)pid;
+	}
+	return any ? 0 : WRONG("-p takes a process id, or several as in 12,13");
+}
+
+/* One of the words that stand for 0, 1, ... */
+static int choice(const char *option, const char *text, const char *const *words, unsigned *chosen)
+{
+	struct buffer all = {0};
+
+	for (unsigned i = 0; words[i]; i++)
+		if (strcmp(words[i], text) == 0) {
+			*chosen = i;
+			return 0;
+		}
+	for (unsigned i = 0; words[i]; i++)
+		buffer_add_format(&all, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
+	message("%s takes %.*s, not \"%s\"", option, (int)all.size, all.bytes, text);
+	buffer_free(&all);
+	return EINVAL;
+}
+
+static struct options *options_of(struct argp_state *state)
+{
+	return state->input;
+}
+
+static error_t parse_target(int key, char *argument, struct argp_state *state)
+{
+	if (key == 'p')
+		return pids_add(&options_of(state)->pids, argument);
+	return ARGP_ERR_UNKNOWN;
+}
+
+static error_t parse_session(int key, char *argument, struct argp_state *state)
+{
+	struct options *options = options_of(state);
+
+	switch (key) {
+	case OPTION_TIMEOUT:
+		return seconds("--timeout", argument, &options->timeout_ns);
+	case 'q':
+		options->quiet = true;
+		return 0;
+	case 'v':
+		options->verbose = true;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static error_t parse_engine(int key, char *argument, struct argp_state *state)
+{
+	static const char *const words[] = {"auto", "target", "hook", NULL};
+	unsigned chosen;
+
+	if (key != OPTION_ENGINE)
+		return ARGP_ERR_UNKNOWN;
+	if (choice("--engine", argument, words, &chosen))
+		return EINVAL;
+	options_of(state)->trace.engine = (enum engine_id)chosen;
+	return 0;
+}
+
+static error_t parse_selectors(int key, char *argument, struct argp_state *state)
+{
+	struct error err;
+
+	if (key != ARGP_KEY_ARG && key != 'm')
+		return ARGP_ERR_UNKNOWN;
+	if (!argument)
+		return 0; /* -m alone: the selectors follow */
+	if (selector_parse(&options_of(state)->selectors, argument, &err) < 0)
+		return WRONG("%s", err.text);
+	return 0;
+}
+
+static error_t parse_shown(int key, char *argument, struct options *options)
+{
+	static const char *const color_words[] = {"auto", "always", "never", NULL};
+	uint64_t number;
+	unsigned chosen;
+
+	switch (key) {
+	case 't':
+		options->style.start_times = true;
+		return 0;
+	case 'n':
+		options->style.durations = false;
+		return 0;
+	case 'r':
+		if (whole_number("-r", argument, 0, 16, &number))
+			return EINVAL;
+		options->style.indent = (uint32_t)number;
+		return 0;
+	case 'o':
+		options->output_path = argument;
+		return 0;
+	case 'a':
+		options->append = true;
+		return 0;
+	case OPTION_FORMAT:
+		options->format = sink_find(argument);
+		return options->format ? 0 : WRONG("--format takes text or json, not \"%s\"", argument);
+	case OPTION_COLOR:
+		if (choice("--color", argument, color_words, &chosen))
+			return EINVAL;
+		options->colors = (enum color_choice)chosen;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static error_t parse_trace(int key, char *argument, struct argp_state *state)
+{
+	static const char *const overflow_words[] = {"drop", "block", NULL};
+	struct options *options = options_of(state);
+	uint64_t number;
+	unsigned chosen;
+
+	switch (key) {
+	case 'f':
+		options->trace.flags |= TRACE_FIREHOSE;
+		return 0;
+	case OPTION_ARGS:
+		options->trace.flags |= TRACE_ARGUMENTS;
+		return 0;
+	case OPTION_RETURN:
+		options->trace.flags |= TRACE_RESULT;
+		return 0;
+	case OPTION_INSPECT:
+		options->trace.flags |= TRACE_INSPECT;
+		return 0;
+	case OPTION_VALUE_SIZE:
+		if (whole_number("--value-size", argument, 1, VALUE_SIZE_MAX, &number))
+			return EINVAL;
+		options->trace.value_size = (uint32_t)number;
+		return 0;
+	case OPTION_OVERFLOW:
+		if (choice("--overflow", argument, overflow_words, &chosen))
+			return EINVAL;
+		options->trace.overflow = (enum overflow_policy)chosen;
+		return 0;
+	case OPTION_DURATION:
+		return seconds("--duration", argument, &options->duration_ns);
+	case OPTION_COUNT:
+		return whole_number("--count", argument, 1, UINT64_MAX / 2, &options->count);
+	}
+	return parse_shown(key, argument, options);
+}
+
+static const struct argp_option target_list[] = {
+	{"pid", 'p', "PID[,PID...]", 0, "Attach to this process; may be repeated", 1},
+	{0},
+};
+
+static const struct argp_option session_list[] = {
+	{"timeout", OPTION_TIMEOUT, "SEC", 0, "How long attaching, and each expression, may take (default 5)", 9},
+	{"quiet", 'q', NULL, 0, "Say nothing but errors on standard error", 9},
+	{"verbose", 'v', NULL, 0, "Say more: engines, matched methods", 9},
+	{0},
+};
+
+static const struct argp_option engine_list[] = {
+	{"engine", OPTION_ENGINE, "auto|target|hook", 0,
+         "How methods are observed. target: those written in Ruby, at no cost for others. hook: any method, but the whole process is several "
+         "times slower meanwhile, and up to 3 times (15 under YJIT) until it restarts. auto (default): target where possible",
+         8},
+	{0},
+};
+
+static const struct argp_option selector_options[] = {
+	{"methods", 'm', "SELECTOR", OPTION_ARG_OPTIONAL, "Selectors follow (optional, as rbtrace spells it)", 2},
+	{0},
+};
+
+static const struct argp_option trace_list[] = {
+	{"firehose", 'f', NULL, 0, "All methods (hook engine)", 2},
+	{"args", OPTION_ARGS, NULL, 0, "Show all arguments", 3},
+	{"return", OPTION_RETURN, NULL, 0, "Show results", 3},
+	{"inspect", OPTION_INSPECT, NULL, 0, "Render values by calling their inspect method", 3},
+	{"value-size", OPTION_VALUE_SIZE, "BYTES", 0, "Cut values that are longer (default 256)", 3},
+	{"start-time", 't', NULL, 0, "Show when each call began", 4},
+	{"no-duration", 'n', NULL, 0, "Do not show how long calls took", 4},
+	{"prefix", 'r', "N", 0, "Spaces per level (default 3)", 4},
+	{"format", OPTION_FORMAT, "text|json", 0, "A tree for people, or one JSON object a line", 4},
+	{"color", OPTION_COLOR, "auto|always|never", 0, "Colours; auto: on a terminal, if NO_COLOR is not set", 4},
+	{"output", 'o', "FILE", 0, "Write to a file", 5},
+	{"append", 'a', NULL, 0, "Append to it", 5},
+	{"duration", OPTION_DURATION, "SEC", 0, "Stop after this time", 6},
+	{"count", OPTION_COUNT, "N", 0, "Stop after N calls", 6},
+	{"overflow", OPTION_OVERFLOW, "drop|block", 0,
+         "When we are too slow: drop (default) loses calls and counts them, block makes the process wait", 7},
+	{0},
+};
+
+const struct argp options_target = {.options = target_list, .parser = parse_target};
+const struct argp options_session = {.options = session_list, .parser = parse_session};
+const struct argp options_engine = {.options = engine_list, .parser = parse_engine};
+const struct argp options_selectors = {.options = selector_options, .parser = parse_selectors};
+const struct argp options_trace = {.options = trace_list, .parser = parse_trace};
+
+/* The root parser of every subcommand: hands the input on, and keeps argp itself quiet. */
+static error_t parse_root(int key, char *argument, struct argp_state *state)
+{
+	const struct argp_child *children = options_of(state)->argp->children;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->err_stream = NULL;
+		for (size_t i = 0; children && children[i].argp; i++)
+			state->child_inputs[i] = state->input;
+		return 0;
+	case ARGP_KEY_ARG:
+		for (size_t i = 0; children && children[i].argp; i++)
+			if (children[i].argp == &options_selectors)
+				return ARGP_ERR_UNKNOWN; /* that one takes it */
+		return WRONG("%s takes no argument such as \"%s\"", state->name, argument);
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+int options_parse(const struct argp *argp, int argc, char **argv, struct options *options)
+{
+	struct argp root = *argp;
+	int first_unknown = 0;
+	error_t status;
+
+	root.parser = parse_root;
+	options->argp = &root;
+	argp_err_exit_status = STATUS_USAGE;
+	status = argp_parse(&root, argc, argv, 0, &first_unknown, options);
+	options->argp = NULL;
+	if (status == 0)
+		return 0;
+	if (status == ENOMEM)
+		message("out of memory");
+	return STATUS_USAGE;
+}
+
+int options_check_trace(const struct options *options)
+{
+	const char *wrong = NULL;
+	bool firehose = options->trace.flags & TRACE_FIREHOSE;
+
+	if (!firehose && options->selectors.count == 0)
+		wrong = "which methods? Give selectors such as String#gsub, or --firehose for all";
+	else if (firehose && options->trace.engine == ENGINE_TARGET)
+		wrong = "--firehose needs the hook engine; leave out --engine target";
+	else if (options->append && !options->output_path)
+		wrong = "-a appends to a file; name it with -o FILE";
+	if (!wrong)
+		return 0;
+	message("%s", wrong);
+	return STATUS_USAGE;
+}
+
+struct command options_request(const struct options *options, enum command_kind kind)
+{
+	struct command request = {.kind = kind, .options = options->trace};
+
+	request.options.expression_timeout_ms = (uint32_t)(options->timeout_ns / NS_PER_MS < UINT32_MAX
+	                                                           ? options->timeout_ns / NS_PER_MS
+	                                                           : UINT32_MAX);
+	if (request.options.expression_timeout_ms == 0)
+		request.options.expression_timeout_ms = 1;
+	request.selectors = options->selectors.items;
+	request.selector_count = options->selectors.count;
+	return request;
+}
+
+void options_settle(struct options *options, int output_fd)
+{
+	options->style.colors = term_colors(output_fd, options->colors);
+	options->style.many_pids = options->pids.count > 1;
+}

@@ -1,0 +1,68 @@
+#ifndef RBPROBE_OPTIONS_H
+#define RBPROBE_OPTIONS_H
+
+#include "selector.h"
+#include "sink.h"
+#include "term.h"
+
+#include "proto/command.h"
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * The options that subcommands share, as argp children: each subcommand lists those it takes and gives the same struct options to all.
+ * A parser prints one line about the first thing that is wrong and makes options_parse() fail.
+ */
+
+struct pid_list {
+	pid_t *items;
+	size_t count;
+};
+
+struct options {
+	/* target */
+	struct pid_list pids;
+	uint64_t timeout_ns;
+	bool quiet;
+	bool verbose;
+	/* what */
+	struct selector_list selectors;
+	struct trace_options trace;
+	/* how it is shown */
+	const struct sink_ops *format;
+	struct sink_style style;
+	enum color_choice colors;
+	const char *output_path;
+	bool append;
+	/* until when */
+	uint64_t duration_ns; /* 0: no limit */
+	uint64_t count;       /* 0: no limit */
+	/* private, while parsing: argp's own root is a wrapper around ours */
+	const struct argp *argp;
+};
+
+extern const struct argp options_target;    /* -p */
+extern const struct argp options_session;   /* --timeout -q -v */
+extern const struct argp options_engine;    /* --engine */
+extern const struct argp options_selectors; /* -m and everything that is not an option */
+extern const struct argp options_trace;     /* what to show of the calls, how, and until when */
+
+void options_init(struct options *options);
+void options_free(struct options *options);
+
+/* Returns 0, or STATUS_USAGE after a line on stderr. --help prints and ends the program. */
+int options_parse(const struct argp *argp, int argc, char **argv, struct options *options);
+
+/* What no single option can see. Returns 0, or STATUS_USAGE after a line on stderr. */
+int options_check_trace(const struct options *options);
+
+/* The trace command these options describe. */
+struct command options_request(const struct options *options, enum command_kind kind);
+
+/* Decides what depends on several options: colours, and the PID on each line. */
+void options_settle(struct options *options, int output_fd);
+
+#endif

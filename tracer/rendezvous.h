@@ -1,0 +1,38 @@
+#ifndef RBPROBE_RENDEZVOUS_H
+#define RBPROBE_RENDEZVOUS_H
+
+#include "target.h"
+
+#include "proto/error.h"
+#include "proto/limits.h"
+
+/*
+ * The place where a target connects back: a listening socket in a directory of its own, mode 0700 and owned by the target's
+ * user, in the target's own /tmp (it may live in a container or a chroot). It is there only while attaching.
+ */
+struct rendezvous {
+	int listener;       /* -1: closed */
+	int temporary;      /* the target's /tmp */
+	int directory;      /* ours in it */
+	char name[64];      /* of the directory */
+	char socket_path[SOCKET_PATH_MAX + 1]; /* as the target sees it */
+};
+
+#define RENDEZVOUS_CLOSED ((struct rendezvous){.listener = -1, .temporary = -1, .directory = -1})
+
+/* Also removes what clients that died while attaching left behind. */
+int rendezvous_open(struct rendezvous *rendezvous, const struct target *target, struct error *err);
+
+/*
+ * Takes a connection that has come. Returns its descriptor (non-blocking) when the target itself is at the other end,
+ * -EAGAIN when nobody (or somebody else) has come.
+ */
+int rendezvous_accept(struct rendezvous *rendezvous, const struct target *target);
+
+/* Removes socket and directory. May be called at any time, also twice. */
+void rendezvous_close(struct rendezvous *rendezvous);
+
+/* Removes every open one; async-signal-safe: for a second Ctrl-C. */
+void rendezvous_abandon_all(void);
+
+#endif

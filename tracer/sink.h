@@ -1,0 +1,73 @@
+#ifndef RBPROBE_SINK_H
+#define RBPROBE_SINK_H
+
+#include "decode.h"
+#include "output.h"
+
+#include "proto/record.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* An output format is one struct sink_ops and the file that holds it. */
+
+struct sink;
+
+/* What a summary tells of one target. */
+struct sink_summary {
+	pid_t pid;
+	uint64_t calls;
+	uint64_t lost;
+	uint64_t other_ractors; /* events of other Ractors, which are not followed */
+	uint64_t duration_ns;
+	const char *reason; /* why it ended */
+};
+
+struct sink_ops {
+	const char *name; /* as --format spells it */
+	size_t size;      /* of the format's own struct, which begins with a struct sink */
+
+	/*
+	 * A call begins; event has its arguments, call->kept is where the sink may keep something for the call in fiber->kept until it
+	 * ends. fiber->depth is the number of calls around it.
+	 */
+	void (*start)(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event);
+	/* It ends; the event has the result, or the exception's class and message. */
+	void (*end)(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event);
+	/* It is still open, and its end will not come any more. */
+	void (*open)(struct sink *sink, struct fiber *fiber, struct call *call);
+	/* Calls were lost here. */
+	void (*lost)(struct sink *sink, struct stream *stream, const struct record_lost *lost);
+	/* Nothing has come for a moment: show what was held back. NULL: nothing ever is. */
+	void (*quiet)(struct sink *sink);
+	/* Whether something is held back. NULL: never. */
+	bool (*holds)(const struct sink *sink);
+	/* One target is done. NULL: the format has no such thing. */
+	void (*summary)(struct sink *sink, const struct sink_summary *summary);
+	/* Frees what the format holds. NULL: nothing. */
+	void (*close)(struct sink *sink);
+};
+
+struct sink_style {
+	bool start_times;
+	bool durations;
+	bool colors;
+	bool many_pids; /* name the process on each line */
+	uint32_t indent; /* spaces per level */
+};
+
+struct sink {
+	const struct sink_ops *ops;
+	struct output *output;
+	struct sink_style style;
+};
+
+extern const struct sink_ops sink_text;
+extern const struct sink_ops sink_json;
+
+/* NULL: no such format. */
+const struct sink_ops *sink_find(const char *name);
+struct sink *sink_new(const struct sink_ops *ops, struct output *output, const struct sink_style *style);
+void sink_free(struct sink *sink);
+
+#endif
