@@ -118,6 +118,7 @@ static VALUE job(VALUE unused)
 	had_sessions = session_first() != NULL;
 	queue_drain(run_command, &err);
 	keep_or_remove_queue(session_reap(), had_sessions);
+	session_finish();
 	return Qnil;
 }
 

@@ -77,10 +77,14 @@ uintptr_t frame_of_call(rb_trace_arg_t *trace_arg, rb_event_flag_t event, const 
  * The identity of the frame that ends, and how it ends. Event context: RUBY_EVENT_RETURN or
  * RUBY_EVENT_C_RETURN. Where endings are not known, a value other than nil counts as FRAME_RETURNED.
  *
- * The VM's own irregularities, which this cannot mend:
+ * The VM's own irregularities, seen on every Ruby from 2.7 to 4.1, which this cannot mend:
  * - A frame can end without an event (SystemStackError, an abandoned fiber): events of frames above it follow.
- * - A frame can end twice: an interrupt (Thread#raise, Timeout) that is taken by the instruction which leaves
- *   the method comes after the event, and unwinds the frame with a second one. The last one is true.
+ * - A frame can end twice. The instruction that leaves a method fires the event first, and then looks for
+ *   interrupts: a Thread#raise, Timeout or Thread#kill that arrives in computing code is nearly always taken
+ *   there, and unwinds the frame with a second event. The second one is what really happened.
+ * - A frame can end without having begun: optional arguments are evaluated before the CALL event.
+ * - Kernel#raise as a C method, and the little that the VM fires by hand (Exception#backtrace), come from
+ *   places that are not calibrated: FRAME_ENDED.
  */
 void frame_of_return(rb_trace_arg_t *trace_arg, rb_event_flag_t event, const void *anchor, struct frame_end *out);
 

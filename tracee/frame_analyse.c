@@ -210,6 +210,16 @@ static int common_levels(const struct sample *samples, int count)
 	return common;
 }
 
+/* Whether the level that differs is at one distance everywhere: then the word there is always a call in progress. */
+static bool same_distance(const struct sample *samples, int count, int level)
+{
+	for (int i = 0; i < count; i++) {
+		if (samples[i].level_count <= level || samples[i].levels[level].distance != samples[0].levels[level].distance)
+			return false;
+	}
+	return true;
+}
+
 /* The samples that share a site. */
 struct site_group {
 	const struct sample *samples;
@@ -393,6 +403,8 @@ int frame_analyse(enum frame_scope scope, struct sample *samples, int count, str
 		return error_set(err, -ENOTSUP, "this Ruby's non-local exits are laid out in a way that rbprobe does not know");
 
 	first = common_levels(samples, count);
+	if (!same_distance(samples, count, first))
+		return error_set(err, -ENOTSUP, "this Ruby dispatches events in a way that rbprobe does not know");
 	for (int i = 0; i < count; i++) {
 		if (site_of(&samples[i]) == NULL)
 			find_site(samples, count, first, &samples[i]);

@@ -3,8 +3,8 @@
  * inside the callback. frame_analyse.c makes the layout out of these samples.
  *
  * Job context, and the event context for the callback. All Ruby runs under rb_protect. What it leaves behind is an
- * anonymous module and a few objects for the GC. The distances of return addresses come from the unwinder, at
- * calibration only.
+ * anonymous module and a few objects for the GC. The distances of return addresses come from the compiler's unwinder
+ * (libgcc; -static-libgcc keeps it from becoming a library that the target must have), at calibration only.
  */
 
 #define _GNU_SOURCE 1 /* process_vm_readv */

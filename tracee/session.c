@@ -29,6 +29,7 @@
 
 static struct {
 	struct session *first;   /* live sessions */
+	struct session *finished; /* disarmed; session_finish() hands them to their writers */
 	struct session *parents; /* in a forked child: its parent's, to be freed by a job */
 } sessions;
 
@@ -237,8 +238,19 @@ void session_detach(struct session *session, enum end_reason reason, const char 
 	unlink_session(session);
 	if (session->selection)
 		disarm(session);
-	/* Behind this the writer may free the session at any moment. */
-	atomic_store_explicit(&session->closing, true, memory_order_release);
+	session->next = sessions.finished;
+	sessions.finished = session;
+}
+
+void session_finish(void)
+{
+	while (sessions.finished) {
+		struct session *session = sessions.finished;
+
+		sessions.finished = session->next;
+		/* Behind this the writer may free the session at any moment. */
+		atomic_store_explicit(&session->closing, true, memory_order_release);
+	}
 }
 
 unsigned session_reap(void)

@@ -66,10 +66,13 @@ struct session *session_find(const uint8_t nonce[NONCE_SIZE]);
 int session_attach(const uint8_t nonce[NONCE_SIZE], const struct command *command, struct error *err);
 
 /*
- * Disarms a session and lets its writer finish: what is in the ring is delivered first. Where an event of it is running the user's
+ * Disarms a session and takes it off the list; session_finish() ends it. Where an event of it is running the user's
  * Ruby code at this moment, in another thread, that happens as soon as the event is over, by a job that it asks for.
  */
 void session_detach(struct session *session, enum end_reason reason, const char *text);
+
+/* Lets the writers of detached sessions send what is left, and their END. Behind everything that a client may expect to be gone by then. */
+void session_finish(void);
 
 /* Detaches those whose clients have gone, and those that could not be detached before. Returns how many are left. */
 unsigned session_reap(void);
