@@ -85,13 +85,35 @@ VALUE compat_attached_object(VALUE singleton_class)
 	return rb_attr_get(singleton_class, rb_intern("__attached__"));
 }
 
+#define RUBY_AT_LEAST(major, minor)                                                                                              \
+	(RUBY_API_VERSION_MAJOR > (major) || (RUBY_API_VERSION_MAJOR == (major) && RUBY_API_VERSION_MINOR >= (minor)))
+
 bool compat_block_method_shares_hooks(void)
 {
-#if RUBY_API_VERSION_MAJOR > 3 || (RUBY_API_VERSION_MAJOR == 3 && RUBY_API_VERSION_MINOR >= 3)
-	return true;
-#else
-	return false;
-#endif
+	return RUBY_AT_LEAST(3, 2);
+}
+
+static void no_event(rb_event_flag_t event, VALUE data, VALUE self, ID id, VALUE class)
+{
+	(void)event;
+	(void)data;
+	(void)self;
+	(void)id;
+	(void)class;
+}
+
+void compat_restore_global_events(void)
+{
+	if (RUBY_AT_LEAST(3, 2))
+		return;
+	/* Adding and removing a hook makes the VM look at its list again. RAISE rewrites no instructions. */
+	rb_add_event_hook(no_event, RUBY_EVENT_RAISE, Qnil);
+	rb_remove_event_hook(no_event);
+}
+
+bool compat_attribute_events(void)
+{
+	return RUBY_AT_LEAST(3, 0);
 }
 
 bool compat_job_needs_retrigger(void)

@@ -24,10 +24,19 @@ void compat_init(void);
 VALUE compat_attached_object(VALUE singleton_class);
 
 /*
- * Whether two targeted TracePoints on one define_method method are safe. Up to Ruby 3.2 the second replaces the first in the
- * method's definition, and disabling both dereferences NULL (read in vm_trace.c of 2.7.4 and 3.1.2; mended in 3.3).
+ * Whether several targeted TracePoints on one define_method method are safe. Before Ruby 3.2 the second replaces the first in the
+ * method's definition, and disabling both dereferences NULL (vm_trace.c of 2.7.4 and 3.1.2; a crash was seen on 3.1.2).
  */
 bool compat_block_method_shares_hooks(void);
+
+/*
+ * To be called after a targeted TracePoint was disabled. Before Ruby 3.2, disabling one on a define_method method takes the method's list
+ * of hooks for the global one and leaves the VM believing that no global hook is on: attr_* methods then give no events (seen on 3.1.2).
+ */
+void compat_restore_global_events(void);
+
+/* Whether calls of attr_reader and attr_writer methods give C_CALL events; on 2.7 they do not. */
+bool compat_attribute_events(void);
 
 /*
  * Whether Ruby's execution context is the process's rather than the thread's (2.7): there the job that a signal handler

@@ -23,8 +23,10 @@ struct engine {
 	bool (*can)(VALUE method, struct text *reason);
 	/* Starts events for a probe. 0, or negative and err. */
 	int (*arm)(struct probe *probe, VALUE method, struct error *err);
-	/* Ends them; also for a probe whose arming failed. */
+	/* Ends them; also for a probe whose arming failed. NULL: ended by engine_hook_stop(). Events that have begun may still be under way in other threads. */
 	void (*disarm)(struct probe *probe);
+	/* Frees what arming made, when no event is under way any more. Calls no Ruby function. NULL: nothing to free. */
+	void (*release)(struct probe *probe);
 };
 
 extern const struct engine engine_target;

@@ -6,6 +6,7 @@
 
 #include "engine.h"
 
+#include "compat.h"
 #include "frame.h"
 #include "observe.h"
 #include "selection.h"
@@ -16,11 +17,22 @@
 
 #define HOOK_EVENTS (RUBY_EVENT_CALL | RUBY_EVENT_RETURN | RUBY_EVENT_C_CALL | RUBY_EVENT_C_RETURN)
 
+/* attr_reader and attr_writer have a place in the source, but neither instructions nor a C function. */
+static bool is_attribute(VALUE method)
+{
+	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
+	VALUE class = rb_const_get(vm, rb_intern("InstructionSequence"));
+
+	return !NIL_P(rb_funcall(method, rb_intern("source_location"), 0)) &&
+	       NIL_P(rb_funcall(class, rb_intern("of"), 1, method));
+}
+
 static bool hook_can(VALUE method, struct text *reason)
 {
-	(void)method;
-	(void)reason;
-	return true;
+	if (compat_attribute_events() || !is_attribute(method))
+		return true;
+	text_append_cstr(reason, "; this Ruby gives no events for attr_reader and attr_writer");
+	return false;
 }
 
 static void hook_event(VALUE tracepoint, void *data)
@@ -46,6 +58,7 @@ int engine_hook_start(struct selection *selection, VALUE *tracepoint, struct err
 	if (!NIL_P(*tracepoint))
 		return 0;
 	frame_calibrate(FRAME_GLOBAL, NULL);
+	compat_restore_global_events();
 	*tracepoint = rb_tracepoint_new(Qnil, HOOK_EVENTS, hook_event, selection);
 	rb_tracepoint_enable(*tracepoint);
 	return 0;
@@ -64,14 +77,8 @@ static int hook_arm(struct probe *probe, VALUE method, struct error *err)
 	return selection_hook_start(probe->session->selection, err);
 }
 
-static void hook_disarm(struct probe *probe)
-{
-	(void)probe;
-}
-
 const struct engine engine_hook = {
 	.id = ENGINE_HOOK,
 	.can = hook_can,
 	.arm = hook_arm,
-	.disarm = hook_disarm,
 };

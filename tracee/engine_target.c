@@ -9,13 +9,35 @@
 #include "engine.h"
 
 #include "compat.h"
+#include "definition.h"
 #include "frame.h"
 #include "observe.h"
 #include "selection.h"
 
 #include <errno.h>
 #include <ruby/debug.h>
+#include <stdlib.h>
 #include <string.h>
+
+/*
+ * A TracePoint and the probes that it serves. It is one probe, except for define_method methods on a Ruby that allows one
+ * TracePoint for such a definition: there several names, classes and sessions share a site.
+ */
+struct site {
+	uintptr_t definition; /* 0: not shared */
+	VALUE tracepoint;     /* kept alive by the probes' arrays */
+	struct probe **probes;
+	uint32_t count;
+	struct site *next; /* of those that are shared */
+};
+
+/* A probe's sites: one for each definition that its method has had while we were attached. */
+struct engine_target_site {
+	struct site *site;
+	struct engine_target_site *next;
+};
+
+static struct site *shared_sites;
 
 static VALUE instructions_of(VALUE method)
 {
@@ -25,49 +47,165 @@ static VALUE instructions_of(VALUE method)
 	return rb_funcall(class, rb_intern("of"), 1, method);
 }
 
+static bool must_share(VALUE method)
+{
+	return !compat_block_method_shares_hooks() && definition_is_block_method(method);
+}
+
 static bool target_can(VALUE method, struct text *reason)
 {
-	if (!NIL_P(instructions_of(method)))
-		return true;
-	text_append_cstr(reason, "not written in Ruby");
-	return false;
+	if (NIL_P(instructions_of(method))) {
+		text_append_cstr(reason, "not written in Ruby");
+		return false;
+	}
+	if (must_share(method) && definition_of(method) == 0) {
+		text_append_cstr(reason, "this Ruby does not tell whether the define_method method is traced already");
+		return false;
+	}
+	return true;
 }
 
 static void target_event(VALUE tracepoint, void *data)
 {
 	const void *anchor = FRAME_ANCHOR();
-	struct probe *probe = data;
+	struct site *site = data;
 	rb_trace_arg_t *trace_arg = rb_tracearg_from_tracepoint(tracepoint);
+	bool is_return = rb_tracearg_event_flag(trace_arg) == RUBY_EVENT_RETURN;
+	VALUE callee = rb_tracearg_callee_id(trace_arg);
+	VALUE owner = rb_tracearg_defined_class(trace_arg);
 
-	if (rb_tracearg_event_flag(trace_arg) == RUBY_EVENT_RETURN)
-		observe_return(probe, trace_arg, RUBY_EVENT_RETURN, anchor);
-	else if (rb_tracearg_callee_id(trace_arg) == probe->callee && rb_tracearg_defined_class(trace_arg) == probe->owner)
-		observe_call(probe, trace_arg, RUBY_EVENT_CALL, anchor);
+	for (uint32_t i = 0; i < site->count; i++) {
+		struct probe *probe = site->probes[i];
+
+		if (probe->callee != callee || probe->owner != owner)
+			continue;
+		if (is_return)
+			observe_return(probe, trace_arg, RUBY_EVENT_RETURN, anchor);
+		else
+			observe_call(probe, trace_arg, RUBY_EVENT_CALL, anchor);
+	}
+}
+
+static struct site *shared_site(uintptr_t definition)
+{
+	struct site *site = shared_sites;
+
+	while (site && site->definition != definition)
+		site = site->next;
+	return site;
+}
+
+/* Makes the probe one of the site's. Without memory nothing has changed. */
+static bool site_add(struct site *site, struct probe *probe)
+{
+	struct engine_target_site *link = malloc(sizeof(*link));
+	struct probe **probes = realloc(site->probes, (site->count + 1) * sizeof(*probes));
+
+	if (probes)
+		site->probes = probes;
+	if (!probes || !link) {
+		free(link);
+		return false;
+	}
+	site->probes[site->count++] = probe;
+	link->site = site;
+	link->next = probe->sites;
+	probe->sites = link;
+	return true;
+}
+
+static void site_remove(struct site *site, const struct probe *probe)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < site->count; i++)
+		if (site->probes[i] != probe)
+			site->probes[kept++] = site->probes[i];
+	site->count = kept;
+}
+
+static void site_free(struct site *site)
+{
+	struct site **link = &shared_sites;
+
+	while (*link && *link != site)
+		link = &(*link)->next;
+	if (*link)
+		*link = site->next;
+	free(site->probes);
+	free(site);
+}
+
+static void enable(VALUE tracepoint, VALUE method)
+{
+	VALUE options = rb_hash_new();
+
+	rb_hash_aset(options, ID2SYM(rb_intern("target")), method);
+	rb_funcallv_kw(tracepoint, rb_intern("enable"), 1, &options, RB_PASS_KEYWORDS);
+	RB_GC_GUARD(options);
 }
 
 static int target_arm(struct probe *probe, VALUE method, struct error *err)
 {
-	VALUE tracepoint, options;
+	uintptr_t definition = must_share(method) ? definition_of(method) : 0;
+	struct site *site = definition ? shared_site(definition) : NULL;
 
-	(void)err;
+	probe->armed = true;
+	if (site) {
+		rb_ary_push(probe->tracepoints, site->tracepoint);
+		return site_add(site, probe) ? 0 : error_set(err, -ENOMEM, "no memory for a probe");
+	}
 	frame_calibrate(FRAME_TARGETED, NULL);
-	tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL | RUBY_EVENT_RETURN, target_event, probe);
+	compat_restore_global_events();
+	site = calloc(1, sizeof(*site));
+	if (!site || !site_add(site, probe)) {
+		free(site);
+		return error_set(err, -ENOMEM, "no memory for a probe");
+	}
+	if (definition) {
+		site->definition = definition;
+		site->next = shared_sites;
+		shared_sites = site;
+	}
+	site->tracepoint = Qfalse;
+	site->tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL | RUBY_EVENT_RETURN, target_event, site);
 	/* Earlier ones stay: a call of the method's former definition may be under way, and its end is to be seen. */
-	rb_ary_push(probe->tracepoints, tracepoint);
-	options = rb_hash_new();
-	rb_hash_aset(options, ID2SYM(rb_intern("target")), method);
-	rb_funcallv_kw(tracepoint, rb_intern("enable"), 1, &options, RB_PASS_KEYWORDS);
-	RB_GC_GUARD(options);
+	rb_ary_push(probe->tracepoints, site->tracepoint);
+	enable(site->tracepoint, method);
 	return 0;
+}
+
+static bool is_wanted(const struct site *site)
+{
+	for (uint32_t i = 0; i < site->count; i++)
+		if (site->probes[i]->armed)
+			return true;
+	return false;
 }
 
 static void target_disarm(struct probe *probe)
 {
-	while (RARRAY_LEN(probe->tracepoints) > 0) {
-		VALUE tracepoint = rb_ary_pop(probe->tracepoints);
+	probe->armed = false;
+	for (struct engine_target_site *link = probe->sites; link; link = link->next) {
+		VALUE tracepoint = link->site->tracepoint;
 
-		if (RTEST(rb_tracepoint_enabled_p(tracepoint)))
+		if (!is_wanted(link->site) && RTEST(tracepoint) && RTEST(rb_tracepoint_enabled_p(tracepoint)))
 			rb_tracepoint_disable(tracepoint);
+	}
+	if (probe->sites)
+		compat_restore_global_events();
+}
+
+static void target_release(struct probe *probe)
+{
+	while (probe->sites) {
+		struct engine_target_site *link = probe->sites;
+
+		probe->sites = link->next;
+		site_remove(link->site, probe);
+		if (link->site->count == 0)
+			site_free(link->site);
+		free(link);
 	}
 }
 
@@ -76,4 +214,5 @@ const struct engine engine_target = {
 	.can = target_can,
 	.arm = target_arm,
 	.disarm = target_disarm,
+	.release = target_release,
 };

@@ -54,7 +54,7 @@ DEBUG = "ruby/debug.h"
 # linked: its symbols are those of the process that loads us, be its Ruby a shared or a static one of the same ABI.
 
 File.write("exports.map", "{ global: Init_rbprobe; ruby_abi_version; local: *; };\n")
-$DLDFLAGS << " -Wl,--version-script=exports.map -Wl,--exclude-libs,ALL -Wl,--as-needed -pthread"
+$DLDFLAGS << " -Wl,--version-script=exports.map -Wl,--exclude-libs,ALL -Wl,--as-needed -static-libgcc -pthread"
 $LIBRUBYARG = $LIBRUBYARG_SHARED = $LIBRUBYARG_STATIC = ""
 $DEFLIBPATH = $LIBPATH = []
 $LOCAL_LIBS << " #{MSGPACK}"

@@ -204,8 +204,7 @@ static VALUE disable(VALUE argument)
 	engine_hook_stop(&selection->hook);
 	for (uint32_t i = 0; i < selection->bucket_count; i++)
 		for (struct probe *probe = selection->buckets[i]; probe; probe = probe->next)
-			if (probe->engine)
-				probe->engine->disarm(probe);
+			engine_target.disarm(probe);
 	return Qnil;
 }
 
@@ -236,6 +235,8 @@ void selection_free(struct selection *selection)
 			struct probe *probe = selection->buckets[i];
 
 			selection->buckets[i] = probe->next;
+			/* Not by probe->engine: redefining a method may have changed that. */
+			engine_target.release(probe);
 			expression_list_free(probe->expressions);
 			free(probe);
 		}

@@ -12,16 +12,19 @@
 /* What a session observes: its selectors, and a probe for each method that one of them names. Job context, GVL held, except where said. */
 
 struct session;
+struct engine_target_site;
 
 /* One observed method of one session. */
 struct probe {
 	struct session *session;
 	const struct engine *engine;
-	uint32_t ref;                        /* the client's number for it */
-	VALUE owner;                         /* the class or module that has the method */
-	VALUE callee;                        /* Symbol: the name it was selected by; an alias has its own */
-	VALUE only_kind_of;                  /* calls on other receivers are not shown; Qundef: all are */
+	uint32_t ref;       /* the client's number for it */
+	VALUE owner;        /* the class or module that has the method */
+	VALUE callee;       /* Symbol: the name it was selected by; an alias has its own */
+	VALUE only_kind_of; /* calls on other receivers are not shown; Qundef: all are */
+	bool armed;
 	VALUE tracepoints;                   /* Array, of engine target */
+	struct engine_target_site *sites;    /* likewise */
 	struct expression_list *expressions; /* NULL: none */
 	uint32_t selector;                   /* index */
 	struct probe *next;                  /* in its bucket */

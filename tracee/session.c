@@ -28,9 +28,9 @@
 #define RING_SIZE (4u << 20)
 
 static struct {
-	struct session *first;   /* live sessions */
+	struct session *first;    /* live sessions */
 	struct session *finished; /* disarmed; session_finish() hands them to their writers */
-	struct session *parents; /* in a forked child: its parent's, to be freed by a job */
+	struct session *parents;  /* in a forked child: its parent's, to be freed by a job */
 } sessions;
 
 struct session *session_first(void)
