@@ -4,6 +4,7 @@
 
 #include "bell.h"
 #include "evaluation.h"
+#include "interrupts.h"
 #include "proto/command.h"
 #include "queue.h"
 #include "selection.h"
@@ -122,6 +123,24 @@ static VALUE job(VALUE unused)
 	return Qnil;
 }
 
+/* What the job itself raises is not for the application; what is left for interrupts_deferred() to raise, is. */
+static VALUE job_protected(VALUE unused)
+{
+	int failed = 0;
+
+	(void)unused;
+	rb_protect(job, Qnil, &failed);
+	if (failed)
+		rb_set_errinfo(Qnil);
+	return Qnil;
+}
+
+static VALUE job_deferring(VALUE unused)
+{
+	(void)unused;
+	return interrupts_deferred(job_protected, Qnil, Qnil);
+}
+
 void dispatch_job(void)
 {
 	static bool running, again;
@@ -135,9 +154,9 @@ void dispatch_job(void)
 	running = true;
 	do {
 		again = false;
-		rb_protect(job, Qnil, &failed);
+		rb_protect(job_deferring, Qnil, &failed);
 		if (failed)
-			rb_set_errinfo(Qnil);
+			interrupts_send_again();
 	} while (again);
 	running = false;
 }

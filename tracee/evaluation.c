@@ -9,6 +9,8 @@
 
 #include "evaluation.h"
 
+#include "interrupts.h"
+
 #include <stdatomic.h>
 #include <time.h>
 
@@ -16,6 +18,9 @@ struct evaluation {
 	VALUE (*run)(VALUE);
 	VALUE argument;
 	VALUE thread;
+	VALUE value;     /* what run returned, */
+	int failed;      /* or how it ended otherwise: a state of rb_protect, */
+	VALUE error;     /* and what rb_errinfo() said */
 	VALUE exception; /* Qnil until it is overdue */
 	uint64_t deadline_ns;
 	struct evaluation *next;
@@ -106,45 +111,83 @@ static void leave(struct evaluation *evaluation)
 /* What unwinds a frame may also be a throw, an internal object without a class, or a number: the thread is being killed. */
 static bool is_exception(VALUE error)
 {
-	return !RB_SPECIAL_CONST_P(error) && RB_BUILTIN_TYPE(error) != T_IMEMO && RTEST(rb_obj_is_kind_of(error, rb_eException));
+	return RB_BUILTIN_TYPE(error) != T_IMEMO && RTEST(rb_obj_is_kind_of(error, rb_eException));
+}
+
+/* The user's code, with everything it does to end itself kept in `evaluation`. */
+static VALUE run_protected(VALUE argument)
+{
+	struct evaluation *evaluation = (struct evaluation *)argument;
+	bool arrived = false;
+
+	evaluation->value = rb_protect(evaluation->run, evaluation->argument, &evaluation->failed);
+	for (;;) {
+		evaluation->error = evaluation->failed ? rb_errinfo() : Qnil;
+		arrived = arrived || (evaluation->failed && evaluation->error == evaluation->exception);
+		if (arrived || NIL_P(evaluation->exception))
+			return Qnil;
+		/* Our exception is on its way: it must not reach the application. */
+		evaluation->failed = 0;
+		rb_protect(wait_for_interrupt, Qnil, &evaluation->failed);
+	}
+}
+
+static VALUE run_deferring(VALUE argument)
+{
+	return interrupts_deferred(run_protected, argument, evaluations.exception_class);
 }
 
 enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, uint32_t limit_ms, VALUE *value, int *jump)
 {
-	struct evaluation evaluation = {.thread = rb_thread_current(), .exception = Qnil, .deadline_ns = UINT64_MAX};
-	enum evaluation_outcome outcome = EVALUATION_DONE;
-	int failed = 0;
-	VALUE error;
+	struct evaluation evaluation = {.run = run,
+	                                .argument = argument,
+	                                .thread = rb_thread_current(),
+	                                .value = Qnil,
+	                                .error = Qnil,
+	                                .exception = Qnil,
+	                                .deadline_ns = UINT64_MAX};
+	int interrupted = 0;
 
 	if (limit_ms)
 		evaluation.deadline_ns = now_ns() + (uint64_t)limit_ms * 1000000u;
 	evaluation.next = evaluations.running;
 	evaluations.running = &evaluation;
 	update_earliest();
-	*value = rb_protect(run, argument, &failed);
-	for (;;) {
-		error = failed ? rb_errinfo() : Qnil;
-		if (failed && error == evaluation.exception) {
-			outcome = EVALUATION_TIMED_OUT;
-			break;
-		}
-		if (failed && !is_exception(error)) {
-			*jump = failed;
-			outcome = EVALUATION_JUMPED;
-			break;
-		}
-		if (failed) {
-			outcome = EVALUATION_RAISED;
-			*value = error;
-		}
-		if (NIL_P(evaluation.exception))
-			break;
-		failed = 0;
-		rb_protect(wait_for_interrupt, Qnil, &failed);
-	}
+	rb_protect(run_deferring, (VALUE)&evaluation, &interrupted);
 	leave(&evaluation);
-	if (outcome != EVALUATION_JUMPED)
+	*value = evaluation.value;
+	if (interrupted) {
+		/* Meant for the application: it goes on from the traced call. */
+		*jump = interrupted;
+		return EVALUATION_JUMPED;
+	}
+	if (!evaluation.failed)
+		return EVALUATION_DONE;
+	if (evaluation.error == evaluation.exception) {
 		rb_set_errinfo(Qnil);
-	RB_GC_GUARD(error);
-	return outcome;
+		return EVALUATION_TIMED_OUT;
+	}
+	if (RB_SPECIAL_CONST_P(evaluation.error)) {
+		*jump = evaluation.failed;
+		return EVALUATION_JUMPED;
+	}
+	if (!is_exception(evaluation.error)) {
+		rb_set_errinfo(Qnil);
+		return EVALUATION_THREW;
+	}
+	rb_set_errinfo(Qnil);
+	*value = evaluation.error;
+	return EVALUATION_RAISED;
+}
+
+enum evaluation_outcome evaluate_quickly(VALUE (*run)(VALUE), VALUE argument, VALUE *value)
+{
+	int failed = 0;
+
+	*value = rb_protect(run, argument, &failed);
+	if (!failed)
+		return EVALUATION_DONE;
+	*value = rb_errinfo();
+	rb_set_errinfo(Qnil);
+	return EVALUATION_RAISED;
 }

@@ -12,11 +12,15 @@ enum evaluation_outcome {
 	EVALUATION_DONE,
 	EVALUATION_RAISED,    /* the value is the exception */
 	EVALUATION_TIMED_OUT, /* the code was interrupted */
-	EVALUATION_JUMPED,    /* its thread is being killed, or it threw: *jump is the state for rb_jump_tag() */
+	EVALUATION_THREW,     /* it threw to a catch of the application, which it does not reach */
+	EVALUATION_JUMPED,    /* its thread is being killed or interrupted: *jump is the state for rb_jump_tag() */
 };
 
 /* Event context, GVL held. `run` may do anything: raise, block, switch threads. limit_ms 0: none. */
 enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, uint32_t limit_ms, VALUE *value, int *jump);
+
+/* The same for what runs no Ruby code: cheaper, cannot be interrupted. */
+enum evaluation_outcome evaluate_quickly(VALUE (*run)(VALUE), VALUE argument, VALUE *value);
 
 void evaluation_init(void);
 

@@ -163,31 +163,48 @@ static VALUE describe_exception(VALUE argument)
 	return Qnil;
 }
 
+/* Runs a part of a request, under the time limit where it may be Ruby code that runs. */
+static enum evaluation_outcome run(VALUE (*part)(VALUE), struct request *request, VALUE *value, int *jump)
+{
+	if ((request->options->flags & TRACE_INSPECT) || (request->item && request->item->kind == EXPRESSION_COMPILED))
+		return evaluate(part, (VALUE)request, request->options->expression_timeout_ms, value, jump);
+	return evaluate_quickly(part, (VALUE)request, value);
+}
+
+static void restart(struct text *text)
+{
+	text->used = 0;
+	text->cut = false;
+}
+
 /* Renders one request into its text; what is raised on the way becomes the text. */
 static void render(struct request *request, int *jump)
 {
 	VALUE value;
 	int failed = 0;
 
-	switch (evaluate(request_run, (VALUE)request, request->options->expression_timeout_ms, &value, jump)) {
+	switch (run(request_run, request, &value, jump)) {
 	case EVALUATION_DONE:
 		break;
 	case EVALUATION_RAISED:
-		request->text->used = 0;
-		request->text->cut = false;
+		restart(request->text);
 		request->value = value;
 		rb_protect(describe_exception, (VALUE)request, &failed);
 		if (failed)
 			rb_set_errinfo(Qnil);
 		break;
 	case EVALUATION_TIMED_OUT:
-		request->text->used = 0;
+		restart(request->text);
 		text_printf(request->text, "#<timed out after %u ms>", request->options->expression_timeout_ms);
 		if (request->item)
 			request->item->switched_off = true;
 		break;
+	case EVALUATION_THREW:
+		restart(request->text);
+		text_append_cstr(request->text, "#<throw>");
+		break;
 	case EVALUATION_JUMPED:
-		request->text->used = 0;
+		restart(request->text);
 		text_append_cstr(request->text, "#<interrupted>");
 		break;
 	}
@@ -273,7 +290,7 @@ size_t expression_render_exception(VALUE exception, const struct trace_options *
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && text_begin(&values, &text); i++) {
 		VALUE unused;
 
-		evaluate(parts[i], (VALUE)&request, options->expression_timeout_ms, &unused, jump);
+		run(parts[i], &request, &unused, jump);
 		text_end(&values, &text);
 	}
 	return values_end(&values);

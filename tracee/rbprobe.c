@@ -9,6 +9,7 @@
 #include "evaluation.h"
 #include "expression.h"
 #include "fiber.h"
+#include "interrupts.h"
 #include "observe.h"
 #include "proto/names.h"
 #include "queue.h"
@@ -57,6 +58,7 @@ void Init_rbprobe(void)
 	core_init();
 	fiber_init(observe_fiber_died);
 	selection_init();
+	interrupts_init();
 	evaluation_init();
 	expression_init();
 	queue_init();
