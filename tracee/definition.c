@@ -1,7 +1,7 @@
 /*
- * The identity of a method's definition. See definition.h.
+ * What a method is made of. See definition.h.
  *
- * A method object holds a pointer to its method entry, and that one to the definition, which copies of the method share. Where in
+ * The identity of a definition: a method object holds a pointer to its method entry, and that one to the definition, which copies of the method share. Where in
  * them these pointers are is private to the VM, so it is found out from three methods of a scratch module: a, b made from a, and c.
  * It is the word that a and b have in common and c has different, behind a word that differs in all three. Found so on 2.7.4 and 3.1.2: entry at
  * word 3, definition at word 2. While searching, memory is read by a system call that does not fault.
@@ -36,12 +36,18 @@ static bool read_words(uintptr_t from, uintptr_t *words, size_t count)
 	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)(count * sizeof(*words));
 }
 
-static VALUE compile(const char *source)
+static VALUE instruction_sequence_class(void)
 {
 	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
-	VALUE class = rb_const_get(vm, rb_intern("InstructionSequence"));
 
-	return rb_funcall(rb_funcall(class, rb_intern("compile"), 1, rb_str_new_cstr(source)), rb_intern("eval"), 0);
+	return rb_const_get(vm, rb_intern("InstructionSequence"));
+}
+
+static VALUE run_source(const char *source)
+{
+	VALUE iseq = rb_funcall(instruction_sequence_class(), rb_intern("compile"), 1, rb_str_new_cstr(source));
+
+	return rb_funcall(iseq, rb_intern("eval"), 0);
 }
 
 static bool try_word(uintptr_t objects[3][OBJECT_WORDS], size_t word)
@@ -65,7 +71,7 @@ static bool try_word(uintptr_t objects[3][OBJECT_WORDS], size_t word)
 
 static void find_layout(void)
 {
-	VALUE methods = compile(scratch_source);
+	VALUE methods = run_source(scratch_source);
 	uintptr_t objects[3][OBJECT_WORDS];
 
 	layout.tried = true;
@@ -90,11 +96,14 @@ uintptr_t definition_of(VALUE method)
 	return definition;
 }
 
+VALUE definition_instructions(VALUE method)
+{
+	return rb_funcall(instruction_sequence_class(), rb_intern("of"), 1, method);
+}
+
 bool definition_is_block_method(VALUE method)
 {
-	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
-	VALUE class = rb_const_get(vm, rb_intern("InstructionSequence"));
-	VALUE iseq = rb_funcall(class, rb_intern("of"), 1, method);
+	VALUE iseq = definition_instructions(method);
 	VALUE label = NIL_P(iseq) ? Qnil : rb_funcall(iseq, rb_intern("label"), 0);
 
 	return RB_TYPE_P(label, T_STRING) && RSTRING_LEN(label) > 6 && memcmp(RSTRING_PTR(label), "block ", 6) == 0;

@@ -7,12 +7,17 @@
 #include <stdint.h>
 
 /*
- * Which methods are one and the same definition under several names or in several classes. Ruby's API does not tell. Needed only where
- * compat_block_method_shares_hooks() is false. Job context, GVL held, under rb_protect.
+ * What a method is made of. Job context, GVL held, under rb_protect. method is an UnboundMethod throughout.
  */
 
-/* The identity of an UnboundMethod's definition, valid while that is alive; 0 where it could not be found out. */
+/*
+ * The identity of its definition, which copies under other names or in other classes share: valid while method is alive, 0 where it could
+ * not be found out. Ruby's API does not tell; needed only where compat_block_method_shares_hooks() is false.
+ */
 uintptr_t definition_of(VALUE method);
+
+/* The method's RubyVM::InstructionSequence, nil where it has none: C methods, attr_*. */
+VALUE definition_instructions(VALUE method);
 
 /* Whether the method was made by define_method with a block. */
 bool definition_is_block_method(VALUE method);

@@ -7,6 +7,7 @@
 #include "engine.h"
 
 #include "compat.h"
+#include "definition.h"
 #include "frame.h"
 #include "observe.h"
 #include "selection.h"
@@ -20,11 +21,7 @@
 /* attr_reader and attr_writer have a place in the source, but neither instructions nor a C function. */
 static bool is_attribute(VALUE method)
 {
-	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
-	VALUE class = rb_const_get(vm, rb_intern("InstructionSequence"));
-
-	return !NIL_P(rb_funcall(method, rb_intern("source_location"), 0)) &&
-	       NIL_P(rb_funcall(class, rb_intern("of"), 1, method));
+	return !NIL_P(rb_funcall(method, rb_intern("source_location"), 0)) && NIL_P(definition_instructions(method));
 }
 
 static bool hook_can(VALUE method, struct text *reason)

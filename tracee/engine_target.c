@@ -39,14 +39,6 @@ struct engine_target_site {
 
 static struct site *shared_sites;
 
-static VALUE instructions_of(VALUE method)
-{
-	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
-	VALUE class = rb_const_get(vm, rb_intern("InstructionSequence"));
-
-	return rb_funcall(class, rb_intern("of"), 1, method);
-}
-
 static bool must_share(VALUE method)
 {
 	return !compat_block_method_shares_hooks() && definition_is_block_method(method);
@@ -54,7 +46,7 @@ static bool must_share(VALUE method)
 
 static bool target_can(VALUE method, struct text *reason)
 {
-	if (NIL_P(instructions_of(method))) {
+	if (NIL_P(definition_instructions(method))) {
 		text_append_cstr(reason, "not written in Ruby");
 		return false;
 	}

@@ -220,6 +220,26 @@ static void search_everywhere(const struct search *search)
 	RB_GC_GUARD(modules);
 }
 
+/* "Order#*" means all methods, except where the class has a method of that name: Integer#* */
+static struct selector without_star(const struct selector *selector, VALUE module)
+{
+	struct selector all = *selector;
+
+	if (selector->method_pattern.size == 1 && selector->method_pattern.bytes[0] == '*' &&
+	    !defines(module, ID2SYM(rb_intern("*")), Qtrue))
+		all.method_pattern.size = 0;
+	return all;
+}
+
+static void search_named(const struct search *search, VALUE module)
+{
+	struct selector selector = without_star(search->selector, module);
+	struct search adapted = *search;
+
+	adapted.selector = &selector;
+	search_module(&adapted, module, true);
+}
+
 void selector_each_match(const struct selector *selector, void (*found)(const struct match *match, void *argument),
                          void *argument)
 {
@@ -235,9 +255,9 @@ void selector_each_match(const struct selector *selector, void (*found)(const st
 	if (NIL_P(module))
 		return;
 	if (selector->separator != '.')
-		search_module(&search, module, true);
+		search_named(&search, module);
 	if (selector->separator != '#')
-		search_module(&search, rb_singleton_class(module), true);
+		search_named(&search, rb_singleton_class(module));
 }
 
 bool selector_names_method(const struct selector *selector, VALUE name)
