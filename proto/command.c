@@ -3,6 +3,7 @@
 #include "command.h"
 
 #include "fields.h"
+#include "shape.h"
 
 #include <errno.h>
 #include <string.h>
@@ -137,7 +138,8 @@ int command_decode(struct command *command, const uint8_t *bytes, size_t size, m
 	size_t offset = 0;
 
 	memset(command, 0, sizeof(*command));
-	if (msgpack_unpack((const char *)bytes, size, &offset, zone, &object) != MSGPACK_UNPACK_SUCCESS || offset != size)
+	if (!shape_is_sound(bytes, size) ||
+	    msgpack_unpack((const char *)bytes, size, &offset, zone, &object) != MSGPACK_UNPACK_SUCCESS || offset != size)
 		return error_set(err, -EPROTO, "malformed command: not one msgpack value");
 	if (!fields_open(&fields, "command", &object, err))
 		return fields_status(&fields);

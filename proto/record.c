@@ -3,6 +3,7 @@
 #include "record.h"
 
 #include "fields.h"
+#include "shape.h"
 
 #include <errno.h>
 #include <string.h>
@@ -178,7 +179,8 @@ int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgp
 	memset(record, 0, sizeof(*record));
 	if (size > FRAME_SIZE_MAX)
 		return error_set(err, -EMSGSIZE, "a record of %zu bytes; the limit is %u", size, FRAME_SIZE_MAX);
-	if (msgpack_unpack((const char *)bytes, size, &offset, zone, &object) != MSGPACK_UNPACK_SUCCESS || offset != size)
+	if (!shape_is_sound(bytes, size) ||
+	    msgpack_unpack((const char *)bytes, size, &offset, zone, &object) != MSGPACK_UNPACK_SUCCESS || offset != size)
 		return error_set(err, -EPROTO, "malformed record: not one msgpack value");
 	if (!fields_open(&fields, "record", &object, err))
 		return fields_status(&fields);
@@ -252,7 +254,8 @@ int event_next(struct record_events *events, struct event *event, struct error *
 	if (events->stop - number < 4)
 		return error_set(err, -EPROTO, "malformed batch: it ends within an event");
 	for (int i = 0; i < 4; i++)
-		if (number[i].type != MSGPACK_OBJECT_POSITIVE_INTEGER && !(i == 3 && number[i].type == MSGPACK_OBJECT_NEGATIVE_INTEGER))
+		if (number[i].type != MSGPACK_OBJECT_POSITIVE_INTEGER &&
+		    !(i == 3 && number[i].type == MSGPACK_OBJECT_NEGATIVE_INTEGER))
 			return error_set(err, -EPROTO, "malformed batch: an event's field is not an integer");
 	code = number[0].via.u64;
 	if (code > EVENT_CODE_MAX || number[1].via.u64 > UINT32_MAX || number[2].via.u64 > UINT32_MAX)

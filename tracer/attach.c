@@ -165,24 +165,29 @@ static int late(const struct session *session, struct error *err)
 	struct target now;
 
 	if (state == 'T' || state == 't')
-		return error_set(err, -ETIMEDOUT, "process %d is stopped and cannot answer; let it go on first, with: kill -CONT %d", pid,
-		                 pid);
-	if (session->queue < 0 && target_describe(&now, session->target.pid, TARGET_BASIC, NULL) == 0 && now.sigurg != SIGURG_CAUGHT)
+		return error_set(err, -ETIMEDOUT,
+		                 "process %d is stopped and cannot answer; let it go on first, with: kill -CONT %d", pid, pid);
+	if (session->queue < 0 && target_describe(&now, session->target.pid, TARGET_BASIC, NULL) == 0 &&
+	    now.sigurg != SIGURG_CAUGHT)
 		return target_check(&now, err);
 	if (session->queue < 0)
-		return error_set(err, -ETIMEDOUT,
-		                 "process %d has loaded rbprobe, but SIGURG does not reach it (%g s): the application has taken the signal "
-		                 "with a trap(\"URG\") of its own, or blocks it; remove that trap, or require \"rbprobe\" after it",
-		                 pid, seconds);
+		return error_set(
+			err, -ETIMEDOUT,
+			"process %d has loaded rbprobe, but SIGURG does not reach it (%g s): the application has taken the "
+			"signal "
+			"with a trap(\"URG\") of its own, or blocks it; remove that trap, or require \"rbprobe\" after it",
+			pid, seconds);
 	if (session->fd < 0 || !session->greeted)
-		return error_set(err, -ETIMEDOUT,
-		                 "process %d did not come to a safe point within %g s: C code holds its GVL (a native extension, a long "
-		                 "regexp or number), or it is starved of CPU; wait longer with --timeout SEC",
-		                 pid, seconds);
-	return error_set(err, -ETIMEDOUT,
-	                 "process %d did not answer the request within %g s; it may be resolving very many methods: wait longer with "
-	                 "--timeout SEC",
-	                 pid, seconds);
+		return error_set(
+			err, -ETIMEDOUT,
+			"process %d did not come to a safe point within %g s: C code holds its GVL (a native extension, a long "
+			"regexp or number), or it is starved of CPU; wait longer with --timeout SEC",
+			pid, seconds);
+	return error_set(
+		err, -ETIMEDOUT,
+		"process %d did not answer the request within %g s; it may be resolving very many methods: wait longer with "
+		"--timeout SEC",
+		pid, seconds);
 }
 
 /* The queue went away between finding and using it: its last session ended just then. */
@@ -191,8 +196,9 @@ static int queue_vanished(struct session *session, uint64_t now_ns, struct error
 	if (session->state >= SESSION_ARMED)
 		return 0;
 	if (session->restarted)
-		return error_set(err, -EIDRM, "the command queue of process %d was removed twice while attaching; is somebody cleaning "
-		                              "up System V queues?",
+		return error_set(err, -EIDRM,
+		                 "the command queue of process %d was removed twice while attaching; is somebody cleaning "
+		                 "up System V queues?",
 		                 (int)session->target.pid);
 	session->restarted = true;
 	session->queue = -1;
@@ -223,8 +229,13 @@ static int queue_step(struct session *session, uint64_t now_ns, struct error *er
 			session->deadline_ns = now_ns + session->timeout_ns;
 		}
 	}
-	if (outbox_is_empty(&session->outbox))
+	if (outbox_is_empty(&session->outbox)) {
+		/* The target removes a queue that is a little older than itself, which cannot be told from here, with what is in it. */
+		if (session->state == SESSION_ATTACHING && now_ns >= session->ring_ns &&
+		    !queue_is_there(&session->target, session->queue))
+			return queue_vanished(session, now_ns, err);
 		return ring_if_due(session, now_ns, err);
+	}
 
 	status = outbox_send(&session->outbox, &session->target, session->queue, session->nonce, err);
 	if (status == -EIDRM)
@@ -264,11 +275,12 @@ int session_step(struct session *session, uint64_t now_ns, struct error *err)
 		}
 	}
 	if (now_ns >= session->deadline_ns)
-		return session->state == SESSION_DETACHING ? error_set(err, -ETIMEDOUT,
-		                                                       "process %d did not confirm the end of the session; it disarms "
-		                                                       "by itself",
-		                                                       (int)session->target.pid)
-		                                           : late(session, err);
+		return session->state == SESSION_DETACHING
+		               ? error_set(err, -ETIMEDOUT,
+		                           "process %d did not confirm the end of the session; it disarms "
+		                           "by itself",
+		                           (int)session->target.pid)
+		               : late(session, err);
 	/* With everything sent and the target at the other end of the socket, only a slow job is waited for. */
 	status = queue_step(session, now_ns, err);
 	/* The end of a connected process is told by its socket, behind everything it had to say. */
@@ -281,12 +293,14 @@ int session_hello(struct session *session, const struct record_hello *hello, str
 
 	if (hello->version != PROTOCOL_VERSION)
 		return error_set(err, -EPROTO,
-		                 "process %d speaks protocol %u (extension %.*s), this rbprobe (" RBPROBE_VERSION ") protocol %u; use the "
+		                 "process %d speaks protocol %u (extension %.*s), this rbprobe (" RBPROBE_VERSION
+		                 ") protocol %u; use the "
 		                 "rbprobe that its extension came with, or restart it with the new one",
 		                 pid, hello->version, (int)hello->extension_version.size, hello->extension_version.bytes,
 		                 PROTOCOL_VERSION);
 	if (hello->nonce.size != NONCE_SIZE || memcmp(hello->nonce.bytes, session->nonce, NONCE_SIZE) != 0)
-		return error_set(err, -EPROTO, "process %d answered with the secret of another session; refusing to trust it", pid);
+		return error_set(err, -EPROTO, "process %d answered with the secret of another session; refusing to trust it",
+		                 pid);
 	if (hello->pid != (uint32_t)session->target.own_pid)
 		return error_set(err, -EPROTO, "process %d says that it is process %u; refusing to trust it", pid, hello->pid);
 	session->greeted = true;
@@ -334,7 +348,7 @@ void session_close(struct session *session)
 	struct target now;
 
 	/* A launched process may have called exec and be about to use its queue again. */
-	if (session->queue >= 0 &&
+	if (session->queue >= 0 && !session->ended &&
 	    (!target_is_same(&session->target) ||
 	     (!session->launched && target_describe(&now, session->target.pid, TARGET_BASIC, NULL) == 0 && now.readable &&
 	      !now.extension_mapped)))

@@ -29,9 +29,10 @@ enum session_state {
 struct session {
 	struct target target;
 	enum session_state state;
-	int fd;      /* to the target, non-blocking; -1: not connected */
-	int process; /* pidfd, readable when the process has ended; -1 where the kernel has none */
+	int fd;              /* to the target, non-blocking; -1: not connected */
+	int process;         /* pidfd, readable when the process has ended; -1 where the kernel has none */
 	bool launched;       /* by `rbprobe exec`: it waits for us and need not be rung */
+	bool ended;          /* set by the owner: END has come, so that the target has cleaned up after itself */
 	uint64_t timeout_ns; /* for attaching, and for detaching */
 	uint64_t wake_ns;    /* step again at this time at the latest; UINT64_MAX: only when a descriptor is ready */
 
@@ -42,7 +43,7 @@ struct session {
 	struct outbox outbox;
 	uint32_t request_id;
 	uint64_t deadline_ns;
-	uint64_t ring_ns;    /* when the bell is rung next */
+	uint64_t ring_ns; /* when the bell is rung next */
 	uint64_t ring_interval_ns;
 	uint64_t look_interval_ns;
 	bool greeted;   /* the target has said hello */

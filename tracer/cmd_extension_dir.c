@@ -1,3 +1,114 @@
+/* rbprobe extension-dir: where the extension for a Ruby is, for `ruby -I`. */
+
+#define _GNU_SOURCE
+#include "exit_status.h"
+#include "extension.h"
+#include "message.h"
+#include "options.h"
 #include "subcommand.h"
-static int run(int a,char**v){(void)a;(void)v;return 1;}
-const struct subcommand cmd_extension_dir={.name="extension_dir",.arguments="",.summary="",.run=run};
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	const char **ruby = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->err_stream = NULL;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (state->arg_num > 0) {
+			message("extension-dir takes one Ruby, not also \"%s\"", argument);
+			return EINVAL;
+		}
+		*ruby = argument;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp argp = {
+	.parser = parse,
+	.args_doc = "[RUBY]",
+	.doc = "Print the directory with the extension for a Ruby (an executable; default: ruby), so that\n"
+	       "  ruby -I \"$(rbprobe extension-dir)\" -rrbprobe app.rb\n"
+	       "starts a program that rbprobe can attach to.",
+};
+
+/* Asks a Ruby for its ABI, "3.1.0", which names the directory. */
+static int abi_ask(const char *ruby, char *abi, size_t size)
+{
+	char *arguments[] = {(char *)ruby, "--disable=gems,rubyopt", "-rrbconfig", "-e", "print RbConfig::CONFIG['ruby_version']",
+	                     NULL};
+	posix_spawn_file_actions_t actions;
+	int pipes[2], status = -1;
+	size_t filled = 0;
+	ssize_t got;
+	pid_t pid;
+
+	if (pipe2(pipes, O_CLOEXEC) != 0)
+		return -errno;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
+	status = posix_spawnp(&pid, ruby, &actions, NULL, arguments, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	close(pipes[1]);
+	if (status == 0) {
+		while (filled < size - 1 && (got = read(pipes[0], abi + filled, size - 1 - filled)) > 0)
+			filled += (size_t)got;
+		waitpid(pid, &status, 0);
+		status = status == 0 && filled > 0 ? 0 : EPROTO;
+	}
+	close(pipes[0]);
+	abi[filled] = '\0';
+	for (size_t i = 0; i < filled; i++)
+		if (!isgraph((unsigned char)abi[i]) || abi[i] == '/')
+			status = EPROTO;
+	return -status;
+}
+
+static int extension_dir_run(int argc, char **argv)
+{
+	const char *ruby = "ruby";
+	char directory[PATH_MAX], file[PATH_MAX + 80], abi[32];
+	struct error err;
+	int status;
+
+	argp_err_exit_status = STATUS_USAGE;
+	if (argp_parse(&argp, argc, argv, 0, NULL, &ruby) != 0)
+		return STATUS_USAGE;
+	status = abi_ask(ruby, abi, sizeof(abi));
+	if (status < 0) {
+		message("cannot ask %s for its version: %s", ruby, status == -EPROTO ? "it is no Ruby" : strerror(-status));
+		return STATUS_FAILED;
+	}
+	if (extension_directory(directory, sizeof(directory), &err) < 0) {
+		message("%s", err.text);
+		return STATUS_FAILED;
+	}
+	snprintf(file, sizeof(file), "%s/%s/rbprobe.so", directory, abi);
+	if (access(file, R_OK) != 0) {
+		message("there is no extension for %s (%s) in %s; build it with: make RUBY=%s", ruby, abi, directory, ruby);
+		return STATUS_FAILED;
+	}
+	printf("%s/%s\n", directory, abi);
+	return fflush(stdout) == 0 ? STATUS_DONE : STATUS_FAILED;
+}
+
+const struct subcommand cmd_extension_dir = {
+	.name = "extension-dir",
+	.arguments = "[RUBY]",
+	.summary = "the directory with the extension for a Ruby",
+	.run = extension_dir_run,
+};

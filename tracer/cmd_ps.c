@@ -1,3 +1,142 @@
+/* rbprobe ps: the Ruby processes of this machine, and which of them can be attached to. */
+
+#define _GNU_SOURCE
+#include "buffer.h"
+#include "exit_status.h"
+#include "message.h"
+#include "options.h"
+#include "output.h"
 #include "subcommand.h"
-static int run(int a,char**v){(void)a;(void)v;return 1;}
-const struct subcommand cmd_ps={.name="ps",.arguments="",.summary="",.run=run};
+#include "target.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+static const struct argp argp = {
+	.doc = "List the Ruby processes that may be looked at: yours, or all where root asks. ATTACHABLE says \"yes\", or why "
+	       "not: \"not "
+	       "loaded\" (the process has not required rbprobe), \"stopped\" (by a signal), \"SIGURG taken\" (the application "
+	       "has replaced "
+	       "rbprobe's signal handler).",
+};
+
+/* The user's name, remembered: most processes have the user of the one before. */
+static const char *user_name(uid_t uid)
+{
+	static char name[33];
+	static uid_t last;
+
+	if (!name[0] || last != uid) {
+		struct passwd *user = getpwuid(uid);
+
+		if (user)
+			snprintf(name, sizeof(name), "%s", user->pw_name);
+		else
+			snprintf(name, sizeof(name), "%u", (unsigned)uid);
+		last = uid;
+	}
+	return name;
+}
+
+/* The columns in which a line ends on a terminal; 0: it is none. */
+static size_t line_width(void)
+{
+	struct winsize size;
+
+	return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+static void process_list(struct output *output, const struct target *target, size_t width)
+{
+	struct buffer *to = &output->buffer;
+	time_t start = (time_t)target_start_time(target);
+	char since[32], command[4096];
+	size_t line = to->size;
+	struct tm local;
+
+	localtime_r(&start, &local);
+	strftime(since, sizeof(since), "%Y-%m-%d %H:%M:%S", &local);
+	target_command_line(target, command, sizeof(command));
+	buffer_add_format(to, "%7d %-12s %-8s %-12s %s ", (int)target->pid, user_name(target->euid),
+	                  target->ruby_version[0] ? target->ruby_version : "?", target_attachable(target), since);
+	buffer_add_printable(to, command, strlen(command));
+	if (width && to->size - line > width)
+		to->size = line + width;
+	while (to->size > line && ((unsigned char)to->bytes[to->size - 1] & 0xc0) == 0x80 && width && to->size - line >= width)
+		to->size--; /* not half a character */
+	buffer_add_char(to, '\n');
+	output_commit(output);
+}
+
+static int compare_pids(const void *one, const void *other)
+{
+	return *(const int *)one < *(const int *)other ? -1 : *(const int *)one > *(const int *)other;
+}
+
+static int list_all(struct output *output)
+{
+	DIR *directory = opendir("/proc");
+	struct dirent *entry;
+	size_t count = 0, width = line_width();
+	int *pids = NULL;
+
+	if (!directory) {
+		message("cannot read /proc: %s", strerror(errno));
+		return STATUS_FAILED;
+	}
+	while ((entry = readdir(directory))) {
+		int pid = atoi(entry->d_name);
+
+		if (pid <= 0)
+			continue;
+		if (count % 256 == 0)
+			pids = memory_resize(pids, (count + 256) * sizeof(*pids));
+		pids[count++] = pid;
+	}
+	closedir(directory);
+	if (count)
+		qsort(pids, count, sizeof(*pids), compare_pids);
+	buffer_add_format(&output->buffer, "%7s %-12s %-8s %-12s %-19s %s\n", "PID", "USER", "RUBY", "ATTACHABLE", "SINCE",
+	                  "COMMAND");
+	for (size_t i = 0; i < count; i++) {
+		struct target target;
+
+		if (target_describe(&target, pids[i], TARGET_VERSION, NULL) == 0 && target.is_ruby && target.state != 'Z')
+			process_list(output, &target, width);
+	}
+	free(pids);
+	return STATUS_DONE;
+}
+
+static int ps_run(int argc, char **argv)
+{
+	struct options options;
+	struct output output;
+	int status;
+
+	options_init(&options);
+	status = options_parse(&argp, argc, argv, &options);
+	options_free(&options);
+	if (status)
+		return status;
+	output_open(&output, NULL, false, NULL);
+	status = list_all(&output);
+	if (output_close(&output) < 0) {
+		message("%s", output.error.text);
+		status = STATUS_FAILED;
+	}
+	return status;
+}
+
+const struct subcommand cmd_ps = {
+	.name = "ps",
+	.arguments = "",
+	.summary = "Ruby processes, and which can be attached to",
+	.run = ps_run,
+};

@@ -189,7 +189,8 @@ static int call_start(struct stream *stream, struct fiber *fiber, const struct e
 	struct call *call;
 
 	if (!method)
-		return error_set(err, -EPROTO, "malformed stream: an event of a method (%u) that was not announced", event->method);
+		return error_set(err, -EPROTO, "malformed stream: an event of a method (%u) that was not announced",
+		                 event->method);
 	if (fiber->depth == fiber->capacity) {
 		if (fiber->depth >= DEPTH_MAX)
 			return error_set(err, -EPROTO, "malformed stream: more than %u calls open in one fiber", DEPTH_MAX);
@@ -221,8 +222,8 @@ static int call_end(struct stream *stream, struct fiber *fiber, const struct eve
 		return error_set(err, -EPROTO, "malformed stream: the end of a call that did not begin");
 	call = &fiber->calls[fiber->depth - 1];
 	if (call->method->ref != event->method)
-		return error_set(err, -EPROTO, "malformed stream: %.*s is open, but another call (%u) ends", (int)call->method->shown.size,
-		                 call->method->shown.bytes, event->method);
+		return error_set(err, -EPROTO, "malformed stream: %.*s is open, but another call (%u) ends",
+		                 (int)call->method->shown.size, call->method->shown.bytes, event->method);
 	fiber->depth--;
 	if (call->skipped)
 		return 0;
@@ -230,6 +231,17 @@ static int call_end(struct stream *stream, struct fiber *fiber, const struct eve
 		stream->limit->open--;
 	stream->sink->ops->end(stream->sink, fiber, call, event);
 	return 0;
+}
+
+/* A fiber with nothing open is often a dead one: programs make them by the million, and their end is not announced. */
+static void fiber_rest(struct fiber *fiber)
+{
+	if (fiber->depth)
+		return;
+	free(fiber->calls);
+	fiber->calls = NULL;
+	fiber->capacity = 0;
+	buffer_free(&fiber->kept);
 }
 
 static int stream_events(struct stream *stream, struct record_events *events, struct error *err)
@@ -245,8 +257,11 @@ static int stream_events(struct stream *stream, struct record_events *events, st
 		if (!fiber || fiber->ref != event.fiber) {
 			fiber = ref_get(&stream->fibers, event.fiber);
 			if (!fiber)
-				return error_set(err, -EPROTO, "malformed stream: an event of a fiber (%u) that was not announced",
+				return error_set(err, -EPROTO,
+				                 "malformed stream: an event of a fiber (%u) that was not announced",
 				                 event.fiber);
+			if (stream->last_fiber)
+				fiber_rest(stream->last_fiber);
 			stream->last_fiber = fiber;
 		}
 		status = event.end ? call_end(stream, fiber, &event, err) : call_start(stream, fiber, &event, err);
@@ -302,7 +317,8 @@ static int stream_decode(struct stream *stream, struct error *err)
 		int status;
 
 		if (size > FRAME_SIZE_MAX)
-			return error_set(err, -EMSGSIZE, "malformed stream: a record of %zu bytes; the limit is %u", size, FRAME_SIZE_MAX);
+			return error_set(err, -EMSGSIZE, "malformed stream: a record of %zu bytes; the limit is %u", size,
+			                 FRAME_SIZE_MAX);
 		if (stream->end - stream->begin - RECORD_PREFIX_SIZE < size)
 			break;
 		stream->begin += RECORD_PREFIX_SIZE + size;
@@ -358,7 +374,10 @@ int stream_read(struct stream *stream, int fd, struct error *err)
 	}
 	got = recv(fd, stream->bytes + stream->end, READ_SIZE, MSG_DONTWAIT);
 	if (got < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : errno == ECONNRESET ? -ENODATA : error_set(err, -errno, "cannot read from process %d: %s", (int)stream->pid, strerror(errno));
+		return errno == EAGAIN || errno == EINTR ? 0
+		       : errno == ECONNRESET
+		               ? -ENODATA
+		               : error_set(err, -errno, "cannot read from process %d: %s", (int)stream->pid, strerror(errno));
 	if (got == 0)
 		return -ENODATA;
 	stream->end += (size_t)got;

@@ -59,7 +59,7 @@ struct fiber {
 	struct call *calls;
 	uint32_t depth; /* open calls */
 	uint32_t capacity;
-	struct buffer kept; /* the sink's: what it needs of the open calls until they end */
+	struct buffer kept;                     /* the sink's: what it needs of the open calls until they end */
 	struct fiber *held_before, *held_after; /* the sink's: fibers with a call that is held back */
 };
 

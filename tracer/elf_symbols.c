@@ -42,15 +42,14 @@ static bool header_read(struct elf_file *file)
 	return pread(file->fd, &file->header, sizeof(file->header), 0) == (ssize_t)sizeof(file->header) &&
 	       memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 && header->e_ident[EI_CLASS] == ELFCLASS64 &&
 	       header->e_ident[EI_DATA] == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB) &&
-	       header->e_shentsize == sizeof(Elf64_Shdr) && header->e_phentsize == sizeof(Elf64_Phdr) &&
-	       header->e_shnum > 0 && header->e_shnum <= SECTIONS_MAX;
+	       header->e_shentsize == sizeof(Elf64_Shdr) && header->e_phentsize == sizeof(Elf64_Phdr) && header->e_shnum > 0 &&
+	       header->e_shnum <= SECTIONS_MAX;
 }
 
 /* Where in the file the byte lies that is loaded at `address`. */
 static bool offset_of_address(const struct elf_file *file, uint64_t address, uint64_t *offset)
 {
-	Elf64_Phdr *segments =
-		part_read(file, file->header.e_phoff, (uint64_t)file->header.e_phnum * sizeof(Elf64_Phdr));
+	Elf64_Phdr *segments = part_read(file, file->header.e_phoff, (uint64_t)file->header.e_phnum * sizeof(Elf64_Phdr));
 	bool found = false;
 
 	for (unsigned i = 0; segments && i < file->header.e_phnum && !found; i++) {

@@ -261,7 +261,8 @@ static const struct argp_option session_list[] = {
 
 static const struct argp_option engine_list[] = {
 	{"engine", OPTION_ENGINE, "auto|target|hook", 0,
-         "How methods are observed. target: those written in Ruby, at no cost for others. hook: any method, but the whole process is several "
+         "How methods are observed. target: those written in Ruby, at no cost for others. hook: any method, but the whole "
+         "process is several "
          "times slower meanwhile, and up to 3 times (15 under YJIT) until it restarts. auto (default): target where possible",
          8},
 	{0},
@@ -357,9 +358,8 @@ struct command options_request(const struct options *options, enum command_kind 
 {
 	struct command request = {.kind = kind, .options = options->trace};
 
-	request.options.expression_timeout_ms = (uint32_t)(options->timeout_ns / NS_PER_MS < UINT32_MAX
-	                                                           ? options->timeout_ns / NS_PER_MS
-	                                                           : UINT32_MAX);
+	request.options.expression_timeout_ms =
+		(uint32_t)(options->timeout_ns / NS_PER_MS < UINT32_MAX ? options->timeout_ns / NS_PER_MS : UINT32_MAX);
 	if (request.options.expression_timeout_ms == 0)
 		request.options.expression_timeout_ms = 1;
 	request.selectors = options->selectors.items;

@@ -49,10 +49,11 @@ static int namespace_enter(const struct target *target, struct error *err)
 	if (fd >= 0)
 		close(fd);
 	if (status != 0)
-		return error_set(err, -EPERM,
-		                 "process %d is in a container with an IPC namespace of its own; run rbprobe as root, or inside with: "
-		                 "nsenter -t %d -a",
-		                 (int)target->pid, (int)target->pid);
+		return error_set(
+			err, -EPERM,
+			"process %d is in a container with an IPC namespace of its own; run rbprobe as root, or inside with: "
+			"nsenter -t %d -a",
+			(int)target->pid, (int)target->pid);
 	away = true;
 	return 0;
 }
@@ -68,29 +69,39 @@ int queue_find(const struct target *target, int *id, struct error *err)
 	*id = msgget(key, 0);
 	if (*id < 0)
 		return errno == ENOENT ? 0
-		                       : error_set(err, -errno, "cannot open the command queue of process %d: %s", (int)target->pid,
-		                                   strerror(errno));
+		                       : error_set(err, -errno, "cannot open the command queue of process %d: %s",
+		                                   (int)target->pid, strerror(errno));
 	if (msgctl(*id, IPC_STAT, &queue) != 0) {
 		if (errno == EIDRM || errno == EINVAL)
 			return 0;
-		return error_set(err, -EPERM,
-		                 "the command queue of process %d is not its own: rbprobe may not look at it; somebody else made it, see: "
-		                 "ipcs -q -i %d",
-		                 (int)target->pid, *id);
+		return error_set(
+			err, -EPERM,
+			"the command queue of process %d is not its own: rbprobe may not look at it; somebody else made it, see: "
+			"ipcs -q -i %d",
+			(int)target->pid, *id);
 	}
 	if (queue.msg_perm.cuid != target->euid || queue.msg_perm.uid != target->euid || (queue.msg_perm.mode & 0777) != 0600)
 		return error_set(err, -EPERM,
-		                 "the command queue of process %d is not its own: user %u made it, mode %o; have it removed with: ipcrm -q %d",
+		                 "the command queue of process %d is not its own: user %u made it, mode %o; have it removed "
+		                 "with: ipcrm -q %d",
 		                 (int)target->pid, (unsigned)queue.msg_perm.cuid, (unsigned)(queue.msg_perm.mode & 0777), *id);
 	if ((int64_t)queue.msg_ctime + STALE_SLACK_S < target_start_time(target)) {
 		if (msgctl(*id, IPC_RMID, NULL) == 0 || errno == EIDRM || errno == EINVAL)
 			return 0;
-		return error_set(err, -errno,
-		                 "a queue left behind by a dead process stands in the way of process %d and cannot be removed: %s; try: "
-		                 "ipcrm -q %d",
-		                 (int)target->pid, strerror(errno), *id);
+		return error_set(
+			err, -errno,
+			"a queue left behind by a dead process stands in the way of process %d and cannot be removed: %s; try: "
+			"ipcrm -q %d",
+			(int)target->pid, strerror(errno), *id);
 	}
 	return 1;
+}
+
+bool queue_is_there(const struct target *target, int id)
+{
+	struct msqid_ds queue;
+
+	return namespace_enter(target, NULL) == 0 && (msgctl(id, IPC_STAT, &queue) == 0 || (errno != EIDRM && errno != EINVAL));
 }
 
 void queue_remove(const struct target *target)
@@ -168,7 +179,8 @@ int outbox_send(struct outbox *outbox, const struct target *target, int queue, c
 		size_t offset = outbox->sent, size;
 
 		memcpy(&entry, at, sizeof(entry));
-		size = chunk_split(&chunk, nonce, entry.id, (const uint8_t *)at + sizeof(entry), entry.size, message_limit(), &offset);
+		size = chunk_split(&chunk, nonce, entry.id, (const uint8_t *)at + sizeof(entry), entry.size, message_limit(),
+		                   &offset);
 		if (msgsnd(queue, &chunk, size, IPC_NOWAIT) != 0) {
 			if (errno == EAGAIN)
 				return 0;

@@ -18,6 +18,9 @@
  */
 int queue_find(const struct target *target, int *id, struct error *err);
 
+/* Whether that queue still exists. */
+bool queue_is_there(const struct target *target, int id);
+
 /* Removes the queue of a process that cannot use it any more; somebody else's is left alone. */
 void queue_remove(const struct target *target);
 

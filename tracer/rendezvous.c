@@ -102,13 +102,14 @@ static int directory_make(struct rendezvous *rendezvous)
 
 		if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
 			return -EIO;
-		length = (size_t)snprintf(rendezvous->name, sizeof(rendezvous->name), SOCKET_DIRECTORY_PREFIX "%d-", (int)getpid());
+		length = (size_t)snprintf(rendezvous->name, sizeof(rendezvous->name), SOCKET_DIRECTORY_PREFIX "%d-",
+		                          (int)getpid());
 		for (size_t i = 0; i < sizeof(random); i++)
 			rendezvous->name[length + i] = letters[random[i] % (sizeof(letters) - 1)];
 		rendezvous->name[length + sizeof(random)] = '\0';
 		if (mkdirat(rendezvous->temporary, rendezvous->name, 0700) == 0) {
-			rendezvous->directory = openat(rendezvous->temporary, rendezvous->name,
-			                               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+			rendezvous->directory =
+				openat(rendezvous->temporary, rendezvous->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 			return rendezvous->directory < 0 ? -errno : 0;
 		}
 		if (errno != EEXIST)
@@ -156,8 +157,8 @@ int rendezvous_open(struct rendezvous *rendezvous, const struct target *target, 
 		status = socket_listen(rendezvous, target);
 	if (status < 0) {
 		rendezvous_close(rendezvous);
-		return error_set(err, status, "cannot make a socket for process %d in its /tmp (/proc/%d/root/tmp): %s", (int)target->pid,
-		                 (int)target->pid, strerror(-status));
+		return error_set(err, status, "cannot make a socket for process %d in its /tmp (/proc/%d/root/tmp): %s",
+		                 (int)target->pid, (int)target->pid, strerror(-status));
 	}
 	return 0;
 }

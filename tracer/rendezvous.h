@@ -11,10 +11,10 @@
  * user, in the target's own /tmp (it may live in a container or a chroot). It is there only while attaching.
  */
 struct rendezvous {
-	int listener;       /* -1: closed */
-	int temporary;      /* the target's /tmp */
-	int directory;      /* ours in it */
-	char name[64];      /* of the directory */
+	int listener;                          /* -1: closed */
+	int temporary;                         /* the target's /tmp */
+	int directory;                         /* ours in it */
+	char name[64];                         /* of the directory */
 	char socket_path[SOCKET_PATH_MAX + 1]; /* as the target sees it */
 };
 

@@ -72,7 +72,8 @@ static int name_parse(struct selector *selector, const char *text, size_t size, 
 	if (separator == size) {
 		for (size_t i = 0; i + 1 < size; i++)
 			if (text[i] == ':' && text[i + 1] == ':')
-				return refuse(text, size, err, "a class alone; add # for its instance methods or . for its singleton methods");
+				return refuse(text, size, err,
+				              "a class alone; add # for its instance methods or . for its singleton methods");
 		selector->method_pattern = (struct slice){text, size};
 		return size ? method_check(text, 0, size, err) : refuse(text, 0, err, "a method is missing");
 	}
@@ -113,7 +114,8 @@ static bool is_character_literal(const char *text, size_t at)
 {
 	char before = at ? text[at - 1] : ' ';
 
-	if (is_word(before) || before == ')' || before == ']' || before == '}' || !text[at + 1] || isspace((unsigned char)text[at + 1]))
+	if (is_word(before) || before == ')' || before == ']' || before == '}' || !text[at + 1] ||
+	    isspace((unsigned char)text[at + 1]))
 		return false;
 	return !is_word(text[at + 1]) || !is_word(text[at + 2]);
 }
@@ -226,6 +228,8 @@ int selector_parse(struct selector_list *list, const char *text, struct error *e
 		return status;
 	}
 	list->items = memory_resize(list->items, (list->count + 1) * sizeof(*list->items));
+	list->texts = memory_resize(list->texts, (list->count + 1) * sizeof(*list->texts));
+	list->texts[list->count] = text;
 	list->items[list->count++] = selector;
 	return 0;
 }
@@ -235,6 +239,8 @@ void selector_list_free(struct selector_list *list)
 	for (uint32_t i = 0; i < list->count; i++)
 		free((struct slice *)list->items[i].expressions);
 	free(list->items);
+	free(list->texts);
 	list->items = NULL;
+	list->texts = NULL;
 	list->count = 0;
 }

@@ -7,6 +7,7 @@
 /* Selectors as people write them: `String#gsub`, `Process.pid`, `Kernel#`, `Billing::*#*charge*`, `Order#save(self, @total)`. */
 struct selector_list {
 	struct selector *items; /* point into the texts, which must stay */
+	const char **texts;     /* as they were written */
 	uint32_t count;
 };
 

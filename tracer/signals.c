@@ -23,9 +23,9 @@ static struct {
 static void on_signal(int number, siginfo_t *info, void *context)
 {
 	int saved = errno;
-	unsigned char byte = (unsigned char)(number | (info->si_code == SI_USER || info->si_code == SI_TKILL || info->si_code == SI_QUEUE
-	                                                       ? 0x80
-	                                                       : 0));
+	unsigned char byte =
+		(unsigned char)(number |
+	                        (info->si_code == SI_USER || info->si_code == SI_TKILL || info->si_code == SI_QUEUE ? 0x80 : 0));
 
 	(void)context;
 	if (++signals.received > 1) {

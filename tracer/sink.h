@@ -52,7 +52,7 @@ struct sink_style {
 	bool start_times;
 	bool durations;
 	bool colors;
-	bool many_pids; /* name the process on each line */
+	bool many_pids;  /* name the process on each line */
 	uint32_t indent; /* spaces per level */
 };
 

@@ -163,7 +163,7 @@ static int maps_read(struct target *target)
 	maps = fopen(path, "re");
 	if (!maps)
 		return -errno;
-	errno = 0;
+	setvbuf(maps, NULL, _IOFBF, 65536);
 	while (getline(&line, &capacity, maps) > 0) {
 		char *file = strchr(line, '/');
 
@@ -271,6 +271,12 @@ int target_check(const struct target *target, struct error *err)
 	if (!target->readable) {
 		struct passwd *user = getpwuid(target->euid);
 
+		if (geteuid() == 0)
+			return error_set(
+				err, -EPERM,
+				"process %d may not be looked at even by this root: it is in another user namespace, or rbprobe "
+				"itself runs without CAP_SYS_PTRACE",
+				pid);
 		if (target->euid == geteuid())
 			return error_set(err, -EPERM,
 			                 "process %d may not be looked at although it is yours (it changed its user or dropped "
@@ -280,18 +286,20 @@ int target_check(const struct target *target, struct error *err)
 		                 user ? user->pw_name : "?", (unsigned)target->euid);
 	}
 	if (!target->is_ruby)
-		return error_set(err, -EINVAL,
-		                 "process %d is not a Ruby process: no libruby is loaded in it; `rbprobe ps` lists those that are", pid);
+		return error_set(
+			err, -EINVAL,
+			"process %d is not a Ruby process: no libruby is loaded in it; `rbprobe ps` lists those that are", pid);
 	if (!target->extension_mapped)
 		return error_set(err, -ENOEXEC, "process %d has not loaded the rbprobe extension; " LOAD_REMEDY, pid);
 	if (target->state == 'T' || target->state == 't')
-		return error_set(err, -EBUSY, "process %d is stopped and cannot answer; let it go on first, with: kill -CONT %d", pid,
-		                 pid);
+		return error_set(err, -EBUSY, "process %d is stopped and cannot answer; let it go on first, with: kill -CONT %d",
+		                 pid, pid);
 	if (target->sigurg != SIGURG_CAUGHT)
-		return error_set(err, -EBUSY,
-		                 "process %d has loaded rbprobe, but the application has taken SIGURG from it (it is %s now); remove "
-		                 "its trap(\"URG\"), or require \"rbprobe\" after it",
-		                 pid, target->sigurg == SIGURG_IGNORED ? "ignored" : "not handled");
+		return error_set(
+			err, -EBUSY,
+			"process %d has loaded rbprobe, but the application has taken SIGURG from it (it is %s now); remove "
+			"its trap(\"URG\"), or require \"rbprobe\" after it",
+			pid, target->sigurg == SIGURG_IGNORED ? "ignored" : "not handled");
 	return 0;
 }
 

@@ -9,6 +9,8 @@ def console
     code = line.chomp.undump
     begin
       puts "= #{TOPLEVEL_BINDING.eval(code, "console").inspect}"
+    rescue SystemExit
+      raise
     rescue Exception => e # rubocop:disable Lint/RescueException
       puts "raised #{e.class}: #{e.message}"
     end

@@ -283,9 +283,13 @@ module Processes
       (QUEUE_KEY_CONSTANT << 22) | (pid & 0x3fffff)
     end
 
-    # Keys, in the unsigned reading.
+    Queue = Struct.new(:key, :id, :last_sender)
+
+    # Those of rbprobe, whoever's.
     def queues
-      File.readlines("/proc/sysvipc/msg").drop(1).map { |line| line.split.first.to_i & 0xffffffff }
+      File.readlines("/proc/sysvipc/msg").drop(1).map(&:split)
+          .map { |fields| Queue.new(fields[0].to_i & 0xffffffff, fields[1].to_i, fields[5].to_i) }
+          .select { |queue| queue.key >> 22 == QUEUE_KEY_CONSTANT }
     end
 
     def socket_directories(tracer_pids)
@@ -293,9 +297,24 @@ module Processes
                         .select { |path| tracer_pids.include?(path[/rbprobe-(\d+)-/, 1].to_i) }
     end
 
-    def of(targets:, tracers:)
+    def queues_of(targets)
       keys = targets.flat_map(&:pids).to_h { |pid| [queue_key(pid), "the queue of process #{pid}"] }
-      (queues & keys.keys).map { |key| keys[key] } + socket_directories(tracers.map(&:pid))
+      queues.map { |queue| keys[queue.key] }.compact
+    end
+
+    # Also those of processes that a tracer started or reached, and a test does not know.
+    def queues_written_by(tracers)
+      pids = tracers.map(&:pid)
+      queues.select { |queue| pids.include?(queue.last_sender) }.map { |queue| "the queue of process #{queue.key & 0x3fffff}" }
+    end
+
+    # For a test whose target could not take its queue away itself.
+    def remove_queues_of(target)
+      queues.each { |queue| Ipc.remove(queue.id) if queue.key == queue_key(target.pid) }
+    end
+
+    def of(targets:, tracers:)
+      (queues_of(targets) | queues_written_by(tracers)) + socket_directories(tracers.map(&:pid))
     end
   end
 end

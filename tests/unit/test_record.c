@@ -378,6 +378,20 @@ static void deep_nesting_does_not_exhaust_the_stack(void **state)
 	free(bytes);
 }
 
+static void what_is_announced_is_not_allocated_before_it_is_there(void **state)
+{
+	static const uint8_t array[] = {0x91, 0xdd, 0x40, 0, 0, 0, 1}, map[] = {0xdf, 0x40, 0, 0, 0, 1},
+			     small_map[] = {0x88, 1, 1, 1, 1, 1};
+	static const uint8_t text[] = {0xdb, 0xff, 0xff, 0xff, 0xff, 1}, extension[] = {0xc9, 0, 0, 0, 1, 1};
+
+	(void)state;
+	refused(array, sizeof(array), -EPROTO, "not one msgpack value");
+	refused(map, sizeof(map), -EPROTO, "not one msgpack value");
+	refused(small_map, sizeof(small_map), -EPROTO, "not one msgpack value");
+	refused(text, sizeof(text), -EPROTO, "not one msgpack value");
+	refused(extension, sizeof(extension), -EPROTO, "not one msgpack value");
+}
+
 static void garbage_and_truncation_are_refused(void **state)
 {
 	const struct slice labels[] = {SLICE("self")};
@@ -444,6 +458,7 @@ int main(void)
 		TEST(too_many_labels_are_refused),
 		TEST(malformed_events_are_refused),
 		TEST(deep_nesting_does_not_exhaust_the_stack),
+		TEST(what_is_announced_is_not_allocated_before_it_is_there),
 		TEST(garbage_and_truncation_are_refused),
 		TEST(names_of_numbers),
 	};

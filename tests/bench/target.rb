@@ -1,0 +1,112 @@
+# What the benchmark measures: a program that does on request what its standard input says, and times itself.
+#
+#     ruby target.rb                    "NAME COUNT" on each line of stdin: runs that workload, prints the nanoseconds it took
+#     ruby target.rb sleep|compute|join goes into that state for good
+#
+# With each time comes when it began, on CLOCK_MONOTONIC, so that others can go on counting from there.
+
+require "io/wait"
+
+class Bench
+  def traced(value)
+    value
+  end
+
+  # The same, which nobody traces.
+  def untraced(value)
+    value
+  end
+
+  def pair(first, second)
+    first
+  end
+
+  def unused; end
+end
+
+BENCH = Bench.new
+SMALL = { 1 => 1 }
+BUSY_THREADS = 8
+
+def now_ns
+  Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
+end
+
+# A workload has its loop inside, so that a call of it costs what a call in real code costs.
+WORKLOADS = {
+  "traced" => lambda do |count|
+    bench = BENCH
+    i = 0
+    while i < count
+      bench.traced(i)
+      i += 1
+    end
+  end,
+  "untraced" => lambda do |count|
+    bench = BENCH
+    i = 0
+    while i < count
+      bench.untraced(i)
+      i += 1
+    end
+  end,
+  "pair" => lambda do |count|
+    bench = BENCH
+    i = 0
+    while i < count
+      bench.pair(i, "text")
+      i += 1
+    end
+  end,
+  # A Ruby method and a C method.
+  "mixed" => lambda do |count|
+    bench = BENCH
+    small = SMALL
+    i = 0
+    while i < count
+      bench.untraced(i)
+      small.key?(1)
+      i += 1
+    end
+  end,
+  "threads" => lambda do |count|
+    Array.new(BUSY_THREADS) { Thread.new { WORKLOADS["traced"].call(count / BUSY_THREADS) } }.each(&:join)
+  end,
+  "article" => lambda do |count|
+    hash = $article
+    keys = $article_keys
+    i = 0
+    while i < count
+      hash.key?(keys.sample)
+      i += 1
+    end
+  end,
+  # Preparations; their times are of no interest.
+  "article-build" => lambda do |count|
+    $article = {}
+    count.times { |i| $article["key #{i}"] = i }
+    $article_keys = $article.keys
+  end,
+  "collect" => lambda do |count|
+    count.times { GC.start }
+  end,
+}
+
+STATES = {
+  "sleep" => -> { sleep },
+  "compute" => -> { WORKLOADS["traced"].call(1_000_000) while true },
+  "join" => lambda do
+    Array.new(BUSY_THREADS) { Thread.new { WORKLOADS["untraced"].call(1_000_000) while true } }.each(&:join)
+  end,
+}
+
+$stdout.sync = true
+puts "ready"
+STATES.fetch(ARGV.first).call if ARGV.first
+# Not in a blocking read, in which some Rubies do not look at what a signal handler has asked for.
+while $stdin.wait_readable && (line = $stdin.gets)
+  name, count = line.split
+  began_ns = now_ns
+  WORKLOADS.fetch(name).call(Integer(count))
+  puts "#{now_ns - began_ns} #{began_ns}"
+end

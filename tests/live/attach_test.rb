@@ -1,0 +1,176 @@
+# Attaching to what cannot be attached to: each refusal says what is wrong and what to do, and harms nothing.
+
+require_relative "helper"
+require_relative "ipc"
+
+class AttachTest < LiveTest
+  NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].freeze
+
+  def methods_of(pid, *options)
+    ["methods", "-p", pid.to_s, *options, "Kernel#puts"]
+  end
+
+  def only_root
+    skip "needs root" unless Process.uid.zero?
+  end
+
+  test "no such process" do
+    gone = spawn("true")
+    Process.wait(gone)
+    assert_refused 3, /no process has the PID #{gone}/, *methods_of(gone)
+    assert_refused 3, /no process has the PID #{gone}/, "trace", "-p", gone.to_s, "Shop#price"
+  end
+
+  test "not a Ruby process" do
+    pid = spawn("sleep", "60")
+    assert_refused 3, /process #{pid} is not a Ruby process/, *methods_of(pid)
+    # It would have died of a signal that it does not know, or not: SIGURG was not even sent.
+    Process.kill(:TERM, pid)
+    Process.wait(pid)
+  end
+
+  test "the extension is not loaded: how to load it, and no signal is sent" do
+    target = start("console", load: false)
+    assert_refused 3, /has not loaded the rbprobe extension.*-rrbprobe/m, *methods_of(target.pid)
+    assert_equal "3", target.run("1 + 2")
+    assert_equal "0", target.run("File.read('/proc/self/status')[/SigCgt:\\s*(\\h+)/, 1].hex[22]")
+  end
+
+  test "a process that has ended and was not waited for" do
+    pid = spawn(*Processes::RUBY, "-e", "")
+    wait_until("it is a zombie") { Processes.status_of(pid, "State").start_with?("Z") }
+    assert_refused 3, /has ended already/, *methods_of(pid)
+    Process.wait(pid)
+  end
+
+  test "a process that is stopped" do
+    target = start("console")
+    target.signal(:STOP)
+    wait_until("it is stopped") { Processes.status_of(target.pid, "State").start_with?("T") }
+    assert_refused 3, /is stopped.*kill -CONT #{target.pid}/, *methods_of(target.pid)
+    target.signal(:CONT)
+    assert_attachable(target)
+  end
+
+  test "a process whose C code holds the GVL" do
+    target = start("console")
+    target.run_in_background("3.pow(7**60000, 11**60000)")
+    ticks = -> { File.read("/proc/#{target.pid}/stat").split(") ").last.split[11].to_i }
+    before = ticks.call
+    wait_until("it computes") { ticks.call > before + 10 }
+    assert_refused 3, /did not come to a safe point within 0\.5 s.*--timeout/, *methods_of(target.pid, "--timeout", "0.5")
+    # Nobody will empty its queue any more.
+    target.finish
+    @targets.delete(target)
+    Leftovers.remove_queues_of(target)
+  end
+
+  test "the application has taken SIGURG, with a block" do
+    target = start("console")
+    target.run("trap('URG') {}; nil")
+    assert_refused 3, /taken.*trap\("URG"\).*require "rbprobe" after it/m, *methods_of(target.pid, "--timeout", "0.5")
+    assert_equal "3", target.run("1 + 2")
+  end
+
+  test "the application has taken SIGURG, to ignore it" do
+    target = start("console")
+    target.run("trap('URG', 'IGNORE'); nil")
+    assert_refused 3, /SIGURG.*ignored.*trap\("URG"\)/m, *methods_of(target.pid)
+  end
+
+  test "another user's process" do
+    only_root
+    target = start("console")
+    assert_refused 3, /belongs to user root.*as root/, *methods_of(target.pid), command: NOBODY
+    assert_equal "3", target.run("1 + 2")
+  end
+
+  test "root attaches to anybody's process, whose files it leaves alone" do
+    only_root
+    target = start("shop", wrapper: NOBODY)
+    tracer = trace(target, "Shop#price")
+    target.run("$shop.price(:a)")
+    assert_equal "Shop#price <time>\n", tracer.stop.tree
+  end
+
+  test "a user attaches to their own process" do
+    only_root
+    target = start("shop", wrapper: NOBODY)
+    tracer = trace(target, "Shop#price", command: NOBODY)
+    target.run("$shop.price(:a)")
+    assert_equal "Shop#price <time>\n", tracer.stop.tree
+  end
+
+  test "a queue that somebody else has made" do
+    only_root
+    target = start("console")
+    key = Leftovers.queue_key(target.pid)
+    id = IO.popen([*NOBODY, RbConfig.ruby, "#{__dir__}/ipc.rb", key.to_s], &:read).to_i
+    assert_refused 3, /queue of process #{target.pid} .*(?:user|somebody)/m, *methods_of(target.pid)
+    Ipc.remove(id)
+    assert_attachable(target)
+  ensure
+    Ipc.remove(id) if id
+  end
+
+  # Times of queues and processes are not known to better than some seconds: a queue that is hardly older than the process cannot be
+  # told from its own, and serves as well.
+  { "long ago" => 4, "just now" => 0 }.each do |time, seconds|
+    test "a queue that a dead process of the same PID has left #{time} is no obstacle" do
+      only_root
+      attach_despite_stale_queue(seconds)
+    end
+  end
+  test "the target goes away between look and answer" do
+    20.times do
+      target = start("console")
+      tracer = launch(*methods_of(target.pid))
+      target.signal(:KILL)
+      assert_includes [0, 3, 4], tracer.wait.status, tracer.stderr
+      target.finish
+      @targets.delete(target)
+      wait_until("no queue is left") { Leftovers.queues_of([target]).empty? }
+    end
+  end
+
+  test "the extension of another ABI says so when it is loaded" do
+    skip "this is a test of the chooser, on the host's Ruby" unless Processes::RUBY == ["ruby"]
+    path = directory
+    FileUtils.cp("#{Processes::BUILD}/tracee/rbprobe.rb", path)
+    output = IO.popen(["ruby", "-I", path, "-rrbprobe", "-e", "1", { err: %i[child out] }], &:read)
+    assert_match(/rbprobe has not been built for ruby #{RUBY_VERSION}; `make RUBY=.*ruby.*` builds it/, output)
+  end
+
+  private
+
+  def attach_despite_stale_queue(seconds)
+    target, id = start_with_stale_queue(seconds)
+    skip "the kernel does not let PIDs be chosen here" unless target
+    assert_attachable(target)
+    wait_until("the queue is gone") { Leftovers.queues_of([target]).empty? }
+  ensure
+    Ipc.remove(id) if id
+  end
+
+  # A target with a PID for which there was a queue already. Linux takes the next PID after ns_last_pid.
+  def start_with_stale_queue(seconds)
+    20.times do
+      dead = spawn("true")
+      Process.wait(dead)
+      id = Ipc.create(Leftovers.queue_key(dead))
+      # The queue's time has whole seconds: the process must begin in a later one.
+      created = Time.now.to_i
+      wait_until("it is clearly older") { Time.now.to_i > created + seconds }
+      File.write("/proc/sys/kernel/ns_last_pid", (dead - 1).to_s)
+      target = start("console")
+      return [target, id] if target.pid == dead
+
+      target.finish
+      @targets.delete(target)
+      Ipc.remove(id)
+    end
+    nil
+  rescue Errno::EACCES, Errno::EPERM, Errno::EROFS
+    nil
+  end
+end

@@ -1,0 +1,51 @@
+# What is built: an extension that needs libc and Ruby alone and shows one symbol, and an installation that is found.
+
+require_relative "helper"
+
+class BuildTest < LiveTest
+  ABI = IO.popen([*Processes::RUBY, "-rrbconfig", "-e", 'print RbConfig::CONFIG["ruby_version"]'], &:read)
+  EXTENSION = "#{Processes::BUILD}/tracee/#{ABI}/rbprobe.so"
+
+  def needed(path)
+    IO.popen(["readelf", "--dynamic", "--wide", path], &:read).scan(/NEEDED.*\[(.*)\]/).flatten
+  end
+
+  test "the extension needs nothing but libc" do
+    sanitizers = needed(EXTENSION).grep(/\Alib(?:a|ub)san/)
+    assert_empty needed(EXTENSION) - sanitizers - %w[libc.so.6 libm.so.6 libpthread.so.0 ld-linux-x86-64.so.2]
+  end
+
+  test "the extension shows its Init function, and what an unreleased Ruby asks for, alone" do
+    symbols = IO.popen(["nm", "--dynamic", "--defined-only", EXTENSION], &:read).lines.map { |line| line.split.last }
+    assert_equal ["Init_rbprobe"], symbols - ["ruby_abi_version"]
+  end
+
+  test "the extension can be unloaded and has no executable stack" do
+    dynamic = IO.popen(["readelf", "--dynamic", "--program-headers", "--wide", EXTENSION], &:read)
+    refute_match(/NODELETE/, dynamic)
+    refute_match(/GNU_STACK.*RWE/, dynamic)
+    refute_match(/R(?:UN)?PATH/, dynamic)
+  end
+
+  test "extension-dir names the directory from which it is loaded" do
+    skip "asks the host's Ruby" if Processes::RUBY.first == "chroot"
+    assert_equal File.realpath(File.dirname(EXTENSION)), File.realpath(rbprobe("extension-dir", *Processes::RUBY).stdout.chomp)
+  end
+
+  test "make install puts everything where it is found, and uninstall takes it away" do
+    skip "tests the host's Ruby" unless Processes::RUBY == ["ruby"]
+    skip "installs what is not meant to be installed" unless Processes::TARGET_ENV.empty?
+    root = directory
+    make = ["make", "-s", "-C", Processes::ROOT, "BUILD=#{Processes::BUILD}", "DESTDIR=#{root}", "PREFIX=/opt/rbprobe"]
+    assert system(*make, "install", out: File::NULL)
+    installed = Dir.glob("#{root}/**/*").select { |path| File.file?(path) }.map { |path| path.delete_prefix(root) }
+    assert_includes installed, "/opt/rbprobe/bin/rbprobe"
+    assert_includes installed, "/opt/rbprobe/lib/rbprobe/#{ABI}/rbprobe.so"
+    assert_includes installed, "/opt/rbprobe/lib/rbprobe/rbprobe.rb"
+    named = IO.popen(["#{root}/opt/rbprobe/bin/rbprobe", "extension-dir"], &:read).chomp
+    assert_equal File.realpath("#{root}/opt/rbprobe/lib/rbprobe/#{ABI}"), File.realpath(named)
+    assert system("ruby", "-I", named, "-rrbprobe", "-e", "exit $LOADED_FEATURES.grep(/rbprobe.so/).any?")
+    assert system(*make, "uninstall", out: File::NULL)
+    assert_empty Dir.glob("#{root}/**/*").select { |path| File.file?(path) }
+  end
+end

@@ -1,0 +1,200 @@
+# Where the results go, when a run ends, and what it says about itself.
+
+require_relative "helper"
+
+class OutputTest < LiveTest
+  SELLING = "$shop.sell(:tea); $shop.try(:cup); nil".freeze
+
+  test "the summary names calls, losses, seconds and the reason" do
+    target = start("shop")
+    tracer = trace(target, "Shop#price")
+    target.run("3.times { $shop.price(:a) }")
+    assert_match(/^rbprobe: 3 calls, 0 lost, \d+\.\d s; ended: .+$/, tracer.stop.stderr)
+  end
+
+  test "--quiet says nothing on stderr" do
+    target = start("shop")
+    result = rbprobe("trace", "-q", "--duration", "0.1", "-p", target.pid.to_s, "Shop#price")
+    assert_exit 0, result
+    assert_equal ["", ""], [result.stdout, result.stderr]
+  end
+
+  test "JSON: one valid object a line with every field of a call" do
+    target = start("shop")
+    tracer = trace(target, "--format", "json", "--args", "--return", "Shop#")
+    target.run(SELLING)
+    calls = tracer.stop.events("call")
+    assert_equal %w[Shop#price Shop#sell Shop#refuse Shop#try], calls.map { |call| call["method"] }
+    price, sell, refuse, = calls
+    assert_equal [1, 0], [price["depth"], sell["depth"]]
+    assert_equal({ "item" => ":tea" }, price["values"])
+    assert_equal "300", price["result"]
+    assert_equal "returned", price["ended"]
+    assert_equal({ "class" => "Shop::SoldOut", "message" => "no cup" }, refuse["exception"])
+    assert_equal "raised", refuse["ended"]
+    assert_equal target.pid, price["pid"]
+    assert_operator price["start_ns"], :>=, sell["start_ns"]
+    assert_operator price["duration_ns"], :<=, sell["duration_ns"]
+    assert_in_delta Time.now.to_f, price["start_ns"] / 1e9, 600
+    assert_match(/shop\.rb\z/, price["file"])
+    assert_equal [Integer], calls.flat_map { |call| call.values_at("line", "thread", "fiber", "depth", "start_ns") }.map(&:class).uniq
+  end
+
+  test "JSON stays valid whatever the values and names are made of" do
+    target = start("shop")
+    tracer = trace(target, "--format", "json", "--args", "Shop#", "--inspect")
+    target.run('Thread.current.name = "\u2028\u00e9\n"; $shop.send(:secret, "\xff\xfe\0\u{1f600}" + "\e\"\\\\"); nil')
+    target.run('class Shop; define_method("od\xffd\n".b.to_sym) { |a = "\xc3".b| a }; end; nil')
+    target.run('$shop.send("od\xffd\n".b.to_sym); nil')
+    stdout = tracer.stop.stdout
+    assert stdout.valid_encoding?
+    assert_operator stdout.lines.size, :>=, 1
+    stdout.each_line { |line| assert_kind_of Hash, JSON.parse(line) }
+  end
+
+  test "JSON ends with a summary" do
+    target = start("shop")
+    tracer = trace(target, "--format", "json", "Shop#price")
+    target.run("$shop.price(:a)")
+    summary = tracer.stop.objects.last
+    assert_equal ["summary", 1, 0], summary.values_at("type", "calls", "lost")
+  end
+
+  test "--count ends after that many calls, whole ones" do
+    target = start("shop")
+    tracer = trace(target, "--count", "3", "Shop#")
+    target.run("10.times { $shop.sell(:tea) }")
+    result = tracer.wait
+    assert_exit 0, result
+    assert_equal <<~TREE, result.tree
+      Shop#sell
+         Shop#price <time>
+      Shop#sell <time>
+      Shop#sell <time>
+    TREE
+    assert_match(/--count/, result.stderr)
+  end
+
+  test "--duration ends after that time" do
+    target = start("shop")
+    result = rbprobe("trace", "--duration", "0.3", "-p", target.pid.to_s, "Shop#price")
+    assert_exit 0, result
+    assert_operator result.seconds, :>=, 0.3
+    assert_match(/--duration/, result.stderr)
+  end
+
+  test "SIGTERM ends in order, too" do
+    target = start("shop")
+    tracer = trace(target, "Shop#price")
+    target.run("$shop.price(:a)")
+    tracer.signal(:TERM)
+    assert_equal "Shop#price <time>\n", tracer.wait.tree
+  end
+
+  test "-o writes to a file and -a appends to it" do
+    target = start("shop")
+    file = "#{directory}/calls"
+    [[], ["-a"], []].zip([1, 2, 1]).each do |append, lines|
+      tracer = trace(target, "-o", file, *append, "Shop#price")
+      target.run("$shop.price(:a)")
+      assert_equal "", tracer.stop.stdout
+      assert_equal lines, File.readlines(file).size
+    end
+  end
+
+  test "a full disk is an error, and the target is let go" do
+    target = start("busy")
+    tracer = trace(target, "-o", "/dev/full", "Work#step")
+    target.run("go")
+    result = tracer.wait
+    target.run("halt")
+    assert_exit 1, result
+    assert_match(%r{/dev/full.*No space left}, result.stderr)
+  end
+
+  test "a file that cannot be opened is an error before anything is armed" do
+    target = start("shop")
+    assert_refused 1, %r{/nowhere/calls.*No such file}, "trace", "-o", "/nowhere/calls", "-p", target.pid.to_s, "Shop#price"
+  end
+
+  test "a reader that goes away, as head does, is no error" do
+    target = start("busy")
+    reader, writer = IO.pipe
+    tracer = trace(target, "Work#step", stdout: writer)
+    writer.close
+    target.run("go")
+    3.times { assert_match(/\AWork#step/, reader.gets) }
+    reader.close
+    result = tracer.wait
+    target.run("halt")
+    assert_exit 0, result
+  end
+
+  test "several processes at once, each line with its PID" do
+    targets = [start("shop"), start("shop")]
+    tracer = launch("trace", "-v", "-p", targets.map(&:pid).join(","), "Shop#price")
+    targets.each { |target| tracer.wait_for(/process #{target.pid}: tracing/) }
+    targets.each { |target| target.run("$shop.price(:a)") }
+    result = tracer.stop
+    assert_exit 0, result
+    assert_equal targets.map { |target| "#{target.pid}: Shop#price <time>\n" }.sort, result.tree.lines.sort
+    targets.each { |target| assert_match(/#{target.pid}: 1 call,/, result.stderr) }
+  end
+
+  test "one of several processes that ends leaves the others traced" do
+    targets = [start("shop"), start("shop")]
+    tracer = launch("trace", "-v", "-p", targets[0].pid.to_s, "-p", targets[1].pid.to_s, "Shop#price")
+    targets.each { |target| tracer.wait_for(/process #{target.pid}: tracing/) }
+    targets[0].run_in_background("exit")
+    targets[0].wait
+    targets[1].run("$shop.price(:a)")
+    assert_includes tracer.stop.tree, "#{targets[1].pid}: Shop#price <time>\n"
+  end
+
+  test "two clients at once see each their own selection" do
+    target = start("shop")
+    prices = trace(target, "Shop#price")
+    sales = trace(target, "--args", "Shop#sell")
+    target.run("$shop.sell(:tea)")
+    assert_equal "Shop#price <time>\n", prices.stop.tree
+    target.run("$shop.sell(:cup)")
+    assert_match(/\AShop#sell\(item=:tea.*\nShop#sell\(item=:cup.*\n\z/, sales.stop.tree)
+  end
+
+  test "two clients with the same selection" do
+    target = start("shop")
+    tracers = Array.new(2) { trace(target, "Shop#price") }
+    target.run("$shop.price(:a)")
+    assert_equal ["Shop#price <time>\n"] * 2, tracers.map { |tracer| tracer.stop.tree }
+  end
+
+  test "--overflow=block loses nothing" do
+    target = start("busy")
+    tracer = trace(target, "--overflow", "block", "Work#step")
+    target.run("go")
+    wait_until("100,000 calls") { target.run("steps").to_i > 100_000 }
+    happened = target.run("halt").to_i
+    result = tracer.stop
+    assert_equal [happened, 0], [result.summary("calls"), result.summary("lost")]
+    assert_equal happened, result.stdout.lines.size
+  end
+
+  test "--help, --version and wrong usage" do
+    %w[trace methods ps exec].each do |subcommand|
+      result = rbprobe(subcommand, "--help")
+      assert_exit 0, result
+      assert_match(/Usage: rbprobe #{subcommand}/, result.stdout)
+    end
+    assert_match(/\A(?:rbprobe )?\d+\.\d+\.\d+/, rbprobe("--version").stdout)
+    assert_exit 0, rbprobe("--help")
+    assert_refused 2, /./, "frobnicate"
+    assert_refused 2, /./, "trace", "--nonsense"
+    assert_refused 2, /-p PID/, "trace", "Shop#price"
+    assert_refused 2, /./, "trace", "-p", "twelve", "Shop#price"
+    assert_refused 2, /./, "trace", "-p", Process.pid.to_s
+  end
+
+  test "--help and --version take no time" do
+    assert_operator rbprobe("--version").seconds, :<, 1 * Processes::PATIENCE
+  end
+end

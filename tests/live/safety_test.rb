@@ -1,0 +1,216 @@
+# The first promise: whatever happens to the client, the target goes on, undisturbed, and nothing of ours stays in it.
+
+require_relative "helper"
+
+class SafetyTest < LiveTest
+  # How often something is done to see whether it leaves anything behind.
+  CYCLES = Integer(ENV.fetch("RBPROBE_CYCLES", "1000"))
+
+  # What a session takes from a process, and must give back.
+  def possessions_of(target)
+    { descriptors: Processes.descriptors_of(target.pid), threads: Processes.threads_of(target.pid) }
+  end
+
+  def wait_until_disarmed(target, before, seconds = 1)
+    wait_until(-> { "#{possessions_of(target)} is #{before} again" }, seconds) { possessions_of(target) == before }
+    wait_until("its queue is gone", seconds) { Leftovers.queues_of([target]).empty? }
+  end
+
+  test "a client that is killed at full rate: disarmed within a second, and the next attach works at once" do
+    target = start("busy", 2)
+    before = possessions_of(target)
+    target.run("go")
+    tracer = trace(target, "--args", "Work#step")
+    tracer.wait_for(/\AWork#step/)
+    threads = before[:threads] + 2
+    tracer.kill
+    wait_until_disarmed(target, before.merge(threads: threads))
+    again = trace(target, "Work#step")
+    again.wait_for(/\AWork#step/)
+    assert_exit 0, again.stop
+    wait_until_disarmed(target, before.merge(threads: threads))
+    target.run("halt")
+  end
+
+  test "a client that is killed while the target sleeps" do
+    target = start("states", "sleep")
+    before = possessions_of(target)
+    tracer = trace(target, "Kernel#sleep")
+    tracer.kill
+    wait_until_disarmed(target, before)
+    assert_attachable(target)
+  end
+
+  test "a client that is killed at any moment of attaching leaves no queue, no directory, no descriptor" do
+    target = start("console")
+    assert_attachable(target)
+    before = possessions_of(target)
+    random = Random.new(1)
+    50.times do
+      tracer = launch("trace", "-p", target.pid.to_s, "Kernel#puts")
+      # Not waited for but cut short: any moment of its few milliseconds is wanted.
+      IO.select(nil, nil, nil, random.rand(0.02))
+      tracer.kill
+    end
+    assert_attachable(target) # takes dead clients' directories away
+    wait_until_disarmed(target, before, 2)
+  end
+
+  test "a client that is stopped: the target's speed stays, and every call was sent or counted as lost" do
+    target = start("busy")
+    tracer = trace(target, "Work#step")
+    target.run("go")
+    tracer.wait_for(/\AWork#step/)
+    running = rate_of(target)
+    tracer.signal(:STOP)
+    stopped = rate_of(target)
+    happened = target.run("halt").to_i
+    tracer.signal(:CONT)
+    result = tracer.stop
+    assert_equal happened, result.summary("calls") + result.summary("lost")
+    assert_operator result.summary("lost"), :>, 0
+    assert_equal result.summary("calls"), result.stdout.scan(/^Work#step <\d\.\d{6}>$/).size
+    assert_equal result.summary("lost"), result.stdout.scan(/^\.\.\. (\d+) calls? lost/).flatten.sum(&:to_i)
+    assert_operator stopped, :>, running / 2, "calls a second with a client that is stopped; it was #{running}"
+  end
+
+  test "eight threads and a slow client: sent + lost = happened" do
+    target = start("busy", 8)
+    reader, writer = IO.pipe
+    tracer = trace(target, "--format", "json", "Work#step", stdout: writer)
+    writer.close
+    target.run("go")
+    wait_until("some have been lost or many sent") { target.run("steps").to_i > 400_000 }
+    happened = target.run("halt").to_i
+    output = Thread.new { reader.read }
+    result = tracer.stop
+    assert_exit 0, result
+    objects = output.value.each_line.map { |line| JSON.parse(line) }
+    calls = objects.count { |object| object["type"] == "call" }
+    lost = objects.select { |object| object["type"] == "lost" }.sum { |object| object["calls"] }
+    assert_equal happened, calls + lost
+    assert_equal [calls, lost], [result.summary("calls"), result.summary("lost")]
+  end
+
+  test "a target that is killed: status 4, and its queue is taken away" do
+    target = start("busy")
+    tracer = trace(target, "Work#step")
+    target.run("go")
+    tracer.wait_for(/\AWork#step/)
+    target.signal(:KILL)
+    result = tracer.wait
+    assert_exit 4, result
+    assert_match(/process #{target.pid} was killed or crashed while it was traced/, result.stderr)
+    target.wait
+    wait_until("its queue is gone") { Leftovers.queues_of([target]).empty? }
+  end
+
+  test "a target that exits ends the session in order" do
+    target = start("shop")
+    tracer = trace(target, "Shop#price")
+    target.run_in_background("at_exit { $shop.price(:late) }; $shop.price(:a); exit 5")
+    result = tracer.wait
+    assert_exit 0, result
+    assert_equal "Shop#price <time>\n" * 2, result.tree
+    assert_match(/ended: the process exited/, result.stderr)
+    assert_equal 5, target.wait.exitstatus
+  end
+
+  test "a target that leaves with exit! or a signal takes its queue with it or leaves it to the client" do
+    ["exit!(3)", "Process.kill(:KILL, $$)", "Process.kill(:SEGV, $$)"].each do |way|
+      target = start("shop", env: { "RUBYOPT" => nil })
+      tracer = trace(target, "Shop#price")
+      target.run_in_background(way)
+      assert_exit 4, tracer.wait
+      target.wait
+      target.expects_stderr = way.include?("SEGV")
+      wait_until("its queue is gone") { Leftovers.queues_of([target]).empty? }
+    end
+  end
+
+  test "a target that calls exec" do
+    target = start("shop")
+    tracer = trace(target, "Shop#price")
+    target.run_in_background("$shop.price(:a); exec('sleep', '600')")
+    result = tracer.wait
+    assert_exit 0, result
+    assert_equal "Shop#price <time>\n", result.tree
+    assert_match(/ended: the process called exec/, result.stderr)
+    assert_empty Leftovers.queues_of([target])
+    assert target.alive?
+  end
+
+  test "a forked child is none of the parent's session and can be attached to itself" do
+    target = start("shop")
+    tracer = trace(target, "Shop#price")
+    child = target.adopt(target.run("$child = fork { 5.times { $shop.price(:child) }; trap('TERM') { exit! }; " \
+                                    "loop { $shop.price(:child); sleep 0.01 } }"))
+    target.run("$shop.price(:parent)")
+    wait_until("the child has started") { Processes.status_of(child, "SigCgt") }
+    in_child = launch("trace", "-v", "-p", child.to_s, "Shop#price(item)").wait_until_armed
+    in_child.wait_for(/Shop#price\(item=:child\)/)
+    assert_exit 0, in_child.stop
+    target.run("Process.kill(:TERM, $child); Process.wait($child); $shop.price(:parent)")
+    assert_equal "Shop#price <time>\n" * 2, tracer.stop.tree
+  end
+
+  test "a child that is forked while a traced call is under way" do
+    target = start("shop")
+    target.run("class Shop; def branch; pid = fork { exit!(0) }; Process.wait(pid); $?.exitstatus; end; end; nil")
+    tracer = trace(target, "--return", "Shop#branch")
+    assert_equal "0", target.run("$shop.branch")
+    assert_equal "Shop#branch => 0 <time>\n", tracer.stop.tree
+  end
+
+  test "fork in the midst of full rate, again and again" do
+    target = start("busy", 2)
+    tracer = trace(target, "Work#step", stdout: File::NULL)
+    target.run("go")
+    assert_equal "[0]", target.run("Array.new(30) { Process.wait(fork { exit!(0) }); $?.exitstatus }.uniq")
+    target.run("halt")
+    result = tracer.stop
+    assert_exit 0, result
+    assert_equal target.run("steps").to_i, result.summary("calls") + result.summary("lost")
+  end
+
+  test "a thousand sessions leave nothing behind" do
+    target = start("busy")
+    target.run("go")
+    assert_attachable(target)
+    cycle = lambda do |number|
+      arguments = number.even? ? ["--count", "1", "Work#step(self)"] : ["--duration", "0.001", "Work#step"]
+      assert_exit 0, rbprobe("trace", "-q", "-p", target.pid.to_s, *arguments, stdout: File::NULL)
+      @tracers.clear
+    end
+    # The first ones are for what is allocated once.
+    (CYCLES / 10).times(&cycle)
+    target.run("GC.start")
+    before = possessions_of(target)
+    resident = Processes.resident_kib_of(target.pid)
+    CYCLES.times(&cycle)
+    target.run("GC.start")
+    wait_until_disarmed(target, before)
+    # A sanitizer keeps what was freed.
+    assert_in_delta resident, Processes.resident_kib_of(target.pid), 2048, "KiB resident after #{CYCLES} sessions" if Processes::TARGET_ENV.empty?
+    target.run("halt")
+  end
+
+  test "methods that were traced are as fast as before" do
+    target = start("busy")
+    target.run("go")
+    rate_of(target)
+    before = rate_of(target)
+    tracer = trace(target, "Work#step", stdout: File::NULL)
+    rate_of(target)
+    tracer.stop
+    assert_operator rate_of(target), :>, before * 0.6
+    target.run("halt")
+  end
+
+  private
+
+  # Calls a second that happen in a target; measured where they happen.
+  def rate_of(target)
+    target.run("s, t = steps, Process.clock_gettime(1); sleep 0.4; (steps - s) / (Process.clock_gettime(1) - t)").to_f
+  end
+end

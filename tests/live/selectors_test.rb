@@ -1,0 +1,218 @@
+# Which methods a selector means in a live process, and what happens to it when the process changes.
+
+require_relative "helper"
+
+class SelectorsTest < LiveTest
+  # What `rbprobe methods` says of these selectors in a target that has run the code: "Class#method" of each line.
+  def matching(code, *selectors)
+    target = start("shop")
+    target.run("#{code}\nnil")
+    names_listed(rbprobe("methods", "-p", target.pid.to_s, *selectors))
+  end
+
+  def names_listed(result)
+    result.stdout.scan(/^\s*(\S*[#.]\S+)/).flatten
+  end
+
+  # What tracing these selectors prints while the target runs the code after having run the preparation.
+  def tree_of(preparation, code, *selectors)
+    target = start("shop")
+    target.run("#{preparation}\nnil")
+    tracer = trace(target, *selectors)
+    target.run("#{code}\nnil")
+    tracer.stop.tree
+  end
+
+  test "methods lists what would be traced, with file and line, and arms nothing" do
+    target = start("shop")
+    result = rbprobe("methods", "-p", target.pid.to_s, "Shop#price", "Array#push")
+    assert_exit 0, result
+    assert_match(%r{Shop#price\b.*tests/apps/shop\.rb:\d+}, result.stdout)
+    assert_match(/Shop#price\b.*\btarget\b|\btarget\b.*Shop#price\b/, result.stdout)
+    assert_match(/Array#push\b.*\bhook\b|\bhook\b.*Array#push\b/, result.stdout)
+  end
+
+  test "all instance methods of a class, all of its singleton methods" do
+    assert_equal %w[Shop#countdown Shop#each_item Shop#price], matching("", "Shop#") & %w[Shop#price Shop#countdown Shop#each_item Shop.open]
+    assert_equal %w[Shop.open], matching("", "Shop.")
+  end
+
+  test "globs in class and method" do
+    assert_equal %w[Billing::Card#charge Billing::Cash#precharge],
+                 matching(<<~RUBY, "Billing::*#*charge*").sort
+                   module Billing
+                     class Card; def charge; end; def pay; end; end
+                     class Cash; def precharge; end; end
+                   end
+                 RUBY
+  end
+
+  test "a bare name matches in any class" do
+    names = matching("class Other; def price; end; end", "price")
+    assert_includes names, "Shop#price"
+    assert_includes names, "Other#price"
+  end
+
+  test "private and protected methods" do
+    assert_equal ["Shop#secret(word=:x) <time>\n"],
+                 tree_of("", "$shop.send(:secret, :x)", "Shop#secret(word)").lines
+  end
+
+  test "a method that is inherited is found where it is defined" do
+    assert_equal "Shop#price <time>\n", tree_of("class Kiosk < Shop; end", "Kiosk.new.price(:a)", "Kiosk#price")
+  end
+
+  test "singleton methods: of a class, of a module, of an object" do
+    assert_match(/\AShop\.open\b/, tree_of("", "Shop.open", "Shop.open"))
+    assert_equal "Tools.mend <time>\n", tree_of("module Tools; def self.mend; end; end", "Tools.mend", "Tools.mend")
+    assert_match(/special <time>\n\z/, tree_of("def $shop.special; end", "$shop.special", "special"))
+  end
+
+  test "module functions" do
+    assert_match(/helper <time>\n\z/, tree_of("module Help; module_function; def helper; end; end", "Help.helper", "Help.helper"))
+  end
+
+  test "a prepended module and the method it hides, which super calls" do
+    assert_equal "Polite#price\n   Shop#price <time>\nPolite#price <time>\n",
+                 tree_of("module Polite; def price(item); super; end; end; Shop.prepend(Polite)", "$shop.price(:a)",
+                         "Polite#price", "Shop#price")
+  end
+
+  test "an alias is a method of its own" do
+    preparation = "class Shop; alias cost price; alias_method :fee, :price; end"
+    calls = "$shop.cost(:a); $shop.price(:b); $shop.fee(:c)"
+    assert_equal "Shop#cost <time>\n", tree_of(preparation, calls, "Shop#cost")
+    assert_equal "Shop#price <time>\n", tree_of(preparation, calls, "Shop#price")
+    assert_equal "Shop#cost <time>\nShop#price <time>\nShop#fee <time>\n", tree_of(preparation, calls, "Shop#")
+  end
+
+  test "define_method, with a block and with a method" do
+    assert_equal "Shop#dynamic(a=1) => 2 <time>\n",
+                 tree_of("class Shop; define_method(:dynamic) { |a| a + 1 }; end", "$shop.dynamic(1)", "--args", "--return",
+                         "Shop#dynamic")
+    assert_match(/\AShop#(?:copy|price) <time>\n\z/,
+                 tree_of("class Shop; define_method(:copy, instance_method(:price)); end", "$shop.copy(:a)", "Shop#copy"))
+  end
+
+  test "attr_reader and attr_writer are traced, or refused with the reason" do
+    target = start("shop")
+    result = rbprobe("methods", "-p", target.pid.to_s, "Shop#owner", "Shop#owner=")
+    result.stdout.each_line { |line| assert_match(/\b(?:hook|target|none\b.*\w+)/, line) }
+    next if result.stdout.match?(/\bnone\b/)
+
+    tracer = trace(target, "Shop#owner", "Shop#owner=")
+    target.run("$shop.owner = $shop.owner + '!'; nil")
+    assert_equal "Shop#owner <time>\nShop#owner= <time>\n", tracer.stop.tree
+  end
+
+  test "method_missing" do
+    assert_match(/\AGhost#method_missing\(name=:boo.*\) <time>\n\z/,
+                 tree_of("class Ghost; def method_missing(name, *rest); end; end", "Ghost.new.boo(1)", "--args",
+                         "Ghost#method_missing"))
+  end
+
+  test "refinements" do
+    tree = tree_of("module Loud; refine(String) { def shout; upcase; end }; end",
+                   "Object.class_eval { eval('using Loud; %q(a).shout', TOPLEVEL_BINDING.dup) }", "*#shout")
+    assert_match(/shout <time>\n\z/, tree)
+  end
+
+  test "blocks inside a traced method are not calls" do
+    assert_equal "Shop#sell_all <time>\n", tree_of("", "$shop.sell_all([1, 2].map(&:to_s).map(&:to_sym))", "Shop#sell_all")
+  end
+
+  test "an autoloaded constant is not loaded by looking for it" do
+    target = start("shop")
+    directory.then do |path|
+      File.write("#{path}/lazy.rb", "class Lazy; def work; end; end; $lazy_was_loaded = true")
+      target.run("$lazy_was_loaded = false; autoload(:Lazy, '#{path}/lazy.rb')")
+    end
+    tracer = trace(target, "Lazy#work", "La*#work", "Lazy.")
+    assert_equal '[false, "#{path}"]'.sub('"#{path}"', "true"), target.run("[$lazy_was_loaded, !Object.autoload?(:Lazy).nil?]")
+    tracer.stop
+  end
+
+  test "a selector that matches nothing yet says so, and arms itself when the method is defined" do
+    target = start("shop")
+    tracer = launch("trace", "-v", "-p", target.pid.to_s, "Later#work", "Shop#tomorrow").wait_until_armed
+    tracer.wait_for(/Later#work/)
+    target.run("class Later; def work; end; end; class Shop; def tomorrow; end; end; nil")
+    wait_until("the new methods are traced") do
+      target.run("Later.new.work; $shop.tomorrow; nil")
+      tracer.stdout.include?("Later#work") && tracer.stdout.include?("Shop#tomorrow")
+    end
+    assert_exit 0, tracer.stop
+  end
+
+  test "a class that is defined within a namespace later" do
+    target = start("shop")
+    tracer = launch("trace", "-v", "-p", target.pid.to_s, "Later::*#work").wait_until_armed
+    target.run("module Later; class Job; def work; end; end; end; nil")
+    wait_until("the new method is traced") do
+      target.run("Later::Job.new.work")
+      tracer.stdout.include?("Later::Job#work")
+    end
+    tracer.stop
+  end
+
+  test "a method that is redefined stays traced" do
+    target = start("shop")
+    tracer = trace(target, "Shop#price")
+    target.run("$shop.price(:a)")
+    target.run("class Shop; def price(item); 7; end; end; nil")
+    wait_until("the new definition is traced") do
+      target.run("$shop.price(:a)")
+      tracer.stdout.lines.size >= 2
+    end
+    tracer.stop
+  end
+
+  test "a method that is redefined while it runs ends once" do
+    tree = tree_of("", "class Shop; def price(i); self.class.class_eval('def price(i); 1; end'); 2; end; end; nil", "Shop#price")
+    assert_equal "", tree
+    tree = tree_of("class Shop; def price(i); self.class.class_eval('def price(i); 1; end'); 2; end; end",
+                   "$shop.price(1)", "Shop#price")
+    assert_equal "Shop#price <time>\n", tree
+  end
+
+  test "a method that is removed harms nothing" do
+    target = start("shop")
+    tracer = trace(target, "Shop#price", "Shop#countdown")
+    target.run("class Shop; remove_method(:price); end; GC.start; $shop.countdown(0)")
+    assert_equal "Shop#countdown <time>\n", tracer.stop.tree
+  end
+
+  test "methods of anonymous classes, which may die" do
+    target = start("shop")
+    target.run("$c = Class.new { def hi; end }; nil")
+    tracer = trace(target, "hi")
+    target.run("$c.new.hi; nil")
+    target.run("$c = nil; GC.start; 50.times { Class.new { def hi; end }.new.hi }; GC.start; nil")
+    assert_match(/\A#<Class:0x\h+>#hi <time>\n/, tracer.stop.tree)
+    assert_equal "3", target.run("1 + 2")
+  end
+
+  test "a class whose own methods lie about it" do
+    code = "class Liar; def self.name; exit!(9); end; def self.instance_methods(*); exit!(9); end; " \
+           "def self.===(o); exit!(9); end; def self.hash; exit!(9); end; def self.to_s; exit!(9); end; " \
+           "def work; end; def class; exit!(9); end; end"
+    assert_equal "Liar#work(self=#<Liar>) <time>\n", tree_of(code, "Liar.new.work", "Liar#work(self)")
+  end
+
+  test "selectors that are malformed are refused with the place of the mistake" do
+    target = start("shop")
+    { "Order::Item" => /class alone/, "Order#save(self" => /character 11/, "order#save" => /capital/, "#" => /firehose/,
+      "Order#sa ve" => /white space/ }.each do |selector, message|
+      assert_refused 2, message, "trace", "-p", target.pid.to_s, selector
+    end
+  end
+
+  test "a thousand selectors and a command of a mebibyte" do
+    target = start("shop")
+    long = "Shop#price(#{"0 + " * 15_000}1)"
+    selectors = Array.new(17) { long } + Array.new(1000) { |i| "Shop#nothing_#{i}" }
+    tracer = trace(target, *selectors, "--timeout", "20")
+    target.run("$shop.price(:a)")
+    assert_match(/\AShop#price\(/, tracer.stop.stdout)
+  end
+end
