@@ -85,13 +85,14 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 			pack_slice(&packer, record->method.labels[i]);
 		break;
 	case RECORD_FIBER:
-		msgpack_pack_array(&packer, 6);
+		msgpack_pack_array(&packer, 7);
 		msgpack_pack_uint8(&packer, RECORD_FIBER);
 		msgpack_pack_uint32(&packer, record->fiber.ref);
 		msgpack_pack_uint64(&packer, record->fiber.thread_id);
 		msgpack_pack_uint32(&packer, record->fiber.native_id);
 		pack_slice(&packer, record->fiber.thread_name);
 		msgpack_pack_uint8(&packer, record->fiber.root);
+		pack_slice(&packer, record->fiber.created_at);
 		break;
 	case RECORD_LOST:
 		msgpack_pack_array(&packer, 4);
@@ -210,6 +211,7 @@ int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgp
 		record->fiber.native_id = (uint32_t)fields_uint(&fields, UINT32_MAX);
 		record->fiber.thread_name = fields_text(&fields, NAME_SIZE_MAX);
 		record->fiber.root = fields_uint(&fields, 1) != 0;
+		record->fiber.created_at = fields_text(&fields, NAME_SIZE_MAX);
 		break;
 	case RECORD_EVENTS:
 		events_decode(&record->events, &fields);

@@ -54,7 +54,8 @@ struct record_fiber {
 	uint64_t thread_id; /* the same for all fibers of a thread */
 	uint32_t native_id; /* Linux thread id when the fiber was first seen, 0: not known */
 	struct slice thread_name;
-	bool root; /* the thread's own fiber */
+	bool root;               /* the thread's own fiber */
+	struct slice created_at; /* of another one: where its block is, "file:line"; else empty */
 };
 
 struct record_lost {

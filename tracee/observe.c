@@ -60,27 +60,34 @@ static void making_end(struct making *making)
 		bell_trigger();
 }
 
+static struct slice slice_of_name(VALUE name)
+{
+	struct slice slice = {"", 0};
+
+	if (!NIL_P(name))
+		slice = (struct slice){RSTRING_PTR(name), (size_t)RSTRING_LEN(name)};
+	if (slice.size > NAME_SIZE_MAX)
+		slice.size = NAME_SIZE_MAX;
+	return slice;
+}
+
 static VALUE define_fiber(VALUE argument)
 {
 	struct session *session = (struct session *)argument;
 	struct fiber_state *fiber = fiber_current_state();
 	struct record record = {.kind = RECORD_FIBER};
 	struct fiber_description description;
-	VALUE name;
 
 	fiber_describe(&description);
-	name = NIL_P(description.created_at) ? description.thread_name : description.created_at;
 	record.fiber.ref = fiber->ref;
 	record.fiber.thread_id = description.thread_id;
 	record.fiber.native_id = description.native_id;
 	record.fiber.root = NIL_P(description.created_at);
-	record.fiber.thread_name = (struct slice){"", 0};
-	if (!NIL_P(name))
-		record.fiber.thread_name = (struct slice){RSTRING_PTR(name), (size_t)RSTRING_LEN(name)};
-	if (record.fiber.thread_name.size > NAME_SIZE_MAX)
-		record.fiber.thread_name.size = NAME_SIZE_MAX;
+	record.fiber.thread_name = slice_of_name(description.thread_name);
+	record.fiber.created_at = slice_of_name(description.created_at);
 	session_send(session, &record);
-	RB_GC_GUARD(name);
+	RB_GC_GUARD(description.thread_name);
+	RB_GC_GUARD(description.created_at);
 	return Qnil;
 }
 
@@ -130,6 +137,14 @@ static void end_unseen(struct session *session, const struct fiber_state *fiber,
 	push_end(session, fiber, &stack->calls[--stack->depth], ENDING_UNKNOWN, now_ns(), NULL, 0);
 }
 
+static bool is_meant(const struct probe *probe, VALUE receiver)
+{
+	for (long i = 0; i < RARRAY_LEN(probe->only_kind_of); i++)
+		if (RTEST(rb_obj_is_kind_of(receiver, RARRAY_AREF(probe->only_kind_of, i))))
+			return true;
+	return false;
+}
+
 void observe_call(struct probe *probe, rb_trace_arg_t *trace_arg, rb_event_flag_t event, const void *anchor)
 {
 	struct session *session = probe->session;
@@ -140,7 +155,7 @@ void observe_call(struct probe *probe, rb_trace_arg_t *trace_arg, rb_event_flag_
 
 	if (is_over(session))
 		return;
-	if (probe->only_kind_of != Qundef && !RTEST(rb_obj_is_kind_of(rb_tracearg_self(trace_arg), probe->only_kind_of)))
+	if (probe->only_kind_of != Qundef && !is_meant(probe, rb_tracearg_self(trace_arg)))
 		return;
 	fiber = fiber_current_state();
 	if (!fiber) {

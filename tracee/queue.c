@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static struct {
-	time_t process_began; /* wall clock, seconds, as msg_ctime */
+	time_t began_s; /* CLOCK_MONOTONIC, when this process could first have made a queue */
 	struct chunk_assembly *assembly;
 	struct chunk chunk; /* what is being received; too large for a foreign stack */
 	timer_t timer;
@@ -24,9 +24,17 @@ static struct {
 	struct timespec expires_at;
 } queue;
 
+static time_t monotonic_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
+
 void queue_init(void)
 {
-	queue.process_began = time(NULL);
+	queue.began_s = monotonic_s();
 	queue.timer_made = false; /* timers are not inherited by a child */
 	queue.expiring = false;
 }
@@ -49,7 +57,8 @@ static int queue_find(struct error *err)
 	if (status.msg_perm.uid != geteuid() || (status.msg_perm.mode & 0077))
 		return error_set(err, -EPERM, "the command queue belongs to user %u, mode %04o", status.msg_perm.uid,
 		                 status.msg_perm.mode & 0777u);
-	if (status.msg_ctime < queue.process_began) {
+	/* Through the age, since the wall clock may have been set meanwhile; less one second for the rounding. */
+	if (time(NULL) - status.msg_ctime > monotonic_s() - queue.began_s + 1) {
 		/* Left by a process that had this PID before. */
 		msgctl(id, IPC_RMID, NULL);
 		return -ENOENT;

@@ -327,14 +327,25 @@ static struct probe *probe_new(struct selection *selection, const struct match *
 	probe->ref = selection->probe_count++;
 	probe->owner = match->owner;
 	probe->callee = match->name;
-	probe->only_kind_of = match->only_kind_of;
+	probe->only_kind_of = Qundef;
 	probe->tracepoints = Qnil;
 	probe->selector = selector;
 	if (selection->probe_count > selection->bucket_count)
 		table_grow(selection);
 	table_put(selection, probe);
 	probe->tracepoints = rb_ary_new();
+	if (match->only_kind_of != Qundef)
+		probe->only_kind_of = rb_ary_new_from_args(1, match->only_kind_of);
 	return probe;
+}
+
+/* One method may be meant for several classes that inherit it, or for all. */
+static void probe_widen(struct probe *probe, const struct match *match)
+{
+	if (match->only_kind_of == Qundef)
+		probe->only_kind_of = Qundef;
+	else if (probe->only_kind_of != Qundef)
+		rb_ary_push(probe->only_kind_of, match->only_kind_of);
 }
 
 static void announce_hook(struct selection *selection)
@@ -379,8 +390,11 @@ static void match_arm(const struct match *match, void *argument)
 	struct error err;
 
 	arming->found++;
-	if (table_find(selection, match->owner, match->name))
+	probe = table_find(selection, match->owner, match->name);
+	if (probe) {
+		probe_widen(probe, match);
 		return;
+	}
 	match_describe(match, description, sizeof(description));
 	engine = engine_choose(session->options.engine, match->method, &reason);
 	if (!engine) {

@@ -21,7 +21,7 @@ struct probe {
 	uint32_t ref;       /* the client's number for it */
 	VALUE owner;        /* the class or module that has the method */
 	VALUE callee;       /* Symbol: the name it was selected by; an alias has its own */
-	VALUE only_kind_of; /* calls on other receivers are not shown; Qundef: all are */
+	VALUE only_kind_of; /* Array of classes: calls on other receivers are not shown; Qundef: all are */
 	bool armed;
 	VALUE tracepoints;                   /* Array, of engine target */
 	struct engine_target_site *sites;    /* likewise */

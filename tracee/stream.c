@@ -22,10 +22,10 @@
 #include <unistd.h>
 
 #define POLL_MS 1
-#define OUTPUT_HIGH (1u << 20)  /* bytes waiting for the socket above which the ring is left alone */
-#define CLOSE_TIMEOUT_MS 2000   /* how long a closing session waits for a client that does not read */
-#define RING_AGAIN_MS 100       /* between two rings for the job that is to disarm */
-#define STACK_SIZE (256u << 10) /* the writer's; more than twice what its deepest call was seen to need */
+#define OUTPUT_HIGH (128u << 10) /* bytes waiting for the socket above which the ring is left alone */
+#define CLOSE_TIMEOUT_MS 2000    /* how long a closing session waits for a client that does not read */
+#define RING_AGAIN_MS 100        /* between two rings for the job that is to disarm */
+#define STACK_SIZE (256u << 10)  /* the writer's; more than twice what its deepest call was seen to need */
 
 static _Atomic unsigned running_writers;
 

@@ -133,6 +133,7 @@ static void fiber_free(void *thing)
 	struct fiber *fiber = thing;
 
 	slice_free(fiber->thread_name);
+	slice_free(fiber->created_at);
 	free(fiber->calls);
 	buffer_free(&fiber->kept);
 	free(fiber);
@@ -169,7 +170,9 @@ static int stream_fiber(struct stream *stream, const struct record_fiber *record
 		fiber_close_calls(fiber); /* the number was given to another fiber */
 	}
 	slice_free(fiber->thread_name);
+	slice_free(fiber->created_at);
 	fiber->thread_name = slice_copy(record->thread_name);
+	fiber->created_at = slice_copy(record->created_at);
 	fiber->thread_id = record->thread_id;
 	fiber->native_id = record->native_id;
 	fiber->root = record->root;

@@ -55,6 +55,7 @@ struct fiber {
 	uint64_t thread_id;
 	uint32_t native_id;
 	struct slice thread_name;
+	struct slice created_at; /* "file:line" of a fiber that is not its thread's own */
 	bool root;
 	struct call *calls;
 	uint32_t depth; /* open calls */

@@ -108,6 +108,8 @@ static json_t *call_object(struct json_sink *json, struct fiber *fiber, const st
 	if (fiber->thread_name.size)
 		set(object, "thread_name", text_value(json, fiber->thread_name));
 	set_number(object, "fiber", fiber->ref);
+	if (fiber->created_at.size)
+		set(object, "fiber_created_at", text_value(json, fiber->created_at));
 	json->scratch.size = 0;
 	buffer_add_utf8(&json->scratch, method->class_name.bytes, method->class_name.size);
 	buffer_add_char(&json->scratch, method->separator);

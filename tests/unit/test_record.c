@@ -129,13 +129,14 @@ static void fiber_lost_note_match_end(void **state)
 	struct record result;
 
 	(void)state;
-	record.fiber = (struct record_fiber){2, UINT64_MAX, 1234, SLICE("worker 1"), true};
+	record.fiber = (struct record_fiber){2, UINT64_MAX, 1234, SLICE("worker 1"), false, SLICE("app.rb:12")};
 	result = passed(&record);
 	assert_int_equal(result.fiber.ref, 2);
 	assert_true(result.fiber.thread_id == UINT64_MAX);
 	assert_int_equal(result.fiber.native_id, 1234);
 	assert_slice(result.fiber.thread_name, "worker 1");
-	assert_true(result.fiber.root);
+	assert_false(result.fiber.root);
+	assert_slice(result.fiber.created_at, "app.rb:12");
 
 	record = (struct record){.kind = RECORD_LOST, .lost = {1, 2, 3}};
 	result = passed(&record);
@@ -311,7 +312,7 @@ static void limits_of_records(void **state)
 	refused((uint8_t *)buffer.data + RECORD_PREFIX_SIZE, buffer.size - RECORD_PREFIX_SIZE, -EPROTO, "is too long");
 
 	msgpack_sbuffer_clear(&buffer);
-	record = (struct record){.kind = RECORD_FIBER, .fiber = {1, 1, 1, {text, NAME_SIZE_MAX + 1}, true}};
+	record = (struct record){.kind = RECORD_FIBER, .fiber = {1, 1, 1, {text, NAME_SIZE_MAX + 1}, true, {"", 0}}};
 	record_encode(&buffer, &record);
 	refused((uint8_t *)buffer.data + RECORD_PREFIX_SIZE, buffer.size - RECORD_PREFIX_SIZE, -EPROTO, "is too long");
 

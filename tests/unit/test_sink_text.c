@@ -77,7 +77,8 @@ static void fiber(struct fixture *f, uint32_t ref, uint32_t native_id, const cha
 {
 	struct record record = {.kind = RECORD_FIBER};
 
-	record.fiber = (struct record_fiber){ref, native_id, native_id, {name, strlen(name)}, true};
+	record.fiber = (struct record_fiber){
+		.ref = ref, .thread_id = native_id, .native_id = native_id, .thread_name = {name, strlen(name)}, .root = true};
 	record_encode(&f->records, &record);
 }
 
