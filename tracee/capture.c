@@ -180,6 +180,22 @@ static void render_float(struct render *render, double number)
 		text_append_cstr(render->text, ".0");
 }
 
+static void render_integer(struct text *text, long number)
+{
+	char digits[24];
+	char *end = digits + sizeof(digits);
+	char *from = end;
+	unsigned long rest = number < 0 ? -(unsigned long)number : (unsigned long)number;
+
+	do {
+		*--from = (char)('0' + rest % 10);
+		rest /= 10;
+	} while (rest);
+	if (number < 0)
+		*--from = '-';
+	text_append(text, from, (size_t)(end - from));
+}
+
 static void render_big(struct render *render, VALUE number)
 {
 	size_t bytes = rb_absint_size(number, NULL);
@@ -311,7 +327,7 @@ static void render_value(struct render *render, VALUE value)
 		text_append_cstr(render->text, "false");
 		break;
 	case T_FIXNUM:
-		text_printf(render->text, "%ld", FIX2LONG(value));
+		render_integer(render->text, FIX2LONG(value));
 		break;
 	case T_BIGNUM:
 		render_big(render, value);

@@ -111,6 +111,15 @@ void compat_restore_global_events(void)
 	rb_remove_event_hook(no_event);
 }
 
+bool compat_target_may_be_disabled(void)
+{
+#ifdef HAVE_RB_RACTOR_LOCAL_STORAGE_PTR_NEWKEY
+	if (!RUBY_AT_LEAST(4, 0))
+		return NUM2INT(rb_funcall(rb_cRactor, rb_intern("count"), 0)) == 1;
+#endif
+	return true;
+}
+
 bool compat_attribute_events(void)
 {
 	return RUBY_AT_LEAST(3, 0);

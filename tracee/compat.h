@@ -35,6 +35,12 @@ bool compat_block_method_shares_hooks(void);
  */
 void compat_restore_global_events(void);
 
+/*
+ * Whether a targeted TracePoint may be disabled now. Before Ruby 4.0 its hooks are shared by all Ractors, without a lock: one that another Ractor
+ * is just running would be freed under it (a crash seen on 3.1.2). Then it has to stay until there is one Ractor again.
+ */
+bool compat_target_may_be_disabled(void);
+
 /* Whether calls of attr_reader and attr_writer methods give C_CALL events; on 2.7 they do not. */
 bool compat_attribute_events(void);
 

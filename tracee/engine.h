@@ -35,6 +35,10 @@ extern const struct engine engine_hook;
 /* The engine for a method: the wanted one, or with ENGINE_AUTO the cheapest that can. NULL, and the reason, where none can. */
 const struct engine *engine_choose(enum engine_id wanted, VALUE method, struct text *reason);
 
+void engine_target_init(void);
+/* Calls of a probe's method in other Ractors, which are not followed, as far as this Ruby shows them (before 4.0). */
+uint64_t engine_target_foreign_calls(const struct probe *probe);
+
 /* The global hook of a selection, shared by all its probes of engine hook. Starting it twice is harmless. */
 int engine_hook_start(struct selection *selection, VALUE *tracepoint, struct error *err);
 void engine_hook_stop(VALUE *tracepoint);

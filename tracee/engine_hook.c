@@ -8,6 +8,7 @@
 
 #include "compat.h"
 #include "definition.h"
+#include "fiber.h"
 #include "frame.h"
 #include "observe.h"
 #include "selection.h"
@@ -40,13 +41,14 @@ static void hook_event(VALUE tracepoint, void *data)
 	rb_event_flag_t event = rb_tracearg_event_flag(trace_arg);
 	VALUE owner = rb_tracearg_defined_class(trace_arg);
 	struct probe *probe = selection_hook_probe(selection, owner, rb_tracearg_callee_id(trace_arg));
+	struct fiber_state *fiber = probe && probe->engine == &engine_hook ? fiber_current_state() : NULL;
 
-	if (!probe || probe->engine != &engine_hook)
+	if (!fiber)
 		return;
 	if (event & (RUBY_EVENT_CALL | RUBY_EVENT_C_CALL))
-		observe_call(probe, trace_arg, event, anchor);
+		observe_call(probe, fiber, trace_arg, event, anchor);
 	else
-		observe_return(probe, trace_arg, event, anchor);
+		observe_return(probe, fiber, trace_arg, event, anchor);
 }
 
 int engine_hook_start(struct selection *selection, VALUE *tracepoint, struct error *err)

@@ -10,12 +10,14 @@
 
 #include "compat.h"
 #include "definition.h"
+#include "fiber.h"
 #include "frame.h"
 #include "observe.h"
 #include "selection.h"
 
 #include <errno.h>
 #include <ruby/debug.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +30,8 @@ struct site {
 	VALUE tracepoint;     /* kept alive by the probes' arrays */
 	struct probe **probes;
 	uint32_t count;
-	struct site *next; /* of those that are shared */
+	_Atomic uint64_t foreign_calls; /* in other Ractors */
+	struct site *next;              /* of those that are shared, or of those that are left over */
 };
 
 /* A probe's sites: one for each definition that its method has had while we were attached. */
@@ -38,6 +41,12 @@ struct engine_target_site {
 };
 
 static struct site *shared_sites;
+
+/* Sites without probes whose TracePoints could not be disabled yet, because of other Ractors. */
+static struct {
+	struct site *first;
+	VALUE tracepoints; /* Array, keeps them alive */
+} left_over;
 
 static bool must_share(VALUE method)
 {
@@ -63,18 +72,26 @@ static void target_event(VALUE tracepoint, void *data)
 	struct site *site = data;
 	rb_trace_arg_t *trace_arg = rb_tracearg_from_tracepoint(tracepoint);
 	bool is_return = rb_tracearg_event_flag(trace_arg) == RUBY_EVENT_RETURN;
-	VALUE callee = rb_tracearg_callee_id(trace_arg);
-	VALUE owner = rb_tracearg_defined_class(trace_arg);
+	struct fiber_state *fiber = fiber_current_state();
+	VALUE callee, owner;
 
+	/* In another Ractor nothing but the site itself may be looked at: no GVL protects the rest. */
+	if (!fiber) {
+		if (!is_return)
+			atomic_fetch_add_explicit(&site->foreign_calls, 1, memory_order_relaxed);
+		return;
+	}
+	callee = rb_tracearg_callee_id(trace_arg);
+	owner = rb_tracearg_defined_class(trace_arg);
 	for (uint32_t i = 0; i < site->count; i++) {
 		struct probe *probe = site->probes[i];
 
 		if (probe->callee != callee || probe->owner != owner)
 			continue;
 		if (is_return)
-			observe_return(probe, trace_arg, RUBY_EVENT_RETURN, anchor);
+			observe_return(probe, fiber, trace_arg, RUBY_EVENT_RETURN, anchor);
 		else
-			observe_call(probe, trace_arg, RUBY_EVENT_CALL, anchor);
+			observe_call(probe, fiber, trace_arg, RUBY_EVENT_CALL, anchor);
 	}
 }
 
@@ -116,7 +133,7 @@ static void site_remove(struct site *site, const struct probe *probe)
 	site->count = kept;
 }
 
-static void site_free(struct site *site)
+static void unshare(struct site *site)
 {
 	struct site **link = &shared_sites;
 
@@ -124,8 +141,35 @@ static void site_free(struct site *site)
 		link = &(*link)->next;
 	if (*link)
 		*link = site->next;
+}
+
+static void site_free(struct site *site)
+{
+	unshare(site);
 	free(site->probes);
 	free(site);
+}
+
+static bool is_enabled(const struct site *site)
+{
+	return RTEST(site->tracepoint) && RTEST(rb_tracepoint_enabled_p(site->tracepoint));
+}
+
+/* Disables and frees what was left over, as soon as that is possible. */
+static void sweep_left_over(void)
+{
+	if (!left_over.first || !compat_target_may_be_disabled())
+		return;
+	while (left_over.first) {
+		struct site *site = left_over.first;
+
+		left_over.first = site->next;
+		if (is_enabled(site))
+			rb_tracepoint_disable(site->tracepoint);
+		free(site->probes);
+		free(site);
+	}
+	rb_ary_clear(left_over.tracepoints);
 }
 
 static void enable(VALUE tracepoint, VALUE method)
@@ -147,6 +191,7 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
 		rb_ary_push(probe->tracepoints, site->tracepoint);
 		return site_add(site, probe) ? 0 : error_set(err, -ENOMEM, "no memory for a probe");
 	}
+	sweep_left_over();
 	frame_calibrate(FRAME_TARGETED, NULL);
 	compat_restore_global_events();
 	site = calloc(1, sizeof(*site));
@@ -179,10 +224,12 @@ static void target_disarm(struct probe *probe)
 {
 	probe->armed = false;
 	for (struct engine_target_site *link = probe->sites; link; link = link->next) {
-		VALUE tracepoint = link->site->tracepoint;
-
-		if (!is_wanted(link->site) && RTEST(tracepoint) && RTEST(rb_tracepoint_enabled_p(tracepoint)))
-			rb_tracepoint_disable(tracepoint);
+		if (is_wanted(link->site) || !is_enabled(link->site))
+			continue;
+		if (compat_target_may_be_disabled())
+			rb_tracepoint_disable(link->site->tracepoint);
+		else
+			rb_ary_push(left_over.tracepoints, link->site->tracepoint);
 	}
 	if (probe->sites)
 		compat_restore_global_events();
@@ -195,10 +242,30 @@ static void target_release(struct probe *probe)
 
 		probe->sites = link->next;
 		site_remove(link->site, probe);
-		if (link->site->count == 0)
+		if (link->site->count == 0 && is_enabled(link->site)) {
+			unshare(link->site);
+			link->site->next = left_over.first;
+			left_over.first = link->site;
+		} else if (link->site->count == 0) {
 			site_free(link->site);
+		}
 		free(link);
 	}
+}
+
+uint64_t engine_target_foreign_calls(const struct probe *probe)
+{
+	uint64_t calls = 0;
+
+	for (const struct engine_target_site *link = probe->sites; link; link = link->next)
+		calls += atomic_load_explicit(&link->site->foreign_calls, memory_order_relaxed);
+	return calls;
+}
+
+void engine_target_init(void)
+{
+	left_over.tracepoints = rb_ary_new();
+	rb_gc_register_address(&left_over.tracepoints);
 }
 
 const struct engine engine_target = {

@@ -33,12 +33,26 @@ static bool is_over(const struct session *session)
 	return atomic_load_explicit(&session->gone, memory_order_relaxed) || session->detaching;
 }
 
+/*
+ * Around every event: what it does may let other threads run, and a job in one of them may detach the session. That is put off until the
+ * last event has left.
+ */
+static void enter(struct session *session)
+{
+	session->busy++;
+}
+
+static void leave(struct session *session)
+{
+	if (--session->busy == 0 && session->detaching)
+		bell_trigger();
+}
+
 static void making_begin(struct making *making, struct session *session)
 {
 	making->session = session;
 	making->size = 0;
 	making->jump = 0;
-	session->busy++;
 	if (session->scratch_used) {
 		making->buffer = malloc(VALUES_SIZE_MAX);
 	} else {
@@ -55,9 +69,6 @@ static void making_end(struct making *making)
 		session->scratch_used = false;
 	else
 		free(making->buffer);
-	/* A job that wanted to detach the session has left it to us. */
-	if (--session->busy == 0 && session->detaching)
-		bell_trigger();
 }
 
 static struct slice slice_of_name(VALUE name)
@@ -117,6 +128,8 @@ static bool push_start(struct session *session, struct fiber_state *fiber, struc
 		if (failed)
 			rb_set_errinfo(Qnil);
 	}
+	if (is_over(session))
+		return false;
 	record.time_ns = now_ns();
 	return ring_push_start(&session->ring, &record, payload, payload_size);
 }
@@ -145,24 +158,15 @@ static bool is_meant(const struct probe *probe, VALUE receiver)
 	return false;
 }
 
-void observe_call(struct probe *probe, rb_trace_arg_t *trace_arg, rb_event_flag_t event, const void *anchor)
+/* The event itself; returns a state for rb_jump_tag(), or 0. */
+static int record_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
+                       const void *anchor)
 {
 	struct session *session = probe->session;
-	struct fiber_state *fiber;
-	struct call_stack *stack;
+	struct call_stack *stack = &fiber->stacks[session->slot];
 	struct open_call call = {.probe = probe};
 	struct making making = {.buffer = NULL};
 
-	if (is_over(session))
-		return;
-	if (probe->only_kind_of != Qundef && !is_meant(probe, rb_tracearg_self(trace_arg)))
-		return;
-	fiber = fiber_current_state();
-	if (!fiber) {
-		atomic_fetch_add_explicit(&session->other_ractors, 1, memory_order_relaxed);
-		return;
-	}
-	stack = &fiber->stacks[session->slot];
 	call.frame = frame_of_call(trace_arg, event, anchor);
 	while (call.frame && stack->depth && stack->calls[stack->depth - 1].frame <= call.frame)
 		end_unseen(session, fiber, stack);
@@ -178,11 +182,26 @@ void observe_call(struct probe *probe, rb_trace_arg_t *trace_arg, rb_event_flag_
 		if (!call_stack_push(stack, &call) && call.delivered)
 			push_end(session, fiber, &call, ENDING_UNKNOWN, now_ns(), NULL, 0);
 	}
-	if (probe->expressions) {
+	if (probe->expressions)
 		making_end(&making);
-		if (making.jump)
-			rb_jump_tag(making.jump);
-	}
+	return making.jump;
+}
+
+void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
+                  const void *anchor)
+{
+	struct session *session = probe->session;
+	int jump;
+
+	if (is_over(session))
+		return;
+	if (probe->only_kind_of != Qundef && !is_meant(probe, rb_tracearg_self(trace_arg)))
+		return;
+	enter(session);
+	jump = record_call(probe, fiber, trace_arg, event, anchor);
+	leave(session);
+	if (jump)
+		rb_jump_tag(jump);
 }
 
 /* The open call that a return event is about, NULL for one that began before we came; what lies deeper is ended on the way. */
@@ -218,11 +237,11 @@ static enum ending ending_of(enum frame_ending ending)
 	return endings[ending];
 }
 
-void observe_return(struct probe *probe, rb_trace_arg_t *trace_arg, rb_event_flag_t event, const void *anchor)
+static int record_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
+                         const void *anchor)
 {
 	struct session *session = probe->session;
-	struct fiber_state *fiber;
-	struct call_stack *stack;
+	struct call_stack *stack = &fiber->stacks[session->slot];
 	const struct open_call *open;
 	struct open_call call;
 	struct frame_end end;
@@ -230,25 +249,17 @@ void observe_return(struct probe *probe, rb_trace_arg_t *trace_arg, rb_event_fla
 	uint64_t time_ns;
 	bool wants_result;
 
-	if (is_over(session))
-		return;
-	fiber = fiber_current_state();
-	if (!fiber)
-		return;
-	stack = &fiber->stacks[session->slot];
-	if (stack->depth == 0)
-		return;
 	frame_of_return(trace_arg, event, anchor, &end);
 	open = find_call(session, fiber, stack, probe, end.frame);
 	if (!open)
-		return;
+		return 0;
 	call = *open;
 	stack->depth--;
 	time_ns = now_ns();
 	wants_result = end.ending == FRAME_RETURNED && (session->options.flags & TRACE_RESULT);
 	if (!call.delivered || (!wants_result && end.ending != FRAME_RAISED)) {
 		push_end(session, fiber, &call, ending_of(end.ending), time_ns, NULL, 0);
-		return;
+		return 0;
 	}
 	making_begin(&making, session);
 	if (making.buffer && wants_result)
@@ -260,8 +271,22 @@ void observe_return(struct probe *probe, rb_trace_arg_t *trace_arg, rb_event_fla
 	if (!is_over(session))
 		push_end(session, fiber, &call, ending_of(end.ending), time_ns, making.buffer, making.size);
 	making_end(&making);
-	if (making.jump)
-		rb_jump_tag(making.jump);
+	return making.jump;
+}
+
+void observe_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
+                    const void *anchor)
+{
+	struct session *session = probe->session;
+	int jump;
+
+	if (is_over(session) || fiber->stacks[session->slot].depth == 0)
+		return;
+	enter(session);
+	jump = record_return(probe, fiber, trace_arg, event, anchor);
+	leave(session);
+	if (jump)
+		rb_jump_tag(jump);
 }
 
 void observe_fiber_died(struct fiber_state *fiber)

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #define BUCKETS_MIN 64u
+#define LABEL_SIZE_MAX 1024u /* bytes that the client is told of an expression */
 
 struct selection {
 	struct session *session;
@@ -246,6 +247,16 @@ void selection_free(struct selection *selection)
 	free(selection);
 }
 
+uint64_t selection_foreign_calls(const struct selection *selection)
+{
+	uint64_t calls = 0;
+
+	for (uint32_t i = 0; i < selection->bucket_count; i++)
+		for (const struct probe *probe = selection->buckets[i]; probe; probe = probe->next)
+			calls += engine_target_foreign_calls(probe);
+	return calls;
+}
+
 bool selection_watches(void)
 {
 	for (struct selection *selection = selections.first; selection; selection = selection->next)
@@ -301,7 +312,8 @@ static void send_method(struct session *session, const struct probe *probe, VALU
 
 	name_method(&names, probe->owner, probe->callee, method);
 	for (uint32_t i = 0; i < count; i++)
-		labels[i] = (struct slice){probe->expressions->items[i].label, strlen(probe->expressions->items[i].label)};
+		labels[i] = (struct slice){probe->expressions->items[i].label,
+		                           strnlen(probe->expressions->items[i].label, LABEL_SIZE_MAX)};
 	record.method = (struct record_method){.ref = probe->ref,
 	                                       .class_name = {names.class_text.bytes, names.class_text.used},
 	                                       .separator = names.separator,

@@ -57,6 +57,9 @@ int selection_hook_start(struct selection *selection, struct error *err);
  */
 struct probe *selection_hook_probe(struct selection *selection, VALUE owner, VALUE name);
 
+/* Calls in other Ractors so far. */
+uint64_t selection_foreign_calls(const struct selection *selection);
+
 /* Whether any session waits for methods to be defined. */
 bool selection_watches(void);
 

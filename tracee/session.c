@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RING_SIZE (4u << 20)
+#define RING_SIZE (8u << 20)
 
 static struct {
 	struct session *first;    /* live sessions */
@@ -53,7 +53,7 @@ void session_send(struct session *session, const struct record *record)
 
 	msgpack_sbuffer_init(&buffer);
 	record_encode(&buffer, record);
-	message = malloc(sizeof(*message) + buffer.size);
+	message = buffer.size <= FRAME_SIZE_MAX ? malloc(sizeof(*message) + buffer.size) : NULL;
 	if (message) {
 		message->size = buffer.size;
 		memcpy(message->bytes, buffer.data, buffer.size);
@@ -221,6 +221,7 @@ static void unlink_session(struct session *session)
 
 static void disarm(struct session *session)
 {
+	session->other_ractors = selection_foreign_calls(session->selection);
 	selection_free(session->selection);
 	session->selection = NULL;
 	fiber_forget_session(session->slot);

@@ -37,14 +37,14 @@ struct session {
 
 	/* Changes under the GVL. */
 	struct session *next;
-	uint64_t calls;                 /* that began while armed, in the main Ractor */
-	struct message *newest;         /* end of the message list */
-	char *scratch;                  /* VALUES_SIZE_MAX bytes for the values of the event in the making */
-	bool scratch_used;              /* by an event that is running Ruby code meanwhile */
-	unsigned busy;                  /* events that are running Ruby code of the user's: expressions, inspect */
-	bool detaching;                 /* as soon as none is busy */
-	bool leaked;                    /* at exit: late events may still look at it, so nobody frees it */
-	_Atomic uint64_t other_ractors; /* calls seen in other Ractors; any thread */
+	uint64_t calls;         /* that began while armed, in the main Ractor */
+	struct message *newest; /* end of the message list */
+	char *scratch;          /* VALUES_SIZE_MAX bytes for the values of the event in the making */
+	bool scratch_used;      /* by an event that is running Ruby code meanwhile */
+	unsigned busy;          /* events under way, of all threads: one of them may have let another run */
+	bool detaching;         /* as soon as none is busy */
+	bool leaked;            /* at exit: late events may still look at it, so nobody frees it */
+	uint64_t other_ractors; /* calls in other Ractors; known when disarmed */
 
 	/* Between the GVL holder and the writer. */
 	struct ring ring;
@@ -85,7 +85,7 @@ void session_fork_child(void);
 /* Later, in a job of the child: frees what that left. */
 void session_fork_clean(void);
 
-/* Queues one record for the client. GVL; allocates. Dropped when there is no memory. */
+/* Queues one record for the client. GVL; allocates. Dropped when there is no memory, or when it is larger than a record may be. */
 void session_send(struct session *session, const struct record *record);
 void session_note(struct session *session, enum note_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -17,12 +17,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #define POLL_MS 1
 #define OUTPUT_HIGH (128u << 10) /* bytes waiting for the socket above which the ring is left alone */
+#define OUTPUT_SIZE (2u << 20)   /* of the buffer: OUTPUT_HIGH, and the largest message or event that may come on top */
 #define CLOSE_TIMEOUT_MS 2000    /* how long a closing session waits for a client that does not read */
 #define RING_AGAIN_MS 100        /* between two rings for the job that is to disarm */
 #define STACK_SIZE (256u << 10)  /* the writer's; more than twice what its deepest call was seen to need */
@@ -50,18 +52,28 @@ void stream_post(struct session *session, struct message *message)
 	session->newest = message;
 }
 
-static bool take_messages(struct writer *writer)
+static bool has_room(const struct writer *writer)
+{
+	return writer->output.size - writer->written < OUTPUT_HIGH;
+}
+
+/* *complete: there are no more. */
+static bool take_messages(struct writer *writer, bool *complete)
 {
 	struct session *session = writer->session;
 	struct message *message;
 	bool any = false;
 
+	*complete = false;
 	while ((message = atomic_load_explicit(&session->oldest->next, memory_order_acquire))) {
+		if (!has_room(writer))
+			return any;
 		msgpack_sbuffer_write(&writer->output, message->bytes, message->size);
 		free(session->oldest);
 		session->oldest = message;
 		any = true;
 	}
+	*complete = true;
 	return any;
 }
 
@@ -82,7 +94,7 @@ static bool take_events(struct writer *writer, uint64_t end)
 	bool open = false;
 	bool any = record != NULL;
 
-	while (record && writer->output.size - writer->written < OUTPUT_HIGH) {
+	while (record && has_room(writer)) {
 		if (record->kind == RING_LOST) {
 			if (open)
 				batch_end(&batch);
@@ -107,6 +119,14 @@ static bool take_events(struct writer *writer, uint64_t end)
 	return any;
 }
 
+/* What has been written makes room: the buffer never grows, however slowly the client reads. */
+static void compact(struct writer *writer)
+{
+	writer->output.size -= writer->written;
+	memmove(writer->output.data, writer->output.data + writer->written, writer->output.size);
+	writer->written = 0;
+}
+
 /* False when the client cannot be reached any more. */
 static bool flush(struct writer *writer)
 {
@@ -117,13 +137,12 @@ static bool flush(struct writer *writer)
 		if (size < 0 && errno == EINTR)
 			continue;
 		if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-			return true;
+			break;
 		if (size < 0)
 			return false;
 		writer->written += (size_t)size;
 	}
-	writer->written = 0;
-	msgpack_sbuffer_clear(&writer->output);
+	compact(writer);
 	return true;
 }
 
@@ -143,9 +162,11 @@ static bool wait_a_moment(struct writer *writer)
 static bool round_trip(struct writer *writer, bool *idle)
 {
 	uint64_t end = ring_readable(&writer->session->ring);
-	bool any = take_messages(writer);
+	bool complete;
+	bool any = take_messages(writer, &complete);
 
-	any |= take_events(writer, end);
+	if (complete)
+		any |= take_events(writer, end);
 	*idle = !any && writer->written == writer->output.size;
 	return flush(writer);
 }
@@ -159,7 +180,7 @@ static void encode_end(struct writer *writer)
 	                .text = {session->end_text, strlen(session->end_text)},
 	                .calls = session->calls,
 	                .lost = session->ring.lost,
-	                .other_ractors = atomic_load(&session->other_ractors)},
+	                .other_ractors = session->other_ractors},
 	};
 
 	record_encode(&writer->output, &record);
@@ -222,14 +243,29 @@ static void session_free(struct session *session)
 	free(session);
 }
 
+/*
+ * The buffer is mapped, not allocated: freeing a large block would teach malloc to keep large blocks, and a thread that allocates gets an
+ * arena that outlives it. Encoding never finds it too small (OUTPUT_SIZE), which would make msgpack reallocate it.
+ */
+static bool output_open(struct writer *writer)
+{
+	msgpack_sbuffer_init(&writer->output);
+	writer->written = 0;
+	writer->output.data = mmap(NULL, OUTPUT_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (writer->output.data == MAP_FAILED)
+		return false;
+	writer->output.alloc = OUTPUT_SIZE;
+	return true;
+}
+
 static void *stream_main(void *argument)
 {
 	struct writer writer = {.session = argument};
 	struct session *session = writer.session;
-	bool reachable = true;
+	bool reachable;
 	uint64_t ring_at = 0;
 
-	msgpack_sbuffer_init(&writer.output);
+	reachable = output_open(&writer);
 	while (reachable && !atomic_load_explicit(&session->closing, memory_order_acquire)) {
 		bool idle;
 
@@ -243,7 +279,8 @@ static void *stream_main(void *argument)
 		await_disarm(session);
 	else
 		finish(&writer);
-	msgpack_sbuffer_destroy(&writer.output);
+	if (writer.output.data != MAP_FAILED)
+		munmap(writer.output.data, OUTPUT_SIZE);
 	session_free(session);
 	atomic_fetch_sub(&running_writers, 1);
 	return NULL;

@@ -24,7 +24,7 @@
 
 #define LOOK_INTERVAL_MIN_NS (50 * NS_PER_US)
 #define LOOK_INTERVAL_MAX_NS (2 * NS_PER_MS)
-#define RING_INTERVAL_MIN_NS (20 * NS_PER_MS)
+#define RING_INTERVAL_MIN_NS (2 * NS_PER_MS)
 #define RING_INTERVAL_MAX_NS (500 * NS_PER_MS)
 
 static bool process_has_ended(const struct session *session)
