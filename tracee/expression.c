@@ -19,7 +19,8 @@
 
 static struct {
 	ID parameters, call;
-	VALUE compile; /* ->(module_eval, owner, source) */
+	VALUE iseq_class; /* RubyVM::InstructionSequence */
+	VALUE compile;    /* ->(module_eval, owner, source) */
 } ids;
 
 static const char compile_source[] = "->(__rbprobe_eval, __rbprobe_owner, __rbprobe_source) {\n"
@@ -33,6 +34,7 @@ void expression_init(void)
 	VALUE iseq =
 		rb_funcall(iseq_class, rb_intern("compile"), 2, rb_str_new_cstr(compile_source), rb_str_new_cstr("(rbprobe)"));
 
+	ids.iseq_class = iseq_class;
 	ids.parameters = rb_intern("parameters");
 	ids.call = rb_intern("call");
 	ids.compile = rb_funcall(iseq, rb_intern("eval"), 0);
@@ -98,11 +100,38 @@ static bool slice_is(struct slice slice, const char *text)
 	return slice.size == strlen(text) && memcmp(slice.bytes, text, slice.size) == 0;
 }
 
+/* By itself, so that the compiler's words are about it alone, and so that it cannot close what it is wrapped in. */
+static VALUE compile_alone(VALUE source)
+{
+	return rb_funcall(ids.iseq_class, rb_intern("compile"), 1, source);
+}
+
+static VALUE message_of(VALUE exception)
+{
+	VALUE lines = rb_str_split(rb_obj_as_string(rb_funcall(exception, rb_intern("message"), 0)), "\n");
+
+	return rb_ary_join(lines, rb_str_new_cstr(" | "));
+}
+
+static void check_syntax(struct slice source)
+{
+	VALUE text = rb_utf8_str_new(source.bytes, (long)source.size);
+	VALUE message;
+	int failed = 0;
+
+	rb_protect(compile_alone, text, &failed);
+	if (!failed)
+		return;
+	message = message_of(rb_errinfo());
+	rb_set_errinfo(Qnil);
+	rb_raise(rb_eSyntaxError, "\"%.*s\": %.*s", (int)source.size, source.bytes, (int)RSTRING_LEN(message),
+	         RSTRING_PTR(message));
+}
+
 static VALUE compile_expression(struct slice source, VALUE names, VALUE owner)
 {
 	VALUE text = rb_utf8_str_new_cstr("->(");
 	VALUE module = rb_module_new();
-	VALUE verbose = *rb_ruby_verbose_ptr();
 	VALUE name = ID2SYM(rb_intern("expression"));
 	VALUE arguments[2];
 	VALUE lambda;
@@ -115,10 +144,7 @@ static VALUE compile_expression(struct slice source, VALUE names, VALUE owner)
 	rb_str_cat_cstr(text, ") {\n");
 	rb_str_cat(text, source.bytes, (long)source.size);
 	rb_str_cat_cstr(text, "\n}");
-	/* Warnings would go to the application's stderr. */
-	*rb_ruby_verbose_ptr() = Qnil;
 	lambda = rb_funcall(ids.compile, ids.call, 3, core_method(CORE_MODULE_MODULE_EVAL), owner, text);
-	*rb_ruby_verbose_ptr() = verbose;
 	arguments[0] = name;
 	arguments[1] = lambda;
 	core_call(CORE_MODULE_DEFINE_METHOD, module, 2, arguments);
@@ -155,6 +181,7 @@ static void expression_build(struct expression *item, struct slice source, VALUE
 		item->kind = EXPRESSION_LOCAL;
 		item->id = rb_sym2id(rb_ary_entry(mentioned, 0));
 	} else {
+		check_syntax(source);
 		item->code = compile_expression(source, mentioned, owner);
 		item->names = mentioned;
 		item->kind = EXPRESSION_COMPILED;
@@ -194,6 +221,7 @@ static VALUE list_build(VALUE argument)
 struct expression_list *expression_list_new(const struct selector *selector, VALUE method, VALUE owner, bool arguments)
 {
 	struct list_request request = {.selector = selector, .method = method, .owner = owner, .arguments = arguments};
+	VALUE verbose = *rb_ruby_verbose_ptr();
 	size_t size;
 	int failed = 0;
 
@@ -209,7 +237,10 @@ struct expression_list *expression_list_new(const struct selector *selector, VAL
 		request.list->items[i].names = Qnil;
 	}
 	request.keep = rb_ary_new();
+	/* Warnings of the compiler would go to the application's stderr. */
+	*rb_ruby_verbose_ptr() = Qnil;
 	rb_protect(list_build, (VALUE)&request, &failed);
+	*rb_ruby_verbose_ptr() = verbose;
 	if (failed) {
 		expression_list_free(request.list);
 		rb_jump_tag(failed);

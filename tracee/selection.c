@@ -480,7 +480,7 @@ static int error_from_exception(struct error *err)
 		return error_set(err, -EINVAL, "the target raised an exception");
 	}
 	if (RTEST(rb_obj_is_kind_of(exception, rb_eSyntaxError)))
-		return error_set(err, -EINVAL, "an expression does not compile: %.*s", (int)RSTRING_LEN(message),
+		return error_set(err, -EINVAL, "an expression does not compile, %.*s", (int)RSTRING_LEN(message),
 		                 RSTRING_PTR(message));
 	return error_set(err, -EINVAL, "%s: %.*s", rb_obj_classname(exception), (int)RSTRING_LEN(message), RSTRING_PTR(message));
 }

@@ -86,6 +86,20 @@ static void report(const struct search *search, VALUE name, VALUE method, VALUE 
 	RB_GC_GUARD(method);
 }
 
+/* What a call finds, and where a prepended module hides the module's own method, that one, too. */
+static void report_found(const struct search *search, VALUE name, VALUE module)
+{
+	VALUE method = core_call(CORE_MODULE_INSTANCE_METHOD, module, 1, &name);
+	bool own = method_owner(method) == module;
+
+	report(search, name, method, own ? Qundef : module);
+	while (!own && !NIL_P(method = rb_funcall(method, rb_intern("super_method"), 0))) {
+		own = method_owner(method) == module;
+		if (own)
+			report(search, name, method, Qundef);
+	}
+}
+
 static bool defines(VALUE module, VALUE name, VALUE inherited)
 {
 	VALUE arguments[] = {name, inherited};
@@ -116,7 +130,7 @@ static void search_own_methods(const struct search *search, VALUE module)
 
 			if (method_name_matches(search->selector->method_pattern, RSTRING_PTR(string),
 			                        (size_t)RSTRING_LEN(string)))
-				report(search, name, core_call(CORE_MODULE_INSTANCE_METHOD, module, 1, &name), Qundef);
+				report_found(search, name, module);
 		}
 		RB_GC_GUARD(names);
 	}
@@ -126,7 +140,7 @@ static void search_own_methods(const struct search *search, VALUE module)
 static void search_module(const struct search *search, VALUE module, bool inherited)
 {
 	struct slice pattern = search->selector->method_pattern;
-	VALUE name, method;
+	VALUE name;
 
 	if (is_method_glob(pattern)) {
 		search_own_methods(search, module);
@@ -135,8 +149,7 @@ static void search_module(const struct search *search, VALUE module, bool inheri
 	name = literal_name(pattern);
 	if (NIL_P(name) || !defines(module, name, inherited ? Qtrue : Qfalse))
 		return;
-	method = core_call(CORE_MODULE_INSTANCE_METHOD, module, 1, &name);
-	report(search, name, method, method_owner(method) == module ? Qundef : module);
+	report_found(search, name, module);
 }
 
 /* The singleton class that exists already; Qnil where there is none. */

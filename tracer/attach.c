@@ -347,6 +347,9 @@ void session_close(struct session *session)
 {
 	struct target now;
 
+	/* It died before we saw the queue that our bell made it create. */
+	if (session->queue < 0 && session->state != SESSION_OVER && process_has_ended(session))
+		queue_remove(&session->target);
 	/* A launched process may have called exec and be about to use its queue again. */
 	if (session->queue >= 0 && !session->ended &&
 	    (!target_is_same(&session->target) ||
