@@ -128,6 +128,11 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		msgpack_pack_uint64(&packer, record->end.lost);
 		msgpack_pack_uint64(&packer, record->end.other_ractors);
 		break;
+	case RECORD_FIBER_GONE:
+		msgpack_pack_array(&packer, 2);
+		msgpack_pack_uint8(&packer, RECORD_FIBER_GONE);
+		msgpack_pack_uint32(&packer, record->fiber_gone.ref);
+		break;
 	case RECORD_EVENTS:
 		break;
 	}
@@ -241,6 +246,9 @@ int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgp
 		record->end.calls = fields_uint(&fields, UINT64_MAX);
 		record->end.lost = fields_uint(&fields, UINT64_MAX);
 		record->end.other_ractors = fields_uint(&fields, UINT64_MAX);
+		break;
+	case RECORD_FIBER_GONE:
+		record->fiber_gone.ref = (uint32_t)fields_uint(&fields, UINT32_MAX);
 		break;
 	}
 	return fields_status(&fields);

@@ -58,6 +58,11 @@ struct record_fiber {
 	struct slice created_at; /* of another one: where its block is, "file:line"; else empty */
 };
 
+/* A fiber is no more, nor is its number: no open calls are left of it, and a later FIBER may have the number again. */
+struct record_fiber_gone {
+	uint32_t ref;
+};
+
 struct record_lost {
 	uint64_t calls;
 	uint64_t from_ns;
@@ -117,6 +122,7 @@ struct record {
 		struct record_reply reply;
 		struct record_method method;
 		struct record_fiber fiber;
+		struct record_fiber_gone fiber_gone;
 		struct record_events events;
 		struct record_lost lost;
 		struct record_note note;

@@ -25,6 +25,7 @@ enum record_kind {
 	RECORD_NOTE = 7,
 	RECORD_MATCH = 8,
 	RECORD_END = 9,
+	RECORD_FIBER_GONE = 10,
 };
 
 /* How a call ended. */

@@ -20,6 +20,7 @@
 #include "compat.h"
 #include "proto/bell.h"
 #include "queue.h"
+#include "startup.h"
 
 #include <errno.h>
 #include <ruby.h>
@@ -57,12 +58,22 @@ static void bell_handler(int signal, siginfo_t *info, void *context)
 	errno = saved_errno;
 }
 
+bool bell_is_ours(void)
+{
+	struct sigaction action;
+
+	return sigaction(SIGURG, NULL, &action) == 0 && (action.sa_flags & SA_SIGINFO) && action.sa_sigaction == bell_handler;
+}
+
 /* With busy Ractors the job can run off the main Ractor, where it may not touch the main one's objects: once more, then. */
 static void job_run(void *unused)
 {
 	(void)unused;
 	if (!compat_in_main_ractor()) {
-		syscall(SYS_tgkill, getpid(), getpid(), SIGURG);
+		if (bell_is_ours())
+			syscall(SYS_tgkill, getpid(), getpid(), SIGURG);
+		else
+			startup_ring();
 		return;
 	}
 	atomic_store(&bell.pending, false);
@@ -103,10 +114,9 @@ static VALUE borrow_handler(VALUE unused)
 
 static void bell_silence(void)
 {
-	struct sigaction action;
-
-	if (sigaction(SIGURG, NULL, &action) == 0 && action.sa_sigaction == bell_handler)
+	if (bell_is_ours())
 		signal(SIGURG, SIG_IGN);
+	startup_stop();
 }
 
 static void at_vm_exit(ruby_vm_t *vm)
@@ -118,7 +128,7 @@ static void at_vm_exit(ruby_vm_t *vm)
 
 int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err)
 {
-	struct sigaction action = {.sa_sigaction = bell_handler, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+	struct sigaction action;
 	int failed = 0;
 
 	bell.job = job;
@@ -126,6 +136,11 @@ int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err)
 	bell.previous_trap = Qnil;
 	rb_gc_register_address(&bell.previous_trap);
 	compat_job_register(job_run);
+	/* A storm of signals while the VM goes down crashed it in half of the runs without this. */
+	ruby_vm_at_exit(at_vm_exit);
+	/* Who catches SIGURG already needs it (Puma's fork_worker forks on it), and keeps it: clients then ring by rbprobe_ring(). */
+	if (sigaction(SIGURG, NULL, &action) == 0 && action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)
+		return 0;
 	rb_protect(borrow_handler, Qnil, &failed);
 	if (failed) {
 		rb_set_errinfo(Qnil);
@@ -133,20 +148,19 @@ int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err)
 	}
 	if (!bell.ruby_handler || bell.ruby_handler == SIG_DFL || bell.ruby_handler == SIG_IGN)
 		return error_set(err, -ENOSYS, "this Ruby's signal handler was not found");
+	action = (struct sigaction){.sa_sigaction = bell_handler, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
 	sigemptyset(&action.sa_mask);
 	if (sigaction(SIGURG, &action, NULL) != 0)
 		return error_set(err, -errno, "sigaction refused SIGURG");
-	/* A storm of signals while the VM goes down crashed it in half of the runs without this. */
-	ruby_vm_at_exit(at_vm_exit);
 	return 0;
 }
 
 void bell_ring_self(void)
 {
-	struct sigaction action;
-
-	if (sigaction(SIGURG, NULL, &action) == 0 && action.sa_sigaction == bell_handler)
+	if (bell_is_ours())
 		bell_ring(getpid());
+	else
+		startup_ring();
 }
 
 void bell_trigger(void)

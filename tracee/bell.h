@@ -13,7 +13,10 @@
  */
 int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err);
 
-/* Rings this process's own bell, unless the application has taken the signal. Any thread; not from a handler. */
+/* Whether SIGURG comes to our handler; else the application has it. Async-signal-safe. */
+bool bell_is_ours(void);
+
+/* Rings this process's own bell; where the application has the signal, without it (startup.h). Any thread; not from a handler. */
 void bell_ring_self(void);
 
 /* Triggers the job without waking anybody: where Ruby is running anyway. Async-signal-safe. */

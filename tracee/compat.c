@@ -24,6 +24,19 @@ void compat_job_trigger(void)
 		rb_postponed_job_trigger(job_handle);
 }
 
+static rb_postponed_job_handle_t start_handle = POSTPONED_JOB_HANDLE_INVALID;
+
+void compat_start_register(void (*job)(void *))
+{
+	start_handle = rb_postponed_job_preregister(0, job, NULL);
+}
+
+void compat_start_trigger(void)
+{
+	if (start_handle != POSTPONED_JOB_HANDLE_INVALID)
+		rb_postponed_job_trigger(start_handle);
+}
+
 #else
 
 static void (*job_function)(void *);
@@ -37,6 +50,19 @@ void compat_job_trigger(void)
 {
 	if (job_function)
 		rb_postponed_job_register_one(0, job_function, NULL);
+}
+
+static void (*start_function)(void *);
+
+void compat_start_register(void (*job)(void *))
+{
+	start_function = job;
+}
+
+void compat_start_trigger(void)
+{
+	if (start_function)
+		rb_postponed_job_register_one(0, start_function, NULL);
 }
 
 #endif

@@ -15,6 +15,13 @@ void compat_job_register(void (*job)(void *));
 /* Any context, the signal handler and threads without the GVL included. Wakes nobody. */
 void compat_job_trigger(void);
 
+/*
+ * The same for the job that starts the extension in a process that did not require it. These two may be called anywhere: by the loader in a stopped
+ * thread, and by threads that Ruby does not know. (Preregistering is lock-free: a compare-and-swap into a table of 32.)
+ */
+void compat_start_register(void (*job)(void *));
+void compat_start_trigger(void);
+
 /* Whether the caller runs in the main Ractor. Cheap, but not for every event. compat_init() first. */
 bool compat_in_main_ractor(void);
 /* Makes the extension's methods callable in every Ractor. Before the first is defined. */

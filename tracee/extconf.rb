@@ -50,11 +50,12 @@ DEBUG = "ruby/debug.h"
   ["rb_tracearg_parameters", DEBUG],
 ].each { |function, *headers| have_func(function, headers) }
 
-# --- Linking. What loading needs is exported: Init_rbprobe, and the ABI number that unreleased Rubies look at. libruby is not
+# --- Linking. What loading needs is exported: Init_rbprobe, what `rbprobe load` calls and reads (startup.c), and the ABI number that unreleased
+# Rubies look at. Everything is bound when it is loaded (-z now), so that no signal handler enters the dynamic loader. libruby is not
 # linked: its symbols are those of the process that loads us, be its Ruby a shared or a static one of the same ABI.
 
-File.write("exports.map", "{ global: Init_rbprobe; ruby_abi_version; local: *; };\n")
-$DLDFLAGS << " -Wl,--version-script=exports.map -Wl,--exclude-libs,ALL -Wl,--as-needed -static-libgcc -pthread"
+File.write("exports.map", "{ global: Init_rbprobe; rbprobe_start; rbprobe_ring; rbprobe_startup; ruby_abi_version; local: *; };\n")
+$DLDFLAGS << " -Wl,--version-script=exports.map -Wl,--exclude-libs,ALL -Wl,--as-needed -Wl,-z,now -static-libgcc -pthread"
 $LIBRUBYARG = $LIBRUBYARG_SHARED = $LIBRUBYARG_STATIC = ""
 $DEFLIBPATH = $LIBPATH = []
 $LOCAL_LIBS << " #{MSGPACK}"

@@ -23,7 +23,9 @@ static struct {
 	uint32_t next_ref;
 	_Atomic uint32_t generation; /* of remembered fibers */
 	ID id_state;
-	void (*on_death)(struct fiber_state *state);
+	bool (*on_death)(struct fiber_state *state);
+	uint32_t free_refs[1024]; /* of fibers that are gone; beyond these, numbers are not used again */
+	uint32_t free_ref_count;
 	VALUE anchor; /* its compaction callback tells that objects have moved */
 } fibers;
 
@@ -38,7 +40,8 @@ static void state_free(void *data)
 	struct fiber_state *state = data;
 
 	atomic_fetch_add_explicit(&fibers.generation, 1, memory_order_relaxed);
-	fibers.on_death(state);
+	if (fibers.on_death(state) && fibers.free_ref_count < sizeof(fibers.free_refs) / sizeof(fibers.free_refs[0]))
+		fibers.free_refs[fibers.free_ref_count++] = state->ref;
 	*state->previous_next = state->next;
 	if (state->next)
 		state->next->previous_next = state->previous_next;
@@ -75,7 +78,7 @@ static const rb_data_type_t anchor_type = {
 	.flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
-void fiber_init(void (*on_death)(struct fiber_state *state))
+void fiber_init(bool (*on_death)(struct fiber_state *state))
 {
 	fibers.on_death = on_death;
 	/* No '@' in front: instance_variables and Marshal do not see it. */
@@ -91,7 +94,7 @@ static VALUE state_attach(VALUE fiber)
 
 	if (!state)
 		return Qnil;
-	state->ref = fibers.next_ref++;
+	state->ref = fibers.free_ref_count ? fibers.free_refs[--fibers.free_ref_count] : fibers.next_ref++;
 	state->next = fibers.states;
 	state->previous_next = &fibers.states;
 	if (state->next)

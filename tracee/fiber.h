@@ -28,13 +28,16 @@ struct call_stack {
 };
 
 struct fiber_state {
-	uint32_t ref;                           /* unique in this process */
+	uint32_t ref;                           /* unique among the living */
 	struct call_stack stacks[SESSIONS_MAX]; /* by the session's slot */
 	struct fiber_state *next, **previous_next;
 };
 
-/* on_death is told of a fiber that is collected while calls of it are open; during GC: it may not allocate. */
-void fiber_init(void (*on_death)(struct fiber_state *state));
+/*
+ * on_death is told of a fiber that is collected, during GC: it may not allocate. It returns whether all clients that know the fiber's
+ * number learn of it: then the number may be given to another fiber.
+ */
+void fiber_init(bool (*on_death)(struct fiber_state *state));
 
 /*
  * The running fiber's state. NULL where the caller is not in the main Ractor, or the fiber cannot carry one (frozen, no memory).

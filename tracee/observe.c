@@ -289,12 +289,19 @@ void observe_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg
 		rb_jump_tag(jump);
 }
 
-void observe_fiber_died(struct fiber_state *fiber)
+bool observe_fiber_died(struct fiber_state *fiber)
 {
+	struct ring_record gone = {.kind = RING_FIBER_GONE, .fiber = fiber->ref};
+	bool told = true;
+
 	for (struct session *session = session_first(); session; session = session->next) {
 		struct call_stack *stack = &fiber->stacks[session->slot];
 
-		while (stack->depth && !is_over(session))
+		if (is_over(session) || !stack->defined)
+			continue;
+		while (stack->depth)
 			push_end(session, fiber, &stack->calls[--stack->depth], ENDING_KILLED, now_ns(), NULL, 0);
+		told &= ring_push_aside(&session->ring, &gone);
 	}
+	return told;
 }

@@ -18,7 +18,7 @@ void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t
 void observe_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
                     const void *anchor);
 
-/* A fiber is collected with calls open: they end here. During GC. */
-void observe_fiber_died(struct fiber_state *fiber);
+/* A fiber is collected: calls that are still open end here. True where all clients that know it are told. During GC. */
+bool observe_fiber_died(struct fiber_state *fiber);
 
 #endif

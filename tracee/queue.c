@@ -3,7 +3,9 @@
 #define _GNU_SOURCE
 #include "queue.h"
 
+#include "bell.h"
 #include "proto/queue_key.h"
+#include "startup.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -106,16 +108,21 @@ void queue_expire_after(unsigned seconds)
 {
 	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGURG};
 	struct itimerspec when = {.it_value = {.tv_sec = seconds}};
+	bool by_signal = bell_is_ours();
 
 	if (queue.expiring)
 		return;
-	if (!queue.timer_made && timer_create(CLOCK_MONOTONIC, &event, &queue.timer) != 0)
+	if (by_signal && !queue.timer_made && timer_create(CLOCK_MONOTONIC, &event, &queue.timer) != 0)
 		return;
-	queue.timer_made = true;
 	queue.expiring = true;
 	clock_gettime(CLOCK_MONOTONIC, &queue.expires_at);
 	queue.expires_at.tv_sec += seconds;
-	timer_settime(queue.timer, 0, &when, NULL);
+	if (by_signal) {
+		queue.timer_made = true;
+		timer_settime(queue.timer, 0, &when, NULL);
+	} else {
+		startup_ring_after(seconds, bell_ring_self);
+	}
 }
 
 bool queue_expired(void)

@@ -16,6 +16,7 @@
 #include "queue.h"
 #include "selection.h"
 #include "session.h"
+#include "startup.h"
 
 #include <pthread.h>
 #include <ruby.h>
@@ -55,6 +56,8 @@ void Init_rbprobe(void)
 {
 	struct error err;
 
+	if (!startup_begin())
+		return;
 	compat_init();
 	core_init();
 	fiber_init(observe_fiber_died);
@@ -67,5 +70,6 @@ void Init_rbprobe(void)
 	if (bell_install(dispatch_job, at_exit_of_vm, &err) < 0)
 		rb_raise(rb_eLoadError, "rbprobe: %s", err.text);
 	pthread_atfork(NULL, NULL, at_fork_in_child);
+	startup_done();
 	wait_if_told();
 }

@@ -122,6 +122,14 @@ bool ring_push_end(struct ring *ring, const struct ring_record *record, const vo
 	return whole;
 }
 
+bool ring_push_aside(struct ring *ring, const struct ring_record *record)
+{
+	if (!fits(ring, RECORD_BYTES(0)))
+		return false;
+	append(ring, record, NULL, 0);
+	return true;
+}
+
 uint64_t ring_readable(const struct ring *ring)
 {
 	return atomic_load_explicit(&ring->head, memory_order_acquire);

@@ -22,6 +22,7 @@ enum ring_kind {
 	RING_START = 1,
 	RING_END = 2,
 	RING_LOST = 3, /* payload: struct ring_gap */
+	RING_FIBER_GONE = 4,
 };
 
 struct ring_record {
@@ -67,13 +68,26 @@ void ring_close(struct ring *ring);
  */
 bool ring_push_start(struct ring *ring, const struct ring_record *record, const void *payload, size_t payload_size);
 bool ring_push_end(struct ring *ring, const struct ring_record *record, const void *payload, size_t payload_size);
+/* A record beside the calls, without payload. False where there is no room for it; that is not counted. */
+bool ring_push_aside(struct ring *ring, const struct ring_record *record);
 /* True where a start with that payload would be taken now. */
 bool ring_has_room(struct ring *ring, size_t payload_size);
 /* Tells the consumer of losses that no later record has announced; at the end of a session. */
 void ring_flush_gap(struct ring *ring);
 
+/* Producer: the position behind what it has pushed. */
+static inline uint64_t ring_head(const struct ring *ring)
+{
+	return atomic_load_explicit(&ring->head, memory_order_relaxed);
+}
+
 /* Consumer. The position up to which records may be read now. */
 uint64_t ring_readable(const struct ring *ring);
+/* Whether the consumer's position is before that one. */
+static inline bool ring_is_behind(const struct ring *ring, uint64_t position)
+{
+	return atomic_load_explicit(&ring->tail, memory_order_relaxed) < position;
+}
 /* The record at the consumer's position, or NULL when it has reached `end`. Valid until ring_advance(). */
 const struct ring_record *ring_peek(const struct ring *ring, uint64_t end);
 static inline const void *ring_payload(const struct ring_record *record)

@@ -20,6 +20,7 @@ struct selection; /* what the session observes; selection.h */
 /* Something for the client besides events: encoded records, in a list from the GVL holder to the writer. */
 struct message {
 	_Atomic(struct message *) next;
+	uint64_t position; /* the ring's head when it was posted: events before it go out first */
 	size_t size;
 	char bytes[];
 };

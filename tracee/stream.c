@@ -47,6 +47,7 @@ static uint64_t now_ms(void)
 
 void stream_post(struct session *session, struct message *message)
 {
+	message->position = ring_head(&session->ring);
 	atomic_store_explicit(&message->next, NULL, memory_order_relaxed);
 	atomic_store_explicit(&session->newest->next, message, memory_order_release);
 	session->newest = message;
@@ -57,26 +58,6 @@ static bool has_room(const struct writer *writer)
 	return writer->output.size - writer->written < OUTPUT_HIGH;
 }
 
-/* *complete: there are no more. */
-static bool take_messages(struct writer *writer, bool *complete)
-{
-	struct session *session = writer->session;
-	struct message *message;
-	bool any = false;
-
-	*complete = false;
-	while ((message = atomic_load_explicit(&session->oldest->next, memory_order_acquire))) {
-		if (!has_room(writer))
-			return any;
-		msgpack_sbuffer_write(&writer->output, message->bytes, message->size);
-		free(session->oldest);
-		session->oldest = message;
-		any = true;
-	}
-	*complete = true;
-	return any;
-}
-
 static void encode_gap(struct writer *writer, const struct ring_record *gap_record)
 {
 	const struct ring_gap *gap = ring_payload(gap_record);
@@ -85,38 +66,78 @@ static void encode_gap(struct writer *writer, const struct ring_record *gap_reco
 	record_encode(&writer->output, &record);
 }
 
-/* Everything up to end, or until enough is waiting for the socket. */
+/* What is no start and no end. */
+static void encode_aside(struct writer *writer, const struct ring_record *record)
+{
+	struct record gone = {.kind = RECORD_FIBER_GONE, .fiber_gone = {.ref = record->fiber}};
+
+	if (record->kind == RING_LOST)
+		encode_gap(writer, record);
+	else
+		record_encode(&writer->output, &gone);
+}
+
+/* Everything up to end, or until enough is waiting for the socket: then false. */
 static bool take_events(struct writer *writer, uint64_t end)
 {
 	struct ring *ring = &writer->session->ring;
 	const struct ring_record *record = ring_peek(ring, end);
 	struct batch batch;
 	bool open = false;
-	bool any = record != NULL;
 
 	while (record && has_room(writer)) {
-		if (record->kind == RING_LOST) {
-			if (open)
-				batch_end(&batch);
+		bool is_event = record->kind == RING_START || record->kind == RING_END;
+
+		if (is_event && !open)
+			batch_begin(&batch, &writer->output, record->time_ns);
+		if (open && !is_event)
+			batch_end(&batch);
+		open = is_event;
+		if (!is_event) {
+			encode_aside(writer, record);
+		} else if (!batch_add(&batch, record->kind == RING_END, (enum ending)record->ending, record->method,
+		                      record->fiber, record->time_ns, ring_payload(record), record->payload_size)) {
+			batch_end(&batch);
 			open = false;
-			encode_gap(writer, record);
-		} else {
-			if (!open)
-				batch_begin(&batch, &writer->output, record->time_ns);
-			open = true;
-			if (!batch_add(&batch, record->kind == RING_END, (enum ending)record->ending, record->method,
-			               record->fiber, record->time_ns, ring_payload(record), record->payload_size)) {
-				batch_end(&batch);
-				open = false;
-				continue;
-			}
+			continue;
 		}
 		ring_advance(ring, record);
 		record = ring_peek(ring, end);
 	}
 	if (open)
 		batch_end(&batch);
-	return any;
+	return record == NULL;
+}
+
+static void take_message(struct writer *writer, struct message *message)
+{
+	struct session *session = writer->session;
+
+	msgpack_sbuffer_write(&writer->output, message->bytes, message->size);
+	free(session->oldest);
+	session->oldest = message;
+}
+
+/*
+ * All that is there, in the order in which it was posted and pushed: a message goes behind the events that were in the ring when
+ * it was posted, and before the later ones, which may refer to what it defines. True when nothing is left.
+ */
+static bool take_all(struct writer *writer)
+{
+	struct session *session = writer->session;
+	/* Read first: whatever was posted before an event in front of this position is then seen below. */
+	uint64_t end = ring_readable(&session->ring);
+	struct message *message;
+
+	while ((message = atomic_load_explicit(&session->oldest->next, memory_order_acquire))) {
+		if (!take_events(writer, message->position) || !has_room(writer))
+			return false;
+		take_message(writer, message);
+	}
+	/* The last message may have been posted behind `end`. */
+	if (ring_is_behind(&session->ring, end))
+		return take_events(writer, end);
+	return true;
 }
 
 /* What has been written makes room: the buffer never grows, however slowly the client reads. */
@@ -158,16 +179,12 @@ static bool wait_a_moment(struct writer *writer)
 	return !(poll_socket.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* One round: all that is there goes out. Messages are taken before the events that may refer to what they define. */
+/* One round: all that is there goes out. */
 static bool round_trip(struct writer *writer, bool *idle)
 {
-	uint64_t end = ring_readable(&writer->session->ring);
-	bool complete;
-	bool any = take_messages(writer, &complete);
+	bool nothing_left = take_all(writer);
 
-	if (complete)
-		any |= take_events(writer, end);
-	*idle = !any && writer->written == writer->output.size;
+	*idle = nothing_left && writer->output.size == 0;
 	return flush(writer);
 }
 

@@ -76,7 +76,8 @@ static int session_prepare(struct session *session, const struct command *reques
 	return 0;
 }
 
-int session_open(struct session *session, pid_t pid, const struct command *request, uint64_t timeout_ns, struct error *err)
+int session_open(struct session *session, pid_t pid, const struct command *request, bool may_load, uint64_t timeout_ns,
+                 struct error *err)
 {
 	int status;
 
@@ -84,6 +85,14 @@ int session_open(struct session *session, pid_t pid, const struct command *reque
 	status = target_describe(&session->target, pid, TARGET_BASIC, err);
 	if (status == 0)
 		status = target_check(&session->target, err);
+	if (status == 0 && (session->target.extension_mapped || may_load))
+		status = loader_prepare(&session->target, may_load ? LOADER_ATTACH : LOADER_LOOK, &session->loading, err);
+	/* Another client may have loaded it between our looks. */
+	if (status == 0 && !session->loading.loaded && session->target.sigurg != SIGURG_CAUGHT)
+		status = target_describe(&session->target, pid, TARGET_BASIC, err);
+	/* What was just loaded, or is rung by calling it, needs no handler. */
+	if (status == 0 && !session->loading.started && session->loading.bell == LOADER_BELL_SIGNAL)
+		status = target_check_loaded(&session->target, err);
 	if (status == 0)
 		status = session_prepare(session, request, err);
 	if (status < 0) {
@@ -131,12 +140,17 @@ static int ring_if_due(struct session *session, uint64_t now_ns, struct error *e
 
 	if (session->launched && session->state < SESSION_ARMED)
 		return 0;
+	/* An extension that is just starting makes its queue by itself, and its handler is not there before. */
+	if (session->loading.started && session->queue < 0)
+		return 0;
 	if (now_ns < session->ring_ns) {
 		wake_at(session, session->ring_ns);
 		return 0;
 	}
 	if (process_has_ended(session) || !target_is_same(&session->target))
 		status = -ESRCH;
+	else if (session->loading.bell == LOADER_BELL_CALL)
+		status = loader_ring(&session->target, err);
 	else
 		status = bell_ring(session->target.pid);
 	session->ring_ns = now_ns + session->ring_interval_ns;
@@ -144,6 +158,10 @@ static int ring_if_due(struct session *session, uint64_t now_ns, struct error *e
 	if (session->ring_interval_ns > RING_INTERVAL_MAX_NS)
 		session->ring_interval_ns = RING_INTERVAL_MAX_NS;
 	wake_at(session, session->ring_ns);
+	if (status == -EAGAIN)
+		return 0;
+	if (status < 0 && status != -ESRCH && session->loading.bell == LOADER_BELL_CALL)
+		return status;
 	if (status < 0)
 		return error_set(err, status, "cannot signal process %d: %s", (int)session->target.pid, strerror(-status));
 	return 0;
@@ -167,9 +185,20 @@ static int late(const struct session *session, struct error *err)
 	if (state == 'T' || state == 't')
 		return error_set(err, -ETIMEDOUT,
 		                 "process %d is stopped and cannot answer; let it go on first, with: kill -CONT %d", pid, pid);
-	if (session->queue < 0 && target_describe(&now, session->target.pid, TARGET_BASIC, NULL) == 0 &&
-	    now.sigurg != SIGURG_CAUGHT)
-		return target_check(&now, err);
+	if (session->queue < 0 && session->loading.started) {
+		if (loader_has_started(&session->target, err) < 0)
+			return err->code;
+		return error_set(err, -ETIMEDOUT,
+		                 "the extension is in process %d now, but Ruby did not come to a point where it could start "
+		                 "within %g s: C "
+		                 "code holds its GVL (a native extension, a long regexp or number), or it is starved of CPU; "
+		                 "wait longer with "
+		                 "--timeout SEC, or try again later",
+		                 pid, seconds);
+	}
+	if (session->queue < 0 && session->loading.bell == LOADER_BELL_SIGNAL &&
+	    target_describe(&now, session->target.pid, TARGET_BASIC, NULL) == 0 && now.sigurg != SIGURG_CAUGHT)
+		return target_check_loaded(&now, err);
 	if (session->queue < 0)
 		return error_set(
 			err, -ETIMEDOUT,
@@ -201,6 +230,7 @@ static int queue_vanished(struct session *session, uint64_t now_ns, struct error
 		                 "up System V queues?",
 		                 (int)session->target.pid);
 	session->restarted = true;
+	session->loading.started = false;
 	session->queue = -1;
 	outbox_rewind(&session->outbox);
 	session->ring_ns = 0;

@@ -1,6 +1,7 @@
 #ifndef RBPROBE_ATTACH_H
 #define RBPROBE_ATTACH_H
 
+#include "loader.h"
 #include "queue.h"
 #include "rendezvous.h"
 #include "target.h"
@@ -29,12 +30,13 @@ enum session_state {
 struct session {
 	struct target target;
 	enum session_state state;
-	int fd;              /* to the target, non-blocking; -1: not connected */
-	int process;         /* pidfd, readable when the process has ended; -1 where the kernel has none */
-	bool launched;       /* by `rbprobe exec`: it waits for us and need not be rung */
-	bool ended;          /* set by the owner: END has come, so that the target has cleaned up after itself */
-	uint64_t timeout_ns; /* for attaching, and for detaching */
-	uint64_t wake_ns;    /* step again at this time at the latest; UINT64_MAX: only when a descriptor is ready */
+	int fd;                       /* to the target, non-blocking; -1: not connected */
+	int process;                  /* pidfd, readable when the process has ended; -1 where the kernel has none */
+	struct loader_report loading; /* what the loader found and did */
+	bool launched;                /* by `rbprobe exec`: it waits for us and need not be rung */
+	bool ended;                   /* set by the owner: END has come, so that the target has cleaned up after itself */
+	uint64_t timeout_ns;          /* for attaching, and for detaching */
+	uint64_t wake_ns;             /* step again at this time at the latest; UINT64_MAX: only when a descriptor is ready */
 
 	/* private */
 	struct rendezvous rendezvous;
@@ -51,10 +53,11 @@ struct session {
 };
 
 /*
- * Begins to attach. `request` (COMMAND_TRACE or COMMAND_METHODS; its id is chosen here) follows right behind the attach
+ * Begins to attach, after loading the extension where that is needed and may_load allows it. `request` (COMMAND_TRACE or COMMAND_METHODS; its id is chosen here) follows right behind the attach
  * command. Returns 0; a negative code with err where it cannot work: no such process, not Ruby, not loaded, ...
  */
-int session_open(struct session *session, pid_t pid, const struct command *request, uint64_t timeout_ns, struct error *err);
+int session_open(struct session *session, pid_t pid, const struct command *request, bool may_load, uint64_t timeout_ns,
+                 struct error *err);
 
 /* The same for a process that `rbprobe exec` has started and that may not be Ruby yet. */
 int session_expect(struct session *session, pid_t pid, const struct command *request, uint64_t timeout_ns, struct error *err);

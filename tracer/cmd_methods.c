@@ -169,7 +169,7 @@ static int list_one(const struct options *options, struct output *output, pid_t 
 	struct error err;
 	int status;
 
-	status = session_open(&listing.session, pid, &request, options->timeout_ns, &err);
+	status = session_open(&listing.session, pid, &request, !options->no_load, options->timeout_ns, &err);
 	if (status < 0) {
 		message("%s", err.text);
 		return STATUS_NOT_ATTACHED;

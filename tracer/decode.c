@@ -179,6 +179,26 @@ static int stream_fiber(struct stream *stream, const struct record_fiber *record
 	return 0;
 }
 
+static int stream_fiber_gone(struct stream *stream, const struct record_fiber_gone *record, struct error *err)
+{
+	void **place = ref_place(&stream->fibers, record->ref, err);
+	struct fiber *fiber;
+
+	if (!place)
+		return err->code;
+	fiber = *place;
+	if (!fiber)
+		return 0;
+	fiber_close_calls(fiber);
+	if (stream->shown_fiber == fiber)
+		stream->shown_fiber = NULL;
+	if (stream->last_fiber == fiber)
+		stream->last_fiber = NULL;
+	fiber_free(fiber);
+	*place = NULL;
+	return 0;
+}
+
 static void fiber_grow(struct fiber *fiber)
 {
 	fiber->capacity = fiber->capacity ? 2 * fiber->capacity : 16;
@@ -285,6 +305,8 @@ static int stream_record(struct stream *stream, struct record *record, struct er
 		return stream_method(stream, &record->method, err);
 	case RECORD_FIBER:
 		return stream_fiber(stream, &record->fiber, err);
+	case RECORD_FIBER_GONE:
+		return stream_fiber_gone(stream, &record->fiber_gone, err);
 	case RECORD_LOST:
 		stream->lost += record->lost.calls;
 		if (stream->sink)

@@ -152,12 +152,19 @@ void follower_open(struct follower *follower)
 	if (run->launched)
 		status = session_expect(&follower->session, follower->pid, &run->request, run->options->timeout_ns, &err);
 	else
-		status = session_open(&follower->session, follower->pid, &run->request, run->options->timeout_ns, &err);
+		status = session_open(&follower->session, follower->pid, &run->request, !run->options->no_load,
+		                      run->options->timeout_ns, &err);
 	if (status < 0) {
 		message("%s", err.text);
 		run_status(run, STATUS_NOT_ATTACHED);
 		follower->over = true;
 		return;
+	}
+	if (run->options->verbose && (follower->session.loading.loaded || follower->session.loading.bell == LOADER_BELL_CALL)) {
+		char text[512];
+
+		loader_describe(&follower->session.loading, follower->pid, text, sizeof(text));
+		message("%s", text);
 	}
 	if (!follower->stream)
 		follower->stream = stream_new(follower->pid, run->sink, &run->limit, &handlers, follower);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const struct subcommand *const subcommands[] = {
-	&cmd_ps, &cmd_trace, &cmd_methods, &cmd_exec, &cmd_extension_dir,
+	&cmd_ps, &cmd_trace, &cmd_methods, &cmd_exec, &cmd_load, &cmd_extension_dir,
 };
 
 static const struct subcommand *subcommand_find(const char *name)
@@ -29,8 +29,7 @@ static int overview(void)
 	       "See what a running Ruby process does.\n\n");
 	for (size_t i = 0; i < sizeof(subcommands) / sizeof(*subcommands); i++)
 		printf("  %-14s %-32s %s\n", subcommands[i]->name, subcommands[i]->arguments, subcommands[i]->summary);
-	printf("\nrbprobe SUBCOMMAND --help tells more. The process must have loaded the extension:\n"
-	       "  ruby -I \"$(rbprobe extension-dir)\" -rrbprobe app.rb\n");
+	printf("\nrbprobe SUBCOMMAND --help tells more. A process that has not required the extension gets it loaded.\n");
 	return fflush(stdout) == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 

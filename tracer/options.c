@@ -24,6 +24,7 @@ enum long_option {
 	OPTION_ARGS = 0x100,
 	OPTION_RETURN,
 	OPTION_INSPECT,
+	OPTION_IVARS,
 	OPTION_FORMAT,
 	OPTION_DURATION,
 	OPTION_COUNT,
@@ -32,6 +33,7 @@ enum long_option {
 	OPTION_ENGINE,
 	OPTION_COLOR,
 	OPTION_TIMEOUT,
+	OPTION_NO_LOAD,
 };
 
 void options_init(struct options *options)
@@ -137,6 +139,9 @@ static error_t parse_session(int key, char *argument, struct argp_state *state)
 	switch (key) {
 	case OPTION_TIMEOUT:
 		return seconds("--timeout", argument, &options->timeout_ns);
+	case OPTION_NO_LOAD:
+		options->no_load = true;
+		return 0;
 	case 'q':
 		options->quiet = true;
 		return 0;
@@ -229,6 +234,9 @@ static error_t parse_trace(int key, char *argument, struct argp_state *state)
 	case OPTION_INSPECT:
 		options->trace.flags |= TRACE_INSPECT;
 		return 0;
+	case OPTION_IVARS:
+		options->trace.flags |= TRACE_IVARS;
+		return 0;
 	case OPTION_VALUE_SIZE:
 		if (whole_number("--value-size", argument, 1, VALUE_SIZE_MAX, &number))
 			return EINVAL;
@@ -254,6 +262,7 @@ static const struct argp_option target_list[] = {
 
 static const struct argp_option session_list[] = {
 	{"timeout", OPTION_TIMEOUT, "SEC", 0, "How long attaching, and each expression, may take (default 5)", 9},
+	{"no-load", OPTION_NO_LOAD, NULL, 0, "Do not load the extension into a process that has not required it", 9},
 	{"quiet", 'q', NULL, 0, "Say nothing but errors on standard error", 9},
 	{"verbose", 'v', NULL, 0, "Say more: engines, matched methods", 9},
 	{0},
@@ -278,6 +287,7 @@ static const struct argp_option trace_list[] = {
 	{"args", OPTION_ARGS, NULL, 0, "Show all arguments", 3},
 	{"return", OPTION_RETURN, NULL, 0, "Show results", 3},
 	{"inspect", OPTION_INSPECT, NULL, 0, "Render values by calling their inspect method", 3},
+	{"ivars", OPTION_IVARS, NULL, 0, "Show objects with their instance variables", 3},
 	{"value-size", OPTION_VALUE_SIZE, "BYTES", 0, "Cut values that are longer (default 256)", 3},
 	{"start-time", 't', NULL, 0, "Show when each call began", 4},
 	{"no-duration", 'n', NULL, 0, "Do not show how long calls took", 4},

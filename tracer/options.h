@@ -26,6 +26,7 @@ struct options {
 	/* target */
 	struct pid_list pids;
 	uint64_t timeout_ns;
+	bool no_load; /* a process without the extension is an error */
 	bool quiet;
 	bool verbose;
 	/* what */
@@ -45,7 +46,7 @@ struct options {
 };
 
 extern const struct argp options_target;    /* -p */
-extern const struct argp options_session;   /* --timeout -q -v */
+extern const struct argp options_session;   /* --timeout --no-load -q -v */
 extern const struct argp options_engine;    /* --engine */
 extern const struct argp options_selectors; /* -m and everything that is not an option */
 extern const struct argp options_trace;     /* what to show of the calls, how, and until when */

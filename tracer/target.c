@@ -22,7 +22,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOAD_REMEDY "start it with: ruby -I \"$(rbprobe extension-dir)\" -rrbprobe ..., or add require \"rbprobe\" to the program"
+#define LOAD_REMEDY                                                                                                              \
+	"load it with: rbprobe load -p PID, or start it with: ruby -I \"$(rbprobe extension-dir)\" -rrbprobe ..., or add "       \
+	"require \"rbprobe\" to the program"
 
 /* Reads a whole file of /proc/PID. Returns its size, the text ending with a NUL that is not counted, or -errno. */
 static ssize_t proc_read(pid_t pid, const char *name, char *text, size_t size)
@@ -143,6 +145,9 @@ static void mapping_judge(struct target *target, char *path)
 	deleted = strstr(name, " (deleted)");
 	if (deleted)
 		*deleted = '\0';
+	/* The loader's copy in memory has the file's name. */
+	if (strncmp(name, "memfd:", 6) == 0)
+		name += 6;
 	if (strcmp(name, EXTENSION_FILE) == 0)
 		target->extension_mapped = true;
 	if (strncmp(name, "libruby", 7) == 0 && strstr(name, ".so")) {
@@ -289,9 +294,19 @@ int target_check(const struct target *target, struct error *err)
 		return error_set(
 			err, -EINVAL,
 			"process %d is not a Ruby process: no libruby is loaded in it; `rbprobe ps` lists those that are", pid);
+	if (target->state == 'T')
+		return error_set(err, -EBUSY, "process %d is stopped and cannot answer; let it go on first, with: kill -CONT %d",
+		                 pid, pid);
+	return 0;
+}
+
+int target_check_loaded(const struct target *target, struct error *err)
+{
+	int pid = (int)target->pid;
+
 	if (!target->extension_mapped)
 		return error_set(err, -ENOEXEC, "process %d has not loaded the rbprobe extension; " LOAD_REMEDY, pid);
-	if (target->state == 'T' || target->state == 't')
+	if (target->state == 't')
 		return error_set(err, -EBUSY, "process %d is stopped and cannot answer; let it go on first, with: kill -CONT %d",
 		                 pid, pid);
 	if (target->sigurg != SIGURG_CAUGHT)

@@ -41,8 +41,10 @@ enum target_detail {
 /* Returns 0; -ESRCH (no such process), -EPERM (it may not be looked at) and others, with err. */
 int target_describe(struct target *target, pid_t pid, enum target_detail detail, struct error *err);
 
-/* Whether the rbprobe command of this user can attach: 0, or a negative code and why not, and what to do about it. */
+/* Whether the rbprobe command of this user can do anything with it: 0, or a negative code and why not, and what to do about it. */
 int target_check(const struct target *target, struct error *err);
+/* Whether it can be attached to as it is, by SIGURG. */
+int target_check_loaded(const struct target *target, struct error *err);
 
 /* As target_check, in a word or two: "yes", "not loaded", ... For tables. */
 const char *target_attachable(const struct target *target);

@@ -39,6 +39,14 @@ module Processes
     Gem::Requirement.new(requirement).satisfied_by?(Gem::Version.new(RUBY_VERSION_OF_TARGET))
   end
 
+  # The command of the target's Ruby, run by that user. Changing the root takes root: there, that comes first.
+  def ruby_as(user)
+    return RUBY unless user
+    return ["chroot", "--userspec=#{user}:#{user}", *RUBY.drop(1)] if RUBY.first == "chroot"
+
+    ["setpriv", "--reuid=#{user}", "--regid=#{user}", "--clear-groups", *RUBY]
+  end
+
   # A line of /proc/PID/status, such as "State".
   def status_of(pid, field)
     File.read("/proc/#{pid}/status")[/^#{field}:\s*(.*)$/, 1]
@@ -64,13 +72,14 @@ module Processes
     attr_reader :pid
     attr_accessor :expects_stderr
 
-    def initialize(app, arguments, load: true, env: {}, ruby_options: [], wrapper: [])
+    # user: the number of the one who is to run it.
+    def initialize(app, arguments, load: true, env: {}, ruby_options: [], user: nil)
       @stderr = Tempfile.new("target-stderr")
       reader, @stdin = IO.pipe
       @stdout, writer = IO.pipe
       extension = load ? ["-I", "#{BUILD}/tracee", "-rrbprobe"] : []
       path = app.start_with?("/") ? app : "#{ROOT}/tests/apps/#{app}.rb"
-      @pid = Process.spawn(TARGET_ENV.merge(env), *wrapper, *RUBY, *ruby_options, *extension, path, *arguments.map(&:to_s),
+      @pid = Process.spawn(TARGET_ENV.merge(env), *Processes.ruby_as(user), *ruby_options, *extension, path, *arguments.map(&:to_s),
                            in: reader, out: writer, err: @stderr.path, pgroup: true)
       @children = []
       [reader, writer].each(&:close)
@@ -247,15 +256,11 @@ module Processes
       stdout.gsub(/<\d+\.\d{6}>/, "<time>").gsub(/\[thread \d+/, "[thread T").gsub(/, fiber \d+( of [^\]]*)?\]/, ", fiber F\\1]")
     end
 
-    # The tree of each thread (or fiber) by itself, in the order in which they first appear. A call that was shown when it began, because
-    # another thread's line was due, counts as the one line that it would otherwise have had.
+    # From JSON: the calls of each fiber as a tree, a line each, in the order in which they began.
     def trees
-      tree_of = Hash.new { |hash, key| hash[key] = +"" }
-      header = nil
-      stdout.gsub(/<\d+\.\d{6}>/, "<time>").each_line do |line|
-        line.match?(/\A\[thread .*\]$/) ? header = line.chomp : tree_of[header] << line
+      events("call").group_by { |call| call["fiber"] }.values.map do |calls|
+        calls.sort_by { |call| call.values_at("start_ns", "depth") }.map { |call| "#{"   " * call["depth"]}#{call["method"]}\n" }.join
       end
-      tree_of.values.map { |tree| tree.gsub(/^( *)(\S+)\n\1\2 <time>$/, "\\1\\2 <time>") }
     end
 
     # The JSON output's objects.

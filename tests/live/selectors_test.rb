@@ -33,7 +33,7 @@ class SelectorsTest < LiveTest
   end
 
   test "all instance methods of a class, all of its singleton methods" do
-    assert_equal %w[Shop#countdown Shop#each_item Shop#price], matching("", "Shop#") & %w[Shop#price Shop#countdown Shop#each_item Shop.open]
+    assert_equal %w[Shop#countdown Shop#each_item Shop#price], (matching("", "Shop#") & %w[Shop#price Shop#countdown Shop#each_item Shop.open]).sort
     assert_equal %w[Shop.open], matching("", "Shop.")
   end
 
@@ -209,7 +209,7 @@ class SelectorsTest < LiveTest
 
   test "a thousand selectors and a command of a mebibyte" do
     target = start("shop")
-    long = "Shop#price(#{"0 + " * 15_000}1)"
+    long = "Shop#price('#{"x" * 60_000}'.size)"
     selectors = Array.new(17) { long } + Array.new(1000) { |i| "Shop#nothing_#{i}" }
     tracer = trace(target, *selectors, "--timeout", "20")
     target.run("$shop.price(:a)")

@@ -56,13 +56,6 @@ class StatesTest < LiveTest
     assert_match(/\Araised fatal: No live threads left. Deadlock\?/, target.read_line)
   end
 
-  test "an application's earlier trap for SIGURG still runs" do
-    target = start("console", load: false)
-    target.run("$urgent = 0; trap('URG') { $urgent += 1 }; require '#{BUILD}/tracee/rbprobe'")
-    assert_attachable(target)
-    wait_until("the application's trap ran") { target.run("$urgent").to_i.positive? }
-  end
-
   test "SIGURG that nobody of ours sent harms nothing" do
     target = start("console")
     100.times { target.signal(:URG) }

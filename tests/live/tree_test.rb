@@ -136,7 +136,7 @@ class TreeTest < LiveTest
   end
 
   test "each of eight threads has its own whole tree" do
-    result = result_of(<<~RUBY.tr("\n", ";"), "Shop#")
+    result = result_of(<<~RUBY.tr("\n", ";"), "--format", "json", "Shop#")
       gate = Queue.new
       threads = 8.times.map { Thread.new { gate.pop; 20.times { $shop.sell_all([:tea]) } } }
       8.times { gate << 1 }
@@ -145,15 +145,13 @@ class TreeTest < LiveTest
     expected = <<~TREE * 20
       Shop#sell_all
          Shop#sell
-            Shop#price <time>
-         Shop#sell <time>
-      Shop#sell_all <time>
+            Shop#price
     TREE
     assert_equal [expected] * 8, result.trees
   end
 
   test "threads that wait inside each other's calls are not mixed up" do
-    result = result_of(<<~RUBY.tr("\n", ";"), "Shop#each_item", "Shop#price")
+    result = result_of(<<~RUBY.tr("\n", ";"), "--format", "json", "Shop#each_item", "Shop#price")
       a, b = Queue.new, Queue.new
       t = Thread.new { $shop.each_item { a.pop; $shop.price(:b); b << 1 } }
       $shop.each_item { a << 1; b.pop; $shop.price(:a) }
@@ -161,9 +159,8 @@ class TreeTest < LiveTest
     RUBY
     expected = <<~TREE
       Shop#each_item
-         Shop#price <time>
-         Shop#price <time>
-      Shop#each_item <time>
+         Shop#price
+         Shop#price
     TREE
     assert_equal [expected] * 2, result.trees
   end
@@ -174,20 +171,11 @@ class TreeTest < LiveTest
   end
 
   test "fibers of one thread have trees of their own" do
-    result = result_of(<<~RUBY.tr("\n", ";"), "Shop#each_item", "Shop#price")
-      fiber = Fiber.new { $shop.each_item { Fiber.yield } }
-      fiber.resume
-      $shop.each_item { fiber.resume; $shop.price(:tea) }
-    RUBY
-    assert_equal [<<~FIBER, <<~ROOT].sort, result.trees.sort
-      Shop#each_item <time>
-    FIBER
-      Shop#each_item
-         Shop#price <time>
-         Shop#price <time>
-      Shop#each_item <time>
-    ROOT
-    assert_match(/, fiber F of console:1\]/, result.tree)
+    code = "fiber = Fiber.new { $shop.each_item { Fiber.yield } }; fiber.resume; " \
+           "$shop.each_item { fiber.resume; $shop.price(:tea) }"
+    trees = result_of(code, "--format", "json", "Shop#each_item", "Shop#price").trees
+    assert_equal ["Shop#each_item\n", "Shop#each_item\n   Shop#price\n   Shop#price\n"], trees.sort
+    assert_match(/^\[thread T.*, fiber F of console:1\]$/, tree_of(code, "Shop#each_item", "Shop#price"))
   end
 
   test "an enumerator's fiber that is never finished harms nothing" do

@@ -1,0 +1,216 @@
+# Processes that never heard of rbprobe: the extension is put into them while they run, whatever they are doing, and nothing else about them
+# changes. And those that use SIGURG for themselves.
+
+require_relative "helper"
+
+class LoadTest < LiveTest
+  NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].freeze
+
+  # Another user has to be able to run what was built.
+  def only_root_with_a_nobody
+    skip "needs root" unless Process.uid.zero?
+    skip "user 65534 may not reach #{RBPROBE}" unless system(*NOBODY, "test", "-x", RBPROBE)
+  end
+
+  def libraries_of(pid)
+    File.readlines("/proc/#{pid}/maps").map { |line| line.split(" ", 6)[5]&.chomp }.compact.select { |path| path.start_with?("/") }.uniq
+  end
+
+  def load(target, *options, **how)
+    rbprobe("load", "-p", target.pid.to_s, *options, **how)
+  end
+
+  def bare(app = "shop", **options)
+    start(app, load: false, **options)
+  end
+
+  # What of a process must be as it was.
+  def picture_of(pid)
+    status = File.read("/proc/#{pid}/status")
+    { threads: Processes.threads_of(pid), descriptors: Dir.children("/proc/#{pid}/fd").sort,
+      blocked: status[/^SigBlk:.*/], ignored: status[/^SigIgn:.*/], tracer: status[/^TracerPid:.*/] }
+  end
+
+  test "trace loads the extension where it is missing" do
+    target = bare
+    tracer = trace(target, "Shop#price(item)")
+    target.run("$shop.price(:a)")
+    result = tracer.stop
+    assert_equal "Shop#price(item=:a) <time>\n", result.tree
+    assert_match(/loaded the extension/, result.stderr)
+  end
+
+  test "after load and detach the only difference is one library" do
+    target = bare
+    libraries = libraries_of(target.pid)
+    before = picture_of(target.pid)
+    assert_exit 0, load(target)
+    wait_until("it is as before") { picture_of(target.pid) == before }
+    added = libraries_of(target.pid) - libraries
+    assert_equal ["rbprobe.so"], added.map { |path| File.basename(path) }
+    tracer = trace(target, "Shop#price")
+    target.run("$shop.price(:a)")
+    tracer.stop
+    wait_until("it is as before") { picture_of(target.pid) == before }
+    assert_equal "[]", target.run("$LOADED_FEATURES.grep(/rbprobe/)")
+    assert_equal "nil", target.run("$!")
+  end
+
+  test "loading twice, and requiring afterwards, is harmless" do
+    target = bare
+    assert_exit 0, load(target)
+    result = load(target, "-v")
+    assert_exit 0, result
+    assert_match(/loaded already/, result.stderr)
+    assert_equal "true", target.run("require '#{BUILD}/tracee/rbprobe'")
+    assert_equal 1, libraries_of(target.pid).grep(/rbprobe\.so/).size
+    assert_attachable(target)
+  end
+
+  test "--no-load forbids it" do
+    target = bare
+    before = libraries_of(target.pid)
+    %w[trace methods].each do |command|
+      assert_refused 3, /has not loaded the rbprobe extension.*rbprobe load -p/m, command, "-p", target.pid.to_s, "--no-load", "Shop#price"
+    end
+    assert_equal before, libraries_of(target.pid)
+  end
+
+  # What the main thread is doing when it is stopped. Each returns something that tells whether it came through unharmed.
+  {
+    "sleep" => ["t = Process.clock_gettime(1); sleep 1; (Process.clock_gettime(1) - t).round(1)", "1.0"],
+    "arithmetic" => ["s = 0; 20_000_000.times { |i| s ^= i * 3 }; s", nil],
+    "floats" => ["x = 0.5; 10_000_000.times { x = 3.9 * x * (1.0 - x) }; x", nil],
+    "allocation" => ["a = Array.new(300_000) { |i| \"%08d\" % i * (i % 7) }; a.join.sum(32)", nil],
+    "reading a pipe" => ["r, w = IO.pipe; pid = fork { r.close; 100.times { |i| w.write('%04d' % i); sleep 0.01 }; exit! }; w.close; " \
+                         "s = r.read; Process.wait(pid); s == (0..99).map { |i| '%04d' % i }.join", "true"],
+    "Queue#pop" => ["q = Queue.new; Thread.new { sleep 1; q << 7 }; q.pop", "7"],
+    "waiting for a child" => ["pid = fork { sleep 1; exit! 9 }; Process.wait2(pid)[1].exitstatus", "9"],
+    "GC.stress" => ["GC.stress = true; s = 200.times.map { |i| i.to_s * 3 }.join; GC.stress = false; s.sum", nil],
+  }.each do |what, (code, expected)|
+    test "a main thread that is in #{what} is none the worse" do
+      target = bare
+      # Programs count from their second run on: constants and caches.
+      expected ||= target.run(code)
+      target.run_in_background(code)
+      sleep 0.2
+      result = load(target)
+      assert_exit 0, result
+      assert_equal expected, target.answer
+      assert_attachable(target)
+    end
+  end
+
+  test "eight threads that compute and eight that allocate" do
+    target = bare
+    target.run("$stop = false; $all = 16.times.map { |n| Thread.new { s = 0; until $stop; n.even? ? 1000.times { |i| s += i } : " \
+               "('x' * rand(5000)).reverse; end; s } }; nil")
+    assert_exit 0, load(target)
+    assert_attachable(target)
+    assert_equal "16", target.run("$stop = true; $all.map(&:value).size")
+  end
+
+  test "many loads into one kind of process each: none is harmed" do
+    20.times do
+      target = bare
+      target.run_in_background("s = +''; 30_000.times { |i| s << ('x' * (i % 2000))[0, 1]; GC.start if i % 10_000 == 0 }; s.size")
+      assert_exit 0, load(target)
+      assert_equal "29985", target.answer
+      target.finish
+      @targets.delete(target)
+    end
+  end
+
+  test "a client that is killed at any moment of loading harms nothing" do
+    40.times do |i|
+      target = bare("console")
+      tracer = launch("load", "-p", target.pid.to_s)
+      sleep i * 0.0002
+      tracer.kill
+      assert_equal "3", target.run("1 + 2")
+      assert_attachable(target)
+      target.finish
+      @targets.delete(target)
+    end
+  end
+
+  test "an application that has SIGURG keeps it, and is rung otherwise" do
+    [true, false].each do |before|
+      target = bare
+      trap = "$urgent = 0; trap('URG') { $urgent += 1 }; nil"
+      target.run(trap) if before
+      assert_exit 0, load(target)
+      target.run(trap) unless before
+      tracer = trace(target, "Shop#price")
+      target.run("$shop.price(:a)")
+      result = tracer.stop
+      assert_exit 0, result
+      assert_equal "Shop#price <time>\n", result.tree
+      assert_match(/the application has SIGURG/, result.stderr)
+      assert_equal "0", target.run("sleep 0.1; $urgent")
+      target.signal(:URG)
+      wait_until("the trap runs") { target.run("$urgent") == "1" }
+    end
+  end
+
+  test "an application that ignores SIGURG after loading" do
+    target = bare
+    assert_exit 0, load(target)
+    target.run("trap('URG', 'IGNORE'); nil")
+    assert_attachable(target)
+    wait_until("no queue is left") { Leftovers.queues_of([target]).empty? }
+  end
+
+  test "an extension that was required before the application took SIGURG, or after" do
+    target = start("console")
+    target.run("$urgent = 0; trap('URG') { $urgent += 1 }; nil")
+    assert_attachable(target)
+    other = start("console", load: false)
+    other.run("$urgent = 0; trap('URG') { $urgent += 1 }; require '#{BUILD}/tracee/rbprobe'")
+    assert_attachable(other)
+    assert_equal %w[0 0], [target, other].map { |one| one.run("sleep 0.1; $urgent") }
+  end
+
+  test "a process that is stopped" do
+    target = bare
+    target.signal(:STOP)
+    wait_until("it is stopped") { Processes.status_of(target.pid, "State").start_with?("T") }
+    assert_refused 3, /is stopped.*kill -CONT #{target.pid}/, "load", "-p", target.pid.to_s
+    target.signal(:CONT)
+    assert_exit 0, load(target)
+  end
+
+  test "a process that another tracer has: it is named" do
+    skip "needs strace" unless system("command -v strace >/dev/null")
+    target = bare
+    strace = spawn("strace", "-o", File::NULL, "-p", target.pid.to_s, err: File::NULL)
+    wait_until("strace has it") { Processes.status_of(target.pid, "TracerPid") != "0" }
+    assert_refused 3, /traced by strace \(process #{strace}\)/, "load", "-p", target.pid.to_s
+  ensure
+    if strace
+      Process.kill(:TERM, strace)
+      Process.wait(strace)
+    end
+  end
+
+  test "another user's process" do
+    only_root_with_a_nobody
+    target = bare
+    assert_refused 3, /belongs to user root.*as root/, "load", "-p", target.pid.to_s, command: NOBODY
+  end
+
+  test "a user loads into their own process" do
+    only_root_with_a_nobody
+    target = bare(wrapper: NOBODY)
+    assert_exit 0, load(target, command: NOBODY)
+    assert_attachable(target)
+  end
+
+  test "what is not Ruby, or gone" do
+    pid = spawn("sleep", "60")
+    assert_refused 3, /process #{pid} is not a Ruby process/, "load", "-p", pid.to_s
+    Process.kill(:TERM, pid)
+    Process.wait(pid)
+    assert_refused 3, /no process has the PID #{pid}/, "load", "-p", pid.to_s
+  end
+end

@@ -1,0 +1,284 @@
+/*
+ * From dlopen to Init, and the bell without a signal.
+ *
+ * The loader (tracer/loader.c) has stopped the main thread anywhere, perhaps without the GVL, and calls rbprobe_start() on its stack. So that function
+ * asks the VM for a job and leaves; the job, at a safe point and with the GVL, does what `require "rbprobe"` does. A job alone wakes nobody (bell.c tells
+ * the same about SIGURG): the VM is woken by calling Ruby's own C signal handler, which sigaction tells us for one of the signals that Ruby
+ * catches itself (INT, TERM, ...). It is called for a real-time signal that nobody handles: what Ruby then does about the made-up signal is nothing, but
+ * its threads have looked for interrupts meanwhile.
+ *
+ * Once is not enough: Ruby 2.7 gives the job to the last holder of the GVL, which may be asleep, and with busy Ractors it may run outside of the main one. So a
+ * native thread asks again, in growing intervals, until the job has run or 30 s have passed. It takes no lock of the VM's and never becomes a Ruby thread.
+ *
+ * There is no ELF constructor on purpose: where the extension is required, nothing here runs by itself.
+ * Contexts: any (rbprobe_start, rbprobe_ring, startup_ring), own native thread (ask_again), job (start_job).
+ */
+
+#define _GNU_SOURCE
+#include "startup.h"
+
+#include "bell.h"
+#include "compat.h"
+#include "dispatch.h"
+#include "proto/startup.h"
+#include "queue.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <ruby.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ASK_INTERVAL_MIN_NS 2000000L
+#define ASK_INTERVAL_MAX_NS 200000000L
+#define ASK_SECONDS 30
+#define THREAD_STACK_SIZE (PTHREAD_STACK_MIN + 65536)
+#define REAL_TIME_SIGNAL_MAX 63 /* Ruby's table of pending signals ends at 64 on some versions */
+#define REAL_TIME_SIGNAL_MIN 34 /* the lower ones are libc's own */
+
+__attribute__((visibility("default"))) struct startup rbprobe_startup;
+RUBY_FUNC_EXPORTED int rbprobe_start(int make_queue);
+RUBY_FUNC_EXPORTED int rbprobe_ring(void);
+
+void Init_rbprobe(void);
+
+static struct {
+	void (*ruby_handler)(int);
+	int unused_signal;
+	_Atomic bool make_queue;
+	_Atomic bool vm_is_over;
+	pid_t asking; /* the process in which the thread runs: a forked child has none */
+} state;
+
+static uint32_t state_now(void)
+{
+	return __atomic_load_n(&rbprobe_startup.state, __ATOMIC_ACQUIRE);
+}
+
+static void state_set(enum startup_state now)
+{
+	__atomic_store_n(&rbprobe_startup.state, (uint32_t)now, __ATOMIC_RELEASE);
+}
+
+/* --- Waking the VM */
+
+static void *image_of(const void *address)
+{
+	Dl_info info;
+
+	return dladdr(address, &info) ? info.dli_fbase : NULL;
+}
+
+/* Ruby's handler: one that lies where the rest of the VM does, whatever other extensions have installed. */
+static bool handler_find(void)
+{
+	static const int caught_by_ruby[] = {SIGINT, SIGTERM, SIGUSR2, SIGUSR1, SIGHUP, SIGALRM, SIGQUIT};
+	void *vm = image_of((const void *)(uintptr_t)rb_define_method);
+	struct sigaction action;
+
+	if (state.ruby_handler && state.unused_signal)
+		return true;
+	for (size_t i = 0; i < sizeof(caught_by_ruby) / sizeof(*caught_by_ruby) && !state.ruby_handler; i++)
+		if (sigaction(caught_by_ruby[i], NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
+		    action.sa_handler != SIG_IGN && image_of((const void *)(uintptr_t)action.sa_handler) == vm)
+			state.ruby_handler = action.sa_handler;
+	for (int number = REAL_TIME_SIGNAL_MAX; number >= REAL_TIME_SIGNAL_MIN && !state.unused_signal; number--)
+		if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
+			state.unused_signal = number;
+	return state.ruby_handler && state.unused_signal;
+}
+
+static void wake(void)
+{
+	int saved_errno = errno;
+
+	if (state.ruby_handler && state.unused_signal)
+		state.ruby_handler(state.unused_signal);
+	errno = saved_errno;
+}
+
+void startup_ring(void)
+{
+	if (atomic_load(&state.vm_is_over))
+		return;
+	bell_trigger();
+	wake();
+}
+
+void startup_stop(void)
+{
+	atomic_store(&state.vm_is_over, true);
+}
+
+int rbprobe_ring(void)
+{
+	int saved_errno = errno;
+
+	queue_create();
+	startup_ring();
+	errno = saved_errno;
+	return 0;
+}
+
+/* --- Init */
+
+bool startup_begin(void)
+{
+	handler_find();
+	return state_now() != STARTUP_DONE;
+}
+
+void startup_done(void)
+{
+	state_set(STARTUP_DONE);
+}
+
+static VALUE in_main_ractor(VALUE unused)
+{
+	VALUE ractor;
+
+	(void)unused;
+	/* Before Init, compat_in_main_ractor() has nothing to go by. */
+	if (!rb_const_defined(rb_cObject, rb_intern("Ractor")))
+		return Qtrue;
+	ractor = rb_const_get(rb_cObject, rb_intern("Ractor"));
+	if (!rb_respond_to(ractor, rb_intern("main")))
+		return Qtrue;
+	return rb_funcall(ractor, rb_intern("current"), 0) == rb_funcall(ractor, rb_intern("main"), 0) ? Qtrue : Qfalse;
+}
+
+static VALUE initialise(VALUE unused)
+{
+	(void)unused;
+	Init_rbprobe();
+	return Qnil;
+}
+
+static VALUE error_text(VALUE error)
+{
+	return rb_obj_as_string(error);
+}
+
+static void fail(void)
+{
+	int failed = 0;
+	VALUE text = rb_protect(error_text, rb_errinfo(), &failed);
+
+	if (!failed && RB_TYPE_P(text, T_STRING))
+		snprintf(rbprobe_startup.text, sizeof(rbprobe_startup.text), "%.*s", (int)RSTRING_LEN(text), RSTRING_PTR(text));
+	else
+		snprintf(rbprobe_startup.text, sizeof(rbprobe_startup.text), "Init raised");
+	state_set(STARTUP_FAILED);
+}
+
+static void start_job(void *unused)
+{
+	VALUE error = rb_errinfo(), in_main;
+	int failed = 0;
+
+	(void)unused;
+	if (state_now() != STARTUP_ASKED)
+		return;
+	in_main = rb_protect(in_main_ractor, Qnil, &failed);
+	if (failed || !RTEST(in_main)) {
+		rb_set_errinfo(error);
+		return; /* ask_again() will */
+	}
+	rb_protect(initialise, Qnil, &failed);
+	if (failed)
+		fail();
+	rb_set_errinfo(error);
+	if (!failed && atomic_load(&state.make_queue)) {
+		queue_create();
+		dispatch_job(); /* which sees to it that the queue goes where nobody comes */
+	}
+}
+
+/* --- Asking for the job */
+
+static void thread_make(void *(*run)(void *), void *argument)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	pthread_t thread;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* the application's signals are for its own threads */
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attributes, THREAD_STACK_SIZE);
+	pthread_create(&thread, &attributes, run, argument);
+	pthread_attr_destroy(&attributes);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void *ask_again(void *unused)
+{
+	struct timespec pause = {.tv_nsec = ASK_INTERVAL_MIN_NS};
+	time_t end = time(NULL) + ASK_SECONDS;
+
+	(void)unused;
+	while (state_now() == STARTUP_ASKED && time(NULL) < end) {
+		nanosleep(&pause, NULL);
+		if (state_now() != STARTUP_ASKED)
+			break;
+		compat_start_trigger();
+		wake();
+		if ((pause.tv_nsec *= 2) > ASK_INTERVAL_MAX_NS)
+			pause.tv_nsec = ASK_INTERVAL_MAX_NS;
+	}
+	state.asking = 0;
+	return NULL;
+}
+
+int rbprobe_start(int make_queue)
+{
+	if (make_queue)
+		atomic_store(&state.make_queue, true);
+	if (state_now() == STARTUP_DONE)
+		return make_queue ? rbprobe_ring() : 0;
+	if (!handler_find())
+		return -ENOENT;
+	compat_start_register(start_job);
+	state_set(STARTUP_ASKED);
+	compat_start_trigger();
+	wake();
+	if (state.asking != getpid()) {
+		state.asking = getpid();
+		thread_make(ask_again, NULL);
+	}
+	return 0;
+}
+
+/* --- A ring that is due later */
+
+struct later {
+	unsigned seconds;
+	void (*ring)(void);
+};
+
+static void *ring_later(void *argument)
+{
+	struct later later = *(struct later *)argument;
+
+	free(argument);
+	sleep(later.seconds);
+	later.ring();
+	return NULL;
+}
+
+void startup_ring_after(unsigned seconds, void (*ring)(void))
+{
+	struct later *later = malloc(sizeof(*later));
+
+	if (!later)
+		return;
+	*later = (struct later){.seconds = seconds, .ring = ring};
+	thread_make(ring_later, later);
+}

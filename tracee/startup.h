@@ -1,0 +1,36 @@
+#ifndef RBPROBE_TRACEE_STARTUP_H
+#define RBPROBE_TRACEE_STARTUP_H
+
+#include <stdbool.h>
+
+/*
+ * Starting the extension in a process that has not required it, and waking the VM without a signal of our own. startup.c tells how. `rbprobe
+ * load` calls the two exported functions in the stopped main thread; a plain require runs none of this but startup_begin and startup_done.
+ */
+
+/* Init: false where all has been initialised already, by the loader or by an earlier require. GVL held. */
+bool startup_begin(void);
+void startup_done(void);
+
+/* Calls `job` from a thread of its own after so many seconds. Job context. */
+void startup_ring_after(unsigned seconds, void (*ring)(void));
+
+/*
+ * The bell without a signal: triggers the job and wakes the VM by what Ruby's own signal handlers do. Any thread, any context, signal handlers
+ * included. Where the application has replaced all of Ruby's handlers, the job runs when the VM gets to it by itself.
+ */
+void startup_ring(void);
+
+/* The VM goes down: from now on nothing of this touches it. */
+void startup_stop(void);
+
+/*
+ * Exported. Called in the stopped main thread, with or without the GVL: asks the VM to run Init. make_queue: and to open the queue, as somebody
+ * wants to attach. 0, or -errno.
+ */
+int rbprobe_start(int make_queue);
+
+/* Exported. The bell, where SIGURG is the application's. Async-signal-safe. */
+int rbprobe_ring(void);
+
+#endif

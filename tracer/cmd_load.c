@@ -1,0 +1,109 @@
+/* rbprobe load: put the extension into processes that never required it, and leave it there. */
+
+#define _GNU_SOURCE
+#include "clock.h"
+#include "exit_status.h"
+#include "loader.h"
+#include "message.h"
+#include "options.h"
+#include "subcommand.h"
+#include "target.h"
+
+#include <errno.h>
+#include <time.h>
+
+static const struct argp_child children[] = {{&options_target, 0, NULL, 0}, {&options_session, 0, NULL, 0}, {0}};
+
+static const struct argp argp = {
+	.args_doc = "-p PID",
+	.doc = "Load the rbprobe extension into running Ruby processes, so that they can be attached to at once, also by those "
+	       "who may not trace "
+	       "them. The main thread is stopped for a millisecond or two. The other commands do the same by themselves. Loading "
+	       "twice does no "
+	       "harm; unloading is not possible.\v"
+	       "Exit status: 0 loaded, or was before; 2 wrong usage; 3 could not be loaded, and nothing was changed (stderr says "
+	       "why).",
+	.children = children,
+};
+
+#define LOOK_INTERVAL_NS NS_PER_MS
+
+/* The library is there; Ruby still has to come to a point where it can start. */
+static int wait_for_start(const struct target *target, uint64_t timeout_ns, struct error *err)
+{
+	uint64_t deadline_ns = clock_now_ns() + timeout_ns;
+	int status;
+
+	while ((status = loader_has_started(target, err)) == 0) {
+		struct timespec pause = {.tv_nsec = LOOK_INTERVAL_NS};
+
+		if (!target_is_same(target))
+			return error_set(err, -ESRCH, "process %d ended before the extension could start in it",
+			                 (int)target->pid);
+		if (clock_now_ns() >= deadline_ns)
+			return error_set(err, -ETIMEDOUT,
+			                 "the extension is in process %d now, but Ruby did not come to a point where it could "
+			                 "start within %g "
+			                 "s; it will start when it can",
+			                 (int)target->pid, (double)timeout_ns / 1e9);
+		nanosleep(&pause, NULL);
+	}
+	return status < 0 ? status : 0;
+}
+
+static int load_one(const struct options *options, pid_t pid)
+{
+	struct loader_report report;
+	struct target target;
+	struct error err;
+	int status = target_describe(&target, pid, TARGET_BASIC, &err);
+
+	if (status == 0)
+		status = target_check(&target, &err);
+	if (status == 0 && options->no_load)
+		status = target_check_loaded(&target, &err);
+	else if (status == 0)
+		status = loader_prepare(&target, LOADER_STAY, &report, &err);
+	if (status == 0)
+		status = wait_for_start(&target, options->timeout_ns, &err);
+	if (status < 0) {
+		message("%s", err.text);
+		return STATUS_NOT_ATTACHED;
+	}
+	if (options->verbose && !options->no_load) {
+		char text[512];
+
+		loader_describe(&report, pid, text, sizeof(text));
+		message("%s", text);
+	}
+	return STATUS_DONE;
+}
+
+static int load_run(int argc, char **argv)
+{
+	struct options options;
+	int status;
+
+	options_init(&options);
+	status = options_parse(&argp, argc, argv, &options);
+	if (status == 0 && options.pids.count == 0) {
+		message("load needs -p PID; `rbprobe ps` lists the Ruby processes");
+		status = STATUS_USAGE;
+	}
+	if (status == 0) {
+		for (size_t i = 0; i < options.pids.count; i++) {
+			int one = load_one(&options, options.pids.items[i]);
+
+			status = status ? status : one;
+		}
+	}
+	options_free(&options);
+	return status;
+}
+
+const struct subcommand cmd_load = {
+	.name = "load",
+	.arguments = "-p PID[,PID...]",
+	.summary = "put the extension into a process",
+	.run = load_run,
+};

@@ -1,0 +1,258 @@
+/*
+ * Stopping and calling. See inject.h.
+ *
+ * Nothing in the process is patched: the called function returns to a breakpoint instruction that its libc happens to contain, the kernel
+ * reports that as a SIGTRAP to us, and everything that was touched is put back: registers, floating point and vector state, the signal mask, and on the
+ * stack nothing that is in use.
+ */
+
+#define _GNU_SOURCE
+#include "inject.h"
+
+#include "clock.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SPIN_NS                                                                                                                  \
+	(200 * NS_PER_US) /* reports are awaited without sleeping for so long: most come within, and the target is standing */
+#define POLL_NS (20 * NS_PER_US)
+
+#define KERNEL_MASK_SIZE 8
+
+/* Those that the called function may cause by itself must come through, or the kernel would kill the process at once. */
+static uint64_t calling_mask(void)
+{
+	static const int open[] = {SIGTRAP, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+	uint64_t mask = ~(uint64_t)0;
+
+	for (size_t i = 0; i < sizeof(open) / sizeof(*open); i++)
+		mask &= ~((uint64_t)1 << (open[i] - 1));
+	return mask;
+}
+
+/* A report of the kernel about the process: 1 and *status; 0: none before the deadline; -ESRCH: it is gone. */
+static int report_take(struct injection *injection, uint64_t deadline_ns, int *status)
+{
+	uint64_t began_ns = clock_now_ns();
+
+	for (;;) {
+		pid_t got = waitpid(injection->pid, status, __WALL | WNOHANG);
+		uint64_t now_ns;
+		struct timespec pause = {.tv_nsec = POLL_NS};
+
+		if (got == injection->pid) {
+			if (WIFSTOPPED(*status))
+				return 1;
+			injection->gone = true;
+			return -ESRCH;
+		}
+		if (got < 0 && errno != EINTR) {
+			injection->gone = true;
+			return -ESRCH;
+		}
+		now_ns = clock_now_ns();
+		if (now_ns >= deadline_ns)
+			return 0;
+		if (now_ns - began_ns < SPIN_NS)
+			sched_yield();
+		else
+			nanosleep(&pause, NULL);
+	}
+}
+
+static int event_of(int status)
+{
+	return status >> 16;
+}
+
+static void thread_continue(struct injection *injection, int signal)
+{
+	ptrace(PTRACE_CONT, injection->pid, NULL, (void *)(intptr_t)signal);
+}
+
+/* Lets a thread go on from a stop that nobody asked for. False: it is a stop to stay in, for whoever wants one. */
+static bool service(struct injection *injection, int status)
+{
+	switch (event_of(status)) {
+	case 0: /* a signal on its way to the thread */
+		thread_continue(injection, WSTOPSIG(status));
+		return true;
+	case PTRACE_EVENT_EXEC:
+		injection->execed = true;
+		thread_continue(injection, 0);
+		return true;
+	case PTRACE_EVENT_STOP:
+		return false;
+	default:
+		thread_continue(injection, 0);
+		return true;
+	}
+}
+
+int inject_seize(struct injection *injection, pid_t pid)
+{
+	memset(injection, 0, sizeof(*injection));
+	injection->pid = pid;
+	/* TRACEEXEC: an exec makes all addresses that we have found out wrong, and must not go unnoticed. */
+	if (ptrace(PTRACE_SEIZE, pid, NULL, (void *)(intptr_t)PTRACE_O_TRACEEXEC) != 0)
+		return -errno;
+	injection->seized = true;
+	return 0;
+}
+
+int inject_stop(struct injection *injection, uint64_t deadline_ns)
+{
+	if (ptrace(PTRACE_INTERRUPT, injection->pid, NULL, NULL) != 0)
+		return -errno;
+	for (;;) {
+		int status, got = report_take(injection, deadline_ns, &status);
+
+		if (got <= 0)
+			return got;
+		if (service(injection, status))
+			continue;
+		injection->stopped_at_ns = clock_now_ns();
+		if (WSTOPSIG(status) != SIGTRAP) {
+			/* Stopped by job control: listening is how it stays stopped and yet gets its SIGCONT. */
+			ptrace(PTRACE_LISTEN, injection->pid, NULL, NULL);
+			return -EBUSY;
+		}
+		injection->stopped = true;
+		got = arch_save(injection->pid, &injection->registers);
+		if (got == 0 &&
+		    ptrace(PTRACE_GETSIGMASK, injection->pid, (void *)(intptr_t)KERNEL_MASK_SIZE, &injection->mask) != 0)
+			got = -errno;
+		injection->stack =
+			(arch_sp(&injection->registers) - ARCH_STACK_UNTOUCHABLE - INJECT_SCRATCH_SIZE) & ~(uint64_t)63;
+		return got < 0 ? got : 1;
+	}
+}
+
+int inject_wait(struct injection *injection, uint64_t ns)
+{
+	uint64_t deadline_ns = clock_now_ns() + ns;
+
+	for (;;) {
+		int status, got = report_take(injection, deadline_ns, &status);
+
+		if (got <= 0)
+			return got;
+		if (!service(injection, status)) {
+			if (WSTOPSIG(status) == SIGTRAP)
+				thread_continue(injection, 0);
+			else
+				ptrace(PTRACE_LISTEN, injection->pid, NULL, NULL);
+		}
+	}
+}
+
+uint64_t inject_scratch(const struct injection *injection)
+{
+	return injection->stack;
+}
+
+int inject_call(struct injection *injection, uint64_t function, const uint64_t arguments[ARCH_ARGUMENTS_MAX], uint64_t timeout_ns,
+                uint64_t *result)
+{
+	uint64_t mask = calling_mask(), return_slot, deadline_ns = clock_now_ns() + timeout_ns;
+	int status;
+
+	if (!injection->stopped)
+		return -EINVAL;
+	injection->saved = true;
+	status = arch_call(injection->pid, &injection->registers, function, arguments, injection->stack, injection->trap,
+	                   &return_slot);
+	if (status < 0)
+		return status;
+	if (return_slot && !remote_write(injection->remote, return_slot, &injection->trap, sizeof(injection->trap)))
+		return -ENOSPC;
+	if (ptrace(PTRACE_SETSIGMASK, injection->pid, (void *)(intptr_t)KERNEL_MASK_SIZE, &mask) != 0)
+		return -errno;
+	thread_continue(injection, 0);
+	for (;;) {
+		int got = report_take(injection, deadline_ns, &status);
+
+		if (got < 0)
+			return got;
+		if (got == 0) {
+			/* Stop it wherever it is; the caller gives up and puts the registers back. */
+			ptrace(PTRACE_INTERRUPT, injection->pid, NULL, NULL);
+			if (report_take(injection, clock_now_ns() + NS_PER_S, &status) <= 0)
+				injection->stopped = false;
+			return injection->gone ? -ESRCH : -ETIMEDOUT;
+		}
+		if (event_of(status) == 0 && WSTOPSIG(status) == SIGTRAP)
+			return arch_has_returned(injection->pid, injection->trap, result) ? 0 : -EFAULT;
+		if (event_of(status) == 0 && (WSTOPSIG(status) == SIGSEGV || WSTOPSIG(status) == SIGBUS ||
+		                              WSTOPSIG(status) == SIGILL || WSTOPSIG(status) == SIGFPE))
+			return -EFAULT;
+		if (event_of(status) == 0 && WSTOPSIG(status) == SIGSTOP)
+			injection->held_signal = SIGSTOP;
+		thread_continue(injection, 0);
+	}
+}
+
+static int put_back(struct injection *injection)
+{
+	int status;
+
+	if (!injection->saved)
+		return 0;
+	status = arch_restore(injection->pid, &injection->registers);
+	if (ptrace(PTRACE_SETSIGMASK, injection->pid, (void *)(intptr_t)KERNEL_MASK_SIZE, &injection->mask) != 0 && status == 0)
+		status = -errno;
+	injection->saved = false;
+	return status;
+}
+
+static void count_stop(struct injection *injection)
+{
+	uint64_t ns = clock_now_ns() - injection->stopped_at_ns;
+
+	injection->stopped = false;
+	injection->stopped_total_ns += ns;
+	if (ns > injection->stopped_longest_ns)
+		injection->stopped_longest_ns = ns;
+}
+
+int inject_resume(struct injection *injection)
+{
+	int status;
+
+	if (injection->gone)
+		return -ESRCH;
+	if (!injection->stopped)
+		return 0;
+	status = put_back(injection);
+	thread_continue(injection, injection->held_signal);
+	injection->held_signal = 0;
+	count_stop(injection);
+	return status;
+}
+
+void inject_release(struct injection *injection)
+{
+	if (!injection->seized)
+		return;
+	injection->seized = false;
+	if (injection->gone)
+		return;
+	if (injection->stopped) {
+		put_back(injection);
+		ptrace(PTRACE_DETACH, injection->pid, NULL, (void *)(intptr_t)injection->held_signal);
+		count_stop(injection);
+		return;
+	}
+	/* A running thread cannot be let go of; the end of ours does it, but it would leave an interrupt that is still due: take that first. */
+	if (inject_stop(injection, clock_now_ns() + 20 * NS_PER_MS) == 1) {
+		ptrace(PTRACE_DETACH, injection->pid, NULL, NULL);
+		count_stop(injection);
+	}
+}

@@ -1,0 +1,67 @@
+#ifndef RBPROBE_LOADER_H
+#define RBPROBE_LOADER_H
+
+#include "target.h"
+
+#include "proto/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Putting the extension into a process that never required it, and ringing its bell where the application uses SIGURG for itself. The process's main thread is
+ * stopped for a millisecond or two, made to call dlopen, and goes on where it was; loader.c tells how. All functions wait for the result. What they
+ * cannot do they have not begun: either all is as before, or the library is mapped and all else is as before.
+ */
+
+/* What a process is that can be attached to without loading it, for messages. */
+#define LOADER_READY_REMEDY "start it with the extension instead: ruby -I \"$(rbprobe extension-dir)\" -rrbprobe ..."
+
+/* How a process is told that there is a command for it. */
+enum loader_bell {
+	LOADER_BELL_SIGNAL, /* by SIGURG, which the extension catches */
+	LOADER_BELL_CALL,   /* by loader_ring(): SIGURG is the application's own */
+};
+
+struct loader_report {
+	enum loader_bell bell;
+	bool loaded;         /* it was not before */
+	bool started;        /* the extension was told to start, and makes its queue by itself: no ring is needed for that */
+	bool from_memory;    /* the file is not visible to the process; it got a copy in memory */
+	unsigned stops;      /* how often it was stopped until it could be done */
+	uint64_t stopped_ns; /* the longest stop */
+	uint64_t took_ns;
+};
+
+enum loader_mode {
+	LOADER_LOOK,   /* loads nothing; finds out about the bell */
+	LOADER_ATTACH, /* loads where that is needed, and has the extension make its queue */
+	LOADER_STAY,   /* loads where that is needed, and leaves it at that */
+};
+
+/*
+ * Makes a process ready for a session. Returns 0 with the report. Negative with err: -ENOEXEC (the extension is not loaded and LOADER_LOOK was asked for,
+ * or it cannot be loaded here), -EPERM, -ESRCH, -EBUSY, -ETIMEDOUT, ... Where the extension is loaded and only the look at the bell is refused (another debugger, no
+ * permission to trace), that is no error: the signal is used.
+ */
+int loader_prepare(const struct target *target, enum loader_mode mode, struct loader_report *report, struct error *err);
+
+/* One line on what was done, for -v. */
+void loader_describe(const struct loader_report *report, pid_t pid, char *text, size_t size);
+
+/* Rings a bell of the kind LOADER_BELL_CALL. 0; -EAGAIN (not now: ring again); other negatives with err. */
+int loader_ring(const struct target *target, struct error *err);
+
+/*
+ * Whether a loaded extension has started in the VM: 1; 0: not yet; negative with err: it has failed to, and why. Reads memory only;
+ * where that is not allowed it is taken for started.
+ */
+int loader_has_started(const struct target *target, struct error *err);
+
+/* The extension's file for a process. 0, or -ENOENT with err, which tells how to build it. */
+int loader_find_extension(const struct target *target, char *path, size_t size, struct error *err);
+
+/* Why the extension could not be loaded into a process, in a word or two; NULL: it could, as far as one can tell without trying. For tables. */
+const char *loader_obstacle(const struct target *target);
+
+#endif

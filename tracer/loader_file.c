@@ -1,0 +1,223 @@
+/* Choosing and reading the extension's file. See loader_file.h. */
+
+#define _GNU_SOURCE
+#include "loader_file.h"
+
+#include "arch.h"
+#include "buffer.h"
+#include "elf_symbols.h"
+#include "extension.h"
+#include "loader.h"
+#include "trace_permission.h"
+
+#include "proto/names.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What kind of program a process runs. */
+enum program_kind {
+	PROGRAM_UNKNOWN,
+	PROGRAM_OURS,
+	PROGRAM_OTHER_MACHINE,
+	PROGRAM_STATIC,
+};
+
+static enum program_kind program_kind(const struct target *target)
+{
+	char path[64];
+	Elf64_Ehdr header;
+	Elf64_Phdr segment;
+	enum program_kind kind = PROGRAM_UNKNOWN;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)target->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return kind;
+	if (pread(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header) && memcmp(header.e_ident, ELFMAG, SELFMAG) == 0) {
+		if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != arch_elf_machine) {
+			kind = PROGRAM_OTHER_MACHINE;
+		} else {
+			kind = PROGRAM_STATIC;
+			for (unsigned i = 0; i < header.e_phnum && header.e_phentsize == sizeof(segment); i++)
+				if (pread(fd, &segment, sizeof(segment), (off_t)(header.e_phoff + i * sizeof(segment))) ==
+				            (ssize_t)sizeof(segment) &&
+				    segment.p_type == PT_INTERP)
+					kind = PROGRAM_OURS;
+		}
+	}
+	close(fd);
+	return kind;
+}
+
+static bool uses_musl(pid_t pid)
+{
+	char path[64], *line = NULL;
+	size_t capacity = 0;
+	bool musl = false;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	maps = fopen(path, "re");
+	while (maps && !musl && getline(&line, &capacity, maps) > 0)
+		musl = strstr(line, "/ld-musl-") != NULL;
+	free(line);
+	if (maps)
+		fclose(maps);
+	return musl;
+}
+
+/* The VM says its API version itself; a number with a suffix is known only from its paths. */
+static bool abi_from_memory(const struct remote *remote, char *abi, size_t size)
+{
+	int api[3];
+	uint64_t address;
+
+	for (size_t i = 0; remote && i < remote->module_count; i++)
+		if (remote_symbol(remote, &remote->modules[i], "ruby_api_version", &address) &&
+		    remote_read(remote, address, api, sizeof(api))) {
+			snprintf(abi, size, "%u.%u.%u", (unsigned)api[0] % 1000, (unsigned)api[1] % 1000,
+			         (unsigned)api[2] % 1000);
+			return true;
+		}
+	return false;
+}
+
+/* How its Ruby is called, for `make RUBY=...`. */
+static void ruby_command(const struct target *target, char *command, size_t size)
+{
+	char path[64], link[PATH_MAX], *name;
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)target->pid);
+	length = readlink(path, link, sizeof(link) - 1);
+	link[length > 0 ? length : 0] = '\0';
+	name = strrchr(link, '/');
+	snprintf(command, size, "%s", name && strncmp(name, "/ruby", 5) == 0 ? link : "/path/to/ruby");
+}
+
+static int file_path(const struct target *target, const struct remote *remote, char *path, size_t size, struct error *err)
+{
+	char directory[PATH_MAX - 80], abi[32], command[PATH_MAX];
+	int pid = (int)target->pid;
+
+	switch (program_kind(target)) {
+	case PROGRAM_OTHER_MACHINE:
+		return error_set(err, -ENOEXEC, "process %d is a program for another processor than this rbprobe", pid);
+	case PROGRAM_STATIC:
+		return error_set(err, -ENOEXEC,
+		                 "process %d is linked statically: it has no dynamic loader, and nothing can be loaded into it",
+		                 pid);
+	default:
+		break;
+	}
+	snprintf(abi, sizeof(abi), "%s", target->abi);
+	if (!abi[0] && !abi_from_memory(remote, abi, sizeof(abi)))
+		return error_set(err, -ENOEXEC, "cannot find out the version of Ruby in process %d", pid);
+	if (extension_directory(directory, sizeof(directory), err) < 0)
+		return err ? err->code : -ENOENT;
+	snprintf(path, size, "%s/%s/" EXTENSION_FILE, directory, abi);
+	if (access(path, R_OK) == 0)
+		return 0;
+	ruby_command(target, command, sizeof(command));
+	return error_set(err, -ENOENT,
+	                 "there is no extension for Ruby %s, which process %d runs, in %s; build it with: make RUBY=%s", abi, pid,
+	                 directory, command);
+}
+
+int loader_find_extension(const struct target *target, char *path, size_t size, struct error *err)
+{
+	return file_path(target, NULL, path, size, err);
+}
+
+/* Whether the process would open the same file: it may live in another root, or another one may lie there. */
+static bool is_visible(const char *path, pid_t pid)
+{
+	char theirs[PATH_MAX + 32];
+	struct stat one, other;
+
+	snprintf(theirs, sizeof(theirs), "/proc/%d/root%s", (int)pid, path);
+	return stat(path, &one) == 0 && stat(theirs, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+int loader_file_open(struct loader_file *file, const struct target *target, const struct remote *remote, struct error *err)
+{
+	struct stat status;
+	int fd, code = file_path(target, remote, file->path, sizeof(file->path), err);
+
+	if (code < 0)
+		return code;
+	fd = open(file->path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &status) != 0) {
+		code = -errno;
+	} else {
+		file->size = (size_t)status.st_size;
+		file->bytes = memory_resize(NULL, file->size + 1);
+		if (read(fd, file->bytes, file->size) != (ssize_t)file->size)
+			code = -EIO;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (code < 0)
+		return error_set(err, code, "cannot read %s: %s", file->path, strerror(-code));
+	file->visible = is_visible(file->path, target->pid);
+	return 0;
+}
+
+void loader_file_close(struct loader_file *file)
+{
+	free(file->bytes);
+	*file = LOADER_FILE_CLOSED;
+}
+
+int loader_file_copy(const struct loader_file *file, pid_t pid, int fd, struct error *err)
+{
+	char path[64];
+	size_t written = 0;
+	int own, code = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
+	own = open(path, O_WRONLY | O_CLOEXEC);
+	if (own < 0)
+		return error_set(err, -errno, "cannot open the file made in process %d: %s", (int)pid, strerror(errno));
+	while (written < file->size && code == 0) {
+		ssize_t size = write(own, file->bytes + written, file->size - written);
+
+		if (size > 0)
+			written += (size_t)size;
+		else
+			code = size < 0 ? -errno : -EIO;
+	}
+	close(own);
+	return code < 0 ? error_set(err, code, "cannot write the file made in process %d: %s", (int)pid, strerror(-code)) : 0;
+}
+
+const char *loader_obstacle(const struct target *target)
+{
+	const char *permission = trace_permission_obstacle(target);
+	struct error err;
+	char path[PATH_MAX];
+
+	if (arch_refusal)
+		return "processor";
+	if (permission)
+		return permission;
+	switch (program_kind(target)) {
+	case PROGRAM_OTHER_MACHINE:
+		return "other machine";
+	case PROGRAM_STATIC:
+		return "static";
+	default:
+		break;
+	}
+	if (uses_musl(target->pid))
+		return "musl";
+	return file_path(target, NULL, path, sizeof(path), &err) < 0 ? "ABI not built" : NULL;
+}

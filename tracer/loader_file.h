@@ -1,0 +1,29 @@
+#ifndef RBPROBE_LOADER_FILE_H
+#define RBPROBE_LOADER_FILE_H
+
+#include "remote.h"
+#include "target.h"
+
+#include "proto/error.h"
+
+#include <limits.h>
+#include <stdbool.h>
+
+/* The extension's file that fits a process's Ruby, held in memory so that it is not waited for while the process is stopped. */
+struct loader_file {
+	char path[PATH_MAX];
+	bool visible; /* the process finds the very same file under that path */
+	char *bytes;
+	size_t size;
+};
+
+#define LOADER_FILE_CLOSED ((struct loader_file){.bytes = NULL})
+
+/* remote may be NULL; with it, the ABI is found out even where no file of the process's Ruby can be read. 0, or negative and err. */
+int loader_file_open(struct loader_file *file, const struct target *target, const struct remote *remote, struct error *err);
+void loader_file_close(struct loader_file *file);
+
+/* Writes it into a file that the process has open under that number. */
+int loader_file_copy(const struct loader_file *file, pid_t pid, int fd, struct error *err);
+
+#endif
