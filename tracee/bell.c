@@ -8,8 +8,9 @@
  * without a trap: threads look for interrupts and go on waiting; nothing is cut short, nothing fails with EINTR (SA_RESTART).
  *
  * A trap block that runs would be simpler, but makes ConditionVariable#wait and Mutex#sleep return early; a thread of ours would
- * switch off the VM's deadlock detection, show in Thread.list and be gone after fork. Ruby 2.7 needs a trap all the same: its
- * job can land with a thread that sleeps, and only a trap runs on the main thread for sure; it triggers the job again.
+ * switch off the VM's deadlock detection, show in Thread.list and be gone after fork. On Ruby 2.7 a job lands with the thread that held
+ * the GVL last, which may sleep; but the handler wakes the main thread, which thereby is the last to have held it. So there it may take a
+ * second ring, and who rings does so again until it is answered.
  *
  * Contexts: signal handler (bell_handler and what it calls), job (the rest).
  */
@@ -26,7 +27,6 @@
 #include <ruby.h>
 #include <ruby/vm.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,8 +35,6 @@ static struct {
 	void (*job)(void);
 	void (*at_exit)(void);
 	void (*ruby_handler)(int);
-	VALUE previous_trap; /* 2.7 only: what the application had trapped; our trap calls it */
-	_Atomic bool pending;
 } bell;
 
 /* Whether a person's tool sent it: not the kernel (out-of-band data), not our own timer or writer. */
@@ -50,7 +48,6 @@ static void bell_handler(int signal, siginfo_t *info, void *context)
 	int saved_errno = errno;
 
 	(void)context;
-	atomic_store(&bell.pending, true);
 	if (rung_from_outside(info))
 		queue_create();
 	compat_job_trigger();
@@ -76,18 +73,15 @@ static void job_run(void *unused)
 			startup_ring();
 		return;
 	}
-	atomic_store(&bell.pending, false);
 	bell.job();
 }
 
-static VALUE trap_run(RB_BLOCK_CALL_FUNC_ARGLIST(signal, unused))
+static VALUE trap_nothing(RB_BLOCK_CALL_FUNC_ARGLIST(signal, unused))
 {
 	(void)unused;
+	(void)argc;
+	(void)argv;
 	(void)blockarg;
-	if (compat_job_needs_retrigger() && atomic_load(&bell.pending))
-		compat_job_trigger();
-	if (rb_obj_is_proc(bell.previous_trap))
-		rb_proc_call(bell.previous_trap, rb_ary_new_from_values(argc, argv));
 	return signal;
 }
 
@@ -100,15 +94,13 @@ static VALUE trap_set(VALUE command)
 static VALUE borrow_handler(VALUE unused)
 {
 	struct sigaction action;
+	VALUE previous;
 
 	(void)unused;
-	bell.previous_trap = trap_set(rb_proc_new(trap_run, Qnil));
+	previous = trap_set(rb_proc_new(trap_nothing, Qnil));
 	if (sigaction(SIGURG, NULL, &action) == 0)
 		bell.ruby_handler = action.sa_handler;
-	if (!compat_job_needs_retrigger()) {
-		trap_set(NIL_P(bell.previous_trap) ? rb_str_new_cstr("SYSTEM_DEFAULT") : bell.previous_trap);
-		bell.previous_trap = Qnil;
-	}
+	trap_set(NIL_P(previous) ? rb_str_new_cstr("SYSTEM_DEFAULT") : previous);
 	return Qnil;
 }
 
@@ -133,8 +125,6 @@ int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err)
 
 	bell.job = job;
 	bell.at_exit = at_exit;
-	bell.previous_trap = Qnil;
-	rb_gc_register_address(&bell.previous_trap);
 	compat_job_register(job_run);
 	/* A storm of signals while the VM goes down crashed it in half of the runs without this. */
 	ruby_vm_at_exit(at_vm_exit);

@@ -150,12 +150,3 @@ bool compat_attribute_events(void)
 {
 	return RUBY_AT_LEAST(3, 0);
 }
-
-bool compat_job_needs_retrigger(void)
-{
-#ifdef HAVE_RB_RACTOR_LOCAL_STORAGE_PTR_NEWKEY
-	return false;
-#else
-	return true;
-#endif
-}

@@ -51,10 +51,4 @@ bool compat_target_may_be_disabled(void);
 /* Whether calls of attr_reader and attr_writer methods give C_CALL events; on 2.7 they do not. */
 bool compat_attribute_events(void);
 
-/*
- * Whether Ruby's execution context is the process's rather than the thread's (2.7): there the job that a signal handler
- * triggers may sit with a thread that sleeps, and the main thread has to trigger it once more.
- */
-bool compat_job_needs_retrigger(void);
-
 #endif

@@ -35,7 +35,9 @@ extern const struct engine engine_hook;
 /* The engine for a method: the wanted one, or with ENGINE_AUTO the cheapest that can. NULL, and the reason, where none can. */
 const struct engine *engine_choose(enum engine_id wanted, VALUE method, struct text *reason);
 
-void engine_target_init(void);
+/* For the GC: nothing of it moves while it is marked by these. */
+void engine_target_mark(const struct probe *probe);
+void engine_target_mark_left_over(void);
 /* Calls of a probe's method in other Ractors, which are not followed, as far as this Ruby shows them (before 4.0). */
 uint64_t engine_target_foreign_calls(const struct probe *probe);
 

@@ -27,7 +27,7 @@
  */
 struct site {
 	uintptr_t definition; /* 0: not shared */
-	VALUE tracepoint;     /* kept alive by the probes' arrays */
+	VALUE tracepoint;     /* engine_target_mark() pins it: nobody but us knows where it is */
 	struct probe **probes;
 	uint32_t count;
 	_Atomic uint64_t foreign_calls; /* in other Ractors */
@@ -43,10 +43,7 @@ struct engine_target_site {
 static struct site *shared_sites;
 
 /* Sites without probes whose TracePoints could not be disabled yet, because of other Ractors. */
-static struct {
-	struct site *first;
-	VALUE tracepoints; /* Array, keeps them alive */
-} left_over;
+static struct site *left_over;
 
 static bool must_share(VALUE method)
 {
@@ -158,18 +155,17 @@ static bool is_enabled(const struct site *site)
 /* Disables and frees what was left over, as soon as that is possible. */
 static void sweep_left_over(void)
 {
-	if (!left_over.first || !compat_target_may_be_disabled())
+	if (!left_over || !compat_target_may_be_disabled())
 		return;
-	while (left_over.first) {
-		struct site *site = left_over.first;
+	while (left_over) {
+		struct site *site = left_over;
 
-		left_over.first = site->next;
+		left_over = site->next;
 		if (is_enabled(site))
 			rb_tracepoint_disable(site->tracepoint);
 		free(site->probes);
 		free(site);
 	}
-	rb_ary_clear(left_over.tracepoints);
 }
 
 static void enable(VALUE tracepoint, VALUE method)
@@ -187,10 +183,8 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
 	struct site *site = definition ? shared_site(definition) : NULL;
 
 	probe->armed = true;
-	if (site) {
-		rb_ary_push(probe->tracepoints, site->tracepoint);
+	if (site)
 		return site_add(site, probe) ? 0 : error_set(err, -ENOMEM, "no memory for a probe");
-	}
 	sweep_left_over();
 	frame_calibrate(FRAME_TARGETED, NULL);
 	compat_restore_global_events();
@@ -207,7 +201,6 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
 	site->tracepoint = Qfalse;
 	site->tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL | RUBY_EVENT_RETURN, target_event, site);
 	/* Earlier ones stay: a call of the method's former definition may be under way, and its end is to be seen. */
-	rb_ary_push(probe->tracepoints, site->tracepoint);
 	enable(site->tracepoint, method);
 	return 0;
 }
@@ -228,8 +221,6 @@ static void target_disarm(struct probe *probe)
 			continue;
 		if (compat_target_may_be_disabled())
 			rb_tracepoint_disable(link->site->tracepoint);
-		else
-			rb_ary_push(left_over.tracepoints, link->site->tracepoint);
 	}
 	if (probe->sites)
 		compat_restore_global_events();
@@ -244,8 +235,8 @@ static void target_release(struct probe *probe)
 		site_remove(link->site, probe);
 		if (link->site->count == 0 && is_enabled(link->site)) {
 			unshare(link->site);
-			link->site->next = left_over.first;
-			left_over.first = link->site;
+			link->site->next = left_over;
+			left_over = link->site;
 		} else if (link->site->count == 0) {
 			site_free(link->site);
 		}
@@ -262,10 +253,16 @@ uint64_t engine_target_foreign_calls(const struct probe *probe)
 	return calls;
 }
 
-void engine_target_init(void)
+void engine_target_mark(const struct probe *probe)
 {
-	left_over.tracepoints = rb_ary_new();
-	rb_gc_register_address(&left_over.tracepoints);
+	for (const struct engine_target_site *link = probe->sites; link; link = link->next)
+		rb_gc_mark(link->site->tracepoint);
+}
+
+void engine_target_mark_left_over(void)
+{
+	for (const struct site *site = left_over; site; site = site->next)
+		rb_gc_mark(site->tracepoint);
 }
 
 const struct engine engine_target = {

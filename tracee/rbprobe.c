@@ -6,7 +6,6 @@
 #include "compat.h"
 #include "core.h"
 #include "dispatch.h"
-#include "engine.h"
 #include "evaluation.h"
 #include "expression.h"
 #include "fiber.h"
@@ -62,7 +61,6 @@ void Init_rbprobe(void)
 	core_init();
 	fiber_init(observe_fiber_died);
 	selection_init();
-	engine_target_init();
 	interrupts_init();
 	evaluation_init();
 	expression_init();

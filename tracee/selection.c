@@ -94,6 +94,7 @@ static void table_grow(struct selection *selection)
 static void mark(void *data)
 {
 	(void)data;
+	engine_target_mark_left_over();
 	for (struct selection *selection = selections.first; selection; selection = selection->next) {
 		rb_gc_mark(selection->hook);
 		for (uint32_t i = 0; i < selection->bucket_count; i++) {
@@ -101,7 +102,7 @@ static void mark(void *data)
 				/* Marked without being movable: the table is keyed by addresses. */
 				rb_gc_mark(probe->owner);
 				rb_gc_mark(probe->callee);
-				rb_gc_mark(probe->tracepoints);
+				engine_target_mark(probe);
 				if (probe->only_kind_of != Qundef)
 					rb_gc_mark(probe->only_kind_of);
 				expression_list_mark(probe->expressions);
@@ -340,12 +341,10 @@ static struct probe *probe_new(struct selection *selection, const struct match *
 	probe->owner = match->owner;
 	probe->callee = match->name;
 	probe->only_kind_of = Qundef;
-	probe->tracepoints = Qnil;
 	probe->selector = selector;
 	if (selection->probe_count > selection->bucket_count)
 		table_grow(selection);
 	table_put(selection, probe);
-	probe->tracepoints = rb_ary_new();
 	if (match->only_kind_of != Qundef)
 		probe->only_kind_of = rb_ary_new_from_args(1, match->only_kind_of);
 	return probe;

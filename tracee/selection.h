@@ -23,8 +23,7 @@ struct probe {
 	VALUE callee;       /* Symbol: the name it was selected by; an alias has its own */
 	VALUE only_kind_of; /* Array of classes: calls on other receivers are not shown; Qundef: all are */
 	bool armed;
-	VALUE tracepoints;                   /* Array, of engine target */
-	struct engine_target_site *sites;    /* likewise */
+	struct engine_target_site *sites;    /* of engine target */
 	struct expression_list *expressions; /* NULL: none */
 	uint32_t selector;                   /* index */
 	struct probe *next;                  /* in its bucket */

@@ -78,7 +78,7 @@ void session_finish(void);
 /* Detaches those whose clients have gone, and those that could not be detached before. Returns how many are left. */
 unsigned session_reap(void);
 
-/* Process exit: every session gets its END, for at most timeout_ms in all. */
+/* Process exit: every session gets its END, unless its client reads nothing for timeout_ms. */
 void session_exit(unsigned timeout_ms);
 
 /* In a forked child: the parent's sessions are forgotten without touching what the parent shares. Only async-signal-safe work. */

@@ -25,16 +25,18 @@
 #define POLL_MS 1
 #define OUTPUT_HIGH (128u << 10) /* bytes waiting for the socket above which the ring is left alone */
 #define OUTPUT_SIZE (2u << 20)   /* of the buffer: OUTPUT_HIGH, and the largest message or event that may come on top */
-#define CLOSE_TIMEOUT_MS 2000    /* how long a closing session waits for a client that does not read */
+#define CLOSE_TIMEOUT_MS 5000    /* how long a closing session waits for a client that reads nothing */
 #define RING_AGAIN_MS 100        /* between two rings for the job that is to disarm */
 #define STACK_SIZE (256u << 10)  /* the writer's; more than twice what its deepest call was seen to need */
 
 static _Atomic unsigned running_writers;
+static _Atomic uint64_t sent_by_all; /* bytes, of all writers ever */
 
 struct writer {
 	struct session *session;
 	msgpack_sbuffer output;
 	size_t written; /* of output */
+	uint64_t sent;  /* bytes in all */
 };
 
 static uint64_t now_ms(void)
@@ -162,6 +164,8 @@ static bool flush(struct writer *writer)
 		if (size < 0)
 			return false;
 		writer->written += (size_t)size;
+		writer->sent += (uint64_t)size;
+		atomic_fetch_add_explicit(&sent_by_all, (uint64_t)size, memory_order_relaxed);
 	}
 	compact(writer);
 	return true;
@@ -203,25 +207,34 @@ static void encode_end(struct writer *writer)
 	record_encode(&writer->output, &record);
 }
 
-/* The job detached the session: deliver what is left, and the END. */
+/* Waits for the client to read. False when it has hung up, or has read nothing for too long. */
+static bool wait_for_reader(struct writer *writer, uint64_t *sent, uint64_t *deadline)
+{
+	if (writer->sent != *sent) {
+		*sent = writer->sent;
+		*deadline = now_ms() + CLOSE_TIMEOUT_MS;
+	}
+	return wait_a_moment(writer) && now_ms() < *deadline;
+}
+
+/* The job detached the session: deliver what is left, and the END. Takes as long as the client goes on reading. */
 static void finish(struct writer *writer)
 {
 	uint64_t deadline = now_ms() + CLOSE_TIMEOUT_MS;
-	bool reachable = true;
+	uint64_t sent = writer->sent;
 	bool idle = false;
 
 	ring_flush_gap(&writer->session->ring);
-	while (reachable && !idle && now_ms() < deadline) {
-		reachable = round_trip(writer, &idle);
-		if (reachable && writer->written < writer->output.size)
-			reachable = wait_a_moment(writer);
+	while (!idle) {
+		if (!round_trip(writer, &idle))
+			return;
+		if (writer->output.size > 0 && !wait_for_reader(writer, &sent, &deadline))
+			return;
 	}
-	if (!reachable)
-		return;
 	encode_end(writer);
-	while (flush(writer) && writer->written < writer->output.size && now_ms() < deadline)
-		if (!wait_a_moment(writer))
-			break;
+	while (flush(writer) && writer->output.size > 0)
+		if (!wait_for_reader(writer, &sent, &deadline))
+			return;
 }
 
 /* The client went: have a job disarm, however long the VM takes to reach a safe point. */
@@ -306,11 +319,16 @@ static void *stream_main(void *argument)
 void stream_await_all(unsigned timeout_ms)
 {
 	uint64_t deadline = now_ms() + timeout_ms;
+	uint64_t sent = atomic_load(&sent_by_all);
 
 	while (atomic_load(&running_writers) && now_ms() < deadline) {
 		struct timespec pause = {.tv_nsec = 200000};
 
 		nanosleep(&pause, NULL);
+		if (atomic_load(&sent_by_all) != sent) {
+			sent = atomic_load(&sent_by_all);
+			deadline = now_ms() + timeout_ms;
+		}
 	}
 }
 

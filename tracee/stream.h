@@ -14,7 +14,7 @@ int stream_start(struct session *session);
 /* Appends a message to the session's list. GVL. Ownership of message goes to the writer. */
 void stream_post(struct session *session, struct message *message);
 
-/* Process exit: waits until all writers are done, for at most timeout_ms. */
+/* Process exit: waits until all writers are done, or their clients have read nothing for timeout_ms. */
 void stream_await_all(unsigned timeout_ms);
 /* Forked child: the parent's writers are not here. Async-signal-safe. */
 void stream_forget_all(void);

@@ -211,6 +211,9 @@ static void follower_disconnected(struct follower *follower)
 		return;
 	}
 	if (run->stop_reason) {
+		run_warn(run, "the target ended the session without its final count: calls that are not shown may be missing "
+		              "from the summary");
+		run_status(run, STATUS_FAILED);
 		follower_finish(follower, run->stop_reason);
 		return;
 	}
@@ -220,6 +223,7 @@ static void follower_disconnected(struct follower *follower)
 		follower_finish(follower, "the connection was lost");
 		return;
 	}
+	run_warn(run, "the process called exec: what it did in its last milliseconds before is not shown, and not counted");
 	follower_finish(follower, "the process called exec");
 	if (run->launched) {
 		follower->over = follower->has_end = false;
