@@ -48,18 +48,23 @@ static void session_init(struct session *session, uint64_t timeout_ns)
 	session->look_interval_ns = LOOK_INTERVAL_MIN_NS;
 }
 
-/* What every way of attaching needs: the process held by a descriptor, a socket, and the commands ready to go. */
-static int session_prepare(struct session *session, const struct command *request, struct error *err)
+/* Holds the process by a descriptor. */
+static int session_hold(struct session *session, struct error *err)
 {
-	struct command attach = {.kind = COMMAND_ATTACH, .id = 1}, second = *request;
-	int status;
-
 	session->process = (int)syscall(SYS_pidfd_open, session->target.pid, 0);
 	if (!target_is_same(&session->target)) /* after the descriptor exists, so that both mean the same process */
 		return error_set(err, -ESRCH, "process %d ended while rbprobe was attaching to it", (int)session->target.pid);
 	if (getrandom(session->nonce, NONCE_SIZE, 0) != NONCE_SIZE)
 		return error_set(err, -EIO, "the system gives no random numbers: %s", strerror(errno));
-	status = rendezvous_open(&session->rendezvous, &session->target, err);
+	return 0;
+}
+
+/* Makes a socket where the process can reach it, and the commands that name it. */
+static int session_address(struct session *session, struct error *err)
+{
+	struct command attach = {.kind = COMMAND_ATTACH, .id = 1}, second = session->request;
+	int status = rendezvous_open(&session->rendezvous, &session->target, err);
+
 	if (status < 0)
 		return status;
 
@@ -82,6 +87,7 @@ int session_open(struct session *session, pid_t pid, const struct command *reque
 	int status;
 
 	session_init(session, timeout_ns);
+	session->request = *request;
 	status = target_describe(&session->target, pid, TARGET_BASIC, err);
 	if (status == 0)
 		status = target_check(&session->target, err);
@@ -94,7 +100,9 @@ int session_open(struct session *session, pid_t pid, const struct command *reque
 	if (status == 0 && !session->loading.started && session->loading.bell == LOADER_BELL_SIGNAL)
 		status = target_check_loaded(&session->target, err);
 	if (status == 0)
-		status = session_prepare(session, request, err);
+		status = session_hold(session, err);
+	if (status == 0)
+		status = session_address(session, err);
 	if (status < 0) {
 		session_close(session);
 		return status;
@@ -109,9 +117,10 @@ int session_expect(struct session *session, pid_t pid, const struct command *req
 	int status;
 
 	session_init(session, timeout_ns);
+	session->request = *request;
 	status = target_describe(&session->target, pid, TARGET_BASIC, err);
 	if (status == 0)
-		status = session_prepare(session, request, err);
+		status = session_hold(session, err);
 	if (status < 0) {
 		session_close(session);
 		return status;
@@ -255,6 +264,12 @@ static int queue_step(struct session *session, uint64_t now_ns, struct error *er
 		}
 		session->queue = id;
 		if (session->state == SESSION_EXPECTING) {
+			/* Only now: until here it may have changed its root directory and its user. */
+			status = target_describe(&session->target, session->target.pid, TARGET_BASIC, err);
+			if (status == 0)
+				status = session_address(session, err);
+			if (status < 0)
+				return status;
 			session->state = SESSION_ATTACHING;
 			session->deadline_ns = now_ns + session->timeout_ns;
 		}

@@ -39,6 +39,7 @@ struct session {
 	uint64_t wake_ns;             /* step again at this time at the latest; UINT64_MAX: only when a descriptor is ready */
 
 	/* private */
+	struct command request; /* what it points to is the owner's */
 	struct rendezvous rendezvous;
 	uint8_t nonce[NONCE_SIZE];
 	int queue; /* -1: not found yet */
