@@ -50,6 +50,8 @@ static void bell_handler(int signal, siginfo_t *info, void *context)
 	(void)context;
 	if (rung_from_outside(info))
 		queue_create();
+	else if (info->si_code == SI_TIMER)
+		queue_timer_rang();
 	compat_job_trigger();
 	bell.ruby_handler(signal);
 	errno = saved_errno;

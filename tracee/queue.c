@@ -16,6 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
+/*
+ * A job that does not come is asked for again: soon after the queue was made, then now and then. Each ring of the timer sets the next in the
+ * handler, so that they end by themselves where an application takes the signal.
+ */
+#define RING_AGAIN_MS 20
+#define RING_AGAIN_LATER_MS 500
+
 static struct {
 	time_t began_s; /* CLOCK_MONOTONIC, when this process could first have made a queue */
 	struct chunk_assembly *assembly;
@@ -36,14 +43,32 @@ static time_t monotonic_s(void)
 
 void queue_init(void)
 {
+	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGURG};
+
 	queue.began_s = monotonic_s();
-	queue.timer_made = false; /* timers are not inherited by a child */
 	queue.expiring = false;
+	/* Timers are not inherited by a child: it makes its own. */
+	queue.timer_made = timer_create(CLOCK_MONOTONIC, &event, &queue.timer) == 0;
+}
+
+/* Async-signal-safe. 0: no more. */
+static void ring_in_ms(unsigned milliseconds)
+{
+	struct itimerspec when = {.it_value = {.tv_sec = milliseconds / 1000, .tv_nsec = (long)(milliseconds % 1000) * 1000000}};
+
+	if (queue.timer_made)
+		timer_settime(queue.timer, 0, &when, NULL);
 }
 
 void queue_create(void)
 {
-	msgget(queue_key(getpid()), 0600 | IPC_CREAT | IPC_EXCL);
+	if (msgget(queue_key(getpid()), 0600 | IPC_CREAT | IPC_EXCL) >= 0)
+		ring_in_ms(RING_AGAIN_MS);
+}
+
+void queue_timer_rang(void)
+{
+	ring_in_ms(RING_AGAIN_LATER_MS);
 }
 
 /* The queue's id, or -ENOENT where there is none, or -EPERM and err where it is not ours. */
@@ -106,23 +131,15 @@ void queue_remove(void)
 
 void queue_expire_after(unsigned seconds)
 {
-	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGURG};
-	struct itimerspec when = {.it_value = {.tv_sec = seconds}};
-	bool by_signal = bell_is_ours();
-
 	if (queue.expiring)
-		return;
-	if (by_signal && !queue.timer_made && timer_create(CLOCK_MONOTONIC, &event, &queue.timer) != 0)
 		return;
 	queue.expiring = true;
 	clock_gettime(CLOCK_MONOTONIC, &queue.expires_at);
 	queue.expires_at.tv_sec += seconds;
-	if (by_signal) {
-		queue.timer_made = true;
-		timer_settime(queue.timer, 0, &when, NULL);
-	} else {
+	if (bell_is_ours())
+		ring_in_ms(seconds * 1000);
+	else
 		startup_ring_after(seconds, bell_ring_self);
-	}
 }
 
 bool queue_expired(void)
@@ -136,8 +153,6 @@ bool queue_expired(void)
 
 void queue_keep(void)
 {
-	if (queue.timer_made)
-		timer_delete(queue.timer);
-	queue.timer_made = false;
+	ring_in_ms(0);
 	queue.expiring = false;
 }

@@ -12,8 +12,11 @@
  * own user, or root.
  */
 
-/* Remembers when this process began; queues older than that are a dead process's. Init, and again in a forked child. */
+/* Remembers when this process began: queues older than that are a dead process's. Init, and again in a forked child. */
 void queue_init(void);
+
+/* The signal came from the queue's own timer. Async-signal-safe. */
+void queue_timer_rang(void);
 
 /* Makes the queue unless one is there. Async-signal-safe: that a client sees it tells it that the handler is alive, even while the VM is not. */
 void queue_create(void);
