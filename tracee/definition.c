@@ -71,10 +71,12 @@ static bool try_word(uintptr_t objects[3][OBJECT_WORDS], size_t word)
 
 static void find_layout(void)
 {
-	VALUE methods = run_source(scratch_source);
 	uintptr_t objects[3][OBJECT_WORDS];
+	VALUE methods;
 
+	/* First of all: defining the scratch methods may lead here again. */
 	layout.tried = true;
+	methods = run_source(scratch_source);
 	for (int i = 0; i < 3; i++)
 		if (!read_words((uintptr_t)RTYPEDDATA_DATA(rb_ary_entry(methods, i)), objects[i], OBJECT_WORDS))
 			return;

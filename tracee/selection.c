@@ -38,6 +38,7 @@ struct selection {
 
 static struct {
 	struct selection *first; /* all of them, for the GC */
+	VALUE arming;            /* the thread that is arming, or Qfalse */
 	VALUE marker;
 } selections;
 
@@ -256,6 +257,23 @@ uint64_t selection_foreign_calls(const struct selection *selection)
 		for (const struct probe *probe = selection->buckets[i]; probe; probe = probe->next)
 			calls += engine_target_foreign_calls(probe);
 	return calls;
+}
+
+/* rb_protect, during which the running thread counts as arming. */
+static VALUE protect_arming(VALUE (*run)(VALUE), VALUE argument, int *failed)
+{
+	VALUE before = selections.arming;
+	VALUE result;
+
+	selections.arming = rb_thread_current();
+	result = rb_protect(run, argument, failed);
+	selections.arming = before;
+	return result;
+}
+
+bool selection_is_arming(void)
+{
+	return selections.arming == rb_thread_current();
 }
 
 bool selection_watches(void)
@@ -496,7 +514,7 @@ int selection_arm(struct session *session, const struct command *command, uint64
 	if (!request.selection)
 		return error_set(err, -ENOMEM, "no memory for %u selectors", command->selector_count);
 	session->selection = request.selection;
-	rb_protect(arm_all, (VALUE)&request, &failed);
+	protect_arming(arm_all, (VALUE)&request, &failed);
 	if (failed) {
 		int status = error_from_exception(err);
 
@@ -552,7 +570,7 @@ int selection_list(struct session *session, const struct command *command, uint6
 	struct request request = {.command = command, .session = session};
 	int failed = 0;
 
-	rb_protect(list_all, (VALUE)&request, &failed);
+	protect_arming(list_all, (VALUE)&request, &failed);
 	if (failed)
 		return error_from_exception(err);
 	*count = request.count;
@@ -580,8 +598,15 @@ static bool is_exact(const struct selector *selector)
 	return selector->class_pattern.size > 0 && !memchr(selector->class_pattern.bytes, '*', selector->class_pattern.size);
 }
 
-void selection_method_added(VALUE owner, VALUE name)
+struct addition {
+	VALUE owner, name;
+};
+
+static VALUE arm_added(VALUE argument)
 {
+	VALUE owner = ((struct addition *)argument)->owner;
+	VALUE name = ((struct addition *)argument)->name;
+
 	for (struct selection *selection = selections.first; selection; selection = selection->next) {
 		struct match match = {.owner = owner, .name = name, .method = Qnil, .only_kind_of = Qundef};
 		struct probe *probe;
@@ -608,6 +633,17 @@ void selection_method_added(VALUE owner, VALUE name)
 			break;
 		}
 	}
+	return Qnil;
+}
+
+void selection_method_added(VALUE owner, VALUE name)
+{
+	struct addition addition = {owner, name};
+	int failed = 0;
+
+	protect_arming(arm_added, (VALUE)&addition, &failed);
+	if (failed)
+		rb_set_errinfo(Qnil);
 }
 
 /* The hook. */
@@ -658,7 +694,7 @@ struct probe *selection_hook_probe(struct selection *selection, VALUE owner, VAL
 
 	if (probe || !(selection->session->options.flags & TRACE_FIREHOSE) || selection->disabled || NIL_P(owner) || NIL_P(name))
 		return probe;
-	rb_protect(first_sight, (VALUE)&sighting, &failed);
+	protect_arming(first_sight, (VALUE)&sighting, &failed);
 	if (failed) {
 		rb_set_errinfo(Qnil);
 		return NULL;

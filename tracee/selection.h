@@ -45,7 +45,7 @@ void selection_disable(struct selection *selection);
 /* Frees it; no event may be under way. */
 void selection_free(struct selection *selection);
 
-/* A method was defined or redefined: arms it in every session whose selectors name it. Under rb_protect. */
+/* A method was defined or redefined: arms it in every session whose selectors name it. Raises nothing. */
 void selection_method_added(VALUE owner, VALUE name);
 
 /* Starts the selection's global hook unless it is on. */
@@ -58,6 +58,11 @@ struct probe *selection_hook_probe(struct selection *selection, VALUE owner, VAL
 
 /* Calls in other Ractors so far. */
 uint64_t selection_foreign_calls(const struct selection *selection);
+
+/*
+ * Whether this thread is just arming: the methods that are defined on the way are our own, to find out about the VM or to hold expressions.
+ */
+bool selection_is_arming(void);
 
 /* Whether any session waits for methods to be defined. */
 bool selection_watches(void);

@@ -33,7 +33,7 @@ static VALUE added(VALUE object, VALUE name, bool singleton)
 	int failed = 0;
 	VALUE error;
 
-	if (!compat_in_main_ractor() || !selection_watches())
+	if (!compat_in_main_ractor() || !selection_watches() || selection_is_arming())
 		return Qnil;
 	error = rb_errinfo();
 	rb_protect(report, (VALUE)&addition, &failed);

@@ -12,17 +12,12 @@
 #include "clock.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#define SPIN_NS                                                                                                                  \
-	(200 * NS_PER_US) /* reports are awaited without sleeping for so long: most come within, and the target is standing */
-#define POLL_NS (20 * NS_PER_US)
 
 #define KERNEL_MASK_SIZE 8
 
@@ -37,33 +32,33 @@ static uint64_t calling_mask(void)
 	return mask;
 }
 
-/* A report of the kernel about the process: 1 and *status; 0: none before the deadline; -ESRCH: it is gone. */
+/*
+ * A report of the kernel about the process: 1 and *status; 0: none before the deadline; -ESRCH: it is gone. SIGCHLD, which comes with each, is
+ * blocked in the helper, and so can be waited for.
+ */
 static int report_take(struct injection *injection, uint64_t deadline_ns, int *status)
 {
-	uint64_t began_ns = clock_now_ns();
+	sigset_t child;
 
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
 	for (;;) {
 		pid_t got = waitpid(injection->pid, status, __WALL | WNOHANG);
-		uint64_t now_ns;
-		struct timespec pause = {.tv_nsec = POLL_NS};
+		uint64_t now_ns, left_ns;
+		struct timespec left;
 
-		if (got == injection->pid) {
-			if (WIFSTOPPED(*status))
-				return 1;
-			injection->gone = true;
-			return -ESRCH;
-		}
-		if (got < 0 && errno != EINTR) {
+		if (got == injection->pid && WIFSTOPPED(*status))
+			return 1;
+		if (got == injection->pid || (got < 0 && errno != EINTR)) {
 			injection->gone = true;
 			return -ESRCH;
 		}
 		now_ns = clock_now_ns();
 		if (now_ns >= deadline_ns)
 			return 0;
-		if (now_ns - began_ns < SPIN_NS)
-			sched_yield();
-		else
-			nanosleep(&pause, NULL);
+		left_ns = deadline_ns - now_ns;
+		left = (struct timespec){.tv_sec = (time_t)(left_ns / NS_PER_S), .tv_nsec = (long)(left_ns % NS_PER_S)};
+		sigtimedwait(&child, NULL, &left);
 	}
 }
 

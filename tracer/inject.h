@@ -13,7 +13,7 @@
 /*
  * Stopping another process's main thread and calling functions in it: the mechanics, without any judgement on whether it is safe there (that is
  * stop_check.h) or what to call (loader.h). The order is inject_seize, then any number of inject_stop ... inject_resume, then inject_release.
- * All of it belongs to one process of ours, which the caller ends soon: the kernel lets go of what it traces then, whatever state that is in.
+ * SIGCHLD must be blocked, and must not be ignored. All of it belongs to one process of ours, which the caller ends soon: the kernel lets go of what it traces then, whatever state that is in.
  */
 struct injection {
 	pid_t pid;

@@ -413,7 +413,7 @@ static int visit_loaded(struct visit *visit, const struct remote_module *extensi
 		inject_resume(&visit->injection);
 		return status;
 	}
-	status = bell_look(visit, state == STARTUP_DONE ? extension : NULL);
+	status = bell_look(visit, state == STARTUP_DONE || state == -1 ? extension : NULL);
 	/* Another client has just loaded it, and Ruby has not come to it: say that there is one more who waits. */
 	if (status == 0 && state == STARTUP_ASKED && remote_symbol(&visit->remote, extension, "rbprobe_start", &function))
 		status = start(visit, function);
@@ -476,6 +476,7 @@ static void visit_help(struct visit *visit, struct visit_result *result)
 
 	/* A Ctrl-C is for all of the terminal's foreground group, and a kill -9 of that group as well: this is not in it. */
 	setsid();
+	signal(SIGCHLD, SIG_DFL);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	visit->remote = REMOTE_CLOSED;

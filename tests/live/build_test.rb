@@ -15,9 +15,9 @@ class BuildTest < LiveTest
     assert_empty needed(EXTENSION) - sanitizers - %w[libc.so.6 libm.so.6 libpthread.so.0 ld-linux-x86-64.so.2]
   end
 
-  test "the extension shows its Init function, and what an unreleased Ruby asks for, alone" do
+  test "the extension shows its Init function, what the loader calls, and what an unreleased Ruby asks for, alone" do
     symbols = IO.popen(["nm", "--dynamic", "--defined-only", EXTENSION], &:read).lines.map { |line| line.split.last }
-    assert_equal ["Init_rbprobe"], symbols - ["ruby_abi_version"]
+    assert_equal %w[Init_rbprobe rbprobe_ring rbprobe_start rbprobe_startup], (symbols - ["ruby_abi_version"]).sort
   end
 
   test "the extension can be unloaded and has no executable stack" do
