@@ -320,7 +320,7 @@ static bool symbol_of_handle(const struct visit *visit, uint64_t handle, const c
 
 static int load_stopped(struct visit *visit)
 {
-	uint64_t location = 0, handle, function;
+	uint64_t location = 0, handle, function = 0;
 	int saved_errno, status;
 
 	status = call(visit, visit->errno_location, 0, 0, 0, &location);

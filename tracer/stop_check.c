@@ -92,7 +92,7 @@ static void allocators_find(struct stop_check *check)
 
 bool stop_check_init(struct stop_check *check, const struct remote *remote)
 {
-	uint64_t debug;
+	uint64_t debug = 0;
 
 	memset(check, 0, sizeof(*check));
 	check->remote = remote;
