@@ -259,6 +259,7 @@ static int queue_step(struct session *session, uint64_t now_ns, struct error *er
 		if (status < 0)
 			return status;
 		if (status == 0) {
+			session->queue_is_new = true;
 			look_again(session, now_ns);
 			return ring_if_due(session, now_ns, err);
 		}
@@ -394,6 +395,10 @@ void session_close(struct session *session)
 
 	/* It died before we saw the queue that our bell made it create. */
 	if (session->queue < 0 && session->state != SESSION_OVER && process_has_ended(session))
+		queue_remove(&session->target);
+	/* Nobody has answered: what our bell made, and we put into it, is not left lying there until somebody does. */
+	if (session->queue >= 0 && session->queue_is_new && session->fd < 0 && !session->launched &&
+	    session->state != SESSION_OVER)
 		queue_remove(&session->target);
 	/* A launched process may have called exec and be about to use its queue again. */
 	if (session->queue >= 0 && !session->ended &&

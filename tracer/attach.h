@@ -42,7 +42,8 @@ struct session {
 	struct command request; /* what it points to is the owner's */
 	struct rendezvous rendezvous;
 	uint8_t nonce[NONCE_SIZE];
-	int queue; /* -1: not found yet */
+	int queue;         /* -1: not found yet */
+	bool queue_is_new; /* there was none before we rang */
 	struct outbox outbox;
 	uint32_t request_id;
 	uint64_t deadline_ns;
