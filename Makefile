@@ -41,6 +41,11 @@ $(BUILD)/obj/%.o: %.c
 extension:
 	+@mk/extension
 
+# The extension for every Ruby that is found: in PATH, and where the usual managers of Rubies put them.
+.PHONY: rubies
+rubies:
+	+@mk/rubies
+
 # --- Tests
 
 .PHONY: setup demo test check-asan check-tsan lint fuzz bench matrix
@@ -65,6 +70,7 @@ clean:
 
 help:
 	@echo 'make                  the tracer (build/rbprobe) and the extension (build/tracee/ABI/) for RUBY (ruby)'
+	@echo 'make rubies           the extension for every Ruby that can be found'
 	@echo 'make demo             watch a real web application at work'
 	@echo 'make test             unit and live tests'
 	@echo 'make check-asan       the same under AddressSanitizer and UBSan'
@@ -72,6 +78,7 @@ help:
 	@echo 'make matrix           the live tests on Ruby 2.7, 3.1 and 3.3 in chroots (root), and on RUBIES=/path/a:/path/b'
 	@echo 'make lint             formatting, static analysis, and a compilation with -Werror'
 	@echo 'make fuzz             the decoders under libFuzzer, FUZZ_SECONDS each'
+	@echo 'make soak-load        load into processes of every kind, SOAK_LOADS (500) each; every one checks its own results'
 	@echo 'make bench            what it costs, beside rbtrace'
 	@echo 'make setup            the Debian packages that building needs'
 	@echo 'make install          below DESTDIR and PREFIX (/usr/local); make uninstall takes it away'

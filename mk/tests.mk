@@ -97,3 +97,14 @@ bench:
 	@mk/setup build bench
 	@+$(MAKE) --no-print-directory all
 	@tests/bench/run
+
+# --- Loading into processes of every kind, SOAK_LOADS each; each checks its own results
+
+SOAK_LOADS ?= 500
+SOAK_KINDS ?=
+
+.PHONY: soak-load
+soak-load:
+	@mk/setup build test
+	@+$(MAKE) --no-print-directory all
+	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/soak/load $(SOAK_LOADS) $(SOAK_KINDS)

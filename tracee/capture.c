@@ -129,12 +129,10 @@ static bool is_plain_symbol(const char *name, size_t size)
 	for (size_t o = 0; o < sizeof(operators) / sizeof(operators[0]); o++)
 		if (strlen(operators[o]) == size && memcmp(operators[o], name, size) == 0)
 			return true;
-	if (size > 1 && name[0] == '$')
+	if (size > 1 && (name[0] == '$' || name[0] == '@'))
 		i = 1;
-	else if (size > 2 && name[0] == '@' && name[1] == '@')
+	if (size > 2 && name[0] == '@' && name[1] == '@')
 		i = 2;
-	else if (size > 1 && name[0] == '@')
-		i = 1;
 	if (i == size || (name[i] >= '0' && name[i] <= '9'))
 		return false;
 	for (; i < size; i++) {

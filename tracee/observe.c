@@ -165,7 +165,7 @@ static int record_call(struct probe *probe, struct fiber_state *fiber, rb_trace_
 	struct session *session = probe->session;
 	struct call_stack *stack = &fiber->stacks[session->slot];
 	struct open_call call = {.probe = probe};
-	struct making making = {.buffer = NULL};
+	struct making making = {.session = session};
 
 	call.frame = frame_of_call(trace_arg, event, anchor);
 	while (call.frame && stack->depth && stack->calls[stack->depth - 1].frame <= call.frame)

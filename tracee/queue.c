@@ -62,7 +62,8 @@ static void ring_in_ms(unsigned milliseconds)
 
 void queue_create(void)
 {
-	if (msgget(queue_key(getpid()), 0600 | IPC_CREAT | IPC_EXCL) >= 0)
+	/* Who rings without the signal, as the application has it, does so again himself. */
+	if (msgget(queue_key(getpid()), 0600 | IPC_CREAT | IPC_EXCL) >= 0 && bell_is_ours())
 		ring_in_ms(RING_AGAIN_MS);
 }
 

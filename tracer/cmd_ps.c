@@ -3,11 +3,13 @@
 #define _GNU_SOURCE
 #include "buffer.h"
 #include "exit_status.h"
+#include "loader.h"
 #include "message.h"
 #include "options.h"
 #include "output.h"
 #include "subcommand.h"
 #include "target.h"
+#include "trace_permission.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,11 +21,11 @@
 #include <unistd.h>
 
 static const struct argp argp = {
-	.doc = "List the Ruby processes that may be looked at: yours, or all where root asks. ATTACHABLE says \"yes\", or why "
-	       "not: \"not "
-	       "loaded\" (the process has not required rbprobe), \"stopped\" (by a signal), \"SIGURG taken\" (the application "
-	       "has replaced "
-	       "rbprobe's signal handler).",
+	.doc = "List the Ruby processes that may be looked at: yours, or all where root asks. ATTACHABLE says \"yes\" (the "
+	       "extension is loaded), \"loadable\" (it is not, and the commands will load it), or why not: \"stopped\" (by a "
+	       "signal), \"SIGURG taken\" (loaded, but the application has the signal, and rbprobe may not call into the "
+               "process), "
+	       "or after \"no:\" what stands in the way of loading.",
 };
 
 /* The user's name, remembered: most processes have the user of the one before. */
@@ -52,19 +54,35 @@ static size_t line_width(void)
 	return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
+static void attachable(const struct target *target, char *text, size_t size)
+{
+	bool stopped = target->state == 'T', bare = target->readable && !target->extension_mapped;
+	const char *obstacle;
+
+	if (!stopped && (bare || (target->readable && target->sigurg != SIGURG_CAUGHT))) {
+		obstacle = bare ? loader_obstacle(target) : trace_permission_obstacle(target);
+		if (bare || !obstacle) {
+			snprintf(text, size, "%s%s", obstacle ? "no: " : bare ? "loadable" : "yes", obstacle ? obstacle : "");
+			return;
+		}
+	}
+	snprintf(text, size, "%s", stopped ? "stopped" : target_attachable(target));
+}
+
 static void process_list(struct output *output, const struct target *target, size_t width)
 {
 	struct buffer *to = &output->buffer;
 	time_t start = (time_t)target_start_time(target);
-	char since[32], command[4096];
+	char since[32], command[4096], state[32];
 	size_t line = to->size;
 	struct tm local;
 
 	localtime_r(&start, &local);
 	strftime(since, sizeof(since), "%Y-%m-%d %H:%M:%S", &local);
 	target_command_line(target, command, sizeof(command));
-	buffer_add_format(to, "%7d %-12s %-8s %-12s %s ", (int)target->pid, user_name(target->euid),
-	                  target->ruby_version[0] ? target->ruby_version : "?", target_attachable(target), since);
+	attachable(target, state, sizeof(state));
+	buffer_add_format(to, "%7d %-12s %-8s %-8s %-16s %s ", (int)target->pid, user_name(target->euid),
+	                  target->ruby_version[0] ? target->ruby_version : "?", target->abi[0] ? target->abi : "?", state, since);
 	buffer_add_printable(to, command, strlen(command));
 	if (width && to->size - line > width)
 		to->size = line + width;
@@ -102,8 +120,8 @@ static int list_all(struct output *output)
 	closedir(directory);
 	if (count)
 		qsort(pids, count, sizeof(*pids), compare_pids);
-	buffer_add_format(&output->buffer, "%7s %-12s %-8s %-12s %-19s %s\n", "PID", "USER", "RUBY", "ATTACHABLE", "SINCE",
-	                  "COMMAND");
+	buffer_add_format(&output->buffer, "%7s %-12s %-8s %-8s %-16s %-19s %s\n", "PID", "USER", "RUBY", "ABI", "ATTACHABLE",
+	                  "SINCE", "COMMAND");
 	for (size_t i = 0; i < count; i++) {
 		struct target target;
 

@@ -35,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -477,6 +478,8 @@ static void visit_help(struct visit *visit, struct visit_result *result)
 	/* A Ctrl-C is for all of the terminal's foreground group, and a kill -9 of that group as well: this is not in it. */
 	setsid();
 	signal(SIGCHLD, SIG_DFL);
+	/* While we wait for a processor, the other process stands still. Refused to all but root, who asks for it where machines are busy. */
+	setpriority(PRIO_PROCESS, 0, -20);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	visit->remote = REMOTE_CLOSED;

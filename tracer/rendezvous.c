@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,19 +33,33 @@
 /* Global because a signal handler must find them: what is to be removed when the program is left at once. */
 static struct rendezvous *volatile open_ones[OPEN_MAX_AT_ONCE];
 
-static int temporary_open(const struct target *target)
+/* Where a directory may be made, in this order: as the kernel shows it of the process, and as the process calls it. */
+static const struct place {
+	const char *root; /* a link in /proc/PID */
+	const char *path; /* below it; NULL: that itself */
+	const char *theirs;
+} places[] = {
+	{"root", "tmp", "/tmp"},
+	{"root", "var/tmp", "/var/tmp"},
+	{"root", "dev/shm", "/dev/shm"},
+	{"cwd", NULL, "/proc/self/cwd"},
+};
+
+static int place_open(const struct target *target, const struct place *place)
 {
 	struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
 	char path[64];
 	int root, fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/root", (int)target->pid);
-	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)target->pid, place->root);
+	root = open(path, (place->path ? O_PATH : O_RDONLY) | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return -errno;
-	fd = (int)syscall(SYS_openat2, root, "tmp", &how, sizeof(how));
+	if (!place->path)
+		return root;
+	fd = (int)syscall(SYS_openat2, root, place->path, &how, sizeof(how));
 	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-		fd = openat(root, "tmp", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		fd = openat(root, place->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		fd = -errno;
 	close(root);
@@ -118,49 +133,84 @@ static int directory_make(struct rendezvous *rendezvous)
 	return -EEXIST;
 }
 
-static int socket_listen(struct rendezvous *rendezvous, const struct target *target)
+/*
+ * The process at the other end sees as whom we listened. In a user namespace of its own, root of the host is nobody that it knows or trusts; its
+ * own user it does. Of the raw system call only this thread takes notice.
+ */
+static int listen_as(int listener, const struct target *target)
+{
+	uid_t own = geteuid();
+	bool change = own == 0 && target->euid != own;
+	int status;
+
+	if (change && syscall(SYS_setresuid, -1, target->euid, -1) != 0)
+		return -errno;
+	status = listen(listener, 4) == 0 ? 0 : -errno;
+	if (change && syscall(SYS_setresuid, -1, own, -1) != 0)
+		return -errno;
+	return status;
+}
+
+static int socket_listen(struct rendezvous *rendezvous, const struct target *target, const struct place *place)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int status;
 
 	rendezvous->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (rendezvous->listener < 0)
 		return -errno;
 	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" SOCKET_NAME, rendezvous->directory);
 	if (bind(rendezvous->listener, (struct sockaddr *)&address, sizeof(address)) != 0 ||
-	    fchmodat(rendezvous->directory, SOCKET_NAME, 0600, 0) != 0 || listen(rendezvous->listener, 4) != 0)
+	    fchmodat(rendezvous->directory, SOCKET_NAME, 0600, 0) != 0)
 		return -errno;
+	status = listen_as(rendezvous->listener, target);
+	if (status < 0)
+		return status;
 	if (target->euid != geteuid() &&
 	    (fchownat(rendezvous->directory, SOCKET_NAME, target->euid, target->egid, AT_SYMLINK_NOFOLLOW) != 0 ||
 	     fchown(rendezvous->directory, target->euid, target->egid) != 0))
 		return -errno;
-	snprintf(rendezvous->socket_path, sizeof(rendezvous->socket_path), "/tmp/%s/" SOCKET_NAME, rendezvous->name);
+	snprintf(rendezvous->socket_path, sizeof(rendezvous->socket_path), "%s/%s/" SOCKET_NAME, place->theirs, rendezvous->name);
 	return 0;
+}
+
+static int place_take(struct rendezvous *rendezvous, const struct target *target, const struct place *place)
+{
+	int status = place_open(target, place);
+
+	if (status < 0)
+		return status;
+	rendezvous->temporary = status;
+	leftovers_remove(rendezvous->temporary, target);
+	for (size_t i = 0; i < OPEN_MAX_AT_ONCE; i++)
+		if (!open_ones[i]) {
+			open_ones[i] = rendezvous;
+			break;
+		}
+	status = directory_make(rendezvous);
+	return status < 0 ? status : socket_listen(rendezvous, target, place);
 }
 
 int rendezvous_open(struct rendezvous *rendezvous, const struct target *target, struct error *err)
 {
-	int status;
+	int first = 0;
 
-	*rendezvous = RENDEZVOUS_CLOSED;
-	status = temporary_open(target);
-	if (status >= 0) {
-		rendezvous->temporary = status;
-		leftovers_remove(rendezvous->temporary, target);
-		for (size_t i = 0; i < OPEN_MAX_AT_ONCE; i++)
-			if (!open_ones[i]) {
-				open_ones[i] = rendezvous;
-				break;
-			}
-		status = directory_make(rendezvous);
-	}
-	if (status == 0)
-		status = socket_listen(rendezvous, target);
-	if (status < 0) {
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		int status;
+
+		*rendezvous = RENDEZVOUS_CLOSED;
+		status = place_take(rendezvous, target, &places[i]);
+		if (status == 0)
+			return 0;
 		rendezvous_close(rendezvous);
-		return error_set(err, status, "cannot make a socket for process %d in its /tmp (/proc/%d/root/tmp): %s",
-		                 (int)target->pid, (int)target->pid, strerror(-status));
+		if (i == 0)
+			first = status;
 	}
-	return 0;
+	return error_set(
+		err, first,
+		"cannot make a socket for process %d in its /tmp (/proc/%d/root/tmp): %s; nor in its /var/tmp, /dev/shm or "
+		"current directory",
+		(int)target->pid, (int)target->pid, strerror(-first));
 }
 
 int rendezvous_accept(struct rendezvous *rendezvous, const struct target *target)

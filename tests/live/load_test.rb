@@ -201,7 +201,7 @@ class LoadTest < LiveTest
 
   test "a user loads into their own process" do
     only_root_with_a_nobody
-    target = bare(wrapper: NOBODY)
+    target = bare(user: 65_534)
     assert_exit 0, load(target, command: NOBODY)
     assert_attachable(target)
   end
@@ -212,5 +212,60 @@ class LoadTest < LiveTest
     Process.kill(:TERM, pid)
     Process.wait(pid)
     assert_refused 3, /no process has the PID #{pid}/, "load", "-p", pid.to_s
+  end
+
+  # --- Namespaces. The tracer is outside.
+
+  # A target behind `unshare`; its own process may be a child of that.
+  def start_in(*wrapper, console: "shop")
+    skip "needs root" unless Process.uid.zero?
+    skip "the target's Ruby is in a chroot" if Processes::RUBY.first == "chroot"
+    target = Target.new(console, [], load: false, wrapper: wrapper)
+    @targets << target
+    yield target.pid if block_given?
+    target.tap(&:wait_until_ready)
+  end
+
+  def innermost(pid)
+    child = File.read("/proc/#{pid}/task/#{pid}/children").split.first
+    child ? innermost(child.to_i) : pid
+  end
+
+  NAMESPACES = {
+    "mount" => %w[unshare -m],
+    "PID" => %w[unshare -p -f --mount-proc],
+    "IPC" => %w[unshare -i],
+    "network" => %w[unshare -n],
+    "user" => %w[unshare -U],
+    "user, as its root" => %w[unshare -U -r],
+    "every" => %w[unshare -U -r -m -p -i -n -u -f --mount-proc],
+    "every but the user" => %w[unshare -m -p -i -n -u -f --mount-proc],
+    "every and a read-only root" => ["unshare", *%w[-m -p -i -n -u -f --mount-proc sh -c], 'mount -o remount,bind,ro /; exec "$@"', "sh"],
+    "mount, where /tmp cannot be written" =>
+      ["unshare", "-m", "sh", "-c", 'mount --bind /tmp /tmp; mount -o remount,bind,ro /tmp; exec "$@"', "sh"],
+    "mount, where the extension cannot be seen" =>
+      ["unshare", "-m", "sh", "-c", "mount -t tmpfs none '#{BUILD}/tracee'; exec \"$@\"", "sh"],
+  }.freeze
+
+  NAMESPACES.each do |kind, wrapper|
+    test "a process in another namespace: #{kind}" do
+      target = start_in(*wrapper)
+      pid = innermost(target.pid)
+      target.adopt(pid)
+      tracer = launch("trace", "-v", "-p", pid.to_s, "Shop#price(item)").wait_until_armed
+      target.run("$shop.price(:a)")
+      result = tracer.stop
+      assert_exit 0, result
+      assert_equal "Shop#price(item=:a) <time>\n", result.tree
+    end
+  end
+
+  test "a process in a user namespace whose users are others outside" do
+    target = start_in("unshare", "-U", "--keep-caps", "sh", "-c", 'while [ "$(cat /proc/self/gid_map)" = "" ]; do sleep 0.02; done; ' \
+                      'exec setpriv --reuid=0 --regid=0 --clear-groups "$@"', "sh") do |pid|
+      wait_until("it is in its namespace") { File.readlink("/proc/#{pid}/ns/user") != File.readlink("/proc/self/ns/user") }
+      %w[uid_map gid_map].each { |map| File.write("/proc/#{pid}/#{map}", "0 100000 65536") }
+    end
+    assert_attachable(target)
   end
 end

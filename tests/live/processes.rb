@@ -73,13 +73,13 @@ module Processes
     attr_accessor :expects_stderr
 
     # user: the number of the one who is to run it.
-    def initialize(app, arguments, load: true, env: {}, ruby_options: [], user: nil)
+    def initialize(app, arguments, load: true, env: {}, ruby_options: [], user: nil, wrapper: [])
       @stderr = Tempfile.new("target-stderr")
       reader, @stdin = IO.pipe
       @stdout, writer = IO.pipe
       extension = load ? ["-I", "#{BUILD}/tracee", "-rrbprobe"] : []
       path = app.start_with?("/") ? app : "#{ROOT}/tests/apps/#{app}.rb"
-      @pid = Process.spawn(TARGET_ENV.merge(env), *Processes.ruby_as(user), *ruby_options, *extension, path, *arguments.map(&:to_s),
+      @pid = Process.spawn(TARGET_ENV.merge(env), *wrapper, *Processes.ruby_as(user), *ruby_options, *extension, path, *arguments.map(&:to_s),
                            in: reader, out: writer, err: @stderr.path, pgroup: true)
       @children = []
       [reader, writer].each(&:close)
