@@ -24,7 +24,7 @@ static const struct argp argp = {
 	.doc = "List the Ruby processes that may be looked at: yours, or all where root asks. ATTACHABLE says \"yes\" (the "
 	       "extension is loaded), \"loadable\" (it is not, and the commands will load it), or why not: \"stopped\" (by a "
 	       "signal), \"SIGURG taken\" (loaded, but the application has the signal, and rbprobe may not call into the "
-               "process), "
+	       "process), "
 	       "or after \"no:\" what stands in the way of loading.",
 };
 

@@ -2,9 +2,15 @@
 # changes. And those that use SIGURG for themselves.
 
 require_relative "helper"
+require "socket"
 
 class LoadTest < LiveTest
   NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].freeze
+
+  def setup
+    super
+    skip "with a sanitizer's malloc in the target there is no place that is known to be safe" unless Processes::TARGET_ENV.empty?
+  end
 
   # Another user has to be able to run what was built.
   def only_root_with_a_nobody
@@ -169,6 +175,29 @@ class LoadTest < LiveTest
     other.run("$urgent = 0; trap('URG') { $urgent += 1 }; require '#{BUILD}/tracee/rbprobe'")
     assert_attachable(other)
     assert_equal %w[0 0], [target, other].map { |one| one.run("sleep 0.1; $urgent") }
+  end
+
+  test "a Puma cluster with fork_worker is traced and does not fork anew" do
+    skip "needs puma" if Processes::RUBY.first == "chroot" || !system(*Processes::RUBY, "-e", "require 'puma'", err: File::NULL)
+    File.write("#{site = directory}/config.ru", "class App; def answer; [200, {}, []]; end; end; A = App.new; run ->(_) { A.answer }\n")
+    socket = "#{site}/puma.sock"
+    puma = spawn(*Processes::RUBY, "-S", "puma", "-w", "2", "--fork-worker=0", "-b", "unix://#{socket}", "#{site}/config.ru",
+                 out: "#{site}/log", err: "#{site}/log", pgroup: true)
+    booted = -> { File.read("#{site}/log").scan(/Worker (\d+) \(PID: (\d+)\) booted/) }
+    workers = wait_until("both workers have booted") { booted.call.then { |all| all if all.size == 2 } }
+    tracer = launch("trace", "-v", "-p", [puma, *workers.map(&:last)].join(","), "App#answer")
+    wait_until("all three are armed") { tracer.stderr.scan(/: tracing \d method/).size == 3 }
+    UNIXSocket.open(socket) { |s| s.write("GET / HTTP/1.0\r\n\r\n"); s.read }
+    result = tracer.stop
+    assert_match(/App#answer/, result.stdout)
+    assert_equal 3, result.stderr.scan("the application has SIGURG").size
+    sleep 1
+    assert_equal workers, booted.call
+  ensure
+    if puma
+      Process.kill(:TERM, puma)
+      Process.wait(puma)
+    end
   end
 
   test "a process that is stopped" do
