@@ -124,8 +124,8 @@ static void check_syntax(struct slice source)
 		return;
 	message = message_of(rb_errinfo());
 	rb_set_errinfo(Qnil);
-	rb_raise(rb_eSyntaxError, "\"%.*s\": %.*s", (int)source.size, source.bytes, (int)RSTRING_LEN(message),
-	         RSTRING_PTR(message));
+	rb_exc_raise(
+		rb_exc_new_str(rb_eSyntaxError, rb_sprintf("\"%.*s\": %" PRIsVALUE, (int)source.size, source.bytes, message)));
 }
 
 static VALUE compile_expression(struct slice source, VALUE names, VALUE owner)

@@ -178,10 +178,12 @@ static VALUE creation_place(VALUE fiber)
 	const char *end = bytes + RSTRING_LEN(text);
 	const char *from = memchr(bytes, ' ', (size_t)(end - bytes));
 	const char *to = from ? memrchr(from + 1, '(', (size_t)(end - from - 1)) : NULL;
+	VALUE place = Qnil;
 
-	if (!from || !to || to <= from + 2)
-		return Qnil;
-	return rb_str_new(from + 1, to - from - 2);
+	if (from && to && to > from + 2)
+		place = rb_str_new(from + 1, to - from - 2);
+	RB_GC_GUARD(text);
+	return place;
 }
 
 void fiber_describe(struct fiber_description *description)
