@@ -22,7 +22,7 @@ export CC BUILD RUBY
 PROTO_OBJECTS  := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard proto/*.c))
 TRACER_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tracer/*.c))
 # The parts of the extension that know no Ruby are unit-tested outside of it.
-RUBYLESS_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tracee/ring.c))
+RUBYLESS_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tracee/ring.c tracee/stream.c))
 
 .PHONY: all tracer extension
 all: tracer extension

@@ -1,6 +1,8 @@
 #ifndef RBPROBE_EVALUATION_H
 #define RBPROBE_EVALUATION_H
 
+#include "overdue.h"
+
 #include <ruby.h>
 
 #include <stdbool.h>
@@ -24,8 +26,6 @@ enum evaluation_outcome evaluate_quickly(VALUE (*run)(VALUE), VALUE argument, VA
 
 void evaluation_init(void);
 
-/* Whether some evaluation has passed its limit. Any thread. */
-bool evaluation_overdue(void);
 /* Interrupts those that have. Job context. */
 void evaluation_cancel_overdue(void);
 

@@ -9,7 +9,7 @@
 #include "stream.h"
 
 #include "bell.h"
-#include "evaluation.h"
+#include "overdue.h"
 
 #include <errno.h>
 #include <poll.h>

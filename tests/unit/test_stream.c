@@ -1,0 +1,198 @@
+/* The writer thread: what traced threads push and post arrives complete and in order, and it lets go of what it has. No Ruby here. */
+
+#include "proto/record.h"
+#include "tracee/bell.h"
+#include "tracee/overdue.h"
+#include "tracee/stream.h"
+#include "unit.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CALLS 200000u
+#define FIBER_EVERY 1000u /* calls, after which a definition is posted */
+
+static _Atomic unsigned rings;
+
+/* What the writer asks of the rest of the extension. */
+void bell_ring_self(void)
+{
+	atomic_fetch_add(&rings, 1);
+}
+
+bool evaluation_overdue(void)
+{
+	return false;
+}
+
+struct pair {
+	struct session *session;
+	int client;
+};
+
+static struct pair session_pair(void)
+{
+	struct pair pair = {.session = aligned_alloc(_Alignof(struct session), sizeof(struct session))};
+	int sockets[2];
+
+	memset(pair.session, 0, sizeof(*pair.session));
+	pair.session->oldest = pair.session->newest = calloc(1, sizeof(struct message));
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+	assert_int_equal(ring_open(&pair.session->ring, 1 << 16), 0);
+	pair.session->socket = sockets[0];
+	pair.client = sockets[1];
+	assert_int_equal(stream_start(pair.session), 0);
+	return pair;
+}
+
+static void post(struct session *session, const struct record *record)
+{
+	msgpack_sbuffer buffer;
+	struct message *message;
+
+	msgpack_sbuffer_init(&buffer);
+	record_encode(&buffer, record);
+	message = malloc(sizeof(*message) + buffer.size);
+	message->size = buffer.size;
+	memcpy(message->bytes, buffer.data, buffer.size);
+	stream_post(session, message);
+	msgpack_sbuffer_destroy(&buffer);
+}
+
+/* The traced side: calls one after the other, of fibers that are defined just before their first call. */
+static void *produce(void *argument)
+{
+	struct session *session = argument;
+
+	for (uint32_t call = 0; call < CALLS; call++) {
+		struct ring_record record = {.kind = RING_START, .method = call, .fiber = call / FIBER_EVERY, .time_ns = call};
+
+		if (call % FIBER_EVERY == 0)
+			post(session, &(struct record){.kind = RECORD_FIBER,
+			                               .fiber = {.ref = call / FIBER_EVERY, .thread_name = {"", 0}}});
+		session->calls++;
+		if (!ring_push_start(&session->ring, &record, NULL, 0))
+			continue;
+		record.kind = RING_END;
+		ring_push_end(&session->ring, &record, NULL, 0);
+	}
+	session->end_reason = END_DETACHED;
+	atomic_store_explicit(&session->closing, true, memory_order_release);
+	return NULL;
+}
+
+struct seen {
+	uint64_t starts, ends, lost;
+	uint32_t last_method, fiber;
+	bool fiber_known;
+	struct record_end end;
+	bool ended;
+};
+
+static void see_events(struct seen *seen, struct record_events *events)
+{
+	struct event event;
+
+	while (event_next(events, &event, NULL) > 0) {
+		/* A fiber is announced before its calls, and not before those of the fiber in front of it. */
+		assert_true(seen->fiber_known);
+		assert_int_equal(event.fiber, seen->fiber);
+		if (event.end)
+			assert_int_equal(event.method, seen->last_method);
+		else if (seen->starts)
+			assert_true(event.method > seen->last_method);
+		seen->last_method = event.method;
+		seen->starts += !event.end;
+		seen->ends += event.end;
+	}
+}
+
+static void see(struct seen *seen, struct record *record)
+{
+	if (record->kind == RECORD_EVENTS)
+		see_events(seen, &record->events);
+	if (record->kind == RECORD_FIBER) {
+		seen->fiber = record->fiber.ref;
+		seen->fiber_known = true;
+	}
+	if (record->kind == RECORD_LOST)
+		seen->lost += record->lost.calls;
+	if (record->kind == RECORD_END) {
+		seen->end = record->end;
+		seen->ended = true;
+	}
+}
+
+static void read_exactly(int fd, void *to, size_t size)
+{
+	for (size_t got = 0; got < size;) {
+		ssize_t part = read(fd, (char *)to + got, size - got);
+
+		assert_true(part > 0);
+		got += (size_t)part;
+	}
+}
+
+static void all_that_is_pushed_arrives(void **state)
+{
+	struct pair pair = session_pair();
+	uint8_t *bytes = malloc(FRAME_SIZE_MAX);
+	struct seen seen = {0};
+	pthread_t producer;
+	char nothing;
+
+	(void)state;
+	assert_int_equal(pthread_create(&producer, NULL, produce, pair.session), 0);
+	while (!seen.ended) {
+		uint8_t prefix[RECORD_PREFIX_SIZE];
+		struct record record;
+		msgpack_zone zone;
+		size_t size;
+
+		read_exactly(pair.client, prefix, sizeof(prefix));
+		size = prefix[0] | (size_t)prefix[1] << 8 | (size_t)prefix[2] << 16 | (size_t)prefix[3] << 24;
+		assert_true(size <= FRAME_SIZE_MAX);
+		read_exactly(pair.client, bytes, size);
+		assert_true(msgpack_zone_init(&zone, 65536));
+		assert_int_equal(record_decode(&record, bytes, size, &zone, NULL), 0);
+		see(&seen, &record);
+		msgpack_zone_destroy(&zone);
+	}
+	pthread_join(producer, NULL);
+	assert_int_equal(seen.starts, seen.ends);
+	assert_int_equal(seen.starts + seen.lost, CALLS);
+	assert_int_equal(seen.end.calls, CALLS);
+	assert_int_equal(seen.end.lost, seen.lost);
+	assert_int_equal(read(pair.client, &nothing, 1), 0);
+	close(pair.client);
+	free(bytes);
+	stream_await_all(10000);
+}
+
+static void a_client_that_goes_is_noticed(void **state)
+{
+	struct pair pair = session_pair();
+
+	(void)state;
+	close(pair.client);
+	while (atomic_load(&rings) == 0)
+		usleep(1000);
+	/* As the job does that the bell asks for. */
+	assert_true(atomic_load(&pair.session->gone));
+	atomic_store(&pair.session->closing, true);
+	stream_await_all(10000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_that_is_pushed_arrives),
+		cmocka_unit_test(a_client_that_goes_is_noticed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

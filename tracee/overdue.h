@@ -1,0 +1,11 @@
+#ifndef RBPROBE_OVERDUE_H
+#define RBPROBE_OVERDUE_H
+
+#include <stdbool.h>
+
+/* What the writer thread asks of evaluation.c; by itself, so that the writer needs no Ruby. */
+
+/* Whether some evaluation has passed its time limit. Any thread. */
+bool evaluation_overdue(void);
+
+#endif
