@@ -78,6 +78,11 @@ static void target_event(VALUE tracepoint, void *data)
 			atomic_fetch_add_explicit(&site->foreign_calls, 1, memory_order_relaxed);
 		return;
 	}
+	/* The end of a call is found by its frame: whose it is need not be asked. */
+	if (is_return && site->count == 1 && frame_identity_known(FRAME_TARGETED)) {
+		observe_return(site->probes[0], fiber, trace_arg, RUBY_EVENT_RETURN, anchor);
+		return;
+	}
 	callee = rb_tracearg_callee_id(trace_arg);
 	owner = rb_tracearg_defined_class(trace_arg);
 	for (uint32_t i = 0; i < site->count; i++) {

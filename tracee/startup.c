@@ -195,8 +195,9 @@ static void start_job(void *unused)
 		fail();
 	rb_set_errinfo(error);
 	if (!failed && atomic_load(&state.make_queue)) {
+		/* In this order: the job removes what a dead process of our PID may have left, and sees to it that ours goes if nobody comes. */
+		dispatch_job();
 		queue_create();
-		dispatch_job(); /* which sees to it that the queue goes where nobody comes */
 	}
 }
 

@@ -190,6 +190,8 @@ static int stop(struct visit *visit, bool anywhere, uint64_t patience_ns)
 		if (!objection)
 			return 0;
 		inject_resume(&visit->injection);
+		if (objection == stop_check_new_stack && (status = map_read(visit)) < 0)
+			return status;
 		if (getppid() != visit->client)
 			return error_set(visit->err, -EINTR, "the client is gone");
 		if (inject_wait(&visit->injection, back_off_ns) < 0)

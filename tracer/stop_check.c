@@ -18,6 +18,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+const char stop_check_new_stack[] = "its stack is new";
+
 #define STACK_WORDS 160              /* how far up the stack a caller inside the loader or malloc is looked for */
 #define FRAME_REACH 8192             /* bytes; how far up a signal frame of a handler that is running is looked for */
 #define STACK_ROOM 65536             /* bytes that the loader may need of the thread's stack */
@@ -53,6 +55,31 @@ static bool is_blocking(long system_call)
 		if (blocking[i] == system_call)
 			return true;
 	return false;
+}
+
+/*
+ * Those of them that neither malloc nor the loader ever makes, with a lock or without: waiting for descriptors, children, signals, and on condition
+ * variables. A thread in one of these is not inside either, whatever addresses are left on its stack; and it may stay there for days (Puma's main
+ * thread in Thread#join), with the same stack, so that trying again would not help.
+ */
+static const long aloof[] = {
+	SYS_accept,       SYS_accept4,     SYS_recvfrom,   SYS_recvmsg, SYS_recvmmsg,        SYS_ppoll,
+	SYS_pselect6,     SYS_epoll_pwait, SYS_wait4,      SYS_waitid,  SYS_rt_sigtimedwait, SYS_rt_sigsuspend,
+#ifdef SYS_epoll_pwait2
+	SYS_epoll_pwait2,
+#endif
+#ifdef SYS_poll
+	SYS_poll,         SYS_select,      SYS_epoll_wait, SYS_pause,
+#endif
+};
+
+static bool is_aloof(const struct arch_registers *registers)
+{
+	for (size_t i = 0; i < sizeof(aloof) / sizeof(*aloof); i++)
+		if (aloof[i] == registers->system_call)
+			return true;
+	return registers->system_call == SYS_futex &&
+	       ((int)arch_system_call_argument(registers, 1) & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
 }
 
 static bool in_allocator(const struct stop_check *check, uint64_t address)
@@ -154,7 +181,7 @@ static const char *place_objection(const struct stop_check *check, const struct 
 	return in_libc(check, pc) ? "it was in libc, perhaps allocating memory" : NULL;
 }
 
-/* A caller inside the loader or malloc: it waits for a lock or has called back, and is not done. Stale addresses on the stack only cost a retry. */
+/* A caller inside the loader or malloc: it waits for a lock or has called back, and is not done. Stale addresses on the stack cost a retry. */
 static const char *stack_objection(const struct stop_check *check, const struct injection *injection)
 {
 	uint64_t sp = arch_sp(&injection->registers), words[STACK_WORDS];
@@ -162,9 +189,11 @@ static const char *stack_objection(const struct stop_check *check, const struct 
 	size_t count = STACK_WORDS;
 
 	if (!mapping)
-		return "its stack is new";
+		return stop_check_new_stack;
 	if (strcmp(mapping->path, "[stack]") != 0 && sp - mapping->start < STACK_ROOM)
 		return "its stack has too little room (a fiber's?)";
+	if (is_aloof(&injection->registers))
+		return NULL;
 	if ((mapping->end - sp) / sizeof(*words) < count)
 		count = (mapping->end - sp) / sizeof(*words);
 	if (!remote_read(check->remote, sp, words, count * sizeof(*words)))

@@ -30,6 +30,9 @@ struct stop_check {
 /* Finds all that in the process. False: it has no dynamic loader, or not glibc's. */
 bool stop_check_init(struct stop_check *check, const struct remote *remote);
 
+/* The objection that goes away when the map is read again: the thread has another stack than any that was there (a fiber's). */
+extern const char stop_check_new_stack[];
+
 /*
  * Judges a stop. NULL: the thread may call; else why not, as the end of a sentence about the thread ("it was allocating memory"). Looks only at memory; the
  * thread must be stopped.

@@ -96,7 +96,7 @@ int trace_permission_explain(const struct target *target, int code, struct error
 	pid_t tracer = tracer_of(target);
 	struct passwd *user;
 
-	if (code == -ESRCH)
+	if (code == -ESRCH || !target_is_same(target))
 		return error_set(err, -ESRCH, "process %d ended while rbprobe was looking at it", pid);
 	if (tracer > 0) {
 		char path[64], name[64] = "?";

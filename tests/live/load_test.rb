@@ -2,6 +2,7 @@
 # changes. And those that use SIGURG for themselves.
 
 require_relative "helper"
+require_relative "ipc"
 require "socket"
 
 class LoadTest < LiveTest
@@ -138,6 +139,18 @@ class LoadTest < LiveTest
       target.finish
       @targets.delete(target)
     end
+  end
+
+  test "a queue that a dead process of the same PID has left is no obstacle" do
+    target = bare
+    id = Ipc.create(Leftovers.queue_key(target.pid))
+    # Old enough to be taken for a dead process's by the extension, which begins only now.
+    sleep 3
+    tracer = trace(target, "Shop#price")
+    target.run("$shop.price(:a)")
+    assert_equal "Shop#price <time>\n", tracer.stop.tree
+  ensure
+    Ipc.remove(id) if id
   end
 
   test "an application that has SIGURG keeps it, and is rung otherwise" do
