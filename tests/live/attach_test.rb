@@ -65,6 +65,40 @@ class AttachTest < LiveTest
     Leftovers.remove_queues_of(target)
   end
 
+  # The kernel gives out PIDs in order; root may say where it goes on.
+  def process_with_pid(pid, *command)
+    50.times do
+      File.write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_s)
+      other = Process.spawn(*command, %i[out err] => File::NULL)
+      return other if other == pid
+      Process.kill(:KILL, other)
+      Process.wait(other)
+    end
+    skip "the PID could not be had again"
+  end
+
+  test "the PID is given to another process while rbprobe attaches" do
+    skip "needs root" unless Process.uid.zero? && File.writable?("/proc/sys/kernel/ns_last_pid")
+    target = start("console")
+    target.run_in_background("3.pow(7**60000, 11**60000)")
+    tracer = launch(*methods_of(target.pid, "--timeout", "20"))
+    wait_until("its bell was rung") { Leftovers.queues_of([target]).any? }
+    target.finish
+    @targets.delete(target)
+    mark = "#{directory}/rung"
+    other = process_with_pid(target.pid, "ruby", "--disable=gems", "-e", "trap(:URG) { File.write(ARGV[0], '') }; sleep 60", mark)
+    result = tracer.wait
+    assert_exit 3, result
+    assert_match(/process #{target.pid} (ended|was killed)/, result.stderr)
+    refute File.exist?(mark), "the newcomer was sent the signal"
+    Leftovers.remove_queues_of(target)
+  ensure
+    if other
+      Process.kill(:KILL, other)
+      Process.wait(other)
+    end
+  end
+
   # Another user has to be able to run what was built.
   def only_root_with_a_nobody
     only_root
