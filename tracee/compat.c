@@ -146,6 +146,11 @@ bool compat_target_may_be_disabled(void)
 	return true;
 }
 
+bool compat_block_method_defaults(void)
+{
+	return RUBY_AT_LEAST(3, 0);
+}
+
 bool compat_attribute_events(void)
 {
 	return RUBY_AT_LEAST(3, 0);

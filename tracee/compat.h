@@ -48,6 +48,9 @@ void compat_restore_global_events(void);
  */
 bool compat_target_may_be_disabled(void);
 
+/* Whether a define_method method's CALL event comes behind the evaluation of its default arguments; on 2.7 it does not: they are still nil. */
+bool compat_block_method_defaults(void);
+
 /* Whether calls of attr_reader and attr_writer methods give C_CALL events; on 2.7 they do not. */
 bool compat_attribute_events(void);
 

@@ -11,7 +11,9 @@
 
 #include "expression.h"
 
+#include "compat.h"
 #include "core.h"
+#include "definition.h"
 
 #include <ruby/encoding.h>
 #include <stdlib.h>
@@ -79,15 +81,26 @@ static bool is_reserved(const char *bytes, size_t size)
 }
 
 /* The named parameters, as Symbols: a pattern's parts, `*`, `**`, `&` and `...` have no name to ask for. */
+/* A parameter with a default, whose value is not there yet when the call is seen: to leave it out is truer than nil. */
+static bool is_not_there_yet(VALUE parameter, bool early)
+{
+	VALUE kind = rb_ary_entry(parameter, 0);
+
+	return early && (kind == ID2SYM(rb_intern("opt")) || kind == ID2SYM(rb_intern("key")));
+}
+
 static VALUE parameter_names(VALUE method)
 {
 	VALUE parameters = rb_funcall(method, ids.parameters, 0);
 	VALUE names = rb_ary_new();
+	bool early = !compat_block_method_defaults() && definition_is_block_method(method);
 
 	for (long i = 0; i < RARRAY_LEN(parameters); i++) {
 		VALUE name = rb_ary_entry(rb_ary_entry(parameters, i), 1);
 		VALUE string = NIL_P(name) ? Qnil : rb_sym2str(name);
 
+		if (is_not_there_yet(rb_ary_entry(parameters, i), early))
+			continue;
 		if (!NIL_P(string) && is_word(RSTRING_PTR(string), (size_t)RSTRING_LEN(string)) &&
 		    !RTEST(rb_ary_includes(names, name)))
 			rb_ary_push(names, name);
