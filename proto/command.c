@@ -64,6 +64,22 @@ void command_encode(msgpack_sbuffer *buffer, const struct command *command)
 		msgpack_pack_uint32(&packer, command->kind);
 		msgpack_pack_uint32(&packer, command->id);
 		break;
+	case COMMAND_EVAL:
+	case COMMAND_CANCEL:
+	case COMMAND_COMPLETE:
+	case COMMAND_BACKTRACE:
+	case COMMAND_HEAP_DUMP:
+	case COMMAND_FORK:
+	case COMMAND_MEMORY:
+		msgpack_pack_array(&packer, 7);
+		msgpack_pack_uint32(&packer, command->kind);
+		msgpack_pack_uint32(&packer, command->id);
+		msgpack_pack_uint32(&packer, command->request.flags);
+		msgpack_pack_uint64(&packer, command->request.limit);
+		msgpack_pack_uint32(&packer, command->request.timeout_ms);
+		pack_text(&packer, command->request.name.bytes, command->request.name.size);
+		pack_text(&packer, command->request.text.bytes, command->request.text.size);
+		break;
 	}
 }
 
@@ -161,6 +177,19 @@ int command_decode(struct command *command, const uint8_t *bytes, size_t size, m
 		selectors_decode(command, &fields, zone);
 		break;
 	case COMMAND_DETACH:
+		break;
+	case COMMAND_EVAL:
+	case COMMAND_CANCEL:
+	case COMMAND_COMPLETE:
+	case COMMAND_BACKTRACE:
+	case COMMAND_HEAP_DUMP:
+	case COMMAND_FORK:
+	case COMMAND_MEMORY:
+		command->request.flags = (uint32_t)fields_uint(&fields, UINT32_MAX);
+		command->request.limit = fields_uint(&fields, UINT64_MAX);
+		command->request.timeout_ms = (uint32_t)fields_uint(&fields, UINT32_MAX);
+		command->request.name = fields_text(&fields, NAME_SIZE_MAX);
+		command->request.text = fields_text(&fields, COMMAND_SIZE_MAX);
 		break;
 	default:
 		return error_set(err, -EPROTO, "the loaded extension knows no command %d; it is older than this rbprobe",

@@ -39,10 +39,23 @@ struct command {
 		struct slice socket_path; /* as the target sees it */
 		uint32_t client_pid;      /* as the target sees it; 0 where it cannot see it */
 	} attach;
+	struct { /* requests: COMMAND_EVAL and all behind it; PROTOCOL.md tells what each takes */
+		uint32_t flags;
+		uint64_t limit;
+		uint32_t timeout_ms; /* 0: none */
+		struct slice name;
+		struct slice text;
+	} request;
 	struct trace_options options; /* COMMAND_TRACE; engine alone: COMMAND_METHODS */
 	uint32_t selector_count;      /* both */
 	const struct selector *selectors;
 };
+
+/* Whether a command is a request: answered by REPLY when it begins and by DONE when it is over. */
+static inline bool command_is_request(enum command_kind kind)
+{
+	return kind >= COMMAND_EVAL;
+}
 
 /* Appends the encoded command to buffer. */
 void command_encode(msgpack_sbuffer *buffer, const struct command *command);

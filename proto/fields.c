@@ -117,6 +117,11 @@ const msgpack_object *fields_array(struct fields *fields, size_t max, size_t *co
 	return object->via.array.ptr;
 }
 
+const msgpack_object *fields_value(struct fields *fields)
+{
+	return fields_next(fields);
+}
+
 void pack_text(msgpack_packer *packer, const char *bytes, size_t size)
 {
 	msgpack_pack_str(packer, size);

@@ -34,6 +34,9 @@ struct slice fields_text_or_nil(struct fields *fields, size_t max);
 /* An array of at most max elements; NULL with *count 0 on a violation or when empty. */
 const msgpack_object *fields_array(struct fields *fields, size_t max, size_t *count);
 
+/* Any value at all; NULL on a violation. */
+const msgpack_object *fields_value(struct fields *fields);
+
 /* Records a violation that only the caller can see. */
 void fields_refuse(struct fields *fields, const char *why);
 

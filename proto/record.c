@@ -133,6 +133,27 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		msgpack_pack_uint8(&packer, RECORD_FIBER_GONE);
 		msgpack_pack_uint32(&packer, record->fiber_gone.ref);
 		break;
+	case RECORD_OUTPUT:
+		msgpack_pack_array(&packer, 4);
+		msgpack_pack_uint8(&packer, RECORD_OUTPUT);
+		msgpack_pack_uint32(&packer, record->output.command_id);
+		msgpack_pack_uint8(&packer, (uint8_t)record->output.stream);
+		msgpack_pack_bin(&packer, record->output.bytes.size);
+		msgpack_pack_bin_body(&packer, record->output.bytes.bytes, record->output.bytes.size);
+		break;
+	case RECORD_DATA:
+		msgpack_pack_array(&packer, 3);
+		msgpack_pack_uint8(&packer, RECORD_DATA);
+		msgpack_pack_uint32(&packer, record->data.command_id);
+		msgpack_sbuffer_write(buffer, record->data.packed.bytes, record->data.packed.size);
+		break;
+	case RECORD_DONE:
+		msgpack_pack_array(&packer, 4);
+		msgpack_pack_uint8(&packer, RECORD_DONE);
+		msgpack_pack_uint32(&packer, record->done.command_id);
+		msgpack_pack_uint32(&packer, record->done.code);
+		pack_slice(&packer, record->done.text);
+		break;
 	case RECORD_EVENTS:
 		break;
 	}
@@ -249,6 +270,20 @@ int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgp
 		break;
 	case RECORD_FIBER_GONE:
 		record->fiber_gone.ref = (uint32_t)fields_uint(&fields, UINT32_MAX);
+		break;
+	case RECORD_OUTPUT:
+		record->output.command_id = (uint32_t)fields_uint(&fields, UINT32_MAX);
+		record->output.stream = (enum output_stream)fields_uint(&fields, OUTPUT_STREAM_COUNT - 1);
+		record->output.bytes = fields_text(&fields, OUTPUT_SIZE_MAX);
+		break;
+	case RECORD_DATA:
+		record->data.command_id = (uint32_t)fields_uint(&fields, UINT32_MAX);
+		record->data.object = fields_value(&fields);
+		break;
+	case RECORD_DONE:
+		record->done.command_id = (uint32_t)fields_uint(&fields, UINT32_MAX);
+		record->done.code = (uint32_t)fields_uint(&fields, INT32_MAX);
+		record->done.text = fields_text(&fields, TEXT_SIZE_MAX);
 		break;
 	}
 	return fields_status(&fields);

@@ -95,6 +95,27 @@ struct record_end {
 	uint64_t other_ractors; /* events of calls in other Ractors, which are not followed */
 };
 
+/* Bytes that a request makes: what its code writes, or its result. */
+struct record_output {
+	uint32_t command_id;
+	enum output_stream stream;
+	struct slice bytes;
+};
+
+/* A piece of a request's answer: one msgpack value, a map whose keys PROTOCOL.md lists. */
+struct record_data {
+	uint32_t command_id;
+	struct slice packed;          /* encoding: the value */
+	const msgpack_object *object; /* decoding: the value */
+};
+
+/* The request is over; nothing more comes of it. */
+struct record_done {
+	uint32_t command_id;
+	uint32_t code; /* 0, or an errno */
+	struct slice text;
+};
+
 struct event {
 	bool end; /* else a start */
 	bool has_values;
@@ -128,6 +149,9 @@ struct record {
 		struct record_note note;
 		struct record_match match;
 		struct record_end end;
+		struct record_output output;
+		struct record_data data;
+		struct record_done done;
 	};
 };
 

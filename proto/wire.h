@@ -12,6 +12,14 @@ enum command_kind {
 	COMMAND_TRACE = 2,
 	COMMAND_METHODS = 3,
 	COMMAND_DETACH = 4,
+	/* Requests: each is answered by REPLY when it begins and by DONE when it is over. */
+	COMMAND_EVAL = 5,
+	COMMAND_CANCEL = 6,
+	COMMAND_COMPLETE = 7,
+	COMMAND_BACKTRACE = 8,
+	COMMAND_HEAP_DUMP = 9,
+	COMMAND_FORK = 10,
+	COMMAND_MEMORY = 11,
 };
 
 /* Records: target to client, through the socket. */
@@ -26,6 +34,9 @@ enum record_kind {
 	RECORD_MATCH = 8,
 	RECORD_END = 9,
 	RECORD_FIBER_GONE = 10,
+	RECORD_OUTPUT = 11,
+	RECORD_DATA = 12,
+	RECORD_DONE = 13,
 };
 
 /* How a call ended. */
@@ -58,6 +69,22 @@ enum trace_flag {
 	TRACE_RESULT = 1 << 2,
 	TRACE_INSPECT = 1 << 3,
 	TRACE_IVARS = 1 << 4, /* objects are shown with their instance variables */
+};
+
+/* Bits of an eval command's flags. */
+enum eval_flag {
+	EVAL_MAIN = 1 << 0,    /* in the main thread, not in one of its own */
+	EVAL_RAW = 1 << 1,     /* a String is sent whole, as output, not as its inspect */
+	EVAL_CONSOLE = 1 << 2, /* with the session's own binding, which keeps its local variables and self */
+	EVAL_PARTIAL = 1 << 3, /* code that only lacks its end is no error but "incomplete" */
+};
+
+/* What the bytes of an OUTPUT record are. */
+enum output_stream {
+	OUTPUT_STDOUT = 1, /* what the code wrote to $stdout */
+	OUTPUT_STDERR = 2,
+	OUTPUT_RESULT = 3, /* the result itself */
+	OUTPUT_STREAM_COUNT,
 };
 
 enum note_level {

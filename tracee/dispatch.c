@@ -7,6 +7,7 @@
 #include "interrupts.h"
 #include "proto/command.h"
 #include "queue.h"
+#include "request.h"
 #include "selection.h"
 #include "session.h"
 #include "watch.h"
@@ -43,9 +44,22 @@ static int run_methods(struct session *session, const struct command *command, u
 	return selection_list(session, command, count, err);
 }
 
+static int run_cancel(struct session *session, const struct command *command, uint64_t *count, struct error *err)
+{
+	(void)err;
+	*count = request_cancel(session, (uint32_t)command->request.limit);
+	return 0;
+}
+
 static const struct handler handlers[] = {
 	[COMMAND_TRACE] = {"trace", run_trace},
 	[COMMAND_METHODS] = {"methods", run_methods},
+	[COMMAND_CANCEL] = {"cancel", run_cancel},
+};
+
+/* Commands that are answered before they run, and report their end by themselves. */
+static const struct request_kind *const requests[] = {
+	[COMMAND_EVAL] = &request_eval,
 };
 
 static void reply(struct session *session, uint32_t command_id, int status, const struct error *err, uint64_t count)
@@ -69,6 +83,15 @@ static void run_in_session(struct session *session, const struct command *comman
 
 	if (status == 0 && command->kind == COMMAND_DETACH) {
 		session_detach(session, END_DETACHED, "");
+		return;
+	}
+	if (status == 0 && (size_t)command->kind < sizeof(requests) / sizeof(requests[0]) && requests[command->kind]) {
+		struct request *request;
+
+		status = request_open(&request, requests[command->kind], session, command, err);
+		reply(session, command->id, status, err, 0);
+		if (status == 0)
+			request_begin(request, command);
 		return;
 	}
 	if (status == 0 && ((size_t)command->kind >= sizeof(handlers) / sizeof(handlers[0]) || !handlers[command->kind].run))
@@ -116,6 +139,7 @@ static VALUE job(VALUE unused)
 	(void)unused;
 	session_fork_clean();
 	evaluation_cancel_overdue();
+	request_cancel_overdue();
 	had_sessions = session_first() != NULL;
 	queue_drain(run_command, &err);
 	keep_or_remove_queue(session_reap(), had_sessions);

@@ -10,6 +10,7 @@
 
 #include "fiber.h"
 #include "proto/names.h"
+#include "request.h"
 #include "selection.h"
 #include "stream.h"
 
@@ -234,6 +235,7 @@ void session_detach(struct session *session, enum end_reason reason, const char 
 	session->end_reason = reason;
 	snprintf(session->end_text, sizeof(session->end_text), "%s", text);
 	session->detaching = true;
+	request_abandon_all(session, CANCEL_DETACHED);
 	if (session->selection)
 		selection_disable(session->selection);
 	if (session->busy)
@@ -284,6 +286,7 @@ void session_exit(unsigned timeout_ms)
 		struct session *next = session->next;
 
 		session->leaked = true;
+		request_abandon_all(session, CANCEL_EXIT);
 		session->detaching = true;
 		session->end_reason = END_EXIT;
 		atomic_store_explicit(&session->closing, true, memory_order_release);
@@ -297,6 +300,7 @@ void session_fork_child(void)
 {
 	for (struct session *session = sessions.first; session; session = session->next) {
 		atomic_store(&session->gone, true);
+		request_fork_child(session);
 		close(session->socket);
 	}
 	if (sessions.first)

@@ -15,6 +15,7 @@
  * from the list in jobs, under the GVL. A session's last owner is its writer thread, which frees it.
  */
 
+struct request;
 struct selection; /* what the session observes; selection.h */
 
 /* Something for the client besides events: encoded records, in a list from the GVL holder to the writer. */
@@ -42,6 +43,7 @@ struct session {
 	struct message *newest; /* end of the message list */
 	char *scratch;          /* VALUES_SIZE_MAX bytes for the values of the event in the making */
 	bool scratch_used;      /* by an event that is running Ruby code meanwhile */
+	struct request *requests; /* under way, newest first; request.h */
 	unsigned busy;          /* events under way, of all threads: one of them may have let another run */
 	bool detaching;         /* as soon as none is busy */
 	bool leaked;            /* at exit: late events may still look at it, so nobody frees it */
@@ -50,6 +52,7 @@ struct session {
 	/* Between the GVL holder and the writer. */
 	struct ring ring;
 	struct message *oldest; /* the writer's end of the message list: a message already written, or the first dummy */
+	_Atomic size_t waiting; /* bytes of messages that the writer has not taken yet */
 	_Atomic bool gone;      /* the client cannot be reached: events return at once */
 	_Atomic bool closing;   /* no event touches it any more: write what there is, then END; the writer owns it from here on */
 	enum end_reason end_reason; /* set before closing */

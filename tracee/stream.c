@@ -50,6 +50,7 @@ static uint64_t now_ms(void)
 void stream_post(struct session *session, struct message *message)
 {
 	message->position = ring_head(&session->ring);
+	atomic_fetch_add_explicit(&session->waiting, message->size, memory_order_relaxed);
 	atomic_store_explicit(&message->next, NULL, memory_order_relaxed);
 	atomic_store_explicit(&session->newest->next, message, memory_order_release);
 	session->newest = message;
@@ -116,6 +117,7 @@ static void take_message(struct writer *writer, struct message *message)
 	struct session *session = writer->session;
 
 	msgpack_sbuffer_write(&writer->output, message->bytes, message->size);
+	atomic_fetch_sub_explicit(&session->waiting, message->size, memory_order_relaxed);
 	free(session->oldest);
 	session->oldest = message;
 }
@@ -300,7 +302,7 @@ static void *stream_main(void *argument)
 		bool idle;
 
 		reachable = round_trip(&writer, &idle) && wait_a_moment(&writer);
-		if (evaluation_overdue() && now_ms() >= ring_at) {
+		if ((evaluation_overdue() || requests_overdue()) && now_ms() >= ring_at) {
 			bell_ring_self();
 			ring_at = now_ms() + RING_AGAIN_MS;
 		}

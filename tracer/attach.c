@@ -72,11 +72,11 @@ static int session_address(struct session *session, struct error *err)
 	attach.attach.socket_path.bytes = session->rendezvous.socket_path;
 	attach.attach.socket_path.size = strlen(session->rendezvous.socket_path);
 	attach.attach.client_pid = session->target.same_pid_namespace ? (uint32_t)getpid() : 0;
-	second.id = session->request_id = 2;
+	second.id = session->request_id = session->last_id = 2;
 	outbox_add(&session->outbox, &attach);
 	outbox_add(&session->outbox, &second);
 	if (session->outbox.bytes.size > COMMAND_SIZE_MAX)
-		return error_set(err, -EMSGSIZE, "the selectors and expressions take %zu bytes; at most %u can be sent",
+		return error_set(err, -EMSGSIZE, "the request takes %zu bytes; at most %u can be sent",
 		                 session->outbox.bytes.size, COMMAND_SIZE_MAX);
 	return 0;
 }
@@ -215,7 +215,7 @@ static int late(const struct session *session, struct error *err)
 			"signal "
 			"with a trap(\"URG\") of its own, or blocks it; remove that trap, or require \"rbprobe\" after it",
 			pid, seconds);
-	if (session->fd < 0 || !session->greeted)
+	if (session->fd < 0 || !session->greeted || session->state == SESSION_ARMED)
 		return error_set(
 			err, -ETIMEDOUT,
 			"process %d did not come to a safe point within %g s: C code holds its GVL (a native extension, a long "
@@ -304,7 +304,7 @@ int session_step(struct session *session, uint64_t now_ns, struct error *err)
 	int status;
 
 	session->wake_ns = UINT64_MAX;
-	if (session->state == SESSION_OVER || session->state == SESSION_ARMED)
+	if (session->state == SESSION_OVER || (session->state == SESSION_ARMED && !session->asked_id))
 		return 0;
 	wake_at(session, session->deadline_ns);
 	if (session->fd < 0 && session->state != SESSION_DETACHING) {
@@ -355,6 +355,11 @@ int session_hello(struct session *session, const struct record_hello *hello, str
 
 int session_reply(struct session *session, const struct record_reply *reply, struct error *err)
 {
+	if (session->asked_id && reply->command_id == session->asked_id) {
+		session->asked_id = 0;
+		session->wake_ns = UINT64_MAX;
+		return 0;
+	}
 	if (reply->command_id != session->request_id || session->state != SESSION_ASKED)
 		return 0;
 	if (!session->greeted)
@@ -367,21 +372,41 @@ int session_reply(struct session *session, const struct record_reply *reply, str
 	return 0;
 }
 
+/* A command is on its way from now on. */
+static void begin_sending(struct session *session)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	session->deadline_ns = now_ns + session->timeout_ns;
+	session->ring_ns = 0;
+	session->ring_interval_ns = RING_INTERVAL_MIN_NS;
+	session->look_interval_ns = LOOK_INTERVAL_MIN_NS;
+	session->wake_ns = now_ns;
+}
+
+uint32_t session_ask(struct session *session, const struct command *command)
+{
+	struct command numbered = *command;
+
+	numbered.id = ++session->last_id;
+	if (outbox_is_empty(&session->outbox))
+		outbox_free(&session->outbox);
+	outbox_add(&session->outbox, &numbered);
+	session->asked_id = numbered.id;
+	begin_sending(session);
+	return numbered.id;
+}
+
 void session_detach(struct session *session)
 {
-	struct command detach = {.kind = COMMAND_DETACH, .id = session->request_id + 1};
-	uint64_t now_ns = clock_now_ns();
+	struct command detach = {.kind = COMMAND_DETACH, .id = ++session->last_id};
 
 	if (session->state >= SESSION_DETACHING)
 		return;
 	outbox_free(&session->outbox);
 	outbox_add(&session->outbox, &detach);
 	session->state = SESSION_DETACHING;
-	session->deadline_ns = now_ns + session->timeout_ns;
-	session->ring_ns = 0;
-	session->ring_interval_ns = RING_INTERVAL_MIN_NS;
-	session->look_interval_ns = LOOK_INTERVAL_MIN_NS;
-	session->wake_ns = now_ns;
+	begin_sending(session);
 }
 
 bool session_has_execed(const struct session *session)

@@ -46,6 +46,8 @@ struct session {
 	bool queue_is_new; /* there was none before we rang */
 	struct outbox outbox;
 	uint32_t request_id;
+	uint32_t last_id;  /* of the commands so far */
+	uint32_t asked_id; /* a later command that is not answered yet; 0: none */
 	uint64_t deadline_ns;
 	uint64_t ring_ns; /* when the bell is rung next */
 	uint64_t ring_interval_ns;
@@ -55,7 +57,7 @@ struct session {
 };
 
 /*
- * Begins to attach, after loading the extension where that is needed and may_load allows it. `request` (COMMAND_TRACE or COMMAND_METHODS; its id is chosen here) follows right behind the attach
+ * Begins to attach, after loading the extension where that is needed and may_load allows it. `request` (its id is chosen here) follows right behind the attach
  * command. Returns 0; a negative code with err where it cannot work: no such process, not Ruby, not loaded, ...
  */
 int session_open(struct session *session, pid_t pid, const struct command *request, bool may_load, uint64_t timeout_ns,
@@ -73,6 +75,12 @@ int session_step(struct session *session, uint64_t now_ns, struct error *err);
 /* The records by which a session gets on. Negative with err: close it. */
 int session_hello(struct session *session, const struct record_hello *hello, struct error *err);
 int session_reply(struct session *session, const struct record_reply *reply, struct error *err);
+
+/*
+ * Sends one more command over a session that is armed, when the one before is answered, and returns its id. What command points to is copied. The
+ * REPLY must come within the session's timeout: else session_step() fails.
+ */
+uint32_t session_ask(struct session *session, const struct command *command);
 
 /* Asks the target to end the session. */
 void session_detach(struct session *session);

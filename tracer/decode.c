@@ -324,6 +324,12 @@ static int stream_record(struct stream *stream, struct record *record, struct er
 	case RECORD_END:
 		stream->ended = true;
 		return handler->end ? handler->end(stream->owner, &record->end, err) : 0;
+	case RECORD_OUTPUT:
+		return handler->output ? handler->output(stream->owner, &record->output, err) : 0;
+	case RECORD_DATA:
+		return handler->data ? handler->data(stream->owner, &record->data, err) : 0;
+	case RECORD_DONE:
+		return handler->done ? handler->done(stream->owner, &record->done, err) : 0;
 	}
 	return 0; /* of a later version */
 }

@@ -78,6 +78,9 @@ struct stream_handler {
 	int (*note)(void *owner, const struct record_note *note, struct error *err);
 	int (*match)(void *owner, const struct record_match *match, struct error *err);
 	int (*end)(void *owner, const struct record_end *end, struct error *err);
+	int (*output)(void *owner, const struct record_output *output, struct error *err);
+	int (*data)(void *owner, const struct record_data *data, struct error *err);
+	int (*done)(void *owner, const struct record_done *done, struct error *err);
 };
 
 /* Numbers to things, in pages: a target may use large numbers without making us allocate everything below them. */

@@ -40,6 +40,7 @@ void options_init(struct options *options)
 {
 	memset(options, 0, sizeof(*options));
 	options->timeout_ns = TIMEOUT_DEFAULT_NS;
+	options->positional = &options_selectors;
 	options->trace.value_size = VALUE_SIZE_DEFAULT;
 	options->trace.value_depth = VALUE_DEPTH_DEFAULT;
 	options->trace.value_length = VALUE_LENGTH_DEFAULT;
@@ -322,7 +323,7 @@ static error_t parse_root(int key, char *argument, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		for (size_t i = 0; children && children[i].argp; i++)
-			if (children[i].argp == &options_selectors)
+			if (children[i].argp == options_of(state)->positional)
 				return ARGP_ERR_UNKNOWN; /* that one takes it */
 		return WRONG("%s takes no argument such as \"%s\"", state->name, argument);
 	}

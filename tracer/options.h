@@ -41,6 +41,8 @@ struct options {
 	/* until when */
 	uint64_t duration_ns; /* 0: no limit */
 	uint64_t count;       /* 0: no limit */
+	/* the child of a subcommand's argp that takes what is no option; options_selectors unless set before parsing */
+	const struct argp *positional;
 	/* private, while parsing: argp's own root is a wrapper around ours */
 	const struct argp *argp;
 };

@@ -64,6 +64,11 @@ int signals_take(bool *sent_by_process)
 	return byte & 0x7f;
 }
 
+void signals_forgive(void)
+{
+	signals.received = 0;
+}
+
 void signals_restore(void)
 {
 	for (size_t i = 0; i < sizeof(handled) / sizeof(*handled); i++)

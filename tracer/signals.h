@@ -15,6 +15,9 @@ int signals_install(void);
 /* The signal that came last (0: none since the last call), and whether a process sent it rather than the terminal. */
 int signals_take(bool *sent_by_process);
 
+/* A program that lives on after a signal: the next one is a first one again. */
+void signals_forgive(void);
+
 /* In a child between fork and exec: back to what the program was started with. */
 void signals_restore(void);
 

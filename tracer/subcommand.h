@@ -10,6 +10,7 @@ struct subcommand {
 	int (*run)(int argc, char **argv);
 };
 
+extern const struct subcommand cmd_eval;
 extern const struct subcommand cmd_exec;
 extern const struct subcommand cmd_extension_dir;
 extern const struct subcommand cmd_load;

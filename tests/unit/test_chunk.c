@@ -202,7 +202,7 @@ static void sizes_beyond_the_limit_are_refused(void **state)
 	struct chunk chunk = message(&size);
 
 	chunk.header.total = COMMAND_SIZE_MAX + 1;
-	refused(state, &chunk, size, -EMSGSIZE, "the limit is 4194304");
+	refused(state, &chunk, size, -EMSGSIZE, "the limit is 67108864");
 	chunk.header.total = 0;
 	refused(state, &chunk, size, -EMSGSIZE, "a command of 0 bytes");
 }

@@ -122,6 +122,25 @@ static void methods_and_detach_come_back_as_they_were(void **state)
 	passed(&detach);
 }
 
+static void a_request_comes_back_as_it_was(void **state)
+{
+	struct command command = {.kind = COMMAND_EVAL, .id = 9};
+	struct command result;
+
+	(void)state;
+	command.request.flags = EVAL_MAIN | EVAL_PARTIAL;
+	command.request.limit = UINT64_MAX;
+	command.request.timeout_ms = UINT32_MAX;
+	command.request.name = SLICE("(file)");
+	command.request.text = SLICE("1 +\n1");
+	result = passed(&command);
+	assert_int_equal(result.request.flags, EVAL_MAIN | EVAL_PARTIAL);
+	assert_true(result.request.limit == UINT64_MAX);
+	assert_int_equal(result.request.timeout_ms, UINT32_MAX);
+	assert_slice(result.request.name, "(file)");
+	assert_slice(result.request.text, "1 +\n1");
+}
+
 static void as_many_selectors_as_allowed_and_not_one_more(void **state)
 {
 	struct selector *selectors = calloc(SELECTORS_MAX + 1, sizeof(*selectors));
@@ -317,6 +336,7 @@ int main(void)
 		TEST(attach_comes_back_as_it_was),
 		TEST(trace_comes_back_as_it_was),
 		TEST(methods_and_detach_come_back_as_they_were),
+		TEST(a_request_comes_back_as_it_was),
 		TEST(as_many_selectors_as_allowed_and_not_one_more),
 		TEST(every_text_has_its_limit),
 		TEST(a_socket_path_that_no_socket_can_have_is_refused),

@@ -1,5 +1,6 @@
 /* Records: every kind comes back as it was, batches are exact and dense, and nothing malformed gets through. */
 
+#include "proto/fields.h"
 #include "proto/record.h"
 #include "unit.h"
 
@@ -162,6 +163,42 @@ static void fiber_lost_note_match_end(void **state)
 	assert_int_equal(result.end.calls, 100);
 	assert_int_equal(result.end.lost, 7);
 	assert_int_equal(result.end.other_ractors, 1);
+}
+
+static void output_data_done(void **state)
+{
+	struct record record = {.kind = RECORD_OUTPUT};
+	struct record result;
+	msgpack_sbuffer packed;
+	msgpack_packer packer;
+
+	(void)state;
+	record.output.command_id = 7;
+	record.output.stream = OUTPUT_STDERR;
+	record.output.bytes = (struct slice){"a\0\xff", 3};
+	result = passed(&record);
+	assert_int_equal(result.output.command_id, 7);
+	assert_int_equal(result.output.stream, OUTPUT_STDERR);
+	assert_int_equal(result.output.bytes.size, 3);
+	assert_memory_equal(result.output.bytes.bytes, "a\0\xff", 3);
+
+	msgpack_sbuffer_init(&packed);
+	msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
+	msgpack_pack_map(&packer, 1);
+	pack_text(&packer, "key", 3);
+	msgpack_pack_int(&packer, -5);
+	record = (struct record){.kind = RECORD_DATA, .data = {.command_id = 8, .packed = {packed.data, packed.size}}};
+	result = passed(&record);
+	assert_int_equal(result.data.command_id, 8);
+	assert_int_equal(result.data.object->type, MSGPACK_OBJECT_MAP);
+	assert_int_equal(result.data.object->via.map.ptr[0].val.via.i64, -5);
+	msgpack_sbuffer_destroy(&packed);
+
+	record = (struct record){.kind = RECORD_DONE, .done = {.command_id = 9, .code = 5, .text = SLICE("why")}};
+	result = passed(&record);
+	assert_int_equal(result.done.command_id, 9);
+	assert_int_equal(result.done.code, 5);
+	assert_slice(result.done.text, "why");
 }
 
 static void bytes_that_are_no_text_survive(void **state)
@@ -449,6 +486,7 @@ int main(void)
 		TEST(method),
 		TEST(a_method_that_is_not_written_in_ruby_has_no_file),
 		TEST(fiber_lost_note_match_end),
+		TEST(output_data_done),
 		TEST(bytes_that_are_no_text_survive),
 		TEST(an_unknown_kind_is_no_error),
 		TEST(a_batch_gives_its_events_back),

@@ -1,0 +1,31 @@
+#ifndef RBPROBE_VALUE_H
+#define RBPROBE_VALUE_H
+
+#include "buffer.h"
+
+#include "proto/slice.h"
+
+#include <msgpack.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Reading the values of DATA records. They come from the target and may be anything: every function takes NULL and values of another type, and
+ * gives what stands for "nothing".
+ */
+
+/* What a map has under that key; NULL: nothing. */
+const msgpack_object *value_get(const msgpack_object *map, const char *key);
+/* An array's size, and its elements. 0 / NULL for what is no array or beyond its end. */
+uint32_t value_count(const msgpack_object *array);
+const msgpack_object *value_at(const msgpack_object *array, uint32_t index);
+
+struct slice value_text(const msgpack_object *value); /* {"", 0} */
+uint64_t value_uint(const msgpack_object *value);     /* 0; a negative number is 0, too */
+double value_number(const msgpack_object *value);     /* 0.0; of integers and floats */
+bool value_bool(const msgpack_object *value);         /* false */
+
+/* Appends any value as JSON, on one line. Text that is not UTF-8 gets U+FFFD for what is malformed. */
+void value_add_json(struct buffer *buffer, const msgpack_object *value);
+
+#endif
