@@ -6,21 +6,26 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 
 CC     ?= cc
+# For tracer/heap_line.cpp only: a library that is fast enough has no interface for C.
+CXX    ?= c++
 CLANG  ?= clang
 CFLAGS ?= -O2 -g
+CXXFLAGS ?= $(CFLAGS)
 WERROR ?=
 
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 # "proto/limits.h" is found from the root; no directory of ours is searched for <limits.h>.
+OWN_CXX_FLAGS := -std=gnu++17 -fno-rtti -fno-exceptions -iquote . -Wall -Wextra $(WERROR)
 OWN_FLAGS := -std=gnu11 -pthread -iquote . $(WARNINGS) $(WERROR)
 # The name of libmsgpack's pkg-config file up to version 5, and since.
 MSGPACK := $(shell pkg-config --exists msgpack-c && echo msgpack-c || echo msgpack)
-PACKAGE_CFLAGS = $(shell pkg-config --cflags $(MSGPACK) jansson)
-PACKAGE_LIBS   = $(shell pkg-config --libs $(MSGPACK) jansson)
+PACKAGES := $(MSGPACK) jansson simdjson zlib libzstd
+PACKAGE_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
+PACKAGE_LIBS   = $(shell pkg-config --libs $(PACKAGES)) -lstdc++
 export CC BUILD RUBY
 
 PROTO_OBJECTS  := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard proto/*.c))
-TRACER_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tracer/*.c))
+TRACER_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tracer/*.c)) $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tracer/*.cpp))
 # The parts of the extension that know no Ruby are unit-tested outside of it.
 RUBYLESS_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tracee/ring.c tracee/stream.c))
 
@@ -35,6 +40,10 @@ $(BUILD)/rbprobe: $(TRACER_OBJECTS) $(PROTO_OBJECTS)
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(OWN_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/obj/%.o: %.cpp
+	@mkdir -p $(@D)
+	$(CXX) $(OWN_CXX_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
 
 -include $(wildcard $(BUILD)/obj/*/*.d)
 

@@ -59,7 +59,7 @@ matrix:
 
 # --- Static analysis
 
-OWN_SOURCES := $(wildcard proto/*.[ch] tracer/*.[ch] tracee/*.[ch] tests/unit/*.[ch] tests/fuzz/*.[ch])
+OWN_SOURCES := $(wildcard proto/*.[ch] tracer/*.[ch] tracer/*.cpp tracee/*.[ch] tests/unit/*.[ch] tests/fuzz/*.[ch])
 
 lint:
 	@mk/setup build test lint
@@ -73,7 +73,7 @@ RUBY_INCLUDES = $(shell $(RUBY) -rrbconfig -e 'c = RbConfig::CONFIG; \
 # What extconf.rb found out about this Ruby.
 EXTENSION_DEFINES = $(shell sed -n 's/^CPPFLAGS = //p' $(wildcard $(BUILD)/lint/ext/*/Makefile) | grep -o -e '-DHAVE_[A-Z_]*')
 tidy:
-	mk/tidy '$(RUBY_INCLUDES) $(EXTENSION_DEFINES)' $(OWN_FLAGS) $(PACKAGE_CFLAGS)
+	mk/tidy '$(RUBY_INCLUDES) $(EXTENSION_DEFINES)' '$(OWN_CXX_FLAGS)' $(OWN_FLAGS) $(PACKAGE_CFLAGS)
 
 # --- Fuzzing
 

@@ -13,6 +13,7 @@ struct subcommand {
 extern const struct subcommand cmd_eval;
 extern const struct subcommand cmd_exec;
 extern const struct subcommand cmd_extension_dir;
+extern const struct subcommand cmd_heap;
 extern const struct subcommand cmd_load;
 extern const struct subcommand cmd_methods;
 extern const struct subcommand cmd_ps;
