@@ -71,6 +71,9 @@ void command_encode(msgpack_sbuffer *buffer, const struct command *command)
 	case COMMAND_HEAP_DUMP:
 	case COMMAND_FORK:
 	case COMMAND_MEMORY:
+	case COMMAND_LIST:
+	case COMMAND_ENTER:
+	case COMMAND_SOURCE:
 		msgpack_pack_array(&packer, 7);
 		msgpack_pack_uint32(&packer, command->kind);
 		msgpack_pack_uint32(&packer, command->id);
@@ -185,6 +188,9 @@ int command_decode(struct command *command, const uint8_t *bytes, size_t size, m
 	case COMMAND_HEAP_DUMP:
 	case COMMAND_FORK:
 	case COMMAND_MEMORY:
+	case COMMAND_LIST:
+	case COMMAND_ENTER:
+	case COMMAND_SOURCE:
 		command->request.flags = (uint32_t)fields_uint(&fields, UINT32_MAX);
 		command->request.limit = fields_uint(&fields, UINT64_MAX);
 		command->request.timeout_ms = (uint32_t)fields_uint(&fields, UINT32_MAX);

@@ -20,6 +20,9 @@ enum command_kind {
 	COMMAND_HEAP_DUMP = 9,
 	COMMAND_FORK = 10,
 	COMMAND_MEMORY = 11,
+	COMMAND_LIST = 12,
+	COMMAND_ENTER = 13,
+	COMMAND_SOURCE = 14,
 };
 
 /* Records: target to client, through the socket. */
@@ -77,6 +80,24 @@ enum eval_flag {
 	EVAL_RAW = 1 << 1,     /* a String is sent whole, as output, not as its inspect */
 	EVAL_CONSOLE = 1 << 2, /* with the session's own binding, which keeps its local variables and self */
 	EVAL_PARTIAL = 1 << 3, /* code that only lacks its end is no error but "incomplete" */
+	EVAL_SUBJECT = 1 << 4, /* the result is not shown: LIST, ENTER and SOURCE may be about it */
+};
+
+/* Bits of the flags of LIST, ENTER and SOURCE. Without SUBJECT they are about the console's self. */
+enum list_flag {
+	LIST_SUBJECT = 1 << 0,
+	LIST_ALL = 1 << 1, /* what every object has, too */
+};
+
+enum enter_flag {
+	ENTER_SUBJECT = 1 << 0,
+	ENTER_UP = 1 << 1,  /* back to where we were before */
+	ENTER_TOP = 1 << 2, /* back to main */
+};
+
+enum source_flag {
+	SOURCE_SUBJECT = 1 << 0,
+	SOURCE_INSTANCE = 1 << 1, /* an instance method of the subject, a module */
 };
 
 /* What the bytes of an OUTPUT record are. */

@@ -60,6 +60,7 @@ static const struct handler handlers[] = {
 /* Commands that are answered before they run, and report their end by themselves. */
 static const struct request_kind *const requests[] = {
 	[COMMAND_EVAL] = &request_eval,
+	[COMMAND_ENTER] = &request_enter,
 };
 
 static void reply(struct session *session, uint32_t command_id, int status, const struct error *err, uint64_t count)

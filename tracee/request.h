@@ -54,6 +54,7 @@ struct request {
 	struct request *next; /* of the session */
 };
 
+extern const struct request_kind request_enter;
 extern const struct request_kind request_eval;
 
 /* Makes and begins a request; it is answered by a DONE in any case. 0, or negative and err where it could not even be made: then it is answered by the REPLY alone. */

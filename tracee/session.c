@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "session.h"
 
+#include "console.h"
 #include "fiber.h"
 #include "proto/names.h"
 #include "request.h"
@@ -243,6 +244,7 @@ void session_detach(struct session *session, enum end_reason reason, const char 
 	unlink_session(session);
 	if (session->selection)
 		disarm(session);
+	console_free(session);
 	session->next = sessions.finished;
 	sessions.finished = session;
 }
@@ -318,6 +320,7 @@ void session_fork_clean(void)
 		sessions.parents = session->next;
 		if (session->selection)
 			disarm(session);
+		console_free(session);
 		free(session->scratch);
 		free(session);
 	}

@@ -15,6 +15,7 @@
  * from the list in jobs, under the GVL. A session's last owner is its writer thread, which frees it.
  */
 
+struct console;
 struct request;
 struct selection; /* what the session observes; selection.h */
 
@@ -39,15 +40,16 @@ struct session {
 
 	/* Changes under the GVL. */
 	struct session *next;
-	uint64_t calls;         /* that began while armed, in the main Ractor */
-	struct message *newest; /* end of the message list */
-	char *scratch;          /* VALUES_SIZE_MAX bytes for the values of the event in the making */
-	bool scratch_used;      /* by an event that is running Ruby code meanwhile */
+	uint64_t calls;           /* that began while armed, in the main Ractor */
+	struct message *newest;   /* end of the message list */
+	char *scratch;            /* VALUES_SIZE_MAX bytes for the values of the event in the making */
+	bool scratch_used;        /* by an event that is running Ruby code meanwhile */
+	struct console *console;  /* NULL: no console's client; console.h */
 	struct request *requests; /* under way, newest first; request.h */
-	unsigned busy;          /* events under way, of all threads: one of them may have let another run */
-	bool detaching;         /* as soon as none is busy */
-	bool leaked;            /* at exit: late events may still look at it, so nobody frees it */
-	uint64_t other_ractors; /* calls in other Ractors; known when disarmed */
+	unsigned busy;            /* events under way, of all threads: one of them may have let another run */
+	bool detaching;           /* as soon as none is busy */
+	bool leaked;              /* at exit: late events may still look at it, so nobody frees it */
+	uint64_t other_ractors;   /* calls in other Ractors; known when disarmed */
 
 	/* Between the GVL holder and the writer. */
 	struct ring ring;
