@@ -7,9 +7,9 @@
 #include <sys/types.h>
 
 /*
- * What calling a function in another process's thread needs to know of the processor: one file arch_NAME.c each, of which only the one
- * for this machine has a body. Every function but the last two works on a thread that the caller has stopped by ptrace. All return 0 or -errno
- * where nothing else is said.
+ * What calling a function in another process's thread needs to know of the processor: a file arch_NAME.c each, with a table of functions, of which only
+ * the one for this machine has a body. Where nothing else is said, a function works on a thread that the caller has stopped by ptrace, and returns 0
+ * or -errno.
  */
 
 #define ARCH_GENERAL_MAX 64     /* words */
@@ -24,37 +24,6 @@ struct arch_registers {
 	long system_call; /* the number of the system call that the thread is in, or has just come out of; -1: none */
 };
 
-/* NULL, or why rbprobe cannot call functions on this processor. */
-extern const char *const arch_refusal;
-/* The ELF machine number of programs for it. */
-extern const uint16_t arch_elf_machine;
-
-int arch_save(pid_t thread, struct arch_registers *registers);
-/* Puts everything back; a system call that the stop interrupted goes on when the thread does. */
-int arch_restore(pid_t thread, const struct arch_registers *registers);
-
-uint64_t arch_pc(const struct arch_registers *registers);
-uint64_t arch_sp(const struct arch_registers *registers);
-/* An argument of the system call, from 0. */
-uint64_t arch_system_call_argument(const struct arch_registers *registers, unsigned number);
-
-#define ARCH_ARGUMENTS_MAX 6
-#define ARCH_STACK_UNTOUCHABLE 128 /* bytes below the stack pointer that belong to the interrupted function */
-
-/*
- * Sets the thread up to call a function that returns to `trap`, with everything else as in `from`. `stack` is free memory below it, aligned to
- * 16. Where the return address has its place on the stack, that word is given back for the caller to write there; else *return_slot is 0.
- */
-int arch_call(pid_t thread, const struct arch_registers *from, uint64_t function, const uint64_t arguments[ARCH_ARGUMENTS_MAX],
-              uint64_t stack, uint64_t trap, uint64_t *return_slot);
-/* Whether the thread stands at the trap; and what the function returned. */
-bool arch_has_returned(pid_t thread, uint64_t trap, uint64_t *result);
-
-/* A breakpoint instruction in `size` bytes of program text; its offset, or -1. */
-ssize_t arch_find_trap(const uint8_t *text, size_t size);
-/* Likewise the code to which signal handlers return. */
-ssize_t arch_find_restorer(const uint8_t *text, size_t size);
-
 /* What the kernel left on the stack when a handler was called. */
 struct arch_signal_frame {
 	uint64_t pc;     /* where the handler interrupted the thread */
@@ -65,10 +34,46 @@ struct arch_signal_frame {
 	bool restarts;       /* at it */
 };
 
+#define ARCH_ARGUMENTS_MAX 6
 #define ARCH_SIGNAL_FRAME_SIZE 320 /* bytes, from the word with the restorer's address on */
-/* Decodes it; the two instructions around pc are read by the caller's function. */
-void arch_signal_frame_decode(const uint8_t bytes[ARCH_SIGNAL_FRAME_SIZE], struct arch_signal_frame *frame);
-/* code: the 4 bytes that surround frame->pc: two before, two behind. Fills at_system_call and restarts. */
-void arch_signal_frame_judge(struct arch_signal_frame *frame, const uint8_t code[4]);
+#define ARCH_STACK_UNTOUCHABLE 128 /* bytes below the stack pointer that belong to the interrupted function */
+
+struct arch {
+	/* NULL, or why rbprobe calls no functions on this processor; then there are no functions here either. */
+	const char *refusal;
+	uint16_t elf_machine;   /* the ELF machine number of programs for it */
+	uint32_t audit_machine; /* what seccomp filters know it by */
+
+	int (*save)(pid_t thread, struct arch_registers *registers);
+	/* Puts everything back; a system call that the stop interrupted goes on when the thread does. */
+	int (*restore)(pid_t thread, const struct arch_registers *registers);
+
+	uint64_t (*pc)(const struct arch_registers *registers);
+	uint64_t (*sp)(const struct arch_registers *registers);
+	/* An argument of the system call, from 0. */
+	uint64_t (*system_call_argument)(const struct arch_registers *registers, unsigned number);
+
+	/*
+	 * Sets the thread up to call a function that returns to `trap`, with everything else as in `from`. `stack` is free memory below it, aligned
+	 * to 16. Where the return address has its place on the stack, that word is given back for the caller to write there; else
+	 * *return_slot is 0.
+	 */
+	int (*call)(pid_t thread, const struct arch_registers *from, uint64_t function,
+	            const uint64_t arguments[ARCH_ARGUMENTS_MAX], uint64_t stack, uint64_t trap, uint64_t *return_slot);
+	/* Whether the thread stands at the trap; and what the function returned. */
+	bool (*has_returned)(pid_t thread, uint64_t trap, uint64_t *result);
+
+	/* A breakpoint instruction in `size` bytes of program text; its offset, or -1. No thread is needed for this and what follows. */
+	ssize_t (*find_trap)(const uint8_t *text, size_t size);
+	/* Likewise the code to which signal handlers return. */
+	ssize_t (*find_restorer)(const uint8_t *text, size_t size);
+	/* Decodes a frame; the two instructions around its pc are read by the caller: */
+	void (*signal_frame_decode)(const uint8_t bytes[ARCH_SIGNAL_FRAME_SIZE], struct arch_signal_frame *frame);
+	/* code: the 4 bytes that surround frame->pc: two before, two behind. Fills at_system_call and restarts. */
+	void (*signal_frame_judge)(struct arch_signal_frame *frame, const uint8_t code[4]);
+};
+
+/* That of the machine this rbprobe was built for. */
+extern const struct arch arch;
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * aarch64. See arch.h.
  *
- * Written from the kernel's interface and not measured on a machine, and so refused at run time. What is known to be needed: NT_PRSTATUS
- * for the general registers; the return address in x30; NT_ARM_SYSTEM_CALL, to be set to -1 for a call, as the kernel would otherwise take it for a
- * system call to restart; the floating-point and SVE state; and, as the kernel steps pc back before the stop, system calls that
- * go on by a restart block (nanosleep) need x8 = 128 (restart_syscall) when the registers are put back.
+ * Written from the kernel's interface and not measured on a machine, and so refused at run time. What is missing is the look for signal frames
+ * (stop_check.c): handlers return to the vDSO here, and the return address is not a part of the frame. A call needs NT_ARM_SYSTEM_CALL = -1,
+ * as the kernel would otherwise take it for a system call to restart; and, as the kernel steps pc back before the stop, system calls that go on by a
+ * restart block (nanosleep) need x8 = 128 (restart_syscall) when the registers are put back.
  */
 
 #ifdef __aarch64__
@@ -15,14 +15,10 @@
 #include <asm/ptrace.h>
 #include <elf.h>
 #include <errno.h>
+#include <linux/audit.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
-
-const char *const arch_refusal =
-	"loading into a running process has not been tried on this processor (aarch64); start the program "
-	"with the extension: ruby -I \"$(rbprobe extension-dir)\" -rrbprobe ...";
-const uint16_t arch_elf_machine = EM_AARCH64;
 
 #define RESTART_SYSCALL_NUMBER 128
 #define KERNEL_ERESTART_RESTARTBLOCK 516
@@ -44,7 +40,7 @@ static int regset(enum __ptrace_request request, pid_t thread, unsigned long set
 	return 0;
 }
 
-int arch_save(pid_t thread, struct arch_registers *registers)
+static int save(pid_t thread, struct arch_registers *registers)
 {
 	size_t size = sizeof(int);
 	int number = -1, status;
@@ -60,7 +56,7 @@ int arch_save(pid_t thread, struct arch_registers *registers)
 	return status;
 }
 
-int arch_restore(pid_t thread, const struct arch_registers *registers)
+static int restore(pid_t thread, const struct arch_registers *registers)
 {
 	struct user_pt_regs to = *general(registers);
 	size_t size = registers->extended_size;
@@ -77,23 +73,23 @@ int arch_restore(pid_t thread, const struct arch_registers *registers)
 	return status < 0 ? status : extended;
 }
 
-uint64_t arch_pc(const struct arch_registers *registers)
+static uint64_t pc(const struct arch_registers *registers)
 {
 	return general(registers)->pc;
 }
 
-uint64_t arch_sp(const struct arch_registers *registers)
+static uint64_t sp(const struct arch_registers *registers)
 {
 	return general(registers)->sp;
 }
 
-uint64_t arch_system_call_argument(const struct arch_registers *registers, unsigned number)
+static uint64_t system_call_argument(const struct arch_registers *registers, unsigned number)
 {
 	return general(registers)->regs[number];
 }
 
-int arch_call(pid_t thread, const struct arch_registers *from, uint64_t function, const uint64_t arguments[ARCH_ARGUMENTS_MAX],
-              uint64_t stack, uint64_t trap, uint64_t *return_slot)
+static int call_set_up(pid_t thread, const struct arch_registers *from, uint64_t function,
+                       const uint64_t arguments[ARCH_ARGUMENTS_MAX], uint64_t stack, uint64_t trap, uint64_t *return_slot)
 {
 	struct user_pt_regs to = *general(from);
 	size_t size = sizeof(int);
@@ -111,7 +107,7 @@ int arch_call(pid_t thread, const struct arch_registers *from, uint64_t function
 	return status < 0 ? status : regset(PTRACE_SETREGSET, thread, NT_PRSTATUS, &to, &size);
 }
 
-bool arch_has_returned(pid_t thread, uint64_t trap, uint64_t *result)
+static bool has_returned(pid_t thread, uint64_t trap, uint64_t *result)
 {
 	struct user_pt_regs now;
 	size_t size = sizeof(now);
@@ -122,7 +118,7 @@ bool arch_has_returned(pid_t thread, uint64_t trap, uint64_t *result)
 	return true;
 }
 
-ssize_t arch_find_trap(const uint8_t *text, size_t size)
+static ssize_t find_trap(const uint8_t *text, size_t size)
 {
 	for (size_t at = 0; at + 4 <= size; at += 4) {
 		uint32_t instruction;
@@ -134,24 +130,19 @@ ssize_t arch_find_trap(const uint8_t *text, size_t size)
 	return -1;
 }
 
-/* Handlers return to the vDSO here, and the frames have another layout: without both the checks are not complete, hence the refusal. */
-ssize_t arch_find_restorer(const uint8_t *text, size_t size)
-{
-	(void)text;
-	(void)size;
-	return -1;
-}
-
-void arch_signal_frame_decode(const uint8_t bytes[ARCH_SIGNAL_FRAME_SIZE], struct arch_signal_frame *frame)
-{
-	(void)bytes;
-	memset(frame, 0, sizeof(*frame));
-}
-
-void arch_signal_frame_judge(struct arch_signal_frame *frame, const uint8_t code[4])
-{
-	(void)code;
-	frame->at_system_call = frame->restarts = false;
-}
+const struct arch arch = {
+	.refusal = "loading into a running process has not been tried on this processor (aarch64); start the program with the "
+		   "extension: ruby -I \"$(rbprobe extension-dir)\" -rrbprobe ...",
+	.elf_machine = EM_AARCH64,
+	.audit_machine = AUDIT_ARCH_AARCH64,
+	.save = save,
+	.restore = restore,
+	.pc = pc,
+	.sp = sp,
+	.system_call_argument = system_call_argument,
+	.call = call_set_up,
+	.has_returned = has_returned,
+	.find_trap = find_trap,
+};
 
 #endif

@@ -13,13 +13,11 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <linux/audit.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
-
-const char *const arch_refusal = NULL;
-const uint16_t arch_elf_machine = EM_X86_64;
 
 #define RAX_OF_NO_SYSTEM_CALL ((unsigned long long)-1)
 #define PLAIN_FLAGS 0x202 /* interrupts on, direction up, no single step: as a function expects them */
@@ -49,7 +47,7 @@ static int regset_put(pid_t thread, unsigned long set, const void *bytes, size_t
 	return ptrace(PTRACE_SETREGSET, thread, set, &part) == 0 ? 0 : -errno;
 }
 
-int arch_save(pid_t thread, struct arch_registers *registers)
+static int save(pid_t thread, struct arch_registers *registers)
 {
 	int status = regset_get(thread, NT_PRSTATUS, registers->general, sizeof(registers->general), &registers->general_size);
 
@@ -62,7 +60,7 @@ int arch_save(pid_t thread, struct arch_registers *registers)
 	return 0;
 }
 
-int arch_restore(pid_t thread, const struct arch_registers *registers)
+static int restore(pid_t thread, const struct arch_registers *registers)
 {
 	int extended = regset_put(thread, NT_X86_XSTATE, registers->extended, registers->extended_size);
 	int status = regset_put(thread, NT_PRSTATUS, registers->general, registers->general_size);
@@ -70,17 +68,17 @@ int arch_restore(pid_t thread, const struct arch_registers *registers)
 	return status < 0 ? status : extended;
 }
 
-uint64_t arch_pc(const struct arch_registers *registers)
+static uint64_t pc(const struct arch_registers *registers)
 {
 	return general(registers)->rip;
 }
 
-uint64_t arch_sp(const struct arch_registers *registers)
+static uint64_t sp(const struct arch_registers *registers)
 {
 	return general(registers)->rsp;
 }
 
-uint64_t arch_system_call_argument(const struct arch_registers *registers, unsigned number)
+static uint64_t system_call_argument(const struct arch_registers *registers, unsigned number)
 {
 	const struct user_regs_struct *of = general(registers);
 	const uint64_t arguments[] = {of->rdi, of->rsi, of->rdx, of->r10, of->r8, of->r9};
@@ -88,8 +86,8 @@ uint64_t arch_system_call_argument(const struct arch_registers *registers, unsig
 	return arguments[number];
 }
 
-int arch_call(pid_t thread, const struct arch_registers *from, uint64_t function, const uint64_t arguments[ARCH_ARGUMENTS_MAX],
-              uint64_t stack, uint64_t trap, uint64_t *return_slot)
+static int call_set_up(pid_t thread, const struct arch_registers *from, uint64_t function,
+                       const uint64_t arguments[ARCH_ARGUMENTS_MAX], uint64_t stack, uint64_t trap, uint64_t *return_slot)
 {
 	struct user_regs_struct to = *general(from);
 
@@ -109,7 +107,7 @@ int arch_call(pid_t thread, const struct arch_registers *from, uint64_t function
 	return regset_put(thread, NT_PRSTATUS, &to, sizeof(to));
 }
 
-bool arch_has_returned(pid_t thread, uint64_t trap, uint64_t *result)
+static bool has_returned(pid_t thread, uint64_t trap, uint64_t *result)
 {
 	struct user_regs_struct now;
 	struct iovec part = {.iov_base = &now, .iov_len = sizeof(now)};
@@ -121,7 +119,7 @@ bool arch_has_returned(pid_t thread, uint64_t trap, uint64_t *result)
 }
 
 /* Any byte 0xcc will do: the processor begins to decode there. Most are the middle of some other instruction. */
-ssize_t arch_find_trap(const uint8_t *text, size_t size)
+static ssize_t find_trap(const uint8_t *text, size_t size)
 {
 	const uint8_t *trap = memchr(text, 0xcc, size);
 
@@ -129,7 +127,7 @@ ssize_t arch_find_trap(const uint8_t *text, size_t size)
 }
 
 /* mov $15 (rt_sigreturn), %rax; syscall: debuggers know these bytes, so no libc may change them. */
-ssize_t arch_find_restorer(const uint8_t *text, size_t size)
+static ssize_t find_restorer(const uint8_t *text, size_t size)
 {
 	static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
 	const uint8_t *restorer = memmem(text, size, code, sizeof(code));
@@ -143,7 +141,7 @@ ssize_t arch_find_restorer(const uint8_t *text, size_t size)
 #define FRAME_MASK 304
 #define FRAME_SIGNAL 312
 
-void arch_signal_frame_decode(const uint8_t bytes[ARCH_SIGNAL_FRAME_SIZE], struct arch_signal_frame *frame)
+static void signal_frame_decode(const uint8_t bytes[ARCH_SIGNAL_FRAME_SIZE], struct arch_signal_frame *frame)
 {
 	memset(frame, 0, sizeof(*frame));
 	memcpy(&frame->pc, bytes + FRAME_RIP, sizeof(frame->pc));
@@ -152,12 +150,28 @@ void arch_signal_frame_decode(const uint8_t bytes[ARCH_SIGNAL_FRAME_SIZE], struc
 	memcpy(&frame->signal, bytes + FRAME_SIGNAL, sizeof(frame->signal));
 }
 
-void arch_signal_frame_judge(struct arch_signal_frame *frame, const uint8_t code[4])
+static void signal_frame_judge(struct arch_signal_frame *frame, const uint8_t code[4])
 {
 	static const uint8_t system_call[] = {0x0f, 0x05};
 
 	frame->restarts = memcmp(code + 2, system_call, 2) == 0;
 	frame->at_system_call = frame->restarts || memcmp(code, system_call, 2) == 0;
 }
+
+const struct arch arch = {
+	.elf_machine = EM_X86_64,
+	.audit_machine = AUDIT_ARCH_X86_64,
+	.save = save,
+	.restore = restore,
+	.pc = pc,
+	.sp = sp,
+	.system_call_argument = system_call_argument,
+	.call = call_set_up,
+	.has_returned = has_returned,
+	.find_trap = find_trap,
+	.find_restorer = find_restorer,
+	.signal_frame_decode = signal_frame_decode,
+	.signal_frame_judge = signal_frame_judge,
+};
 
 #endif

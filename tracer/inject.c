@@ -120,12 +120,12 @@ int inject_stop(struct injection *injection, uint64_t deadline_ns)
 			return -EBUSY;
 		}
 		injection->stopped = true;
-		got = arch_save(injection->pid, &injection->registers);
+		got = arch.save(injection->pid, &injection->registers);
 		if (got == 0 &&
 		    ptrace(PTRACE_GETSIGMASK, injection->pid, (void *)(intptr_t)KERNEL_MASK_SIZE, &injection->mask) != 0)
 			got = -errno;
 		injection->stack =
-			(arch_sp(&injection->registers) - ARCH_STACK_UNTOUCHABLE - INJECT_SCRATCH_SIZE) & ~(uint64_t)63;
+			(arch.sp(&injection->registers) - ARCH_STACK_UNTOUCHABLE - INJECT_SCRATCH_SIZE) & ~(uint64_t)63;
 		return got < 0 ? got : 1;
 	}
 }
@@ -162,7 +162,7 @@ int inject_call(struct injection *injection, uint64_t function, const uint64_t a
 	if (!injection->stopped)
 		return -EINVAL;
 	injection->saved = true;
-	status = arch_call(injection->pid, &injection->registers, function, arguments, injection->stack, injection->trap,
+	status = arch.call(injection->pid, &injection->registers, function, arguments, injection->stack, injection->trap,
 	                   &return_slot);
 	if (status < 0)
 		return status;
@@ -184,7 +184,7 @@ int inject_call(struct injection *injection, uint64_t function, const uint64_t a
 			return injection->gone ? -ESRCH : -ETIMEDOUT;
 		}
 		if (event_of(status) == 0 && WSTOPSIG(status) == SIGTRAP)
-			return arch_has_returned(injection->pid, injection->trap, result) ? 0 : -EFAULT;
+			return arch.has_returned(injection->pid, injection->trap, result) ? 0 : -EFAULT;
 		if (event_of(status) == 0 && (WSTOPSIG(status) == SIGSEGV || WSTOPSIG(status) == SIGBUS ||
 		                              WSTOPSIG(status) == SIGILL || WSTOPSIG(status) == SIGFPE))
 			return -EFAULT;
@@ -200,7 +200,7 @@ static int put_back(struct injection *injection)
 
 	if (!injection->saved)
 		return 0;
-	status = arch_restore(injection->pid, &injection->registers);
+	status = arch.restore(injection->pid, &injection->registers);
 	if (ptrace(PTRACE_SETSIGMASK, injection->pid, (void *)(intptr_t)KERNEL_MASK_SIZE, &injection->mask) != 0 && status == 0)
 		status = -errno;
 	injection->saved = false;

@@ -133,9 +133,9 @@ static int symbols_find(struct visit *visit)
 		return error_set(visit->err, -ENOEXEC,
 		                 "process %d has a C library in which rbprobe does not find dlopen; " LOADER_READY_REMEDY,
 		                 pid_of(visit));
-	visit->injection.trap = remote_text_find(remote, visit->check.loader, arch_find_trap);
+	visit->injection.trap = remote_text_find(remote, visit->check.loader, arch.find_trap);
 	if (!visit->injection.trap)
-		visit->injection.trap = remote_text_find(remote, libc, arch_find_trap);
+		visit->injection.trap = remote_text_find(remote, libc, arch.find_trap);
 	if (!visit->injection.trap)
 		return error_set(visit->err, -ENOEXEC, "process %d contains no breakpoint instruction for calls to return to",
 		                 pid_of(visit));
@@ -508,8 +508,8 @@ static int visit_make(struct visit *visit)
 	int status = -EIO, ended;
 	pid_t helper;
 
-	if (arch_refusal)
-		return error_set(visit->err, -ENOEXEC, "%s", arch_refusal);
+	if (arch.refusal)
+		return error_set(visit->err, -ENOEXEC, "%s", arch.refusal);
 	result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (result == MAP_FAILED)
 		return error_set(visit->err, -errno, "cannot get memory: %s", strerror(errno));

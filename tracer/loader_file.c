@@ -42,7 +42,7 @@ static enum program_kind program_kind(const struct target *target)
 	if (fd < 0)
 		return kind;
 	if (pread(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header) && memcmp(header.e_ident, ELFMAG, SELFMAG) == 0) {
-		if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != arch_elf_machine) {
+		if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != arch.elf_machine) {
 			kind = PROGRAM_OTHER_MACHINE;
 		} else {
 			kind = PROGRAM_STATIC;
@@ -205,7 +205,7 @@ const char *loader_obstacle(const struct target *target)
 	struct error err;
 	char path[PATH_MAX];
 
-	if (arch_refusal)
+	if (arch.refusal)
 		return "processor";
 	if (permission)
 		return permission;

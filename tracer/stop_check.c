@@ -79,7 +79,7 @@ static bool is_aloof(const struct arch_registers *registers)
 		if (aloof[i] == registers->system_call)
 			return true;
 	return registers->system_call == SYS_futex &&
-	       ((int)arch_system_call_argument(registers, 1) & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
+	       ((int)arch.system_call_argument(registers, 1) & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
 }
 
 static bool in_allocator(const struct stop_check *check, uint64_t address)
@@ -131,8 +131,8 @@ bool stop_check_init(struct stop_check *check, const struct remote *remote)
 	if (!check->libc || !check->loader)
 		return false;
 	check->loader_state = debug + offsetof(struct r_debug, r_state);
-	check->restorers[0] = remote_text_find(remote, check->libc, arch_find_restorer);
-	check->restorers[1] = remote_text_find(remote, check->libpthread, arch_find_restorer);
+	check->restorers[0] = remote_text_find(remote, check->libc, arch.find_restorer);
+	check->restorers[1] = remote_text_find(remote, check->libpthread, arch.find_restorer);
 	allocators_find(check);
 	return true;
 }
@@ -140,8 +140,8 @@ bool stop_check_init(struct stop_check *check, const struct remote *remote)
 /* A thread that waits for a lock of malloc's will get it, and goes on inside malloc. */
 static const char *futex_objection(const struct stop_check *check, const struct arch_registers *registers)
 {
-	uint64_t address = arch_system_call_argument(registers, 0);
-	int operation = (int)arch_system_call_argument(registers, 1) & FUTEX_CMD_MASK;
+	uint64_t address = arch.system_call_argument(registers, 0);
+	int operation = (int)arch.system_call_argument(registers, 1) & FUTEX_CMD_MASK;
 	const struct remote_mapping *mapping;
 
 	/* Condition variables, semaphores and timed locks; the locks of malloc and the loader are not timed. */
@@ -160,7 +160,7 @@ static const char *futex_objection(const struct stop_check *check, const struct 
 
 static const char *place_objection(const struct stop_check *check, const struct arch_registers *registers)
 {
-	uint64_t pc = arch_pc(registers);
+	uint64_t pc = arch.pc(registers);
 	int32_t state;
 
 	/* Something is being loaded or unloaded, by this thread or another: the list of libraries is in between. */
@@ -184,7 +184,7 @@ static const char *place_objection(const struct stop_check *check, const struct 
 /* A caller inside the loader or malloc: it waits for a lock or has called back, and is not done. Stale addresses on the stack cost a retry. */
 static const char *stack_objection(const struct stop_check *check, const struct injection *injection)
 {
-	uint64_t sp = arch_sp(&injection->registers), words[STACK_WORDS];
+	uint64_t sp = arch.sp(&injection->registers), words[STACK_WORDS];
 	const struct remote_mapping *mapping = remote_mapping_at(check->remote, sp);
 	size_t count = STACK_WORDS;
 
@@ -220,7 +220,7 @@ static bool frame_objectionable(const struct stop_check *check, uint64_t address
 
 	if (!remote_read(check->remote, address, bytes, sizeof(bytes)))
 		return false;
-	arch_signal_frame_decode(bytes, &frame);
+	arch.signal_frame_decode(bytes, &frame);
 	if (frame.signal < 1 || frame.signal > 64)
 		return false;
 	bit = (uint64_t)1 << (frame.signal - 1);
@@ -232,7 +232,7 @@ static bool frame_objectionable(const struct stop_check *check, uint64_t address
 		return false;
 	if (!remote_read(check->remote, frame.pc - 2, code, sizeof(code)))
 		return true;
-	arch_signal_frame_judge(&frame, code);
+	arch.signal_frame_judge(&frame, code);
 	if (!frame.at_system_call)
 		return true;
 	return frame.restarts ? !is_blocking((long)frame.result) : frame.result != (uint64_t)-EINTR;
@@ -240,7 +240,7 @@ static bool frame_objectionable(const struct stop_check *check, uint64_t address
 
 static const char *handler_objection(const struct stop_check *check, const struct injection *injection)
 {
-	uint64_t words[FRAME_REACH / sizeof(uint64_t)], sp = arch_sp(&injection->registers);
+	uint64_t words[FRAME_REACH / sizeof(uint64_t)], sp = arch.sp(&injection->registers);
 	const struct remote_mapping *mapping = remote_mapping_at(check->remote, sp);
 	size_t count = sizeof(words) / sizeof(*words);
 
