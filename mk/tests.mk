@@ -105,6 +105,6 @@ SOAK_KINDS ?=
 
 .PHONY: soak-load
 soak-load:
-	@mk/setup build test
+	@mk/setup build soak
 	@+$(MAKE) --no-print-directory all
 	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/soak/load $(SOAK_LOADS) $(SOAK_KINDS)

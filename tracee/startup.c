@@ -1,7 +1,7 @@
 /*
  * From dlopen to Init, and the bell without a signal.
  *
- * The loader (tracer/loader.c) has stopped the main thread anywhere, perhaps without the GVL, and calls rbprobe_start() on its stack. So that function
+ * The loader (tracer/visit.c) has stopped the main thread anywhere, perhaps without the GVL, and calls rbprobe_start() on its stack. So that function
  * asks the VM for a job and leaves; the job, at a safe point and with the GVL, does what `require "rbprobe"` does. A job alone wakes nobody (bell.c tells
  * the same about SIGURG): the VM is woken by calling Ruby's own C signal handler, which sigaction tells us for one of the signals that Ruby
  * catches itself (INT, TERM, ...). It is called for a real-time signal that nobody handles: what Ruby then does about the made-up signal is nothing, but

@@ -36,6 +36,7 @@ struct arch_signal_frame {
 
 #define ARCH_ARGUMENTS_MAX 6
 #define ARCH_SIGNAL_FRAME_SIZE 320 /* bytes, from the word with the restorer's address on */
+#define ARCH_ERRNO_CODE_SIZE 24    /* bytes that the code of __errno_location is recognised by */
 #define ARCH_STACK_UNTOUCHABLE 128 /* bytes below the stack pointer that belong to the interrupted function */
 
 struct arch {
@@ -50,6 +51,8 @@ struct arch {
 
 	uint64_t (*pc)(const struct arch_registers *registers);
 	uint64_t (*sp)(const struct arch_registers *registers);
+	/* What thread-local variables are found by. */
+	uint64_t (*thread_pointer)(const struct arch_registers *registers);
 	/* An argument of the system call, from 0. */
 	uint64_t (*system_call_argument)(const struct arch_registers *registers, unsigned number);
 
@@ -67,6 +70,11 @@ struct arch {
 	ssize_t (*find_trap)(const uint8_t *text, size_t size);
 	/* Likewise the code to which signal handlers return. */
 	ssize_t (*find_restorer)(const uint8_t *text, size_t size);
+	/*
+	 * From the code of libc's __errno_location, which lies at `at`: the address of the word that is errno's offset from the thread pointer. 0: it is
+	 * not the code that is known. May be NULL.
+	 */
+	uint64_t (*errno_word)(const uint8_t code[ARCH_ERRNO_CODE_SIZE], uint64_t at);
 	/* Decodes a frame; the two instructions around its pc are read by the caller: */
 	void (*signal_frame_decode)(const uint8_t bytes[ARCH_SIGNAL_FRAME_SIZE], struct arch_signal_frame *frame);
 	/* code: the 4 bytes that surround frame->pc: two before, two behind. Fills at_system_call and restarts. */

@@ -78,6 +78,11 @@ static uint64_t sp(const struct arch_registers *registers)
 	return general(registers)->rsp;
 }
 
+static uint64_t thread_pointer(const struct arch_registers *registers)
+{
+	return general(registers)->fs_base;
+}
+
 static uint64_t system_call_argument(const struct arch_registers *registers, unsigned number)
 {
 	const struct user_regs_struct *of = general(registers);
@@ -126,6 +131,24 @@ static ssize_t find_trap(const uint8_t *text, size_t size)
 	return trap ? trap - text : -1;
 }
 
+/* Perhaps endbr64; then mov OFFSET(%rip), %rax; add %fs:0, %rax; ret. */
+static uint64_t errno_word(const uint8_t code[ARCH_ERRNO_CODE_SIZE], uint64_t at)
+{
+	static const uint8_t branch_target[] = {0xf3, 0x0f, 0x1e, 0xfa}, load[] = {0x48, 0x8b, 0x05},
+			     rest[] = {0x64, 0x48, 0x03, 0x04, 0x25, 0x00, 0x00, 0x00, 0x00, 0xc3};
+	size_t next = memcmp(code, branch_target, sizeof(branch_target)) == 0 ? sizeof(branch_target) : 0;
+	int32_t offset;
+
+	_Static_assert(sizeof(branch_target) + sizeof(load) + sizeof(offset) + sizeof(rest) <= ARCH_ERRNO_CODE_SIZE,
+	               "it is looked at");
+	if (memcmp(code + next, load, sizeof(load)) != 0)
+		return 0;
+	next += sizeof(load);
+	memcpy(&offset, code + next, sizeof(offset));
+	next += sizeof(offset);
+	return memcmp(code + next, rest, sizeof(rest)) == 0 ? at + next + (uint64_t)(int64_t)offset : 0;
+}
+
 /* mov $15 (rt_sigreturn), %rax; syscall: debuggers know these bytes, so no libc may change them. */
 static ssize_t find_restorer(const uint8_t *text, size_t size)
 {
@@ -165,10 +188,12 @@ const struct arch arch = {
 	.restore = restore,
 	.pc = pc,
 	.sp = sp,
+	.thread_pointer = thread_pointer,
 	.system_call_argument = system_call_argument,
 	.call = call_set_up,
 	.has_returned = has_returned,
 	.find_trap = find_trap,
+	.errno_word = errno_word,
 	.find_restorer = find_restorer,
 	.signal_frame_decode = signal_frame_decode,
 	.signal_frame_judge = signal_frame_judge,

@@ -30,7 +30,9 @@ struct injection {
 	uint64_t stack; /* free memory for calls begins here, and goes down */
 	uint64_t stopped_at_ns;
 	uint64_t stopped_longest_ns; /* of all stops so far */
-	uint64_t stopped_total_ns;
+	uint64_t waited_then_ns;     /* of that one: how long the thread or we were ready to run and had no processor */
+	int schedule, own_schedule;  /* /proc's files that tell it */
+	uint64_t waits_before_ns;
 };
 
 /* Memory that the caller of inject_call() may fill in the thread's own stack, from inject_scratch() on. */

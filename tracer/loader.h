@@ -10,7 +10,7 @@
 
 /*
  * Putting the extension into a process that never required it, and ringing its bell where the application uses SIGURG for itself. The process's main thread is
- * stopped for a millisecond or two, made to call dlopen, and goes on where it was; loader.c tells how. All functions wait for the result. What they
+ * stopped for a millisecond or two, made to call dlopen, and goes on where it was; visit.c tells how. All functions wait for the result. What they
  * cannot do they have not begun: either all is as before, or the library is mapped and all else is as before.
  */
 
@@ -30,6 +30,7 @@ struct loader_report {
 	bool from_memory;    /* the file is not visible to the process; it got a copy in memory */
 	unsigned stops;      /* how often it was stopped until it could be done */
 	uint64_t stopped_ns; /* the longest stop */
+	uint64_t waited_ns;  /* of that: ready to run, thread or loader, and without a processor */
 	uint64_t took_ns;
 };
 

@@ -147,6 +147,27 @@ static bool is_visible(const char *path, pid_t pid)
 	return stat(path, &one) == 0 && stat(theirs, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
+/* Where the last segment ends. A process may be made to wait for a copy, and most of a file is for debuggers. */
+static size_t mapped_size(const char *bytes, size_t size)
+{
+	Elf64_Ehdr header;
+	size_t end = 0;
+
+	if (size < sizeof(header))
+		return size;
+	memcpy(&header, bytes, sizeof(header));
+	for (size_t i = 0; i < header.e_phnum && header.e_phentsize == sizeof(Elf64_Phdr); i++) {
+		Elf64_Phdr segment;
+
+		if (header.e_phoff + (i + 1) * sizeof(segment) > size)
+			return size;
+		memcpy(&segment, bytes + header.e_phoff + i * sizeof(segment), sizeof(segment));
+		if (segment.p_offset + segment.p_filesz > end)
+			end = segment.p_offset + segment.p_filesz;
+	}
+	return end > 0 && end < size ? end : size;
+}
+
 int loader_file_open(struct loader_file *file, const struct target *target, const struct remote *remote, struct error *err)
 {
 	struct stat status;
@@ -162,6 +183,8 @@ int loader_file_open(struct loader_file *file, const struct target *target, cons
 		file->bytes = memory_resize(NULL, file->size + 1);
 		if (read(fd, file->bytes, file->size) != (ssize_t)file->size)
 			code = -EIO;
+		else
+			file->size = mapped_size(file->bytes, file->size);
 	}
 	if (fd >= 0)
 		close(fd);

@@ -14,7 +14,7 @@ struct loader_file {
 	char path[PATH_MAX];
 	bool visible; /* the process finds the very same file under that path */
 	char *bytes;
-	size_t size;
+	size_t size; /* of what a process maps of it: the symbols for debuggers behind that are left out */
 };
 
 #define LOADER_FILE_CLOSED ((struct loader_file){.bytes = NULL})

@@ -26,60 +26,98 @@ const char stop_check_new_stack[] = "its stack is new";
 #define ARENA_ALIGNMENT 0x3ffffffull /* malloc's secondary heaps are aligned to 64 MiB, their arena's lock is in the first page */
 
 /*
- * System calls in which a thread waits for something from outside: whoever calls them holds no lock of malloc's or the loader's. (The loader reads files,
- * but then its own return addresses are on the stack.) All others are taken for ones that malloc or the loader may be in the middle of: mmap,
- * munmap, brk, madvise, mprotect, futex wake-ups, ...; they do not last.
+ * System calls in which a thread waits for something from outside: whoever makes them holds no lock of malloc's or the loader's. All others
+ * are taken for ones that malloc or the loader may be in the middle of: mmap, munmap, brk, madvise, mprotect, futex wake-ups, ...; they do not last.
+ *
+ * ALOOF are those that neither malloc nor the loader itself ever makes, with a lock or without. A thread in one of these is inside neither, and what
+ * lies on its stack of either is left over. It would mislead: the thread may stay there for days (Puma's main thread in Thread#join), with the same
+ * stack, so that trying again would not help. (A library's initialiser, which the loader calls, may well wait there; it may also call dlopen.)
  */
-static const long blocking[] = {
-	SYS_read,           SYS_pread64,         SYS_readv,         SYS_preadv,          SYS_write,           SYS_pwrite64,
-	SYS_writev,         SYS_pwritev,         SYS_recvfrom,      SYS_recvmsg,         SYS_recvmmsg,        SYS_sendto,
-	SYS_sendmsg,        SYS_sendmmsg,        SYS_accept,        SYS_accept4,         SYS_connect,         SYS_ppoll,
-	SYS_pselect6,       SYS_epoll_pwait,     SYS_nanosleep,     SYS_clock_nanosleep, SYS_restart_syscall, SYS_wait4,
-	SYS_waitid,         SYS_rt_sigtimedwait, SYS_rt_sigsuspend, SYS_sendfile,        SYS_splice,          SYS_copy_file_range,
-	SYS_flock,          SYS_fsync,           SYS_fdatasync,     SYS_msgrcv,          SYS_msgsnd,          SYS_semop,
-	SYS_semtimedop,     SYS_io_getevents,
-#ifdef SYS_io_uring_enter
-	SYS_io_uring_enter,
-#endif
+enum closeness { CLOSE, ALOOF };
+
+static const struct {
+	long system_call;
+	enum closeness closeness;
+} waits[] = {
+	/* Sockets, and only sockets: malloc has none, and libraries come from files. */
+	{SYS_accept, ALOOF},
+	{SYS_accept4, ALOOF},
+	{SYS_recvfrom, ALOOF},
+	{SYS_recvmsg, ALOOF},
+	{SYS_recvmmsg, ALOOF},
+	/* Several descriptors at once, or a time: the loader reads one file after the other, and does not ask before whether it can. */
+	{SYS_ppoll, ALOOF},
+	{SYS_pselect6, ALOOF},
+	{SYS_epoll_pwait, ALOOF},
 #ifdef SYS_epoll_pwait2
-	SYS_epoll_pwait2,
+	{SYS_epoll_pwait2, ALOOF},
 #endif
 #ifdef SYS_poll /* and the others that newer architectures do without */
-	SYS_poll,           SYS_select,          SYS_epoll_wait,    SYS_pause,
+	{SYS_poll, ALOOF},
+	{SYS_select, ALOOF},
+	{SYS_epoll_wait, ALOOF},
+	{SYS_pause, ALOOF},
+#endif
+	/* Children and signals: neither of the two has any. */
+	{SYS_wait4, ALOOF},
+	{SYS_waitid, ALOOF},
+	{SYS_rt_sigtimedwait, ALOOF},
+	{SYS_rt_sigsuspend, ALOOF},
+
+	/* Files: the loader reads libraries, malloc libraries their settings and the kernel's, and both may write messages. */
+	{SYS_read, CLOSE},
+	{SYS_pread64, CLOSE},
+	{SYS_readv, CLOSE},
+	{SYS_preadv, CLOSE},
+	{SYS_write, CLOSE},
+	{SYS_pwrite64, CLOSE},
+	{SYS_writev, CLOSE},
+	{SYS_pwritev, CLOSE},
+	/* Pauses: malloc libraries make them between two tries for a spin lock. A restarted call may be one. */
+	{SYS_nanosleep, CLOSE},
+	{SYS_clock_nanosleep, CLOSE},
+	{SYS_restart_syscall, CLOSE},
+	/* Neither of the two makes these, but few programs stay there for long: the stack may be looked at as well. */
+	{SYS_sendto, CLOSE},
+	{SYS_sendmsg, CLOSE},
+	{SYS_sendmmsg, CLOSE},
+	{SYS_connect, CLOSE},
+	{SYS_sendfile, CLOSE},
+	{SYS_splice, CLOSE},
+	{SYS_copy_file_range, CLOSE},
+	{SYS_flock, CLOSE},
+	{SYS_fsync, CLOSE},
+	{SYS_fdatasync, CLOSE},
+	{SYS_msgrcv, CLOSE},
+	{SYS_msgsnd, CLOSE},
+	{SYS_semop, CLOSE},
+	{SYS_semtimedop, CLOSE},
+	{SYS_io_getevents, CLOSE},
+#ifdef SYS_io_uring_enter
+	{SYS_io_uring_enter, CLOSE},
 #endif
 };
 
 static bool is_blocking(long system_call)
 {
-	for (size_t i = 0; i < sizeof(blocking) / sizeof(*blocking); i++)
-		if (blocking[i] == system_call)
+	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
+		if (waits[i].system_call == system_call)
 			return true;
 	return false;
 }
 
-/*
- * Those of them that neither malloc nor the loader ever makes, with a lock or without: waiting for descriptors, children, signals, and on condition
- * variables. A thread in one of these is not inside either, whatever addresses are left on its stack; and it may stay there for days (Puma's main
- * thread in Thread#join), with the same stack, so that trying again would not help.
- */
-static const long aloof[] = {
-	SYS_accept,       SYS_accept4,     SYS_recvfrom,   SYS_recvmsg, SYS_recvmmsg,        SYS_ppoll,
-	SYS_pselect6,     SYS_epoll_pwait, SYS_wait4,      SYS_waitid,  SYS_rt_sigtimedwait, SYS_rt_sigsuspend,
-#ifdef SYS_epoll_pwait2
-	SYS_epoll_pwait2,
-#endif
-#ifdef SYS_poll
-	SYS_poll,         SYS_select,      SYS_epoll_wait, SYS_pause,
-#endif
-};
+static int futex_operation(const struct arch_registers *registers)
+{
+	return (int)arch.system_call_argument(registers, 1) & FUTEX_CMD_MASK;
+}
 
 static bool is_aloof(const struct arch_registers *registers)
 {
-	for (size_t i = 0; i < sizeof(aloof) / sizeof(*aloof); i++)
-		if (aloof[i] == registers->system_call)
-			return true;
-	return registers->system_call == SYS_futex &&
-	       ((int)arch.system_call_argument(registers, 1) & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
+	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
+		if (waits[i].system_call == registers->system_call)
+			return waits[i].closeness == ALOOF;
+	/* Condition variables, semaphores, timed locks. Those that belong to one of the two have been refused (futex_objection). */
+	return registers->system_call == SYS_futex && futex_operation(registers) == FUTEX_WAIT_BITSET;
 }
 
 static bool in_allocator(const struct stop_check *check, uint64_t address)
@@ -141,16 +179,18 @@ bool stop_check_init(struct stop_check *check, const struct remote *remote)
 static const char *futex_objection(const struct stop_check *check, const struct arch_registers *registers)
 {
 	uint64_t address = arch.system_call_argument(registers, 0);
-	int operation = (int)arch.system_call_argument(registers, 1) & FUTEX_CMD_MASK;
+	int operation = futex_operation(registers);
 	const struct remote_mapping *mapping;
 
-	/* Condition variables, semaphores and timed locks; the locks of malloc and the loader are not timed. */
-	if (operation == FUTEX_WAIT_BITSET)
-		return NULL;
-	if (operation != FUTEX_WAIT)
+	if (operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET)
 		return "it was releasing a lock";
 	if (in_libc(check, address) || remote_module_has(check->loader, address))
 		return "it was waiting for a lock of libc";
+	if (in_allocator(check, address))
+		return "it was waiting for a lock of malloc";
+	/* Condition variables, semaphores and timed locks; those of malloc's arenas are not timed. */
+	if (operation == FUTEX_WAIT_BITSET)
+		return NULL;
 	mapping = remote_mapping_at(check->remote, address);
 	/* Memory that was mapped after we looked is taken for anonymous. */
 	if ((!mapping || mapping->path[0] != '/') && (address & ARENA_ALIGNMENT) < 0x1000)

@@ -4,6 +4,7 @@
 
 require "socket"
 require "timeout"
+require "zlib"
 
 class Soak
   def tick(units)
@@ -127,18 +128,65 @@ KINDS = {
     GC.stress = false
     check("texts", texts, %w[000 111 222 333 444 555 666 777])
   },
+  # In a process of its own that serves requests until it is told to end: see serve.
+  "puma" => nil,
 }.freeze
 
-# No default gem since 4.0.
-begin
-  require "fiddle"
+def missing(library)
+  require library
+  false
 rescue LoadError
-  MISSING = ["dlopen"].freeze
-else
-  MISSING = [].freeze
+  true
+end
+
+# Fiddle is no default gem since 4.0.
+MISSING = { "dlopen" => "fiddle", "puma" => "puma/cli" }.select { |_, library| missing(library) }.keys.freeze
+
+# A Puma as the puma command starts it. Who asks for /N gets a body that depends on N, with its checksum in a header.
+def serve(directory)
+  File.write("#{directory}/config.ru", <<~APP)
+    run(lambda do |env|
+      n = Integer(env["PATH_INFO"].delete("/"))
+      SOAK.tick(n)
+      body = Array.new(20 + n % 50) { |i| (n * i).to_s(36) * 7 }.join(" ")
+      [200, { "content-type" => "text/plain", "x-sum" => Zlib.crc32(body).to_s }, [body]]
+    end)
+  APP
+  File.write("#{directory}/puma.rb", "raise_exception_on_sigterm false\nenvironment 'none'\nquiet true\n")
+  $stdout = File.open("#{directory}/log", "w")
+  Puma::CLI.new(["-b", "unix://#{directory}/socket", "-t", "4:4", "-C", "#{directory}/puma.rb", "#{directory}/config.ru"]).run
+  exit(0)
+end
+
+def answer(directory, number)
+  response = Timeout.timeout(10) { UNIXSocket.open("#{directory}/socket") { |s| s.write("GET /#{number} HTTP/1.0\r\n\r\n"); s.read } }
+  head, body = response.split("\r\n\r\n", 2)
+  check("status of /#{number}", head[%r{\AHTTP/1\.\d (\d+)}, 1], "200")
+  check("checksum of /#{number}", Zlib.crc32(body).to_s, head[/^x-sum: (\d+)/i, 1])
+  check("body of /#{number}", body.split.size, 20 + number % 50)
+end
+
+# Asks without a pause, in three threads, until told to stop; then tells the server.
+def ask(directory, server, stop)
+  over = false
+  threads = Array.new(3) { |t| Thread.new { number = t; answer(directory, number += 3) until over } }
+  IO.select([stop])
+  over = true
+  threads.each(&:join)
+  Process.kill(:TERM, server)
+  exit!(0)
+rescue StandardError => e
+  Process.kill(:TERM, server)
+  note(e)
 end
 
 TICKING = ["sleep", "pipe read", "accept", "select", "queue", "wait"].freeze
+
+# For verdict.
+def note(error)
+  File.write("/tmp/soak-#{Process.pid}", "#{error.class}: #{error.message} #{error.backtrace&.first}")
+  exit!(1)
+end
 
 def live(kind, stop)
   ticking if TICKING.include?(kind)
@@ -153,8 +201,7 @@ def live(kind, stop)
 rescue SystemExit
   raise
 rescue Exception => e # rubocop:disable Lint/RescueException
-  File.write("/tmp/soak-#{Process.pid}", "#{e.class}: #{e.message} #{e.backtrace&.first}")
-  exit!(1)
+  note(e)
 end
 
 def verdict(pid)
@@ -172,7 +219,18 @@ rescue Timeout::Error
   "hung"
 end
 
+# Starts what does that work until the other end of the pipe is closed: the process to load into, and who else has a verdict.
+def start(kind, stop, others_end)
+  return [fork { [$stdin, others_end].each(&:close); live(kind, stop) }] unless kind == "puma"
+
+  directory = Dir.mktmpdir("soak-")
+  server = fork { [$stdin, stop, others_end].each(&:close); serve(directory) }
+  sleep 0.01 until File.socket?("#{directory}/socket") || Process.wait(server, Process::WNOHANG)
+  [server, fork { [$stdin, others_end].each(&:close); ask(directory, server, stop) }, directory]
+end
+
 if $PROGRAM_NAME == __FILE__
+  require "tmpdir"
   $stdout.sync = true
   puts "ready"
   $stdin.each_line do |line|
@@ -181,11 +239,13 @@ if $PROGRAM_NAME == __FILE__
       next
     end
     stop, going_on = IO.pipe
-    pid = fork { [$stdin, going_on].each(&:close); live(line.chomp, stop) }
+    pid, asking, directory = start(line.chomp, stop, going_on)
     stop.close
     puts pid
     $stdin.gets
     going_on.close
-    puts verdict(pid)
+    verdicts = [asking, pid].compact.map { |one| verdict(one) }
+    FileUtils.rm_rf(directory) if directory
+    puts verdicts.find { |text| text != "ok" } || "ok"
   end
 end

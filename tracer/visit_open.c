@@ -1,0 +1,123 @@
+/*
+ * Opening the extension in the process: by the path of its file, or, where the process does not see that, from a copy in a file in memory. See
+ * visit.h.
+ */
+
+#define _GNU_SOURCE
+#include "visit.h"
+
+#include "clock.h"
+
+#include "proto/names.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#define REMOTE_TEXT_MAX (INJECT_SCRATCH_SIZE - 8)
+
+/* memfd_create's, of newer kernels: programs may be mapped from it whatever vm.memfd_noexec says (unless that is 2). */
+#define MEMFD_CLOSE_ON_EXEC 1u
+#define MEMFD_EXECUTABLE 0x10u
+
+static int open_in_process(struct visit *visit, const char *path, uint64_t *handle)
+{
+	uint64_t scratch = inject_scratch(&visit->injection);
+
+	if (strlen(path) >= REMOTE_TEXT_MAX || !remote_write(&visit->remote, scratch, path, strlen(path) + 1))
+		return error_set(visit->err, -ENOSPC, "there is no room on the stack of process %d", (int)visit->target->pid);
+	/* NOW: what does not fit is found out here, and not in the middle of a handler. */
+	return visit_call(visit, visit->dlopen, scratch, RTLD_NOW | RTLD_LOCAL, handle);
+}
+
+static int why_not_opened(struct visit *visit, char *why, size_t size)
+{
+	uint64_t text = 0;
+	int status = visit_call(visit, visit->dlerror, 0, 0, &text);
+
+	if (status < 0)
+		return status;
+	if (!text || !remote_read_text(&visit->remote, text, why, size))
+		snprintf(why, size, "dlopen failed without a reason");
+	return 0;
+}
+
+/* 0 and *handle; 1: this process may not have such files, and `why`; or negative. */
+static int open_from_memory(struct visit *visit, uint64_t *handle, char *why, size_t why_size)
+{
+	uint64_t scratch = inject_scratch(&visit->injection);
+	char path[64];
+	int64_t fd = -1, ignored;
+	unsigned flags[] = {MEMFD_CLOSE_ON_EXEC | MEMFD_EXECUTABLE, MEMFD_CLOSE_ON_EXEC};
+	int status = 0;
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags) && fd < 0; i++) {
+		if (!remote_write(&visit->remote, scratch, EXTENSION_FILE, sizeof(EXTENSION_FILE)))
+			return error_set(visit->err, -ENOSPC, "there is no room on the stack of process %d",
+			                 (int)visit->target->pid);
+		status = visit_call_system(visit, SYS_memfd_create, scratch, flags[i], 0, 0, &fd);
+		if (status < 0)
+			return status;
+	}
+	if (fd < 0) {
+		snprintf(why, why_size, "the kernel or a seccomp filter refuses it a file in memory");
+		return 1;
+	}
+	status = loader_file_copy(&visit->file, visit->target->pid, (int)fd, visit->err);
+	if (status == 0) {
+		/* dlopen knows libraries by their path, too, and this one may have had the same number before: slashes make it new. */
+		snprintf(path, sizeof(path), "/proc/self%.*s/fd/%d", 1 + (int)(clock_now_ns() % 15), "////////////////", (int)fd);
+		status = open_in_process(visit, path, handle);
+	}
+	if (status == 0 && !*handle)
+		status = why_not_opened(visit, why, why_size) < 0 ? -ESRCH : 1;
+	if (!visit->injection.gone)
+		visit_call_system(visit, SYS_close, (uint64_t)fd, 0, 0, 0, &ignored);
+	return status;
+}
+
+/* The file is there, and yet not for this process. */
+static bool is_out_of_reach(const char *why)
+{
+	return strstr(why, "cannot open shared object file") || strstr(why, "Permission denied") ||
+	       strstr(why, "failed to map") || strstr(why, "Operation not permitted");
+}
+
+int visit_open(struct visit *visit, uint64_t *handle)
+{
+	char why[512] = "";
+	int status = 1;
+
+	*handle = 0;
+	if (visit->file.visible) {
+		status = open_in_process(visit, visit->file.path, handle);
+		if (status == 0 && !*handle)
+			status = why_not_opened(visit, why, sizeof(why)) < 0 ? -ESRCH : 1;
+	}
+	if (status == 1 && visit->memory_file_forbidden && !why[0])
+		snprintf(why, sizeof(why),
+		         "it does not see that file, and a seccomp filter forbids it a file in memory; install rbprobe where it "
+		         "sees it, under the same path");
+	else if (status == 1 && !visit->memory_file_forbidden && (!visit->file.visible || is_out_of_reach(why))) {
+		visit->report->from_memory = true;
+		status = open_from_memory(visit, handle, why, sizeof(why));
+	}
+	if (status == 1)
+		return error_set(visit->err, -ENOEXEC, "process %d could not load %s: %s%s", (int)visit->target->pid,
+		                 visit->file.path, why,
+		                 strstr(why, "GLIBC_") || strstr(why, "undefined symbol")
+		                         ? "; it was built for another libc or Ruby: build it where this process's Ruby is"
+		                         : "");
+	return status;
+}
+
+/* dlopen's handle is the head of a struct link_map, which is public. */
+bool visit_symbol_of_handle(const struct visit *visit, uint64_t handle, const char *name, uint64_t *address)
+{
+	uint64_t head[3]; /* l_addr, l_name, l_ld */
+
+	return remote_read(&visit->remote, handle, head, sizeof(head)) &&
+	       remote_symbol_in(&visit->remote, head[0], head[2], name, address);
+}
