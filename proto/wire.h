@@ -100,6 +100,11 @@ enum source_flag {
 	SOURCE_INSTANCE = 1 << 1, /* an instance method of the subject, a module */
 };
 
+/* Bits of a memory command's flags. */
+enum memory_flag {
+	MEMORY_OBJECTS = 1 << 0, /* count the objects, too */
+};
+
 /* What the bytes of an OUTPUT record are. */
 enum output_stream {
 	OUTPUT_STDOUT = 1, /* what the code wrote to $stdout */

@@ -155,3 +155,25 @@ bool compat_attribute_events(void)
 {
 	return RUBY_AT_LEAST(3, 0);
 }
+
+#ifdef HAVE_RB_OBJSPACE_EACH_OBJECTS
+
+/* Exported for the objspace extension, in no header. The same from 2.7 to 4.1. */
+void rb_objspace_each_objects(int (*callback)(void *, void *, size_t, void *), void *data);
+
+bool compat_each_page(int (*page)(void *start, void *end, size_t stride, void *data), void *data)
+{
+	rb_objspace_each_objects(page, data);
+	return true;
+}
+
+#else
+
+bool compat_each_page(int (*page)(void *start, void *end, size_t stride, void *data), void *data)
+{
+	(void)page;
+	(void)data;
+	return false;
+}
+
+#endif

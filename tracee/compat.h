@@ -54,4 +54,10 @@ bool compat_block_method_defaults(void);
 /* Whether calls of attr_reader and attr_writer methods give C_CALL events; on 2.7 they do not. */
 bool compat_attribute_events(void);
 
+/*
+ * Walks over the heap: calls page() for each of its pages with the first slot, the end, and the distance between slots, until it returns other than 0. It may
+ * allocate nothing of Ruby's. A slot with flags 0 is free; garbage that no GC has found yet is there, too. False: this Ruby has no such function.
+ */
+bool compat_each_page(int (*page)(void *start, void *end, size_t stride, void *data), void *data);
+
 #endif

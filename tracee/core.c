@@ -2,9 +2,12 @@
 
 #include "core.h"
 
+#include <stdbool.h>
+
 static const struct {
 	const char *class_name;
 	const char *method_name;
+	bool singleton; /* a method of the class or module itself */
 } core_names[CORE_COUNT] = {
 	[CORE_MODULE_TO_S] = {"Module", "to_s"},
 	[CORE_MODULE_INSTANCE_METHOD] = {"Module", "instance_method"},
@@ -31,6 +34,9 @@ static const struct {
 	[CORE_BINDING_LOCAL_VARIABLE_GET] = {"Binding", "local_variable_get"},
 	[CORE_THREAD_NAME] = {"Thread", "name"},
 	[CORE_FIBER_TO_S] = {"Fiber", "to_s"},
+	[CORE_GC_STAT_HEAP] = {"GC", "stat_heap", .singleton = true},
+	[CORE_GC_TOTAL_TIME] = {"GC", "total_time", .singleton = true},
+	[CORE_GC_MEASURE_TOTAL_TIME] = {"GC", "measure_total_time", .singleton = true},
 };
 
 #define CORE_ARGUMENTS_MAX 8
@@ -43,9 +49,13 @@ void core_init(void)
 	id_bind_call = rb_intern("bind_call");
 	for (int i = 0; i < CORE_COUNT; i++) {
 		VALUE class = rb_const_get(rb_cObject, rb_intern(core_names[i].class_name));
+		ID name = rb_intern(core_names[i].method_name);
 
-		core_methods[i] =
-			rb_funcall(class, rb_intern("instance_method"), 1, ID2SYM(rb_intern(core_names[i].method_name)));
+		if (core_names[i].singleton)
+			class = rb_singleton_class(class);
+		core_methods[i] = Qnil;
+		if (rb_method_boundp(class, name, 0))
+			core_methods[i] = rb_funcall(class, rb_intern("instance_method"), 1, ID2SYM(name));
 		rb_gc_register_address(&core_methods[i]);
 	}
 }

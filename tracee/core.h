@@ -34,6 +34,10 @@ enum core_method {
 	CORE_BINDING_LOCAL_VARIABLE_GET,
 	CORE_THREAD_NAME,
 	CORE_FIBER_TO_S,
+	/* Not in every Ruby: core_method() is Qnil there. */
+	CORE_GC_STAT_HEAP,
+	CORE_GC_TOTAL_TIME,
+	CORE_GC_MEASURE_TOTAL_TIME,
 	CORE_COUNT,
 };
 

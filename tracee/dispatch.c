@@ -61,6 +61,7 @@ static const struct handler handlers[] = {
 static const struct request_kind *const requests[] = {
 	[COMMAND_EVAL] = &request_eval,
 	[COMMAND_ENTER] = &request_enter,
+	[COMMAND_MEMORY] = &request_memory,
 };
 
 static void reply(struct session *session, uint32_t command_id, int status, const struct error *err, uint64_t count)

@@ -48,6 +48,8 @@ DEBUG = "ruby/debug.h"
   ["rb_ractor_local_storage_ptr_newkey", "ruby/ractor.h"],
   # >= 3.1. The parameters of the method an event is about, without a Method object.
   ["rb_tracearg_parameters", DEBUG],
+  # Everywhere so far, but declared nowhere: how the heap is walked over.
+  ["rb_objspace_each_objects"],
 ].each { |function, *headers| have_func(function, headers) }
 
 # --- Linking. What loading needs is exported: Init_rbprobe, what `rbprobe load` calls and reads (startup.c), and the ABI number that unreleased

@@ -56,6 +56,7 @@ struct request {
 
 extern const struct request_kind request_enter;
 extern const struct request_kind request_eval;
+extern const struct request_kind request_memory;
 
 /* Makes and begins a request; it is answered by a DONE in any case. 0, or negative and err where it could not even be made: then it is answered by the REPLY alone. */
 int request_open(struct request **made, const struct request_kind *kind, struct session *session, const struct command *command,

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const struct subcommand *const subcommands[] = {
-	&cmd_ps, &cmd_trace, &cmd_methods, &cmd_eval, &cmd_exec, &cmd_load, &cmd_heap, &cmd_extension_dir,
+	&cmd_ps, &cmd_trace, &cmd_methods, &cmd_eval, &cmd_memory, &cmd_exec, &cmd_load, &cmd_heap, &cmd_extension_dir,
 };
 
 static const struct subcommand *subcommand_find(const char *name)

@@ -58,7 +58,7 @@ void options_free(struct options *options)
 /* Says what is wrong; the parser returns it. */
 #define WRONG(...) (message(__VA_ARGS__), EINVAL)
 
-static int whole_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *number)
+int options_whole_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *number)
 {
 	char *end;
 
@@ -70,7 +70,7 @@ static int whole_number(const char *option, const char *text, uint64_t min, uint
 	return 0;
 }
 
-static int seconds(const char *option, const char *text, uint64_t *ns)
+int options_seconds(const char *option, const char *text, uint64_t *ns)
 {
 	char *end;
 	double number;
@@ -91,7 +91,7 @@ static int pids_add(struct pid_list *pids, char *text)
 		uint64_t pid;
 		bool known = false;
 
-		if (whole_number("-p", word, 1, 4194304, &pid))
+		if (options_whole_number("-p", word, 1, 4194304, &pid))
 			return EINVAL;
 		any = true;
 		for (size_t i = 0; i < pids->count; i++)
@@ -139,7 +139,7 @@ static error_t parse_session(int key, char *argument, struct argp_state *state)
 
 	switch (key) {
 	case OPTION_TIMEOUT:
-		return seconds("--timeout", argument, &options->timeout_ns);
+		return options_seconds("--timeout", argument, &options->timeout_ns);
 	case OPTION_NO_LOAD:
 		options->no_load = true;
 		return 0;
@@ -193,7 +193,7 @@ static error_t parse_shown(int key, char *argument, struct options *options)
 		options->style.durations = false;
 		return 0;
 	case 'r':
-		if (whole_number("-r", argument, 0, 16, &number))
+		if (options_whole_number("-r", argument, 0, 16, &number))
 			return EINVAL;
 		options->style.indent = (uint32_t)number;
 		return 0;
@@ -239,7 +239,7 @@ static error_t parse_trace(int key, char *argument, struct argp_state *state)
 		options->trace.flags |= TRACE_IVARS;
 		return 0;
 	case OPTION_VALUE_SIZE:
-		if (whole_number("--value-size", argument, 1, VALUE_SIZE_MAX, &number))
+		if (options_whole_number("--value-size", argument, 1, VALUE_SIZE_MAX, &number))
 			return EINVAL;
 		options->trace.value_size = (uint32_t)number;
 		return 0;
@@ -249,9 +249,9 @@ static error_t parse_trace(int key, char *argument, struct argp_state *state)
 		options->trace.overflow = (enum overflow_policy)chosen;
 		return 0;
 	case OPTION_DURATION:
-		return seconds("--duration", argument, &options->duration_ns);
+		return options_seconds("--duration", argument, &options->duration_ns);
 	case OPTION_COUNT:
-		return whole_number("--count", argument, 1, UINT64_MAX / 2, &options->count);
+		return options_whole_number("--count", argument, 1, UINT64_MAX / 2, &options->count);
 	}
 	return parse_shown(key, argument, options);
 }

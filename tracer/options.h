@@ -59,6 +59,10 @@ void options_free(struct options *options);
 /* Returns 0, or STATUS_USAGE after a line on stderr. --help prints and ends the program. */
 int options_parse(const struct argp *argp, int argc, char **argv, struct options *options);
 
+/* For parsers of a subcommand's own: 0, or EINVAL after a line on stderr that names the option. */
+int options_whole_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *number);
+int options_seconds(const char *option, const char *text, uint64_t *ns);
+
 /* What no single option can see. Returns 0, or STATUS_USAGE after a line on stderr. */
 int options_check_trace(const struct options *options);
 

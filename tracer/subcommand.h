@@ -15,6 +15,7 @@ extern const struct subcommand cmd_exec;
 extern const struct subcommand cmd_extension_dir;
 extern const struct subcommand cmd_heap;
 extern const struct subcommand cmd_load;
+extern const struct subcommand cmd_memory;
 extern const struct subcommand cmd_methods;
 extern const struct subcommand cmd_ps;
 extern const struct subcommand cmd_trace;
