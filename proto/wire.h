@@ -105,6 +105,11 @@ enum memory_flag {
 	MEMORY_OBJECTS = 1 << 0, /* count the objects, too */
 };
 
+/* Bits of a backtrace command's flags. */
+enum backtrace_flag {
+	BACKTRACE_FIBERS = 1 << 0, /* also the fibers that do not run */
+};
+
 /* What the bytes of an OUTPUT record are. */
 enum output_stream {
 	OUTPUT_STDOUT = 1, /* what the code wrote to $stdout */

@@ -3,6 +3,7 @@
 #include "core.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 static const struct {
 	const char *class_name;
@@ -33,7 +34,23 @@ static const struct {
 	[CORE_BINDING_LOCAL_VARIABLES] = {"Binding", "local_variables"},
 	[CORE_BINDING_LOCAL_VARIABLE_GET] = {"Binding", "local_variable_get"},
 	[CORE_THREAD_NAME] = {"Thread", "name"},
+	[CORE_THREAD_LIST] = {"Thread", "list", .singleton = true},
+	[CORE_THREAD_TO_S] = {"Thread", "to_s"},
+	[CORE_THREAD_PRIORITY] = {"Thread", "priority"},
+	[CORE_THREAD_GROUP] = {"Thread", "group"},
+	[CORE_THREAD_KEYS] = {"Thread", "keys"},
+	[CORE_THREAD_VARIABLES] = {"Thread", "thread_variables"},
+	[CORE_THREAD_VARIABLE_GET] = {"Thread", "thread_variable_get"},
+	[CORE_THREAD_LOCATIONS] = {"Thread", "backtrace_locations"},
+	[CORE_LOCATION_PATH] = {"Thread::Backtrace::Location", "path"},
+	[CORE_LOCATION_LINE] = {"Thread::Backtrace::Location", "lineno"},
+	[CORE_LOCATION_LABEL] = {"Thread::Backtrace::Location", "label"},
+	[CORE_LOCATION_BASE_LABEL] = {"Thread::Backtrace::Location", "base_label"},
+	[CORE_EACH_OBJECT] = {"ObjectSpace", "each_object", .singleton = true},
 	[CORE_FIBER_TO_S] = {"Fiber", "to_s"},
+	[CORE_THREAD_NATIVE_ID] = {"Thread", "native_thread_id"},
+	[CORE_FIBER_LOCATIONS] = {"Fiber", "backtrace_locations"},
+	[CORE_RACTOR_COUNT] = {"Ractor", "count", .singleton = true},
 	[CORE_GC_STAT_HEAP] = {"GC", "stat_heap", .singleton = true},
 	[CORE_GC_TOTAL_TIME] = {"GC", "total_time", .singleton = true},
 	[CORE_GC_MEASURE_TOTAL_TIME] = {"GC", "measure_total_time", .singleton = true},
@@ -48,12 +65,16 @@ void core_init(void)
 {
 	id_bind_call = rb_intern("bind_call");
 	for (int i = 0; i < CORE_COUNT; i++) {
-		VALUE class = rb_const_get(rb_cObject, rb_intern(core_names[i].class_name));
+		const char *class_name = core_names[i].class_name;
 		ID name = rb_intern(core_names[i].method_name);
+		VALUE class;
 
+		core_methods[i] = Qnil;
+		if (!strchr(class_name, ':') && !rb_const_defined(rb_cObject, rb_intern(class_name)))
+			continue;
+		class = rb_path2class(class_name);
 		if (core_names[i].singleton)
 			class = rb_singleton_class(class);
-		core_methods[i] = Qnil;
 		if (rb_method_boundp(class, name, 0))
 			core_methods[i] = rb_funcall(class, rb_intern("instance_method"), 1, ID2SYM(name));
 		rb_gc_register_address(&core_methods[i]);

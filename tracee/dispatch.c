@@ -62,6 +62,7 @@ static const struct request_kind *const requests[] = {
 	[COMMAND_EVAL] = &request_eval,
 	[COMMAND_ENTER] = &request_enter,
 	[COMMAND_MEMORY] = &request_memory,
+	[COMMAND_BACKTRACE] = &request_backtrace,
 };
 
 static void reply(struct session *session, uint32_t command_id, int status, const struct error *err, uint64_t count)

@@ -55,6 +55,7 @@ struct request {
 };
 
 extern const struct request_kind request_enter;
+extern const struct request_kind request_backtrace;
 extern const struct request_kind request_eval;
 extern const struct request_kind request_memory;
 

@@ -12,13 +12,15 @@
 #include <unistd.h>
 
 static const struct subcommand *const subcommands[] = {
-	&cmd_ps, &cmd_trace, &cmd_methods, &cmd_eval, &cmd_memory, &cmd_exec, &cmd_load, &cmd_heap, &cmd_extension_dir,
+	&cmd_ps,     &cmd_trace, &cmd_methods, &cmd_eval, &cmd_backtrace,
+	&cmd_memory, &cmd_exec,  &cmd_load,    &cmd_heap, &cmd_extension_dir,
 };
 
 static const struct subcommand *subcommand_find(const char *name)
 {
 	for (size_t i = 0; i < sizeof(subcommands) / sizeof(*subcommands); i++)
-		if (strcmp(subcommands[i]->name, name) == 0)
+		if (strcmp(subcommands[i]->name, name) == 0 ||
+		    (subcommands[i]->alias && strcmp(subcommands[i]->alias, name) == 0))
 			return subcommands[i];
 	return NULL;
 }

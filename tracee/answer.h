@@ -1,0 +1,40 @@
+#ifndef RBPROBE_ANSWER_H
+#define RBPROBE_ANSWER_H
+
+#include <msgpack.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Maps and arrays for DATA records whose number of elements is known only at their end: the header is filled in by answer_end(). Any context that may
+ * allocate. What is opened last is ended first.
+ */
+struct answer {
+	msgpack_sbuffer buffer;
+	struct {
+		size_t header; /* offset of the four bytes that hold the number */
+		uint32_t count;
+	} open[8];
+	unsigned depth;
+	bool failed; /* there was no memory: what is in it is no answer */
+};
+
+void answer_init(struct answer *answer);
+void answer_free(struct answer *answer);
+/* Forgets what is in it, and keeps the memory. */
+void answer_clear(struct answer *answer);
+
+/* In a map, key is what stands in front of the value; in an array it is NULL. The outermost one has none either. */
+void answer_map(struct answer *answer, const char *key);
+void answer_array(struct answer *answer, const char *key);
+void answer_end(struct answer *answer);
+
+void answer_text(struct answer *answer, const char *key, const char *bytes, size_t size);
+void answer_cstr(struct answer *answer, const char *key, const char *string);
+void answer_uint(struct answer *answer, const char *key, uint64_t number);
+void answer_int(struct answer *answer, const char *key, int64_t number);
+void answer_bool(struct answer *answer, const char *key, bool value);
+
+#endif

@@ -1,0 +1,274 @@
+/*
+ * The backtrace request: where every thread is. Context: job, GVL held. All threads are looked at in one job, so that what is shown of them belongs
+ * together; none of them runs, wakes or notices. No method of the application is called (core.h, naming.h, capture.h).
+ */
+
+#include "answer.h"
+#include "backtrace_thread.h"
+#include "core.h"
+#include "request.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <ruby.h>
+#include <ruby/version.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PIECE_SIZE (256u << 10) /* bytes after which frames go on in another record */
+#define PATTERN_MAX 256u
+#define OWN_FRAMES_MAX 16 /* more than the job itself has */
+
+struct work {
+	struct request *request;
+	struct answer answer;
+	uint64_t limit; /* frames of a thread; 0: all */
+	bool fibers;
+	char pattern[PATTERN_MAX + 1]; /* of the threads to show; empty: all */
+};
+
+static void send_piece(struct work *work)
+{
+	if (work->answer.failed)
+		rb_raise(rb_eNoMemError, "rbprobe: no memory for a backtrace");
+	request_data(work->request, &work->answer.buffer);
+	answer_clear(&work->answer);
+}
+
+static void add_string(struct answer *answer, const char *key, VALUE string)
+{
+	if (RB_TYPE_P(string, T_STRING))
+		answer_text(answer, key, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+	RB_GC_GUARD(string);
+}
+
+/* --- Frames */
+
+/*
+ * In front of the frames of the thread that the job runs on stand those of the job: innermost backtrace_locations, outermost the handle_interrupt under
+ * which dispatch.c puts all of it.
+ */
+static long own_frames(VALUE locations)
+{
+	for (long i = 0; i < OWN_FRAMES_MAX && i < RARRAY_LEN(locations); i++) {
+		VALUE label = core_call0(CORE_LOCATION_BASE_LABEL, RARRAY_AREF(locations, i));
+
+		if (RB_TYPE_P(label, T_STRING) && RSTRING_LEN(label) == 16 &&
+		    memcmp(RSTRING_PTR(label), "handle_interrupt", 16) == 0)
+			return i + 1;
+	}
+	return 0;
+}
+
+static void add_frame(struct answer *answer, VALUE location)
+{
+	VALUE line = core_call0(CORE_LOCATION_LINE, location);
+
+	answer_map(answer, NULL);
+	add_string(answer, "path", core_call0(CORE_LOCATION_PATH, location));
+	if (FIXNUM_P(line))
+		answer_uint(answer, "line", FIX2ULONG(line));
+	add_string(answer, "label", core_call0(CORE_LOCATION_LABEL, location));
+	answer_end(answer);
+}
+
+/* Ends the map that is open with its frames, and sends it; where there are very many, the rest follows in maps of their own. */
+static void send_with_frames(struct work *work, const char *kind, uint64_t id, VALUE locations, long first)
+{
+	long count = RB_TYPE_P(locations, T_ARRAY) ? RARRAY_LEN(locations) : 0;
+	bool more = work->limit && (uint64_t)(count - first) > work->limit;
+
+	if (more)
+		count = first + (long)work->limit;
+	answer_bool(&work->answer, "more", more);
+	answer_array(&work->answer, "frames");
+	for (long i = first; i < count; i++) {
+		if (work->answer.buffer.size > PIECE_SIZE) {
+			answer_end(&work->answer);
+			answer_end(&work->answer);
+			send_piece(work);
+			answer_map(&work->answer, NULL);
+			answer_cstr(&work->answer, "type", "frames");
+			answer_cstr(&work->answer, "of", kind);
+			answer_uint(&work->answer, "id", id);
+			answer_array(&work->answer, "frames");
+		}
+		add_frame(&work->answer, RARRAY_AREF(locations, i));
+	}
+	answer_end(&work->answer);
+	answer_end(&work->answer);
+	send_piece(work);
+}
+
+static VALUE locations_of(struct work *work, enum core_method method, VALUE subject)
+{
+	VALUE range[2] = {INT2FIX(0), ULL2NUM(work->limit + 1 + OWN_FRAMES_MAX)};
+
+	return core_call(method, subject, work->limit ? 2 : 0, range);
+}
+
+/* --- Threads */
+
+static bool is_wanted(const struct work *work, const struct thread_facts *facts)
+{
+	char number[32];
+
+	if (thread_is_ours(facts))
+		return false;
+	if (!work->pattern[0])
+		return true;
+	if (facts->is_main && strcmp(work->pattern, "main") == 0)
+		return true;
+	if (facts->name.used && fnmatch(work->pattern, facts->name_bytes, 0) == 0)
+		return true;
+	snprintf(number, sizeof(number), "%u", facts->native_id);
+	if (facts->native_id && strcmp(work->pattern, number) == 0)
+		return true;
+	snprintf(number, sizeof(number), "0x%llx", (unsigned long long)facts->id);
+	return strcmp(work->pattern, number) == 0;
+}
+
+static void send_thread(struct work *work, VALUE thread)
+{
+	struct thread_facts facts;
+	VALUE locations;
+
+	thread_facts_get(&facts, thread);
+	if (!is_wanted(work, &facts))
+		return;
+	locations = locations_of(work, CORE_THREAD_LOCATIONS, thread);
+	answer_map(&work->answer, NULL);
+	answer_cstr(&work->answer, "type", "thread");
+	thread_facts_add(&work->answer, &facts, thread);
+	send_with_frames(work, "thread", facts.id, locations, facts.is_current && !NIL_P(locations) ? own_frames(locations) : 0);
+	RB_GC_GUARD(locations);
+}
+
+/* --- Fibers */
+
+static VALUE collect(RB_BLOCK_CALL_FUNC_ARGLIST(fiber, array))
+{
+	(void)argc;
+	(void)argv;
+	(void)blockarg;
+	rb_ary_push(array, fiber);
+	return Qnil;
+}
+
+struct one_fiber {
+	struct work *work;
+	VALUE fiber;
+};
+
+/* Those that do not run: the frames of one that does are its thread's. */
+static VALUE send_fiber(VALUE argument)
+{
+	struct work *work = ((struct one_fiber *)argument)->work;
+	VALUE fiber = ((struct one_fiber *)argument)->fiber, locations = Qnil;
+	struct fiber_facts facts;
+
+	fiber_facts_get(&facts, fiber);
+	if (strcmp(facts.status, "suspended") != 0 && strcmp(facts.status, "created") != 0)
+		return Qnil;
+	if (!NIL_P(core_method(CORE_FIBER_LOCATIONS)))
+		locations = locations_of(work, CORE_FIBER_LOCATIONS, fiber);
+	answer_map(&work->answer, NULL);
+	answer_cstr(&work->answer, "type", "fiber");
+	answer_uint(&work->answer, "id", facts.id);
+	answer_cstr(&work->answer, "status", facts.status);
+	if (facts.created_at.used)
+		answer_text(&work->answer, "created_at", facts.created_at.bytes, facts.created_at.used);
+	answer_bool(&work->answer, "frames_known", !NIL_P(core_method(CORE_FIBER_LOCATIONS)));
+	send_with_frames(work, "fiber", facts.id, locations, 0);
+	RB_GC_GUARD(locations);
+	return Qnil;
+}
+
+static void send_fibers(struct work *work)
+{
+	VALUE fibers = rb_ary_new();
+	VALUE arguments[2] = {rb_path2class("ObjectSpace"), rb_path2class("Fiber")};
+
+	rb_block_call(core_method(CORE_EACH_OBJECT), rb_intern("bind_call"), 2, arguments, collect, fibers);
+	for (long i = 0; i < RARRAY_LEN(fibers); i++) {
+		struct one_fiber one = {work, RARRAY_AREF(fibers, i)};
+		int failed = 0;
+
+		rb_protect(send_fiber, (VALUE)&one, &failed);
+		if (failed) {
+			/* One that was allocated and never initialised knows nothing of itself. */
+			rb_set_errinfo(Qnil);
+			answer_clear(&work->answer);
+		}
+	}
+	RB_GC_GUARD(fibers);
+}
+
+/* --- All of it */
+
+static void send_process(struct work *work, VALUE threads)
+{
+	struct timespec now;
+	long count = 0;
+
+	for (long i = 0; i < RARRAY_LEN(threads); i++) {
+		struct thread_facts facts;
+
+		thread_facts_get(&facts, RARRAY_AREF(threads, i));
+		count += !thread_is_ours(&facts);
+	}
+	clock_gettime(CLOCK_REALTIME, &now);
+	answer_map(&work->answer, NULL);
+	answer_cstr(&work->answer, "type", "process");
+	answer_uint(&work->answer, "own_pid", (uint64_t)getpid());
+	answer_cstr(&work->answer, "ruby", ruby_version);
+	answer_uint(&work->answer, "time_ns", (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+	answer_uint(&work->answer, "threads", (uint64_t)count);
+	if (!NIL_P(core_method(CORE_RACTOR_COUNT))) {
+		VALUE ractors = core_call0(CORE_RACTOR_COUNT, rb_path2class("Ractor"));
+
+		if (FIXNUM_P(ractors))
+			answer_uint(&work->answer, "other_ractors", FIX2ULONG(ractors) - 1);
+	}
+	answer_end(&work->answer);
+	send_piece(work);
+}
+
+static VALUE run(VALUE argument)
+{
+	struct work *work = (struct work *)argument;
+	VALUE threads = core_call0(CORE_THREAD_LIST, rb_cThread);
+
+	send_process(work, threads);
+	for (long i = 0; i < RARRAY_LEN(threads); i++)
+		send_thread(work, RARRAY_AREF(threads, i));
+	if (work->fibers)
+		send_fibers(work);
+	RB_GC_GUARD(threads);
+	return Qnil;
+}
+
+static void begin(struct request *request, const struct command *command)
+{
+	struct work work = {.request = request, .limit = command->request.limit};
+	int failed = 0;
+
+	if (command->request.name.size > PATTERN_MAX) {
+		request_finish(request, EINVAL, "the name of a thread may have %u bytes", PATTERN_MAX);
+		return;
+	}
+	memcpy(work.pattern, command->request.name.bytes, command->request.name.size);
+	work.fibers = command->request.flags & BACKTRACE_FIBERS;
+	if (work.limit > INT32_MAX)
+		work.limit = 0;
+	answer_init(&work.answer);
+	rb_protect(run, (VALUE)&work, &failed);
+	answer_free(&work.answer);
+	if (failed)
+		rb_jump_tag(failed); /* request_begin() says what it was */
+	request_finish(request, 0, "%s", "");
+}
+
+const struct request_kind request_backtrace = {.name = "backtrace", .begin = begin};

@@ -1,0 +1,41 @@
+#ifndef RBPROBE_BACKTRACE_REPORT_H
+#define RBPROBE_BACKTRACE_REPORT_H
+
+#include "buffer.h"
+#include "tasks.h"
+
+#include <msgpack.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* One look at one process, put together from DATA records and written out when it is complete. */
+
+struct stack {
+	uint64_t id;
+	bool fiber;
+	struct buffer heading, state, frames; /* as text; state is what of the heading tells where it is */
+};
+
+struct report {
+	pid_t pid;
+	struct tasks tasks; /* before its bell was rung */
+	char command[256];
+	bool json;
+	struct buffer head;
+	struct stack *stacks;
+	size_t count;
+	struct buffer lines; /* JSON */
+};
+
+struct report_style {
+	bool group; /* threads with the same frames together */
+};
+
+void report_begin(struct report *report, pid_t pid, bool own_pids_differ, bool json);
+void report_add(struct report *report, const msgpack_object *map);
+/* before: the look before this one, of which only the differences are shown; or NULL. */
+void report_write(const struct report *report, const struct report *before, const struct report_style *style, struct buffer *out);
+void report_free(struct report *report);
+
+#endif

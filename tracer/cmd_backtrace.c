@@ -1,0 +1,282 @@
+/*
+ * rbprobe backtrace: where every thread of a process is, once or again and again. Each look is a session of its own: between two of them there is
+ * nothing of rbprobe in the process.
+ */
+
+#include "ask.h"
+#include "backtrace_report.h"
+#include "clock.h"
+#include "exit_status.h"
+#include "message.h"
+#include "options.h"
+#include "output.h"
+#include "signals.h"
+#include "subcommand.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum backtrace_option {
+	OPTION_LIMIT = 0x400,
+	OPTION_FIBERS,
+	OPTION_GROUP,
+	OPTION_FORMAT,
+	OPTION_EVERY,
+	OPTION_COUNT,
+};
+
+/* One process, and the looks at it. */
+struct watched {
+	pid_t pid;
+	struct ask ask;
+	bool answered;
+	struct report now, before;
+};
+
+struct backtrace {
+	struct options options;
+	struct output output;
+	struct command request;
+	const char *thread;
+	uint64_t limit;
+	bool fibers, json;
+	struct report_style style;
+	uint64_t every_ns; /* 0: once */
+	uint64_t rounds;   /* 0: no end */
+	struct watched *watched;
+	size_t count;
+};
+
+static int number(const char *option, const char *text, uint64_t *result)
+{
+	char *end;
+
+	errno = 0;
+	*result = strtoull(text, &end, 10);
+	if (!errno && end != text && !*end && !strchr(text, '-') && *result > 0 && *result <= INT32_MAX)
+		return 0;
+	message("%s takes a whole number from 1 to %d, not \"%s\"", option, INT32_MAX, text);
+	return EINVAL;
+}
+
+static error_t parse_backtrace(int key, char *argument, struct argp_state *state)
+{
+	struct backtrace *backtrace = (struct backtrace *)state->input;
+	double seconds;
+	char *end;
+
+	switch (key) {
+	case 't':
+		backtrace->thread = argument;
+		return 0;
+	case OPTION_LIMIT:
+		return number("--limit", argument, &backtrace->limit);
+	case OPTION_FIBERS:
+		backtrace->fibers = true;
+		return 0;
+	case OPTION_GROUP:
+		backtrace->style.group = true;
+		return 0;
+	case OPTION_COUNT:
+		return number("--count", argument, &backtrace->rounds);
+	case OPTION_FORMAT:
+		backtrace->json = strcmp(argument, "json") == 0;
+		if (backtrace->json || strcmp(argument, "text") == 0)
+			return 0;
+		message("--format takes text or json, not \"%s\"", argument);
+		return EINVAL;
+	case OPTION_EVERY:
+		seconds = strtod(argument, &end);
+		if (end != argument && !*end && isfinite(seconds) && seconds > 0 && seconds < 1e6) {
+			backtrace->every_ns = (uint64_t)(seconds * 1e9);
+			return 0;
+		}
+		message("--every takes seconds, such as 10 or 0.5, not \"%s\"", argument);
+		return EINVAL;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp_option backtrace_list[] = {
+	{"thread", 't', "PATTERN", 0,
+         "Only threads of that name (* and ? stand for anything), native id or id; main: the main thread", 2},
+	{"limit", OPTION_LIMIT, "N", 0, "At most N frames of each", 2},
+	{"fibers", OPTION_FIBERS, NULL, 0, "Also the fibers that do not run", 2},
+	{"group", OPTION_GROUP, NULL, 0, "Threads with the same frames together", 3},
+	{"format", OPTION_FORMAT, "text|json", 0, "For people, or one JSON object a line", 3},
+	{"every", OPTION_EVERY, "SEC", 0, "Look again and again, and show what is different", 4},
+	{"count", OPTION_COUNT, "N", 0, "Stop after N looks", 4},
+	{0},
+};
+
+static const struct argp options_backtrace = {.options = backtrace_list, .parser = parse_backtrace};
+
+static const struct argp_child children[] = {
+	{&options_target, 0, NULL, 0},
+	{&options_backtrace, 0, NULL, 0},
+	{&options_session, 0, NULL, 0},
+	{0},
+};
+
+static const struct argp argp = {
+	.args_doc = "-p PID",
+	.doc = "Show where every thread of a process is, and what it waits for.",
+	.children = children,
+};
+
+static int on_data(void *owner, const msgpack_object *object, struct error *err)
+{
+	struct watched *watched = owner;
+
+	(void)err;
+	report_add(&watched->now, object);
+	return 0;
+}
+
+static void on_done(void *owner, uint32_t code, struct slice text)
+{
+	struct watched *watched = owner;
+
+	watched->answered = code == 0;
+	if (code)
+		message("process %d: %.*s", (int)watched->pid, (int)text.size, text.bytes);
+}
+
+static const struct ask_handler handler = {.data = on_data, .done = on_done};
+
+/* One look at all of them. Returns a status; *interrupted: by a signal. */
+static int look(struct backtrace *backtrace, int signals_descriptor, bool *interrupted)
+{
+	struct ask *asks = memory_zeroed(backtrace->count * sizeof(*asks) + 1);
+	int status;
+
+	for (size_t i = 0; i < backtrace->count; i++) {
+		struct watched *watched = &backtrace->watched[i];
+
+		watched->answered = false;
+		report_begin(&watched->now, watched->pid, false, backtrace->json);
+		ask_open(&asks[i], watched->pid, &backtrace->request, &backtrace->options, &handler, watched);
+	}
+	status = ask_run(asks, backtrace->count, signals_descriptor);
+	for (size_t i = 0; i < backtrace->count; i++) {
+		*interrupted = *interrupted || asks[i].cancelled;
+		ask_close(&asks[i]);
+	}
+	free(asks);
+	return status;
+}
+
+static void show(struct backtrace *backtrace)
+{
+	bool first = true;
+
+	for (size_t i = 0; i < backtrace->count; i++) {
+		struct watched *watched = &backtrace->watched[i];
+
+		if (!watched->answered) {
+			report_free(&watched->now);
+			continue;
+		}
+		if (!first && !backtrace->json)
+			buffer_add_char(&backtrace->output.buffer, '\n');
+		first = false;
+		report_write(&watched->now, watched->before.pid ? &watched->before : NULL, &backtrace->style,
+		             &backtrace->output.buffer);
+		report_free(&watched->before);
+		watched->before = watched->now;
+		memset(&watched->now, 0, sizeof(watched->now));
+	}
+	output_flush(&backtrace->output);
+}
+
+/* False: a signal came instead. */
+static bool wait_until(uint64_t at_ns, int signals_descriptor)
+{
+	struct pollfd signals = {.fd = signals_descriptor, .events = POLLIN};
+	uint64_t now_ns;
+	bool by_process;
+
+	while ((now_ns = clock_now_ns()) < at_ns) {
+		uint64_t left_ms = (at_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
+
+		if (poll(&signals, 1, left_ms < INT32_MAX ? (int)left_ms : INT32_MAX) != 0 && signals_take(&by_process))
+			return false;
+	}
+	return true;
+}
+
+static int run(struct backtrace *backtrace)
+{
+	int signals_descriptor = signals_install(), status = STATUS_DONE;
+	uint64_t next_ns = clock_now_ns();
+	bool interrupted = false;
+
+	for (uint64_t round = 1;; round++) {
+		status = look(backtrace, signals_descriptor, &interrupted);
+		show(backtrace);
+		if (interrupted || status != STATUS_DONE || output_is_over(&backtrace->output) ||
+		    round == (backtrace->every_ns ? backtrace->rounds : 1))
+			break;
+		next_ns += backtrace->every_ns;
+		if (!wait_until(next_ns, signals_descriptor))
+			break;
+		if (!backtrace->json)
+			buffer_add_char(&backtrace->output.buffer, '\n');
+	}
+	if (output_close(&backtrace->output) < 0) {
+		message("%s", backtrace->output.error.text);
+		return STATUS_FAILED;
+	}
+	return interrupted && backtrace->every_ns ? STATUS_DONE : status;
+}
+
+static int backtrace_run(int argc, char **argv)
+{
+	struct backtrace backtrace = {0};
+	int status;
+
+	options_init(&backtrace.options);
+	backtrace.options.positional = NULL;
+	status = options_parse(&argp, argc, argv, &backtrace.options);
+	if (status == 0 && backtrace.options.pids.count == 0) {
+		message("backtrace needs -p PID");
+		status = STATUS_USAGE;
+	}
+	if (status == 0 && backtrace.rounds && !backtrace.every_ns) {
+		message("--count says how often --every looks; give that, too");
+		status = STATUS_USAGE;
+	}
+	if (status == 0) {
+		const char *thread = backtrace.thread ? backtrace.thread : "";
+
+		backtrace.request = (struct command){.kind = COMMAND_BACKTRACE};
+		backtrace.request.request.flags = backtrace.fibers ? BACKTRACE_FIBERS : 0;
+		backtrace.request.request.limit = backtrace.limit;
+		backtrace.request.request.name = (struct slice){thread, strlen(thread)};
+		backtrace.request.request.text = (struct slice){"", 0};
+		backtrace.count = backtrace.options.pids.count;
+		backtrace.watched = memory_zeroed(backtrace.count * sizeof(*backtrace.watched));
+		for (size_t i = 0; i < backtrace.count; i++)
+			backtrace.watched[i].pid = backtrace.options.pids.items[i];
+		output_open(&backtrace.output, NULL, false, NULL);
+		status = run(&backtrace);
+		for (size_t i = 0; i < backtrace.count; i++) {
+			report_free(&backtrace.watched[i].now);
+			report_free(&backtrace.watched[i].before);
+		}
+		free(backtrace.watched);
+	}
+	options_free(&backtrace.options);
+	return status;
+}
+
+const struct subcommand cmd_backtrace = {
+	.name = "backtrace",
+	.alias = "bt",
+	.arguments = "-p PID",
+	.summary = "where every thread is",
+	.run = backtrace_run,
+};

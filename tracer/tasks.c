@@ -1,0 +1,111 @@
+/* Native threads. See tasks.h. */
+
+#define _GNU_SOURCE
+#include "tasks.h"
+
+#include "buffer.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Fields of /proc/PID/task/TID/stat, counted from the state, which is the first behind the name. */
+#define FIELD_USER_TIME 11
+#define FIELD_SYSTEM_TIME 12
+
+static ssize_t text_read(int directory, const char *tid, const char *name, char *text, size_t size)
+{
+	char path[NAME_MAX + 16];
+	ssize_t got;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", tid, name);
+	fd = openat(directory, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	got = read(fd, text, size - 1);
+	close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	return got;
+}
+
+static int stat_parse(struct task *task, char *text)
+{
+	static long ticks_per_s;
+	char *name = strchr(text, '('), *field = strrchr(text, ')');
+	uint64_t ticks = 0;
+
+	if (!ticks_per_s)
+		ticks_per_s = sysconf(_SC_CLK_TCK);
+	if (!name || !field || field[1] != ' ')
+		return -1;
+	snprintf(task->command, sizeof(task->command), "%.*s", (int)(field - name - 1), name + 1);
+	field += 2;
+	task->state = *field;
+	for (int i = 1; i <= FIELD_SYSTEM_TIME; i++) {
+		field = strchr(field, ' ');
+		if (!field)
+			return -1;
+		field++;
+		if (i >= FIELD_USER_TIME)
+			ticks += strtoull(field, NULL, 10);
+	}
+	task->cpu_ns = ticks * (1000000000u / (uint64_t)ticks_per_s);
+	return 0;
+}
+
+/* The last number of "NSpid: 1234 5": the one of the innermost namespace. */
+static pid_t own_tid_of(int directory, const char *tid)
+{
+	char text[8192], *line, *end;
+	pid_t own = atoi(tid);
+
+	if (text_read(directory, tid, "status", text, sizeof(text)) <= 0 || !(line = strstr(text, "\nNSpid:")))
+		return own;
+	for (line += strlen("\nNSpid:"); *line == '\t' || *line == ' '; line = end)
+		own = (pid_t)strtol(line, &end, 10);
+	return own;
+}
+
+void tasks_read(struct tasks *tasks, pid_t pid, int own_differs)
+{
+	char path[64], text[1024];
+	struct dirent *entry;
+	DIR *directory;
+
+	memset(tasks, 0, sizeof(*tasks));
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	directory = opendir(path);
+	if (!directory)
+		return;
+	while ((entry = readdir(directory))) {
+		struct task task = {.tid = atoi(entry->d_name)};
+
+		if (task.tid <= 0 || text_read(dirfd(directory), entry->d_name, "stat", text, sizeof(text)) <= 0 ||
+		    stat_parse(&task, text) != 0)
+			continue;
+		task.own_tid = own_differs ? own_tid_of(dirfd(directory), entry->d_name) : task.tid;
+		if ((tasks->count & (tasks->count - 1)) == 0)
+			tasks->items = memory_resize(tasks->items, (tasks->count ? 2 * tasks->count : 1) * sizeof(task));
+		tasks->items[tasks->count++] = task;
+	}
+	closedir(directory);
+}
+
+void tasks_free(struct tasks *tasks)
+{
+	free(tasks->items);
+	memset(tasks, 0, sizeof(*tasks));
+}
+
+const struct task *tasks_find(const struct tasks *tasks, pid_t own_tid)
+{
+	for (size_t i = 0; i < tasks->count; i++)
+		if (tasks->items[i].own_tid == own_tid)
+			return &tasks->items[i];
+	return NULL;
+}
