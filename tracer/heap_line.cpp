@@ -88,6 +88,18 @@ error_code read_object_address(ondemand::value &value, heap_line &line)
 	return read_address<&heap_line::address>(value, line);
 }
 
+error_code read_bytesize(ondemand::value &value, heap_line &line)
+{
+	line.has_bytesize = true;
+	return read_number<&heap_line::bytesize>(value, line);
+}
+
+error_code read_length(ondemand::value &value, heap_line &line)
+{
+	line.has_length = true;
+	return read_number<&heap_line::length>(value, line);
+}
+
 error_code read_generation(ondemand::value &value, heap_line &line)
 {
 	line.has_generation = true;
@@ -108,18 +120,18 @@ struct field {
 /* By first letter, so that few are compared. All others are skipped. */
 constexpr field fields[] = {
 	{"address", read_object_address},
-	{"bytesize", read_number<&heap_line::bytesize>},
+	{"bytesize", read_bytesize},
 	{"class", read_address<&heap_line::class_address>},
 	{"file", read_text<&heap_line::file>},
 	{"generation", read_generation},
 	{"imemo_type", read_text<&heap_line::imemo_type>},
-	{"length", read_number<&heap_line::length>},
+	{"length", read_length},
 	{"line", read_number<&heap_line::source_line>},
 	{"memsize", read_number<&heap_line::memsize>},
 	{"name", read_text<&heap_line::name>},
 	{"real_class_name", read_text<&heap_line::real_class_name>},
 	{"singleton", read_flag<&heap_line::singleton>},
-	{"size", read_number<&heap_line::length>},
+	{"size", read_length},
 	{"struct", read_text<&heap_line::struct_name>},
 	{"superclass", read_address<&heap_line::superclass_address>},
 	{"type", read_text<&heap_line::type>},
@@ -229,5 +241,7 @@ int heap_parser_line(struct heap_parser *parser, const char *bytes, size_t size,
 	if (error)
 		return error == MEMALLOC ? -ENOMEM : -EINVAL;
 	/* Every line of a dump has a type; all but roots have an address. */
-	return line->type.size > 0 ? 0 : -EINVAL;
+	if (line->type.size == 0 || (!line->has_address && !heap_line_is(line, "ROOT")))
+		return -EINVAL;
+	return 0;
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,10 +34,17 @@ struct heap_line {
 	struct slice imemo_type;
 	struct slice struct_name; /* of DATA */
 	bool has_address;
+	bool has_bytesize;
+	bool has_length;
 	bool has_generation;
 	bool has_value;
 	bool singleton; /* a singleton class, since 3.1 */
 };
+
+static inline bool heap_line_is(const struct heap_line *line, const char *type)
+{
+	return line->type.size == strlen(type) && memcmp(line->type.bytes, type, line->type.size) == 0;
+}
 
 /* Bytes behind the line that must be readable, whatever they are. */
 #define HEAP_LINE_PADDING 64

@@ -51,6 +51,8 @@ struct heap_lines *heap_lines_new(struct heap_input *input)
 	struct heap_lines *lines = memory_zeroed(sizeof(*lines));
 
 	lines->input = input;
+	lines->capacity = READ_SIZE + HEAP_LINE_PADDING;
+	lines->bytes = memory_resize(NULL, lines->capacity);
 	return lines;
 }
 

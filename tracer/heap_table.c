@@ -44,7 +44,8 @@ static inline uint64_t word_at(const char *bytes, size_t size)
 {
 	uint64_t word = 0;
 
-	memcpy(&word, bytes, size);
+	if (size)
+		memcpy(&word, bytes, size);
 	return word;
 }
 
@@ -118,6 +119,18 @@ void heap_index_free(struct heap_index *index)
 	*index = (struct heap_index){0};
 }
 
+void *heap_entries(void *entries, uint32_t *capacity, uint32_t number, size_t entry_size)
+{
+	size_t grown = *capacity ? *capacity * (size_t)2 : CAPACITY_FIRST;
+
+	if (number < *capacity)
+		return entries;
+	entries = memory_resize(entries, grown * entry_size);
+	memset((char *)entries + *capacity * entry_size, 0, (grown - *capacity) * entry_size);
+	*capacity = (uint32_t)grown;
+	return entries;
+}
+
 uint32_t heap_names_add(struct heap_names *names, struct slice text)
 {
 	bool is_new;
@@ -126,10 +139,7 @@ uint32_t heap_names_add(struct heap_names *names, struct slice text)
 	if (is_new) {
 		char *copy = memory_resize(NULL, text.size);
 
-		if (number == names->capacity) {
-			names->capacity = names->capacity ? 2 * names->capacity : CAPACITY_FIRST;
-			names->texts = memory_resize(names->texts, names->capacity * sizeof(*names->texts));
-		}
+		names->texts = heap_entries(names->texts, &names->capacity, number, sizeof(*names->texts));
 		if (text.size)
 			memcpy(copy, text.bytes, text.size);
 		names->texts[number] = (struct slice){copy, text.size};

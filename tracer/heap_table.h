@@ -4,6 +4,7 @@
 #include "proto/slice.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -36,6 +37,9 @@ struct heap_names {
 
 uint32_t heap_names_add(struct heap_names *names, struct slice text);
 void heap_names_free(struct heap_names *names);
+
+/* Makes room for the entry of this number in the caller's array, and returns the array; entries that are new are zeros. */
+void *heap_entries(void *entries, uint32_t *capacity, uint32_t number, size_t entry_size);
 
 /* A hash of which two texts that differ have the same one with a probability of 2^-64. */
 uint64_t heap_hash_text(struct slice text);

@@ -1,0 +1,332 @@
+# rbprobe heap report: what is in dumps that this Ruby has made, and in some that are written here; what leaks; and broken files.
+
+require_relative "helper"
+require "zlib"
+
+class HeapReportTest < LiveTest
+  # One of everything. Names of classes come behind their instances.
+  DUMP = <<~'LINES'
+    {"type":"ROOT", "root":"vm", "references":["0x1000"]}
+    {"address":"0x7f01", "type":"SHAPE", "id":1, "parent_id":0, "depth":2, "shape_type":"IVAR","edge_name":"@name", "edges":2, "memsize":42}
+    {"address":"0x1000", "type":"OBJECT", "class":"0x2000", "ivars":3, "references":["0x1080"], "file":"/srv/app.rb", "line":7, "method":"new", "generation":3, "memsize":40, "flags":{"wb_protected":true}}
+    {"address":"0x1028", "type":"OBJECT", "class":"0x2000", "ivars":3, "file":"/srv/app.rb", "line":7, "generation":4, "memsize":40}
+    {"address":"0x1050", "type":"OBJECT", "shape_id":9, "slot_size":40, "class":"0x2080", "ivars":0, "memsize":40}
+    {"address":"0x1060", "type":"STRUCT", "class":"0x2100", "memsize":80}
+    {"address":"0x1080", "type":"STRING", "class":"0x3000", "embedded":true, "bytesize":5, "value":"twice", "encoding":"UTF-8", "file":"/srv/app.rb", "line":9, "generation":3, "memsize":40}
+    {"address":"0x10a8", "type":"STRING", "class":"0x3000", "frozen":true, "fstring":true, "bytesize":5, "capacity":99, "value":"twice", "memsize":140}
+    {"address":"0x10d0", "type":"STRING", "class":"0x3000", "embedded":true, "bytesize":8, "value":"a \"b\"\n\u001b[", "memsize":40}
+    {"address":"0x10e0", "type":"STRING", "class":"0x3000", "embedded":true, "bytesize":8, "value":"a \"b\"\n\u001b[", "memsize":40}
+    {"address":"0x10f8", "type":"STRING", "class":"0x3000", "shared":true, "encoding":"UTF-8", "references":["0x1080"], "memsize":40}
+    {"address":"0x1120", "type":"ARRAY", "class":"0x3080", "length":70, "references":["0x1000", "0x1028"], "memsize":600}
+    {"address":"0x1148", "type":"ARRAY", "frozen":true, "length":2, "embedded":true, "memsize":40}
+    {"address":"0x1170", "type":"IMEMO", "class":"0x5602d3dcba90", "imemo_type":"callinfo", "memsize":40}
+    {"address":"0x1198", "type":"DATA", "class":"0x3100", "struct":"tracer", "memsize":72}
+    {"address":"0x11c0", "type":"DATA", "class":"0x3180", "struct":"VM/thread", "memsize":1000}
+    {"address":"0x11e8", "type":"HASH", "class":"0x9990", "size":0, "memsize":40}
+    {"address":"0x2000", "type":"CLASS", "class":"0x2040", "superclass":"0x2060", "name":"Shop::Order", "memsize":500}
+    {"address":"0x2040", "type":"CLASS", "class":"0x3200", "superclass":"0x3200", "real_class_name":"Class", "singleton":true, "memsize":500}
+    {"address":"0x2060", "type":"ICLASS", "class":"0x3280", "superclass":"0x3100", "memsize":40}
+    {"address":"0x2080", "type":"CLASS", "class":"0x3200", "superclass":"0x2000", "real_class_name":"Shop::Order", "singleton":true, "memsize":500}
+    {"address":"0x2100", "type":"CLASS", "class":"0x3200", "superclass":"0x3300", "memsize":500}
+    {"address":"0x3000", "type":"CLASS", "class":"0x3200", "name":"String", "memsize":500}
+    {"address":"0x3080", "type":"CLASS", "class":"0x3200", "name":"Array", "memsize":500}
+    {"address":"0x3100", "type":"CLASS", "class":"0x3200", "name":"Object", "memsize":500}
+    {"address":"0x3180", "type":"CLASS", "class":"0x3200", "name":"Thread", "memsize":500}
+    {"address":"0x3200", "type":"CLASS", "class":"0x3200", "name":"Class", "memsize":500}
+    {"address":"0x3300", "type":"CLASS", "class":"0x3200", "name":"Struct", "memsize":500}
+    {"address":"0x4000", "type":"NONE"}
+  LINES
+
+  TEXT = <<~'TEXT'
+    standard input: 26 objects, 7332 bytes; shapes: 1, 42 bytes; free slots: 1
+
+    By type
+         OBJECTS          BYTES
+              10           5000  CLASS
+               2           1072  DATA
+               2            640  ARRAY
+               5            300  STRING
+               3            120  OBJECT
+               1             80  STRUCT
+               3            120  ... 3 more
+
+    By class
+         OBJECTS          BYTES
+              10           5000  Class
+               1           1000  Thread
+               1            600  Array
+               5            300  String
+               3            120  Shop::Order
+               1             80  #<Class:0x2100> < Struct
+               5            232  ... 5 more
+
+    By allocation site
+         OBJECTS          BYTES
+               2             80  /srv/app.rb:7
+               1             40  /srv/app.rb:9
+
+    By generation
+         OBJECTS          BYTES
+               2             80  3
+               1             40  4
+
+    Without an allocation site, as it was not recorded: 23 of 26 objects
+
+    Equal strings: 4 copies of 2 values; one of each would save 80 bytes
+          COPIES         WASTED    LENGTH
+               2             40         8  "a \"b\"\n\u001b["
+               2             40         5  "twice"
+    Not compared, as their values are not in the dump: 1 (40 bytes)
+
+    Biggest objects
+          LENGTH          BYTES  ADDRESS
+               -           1000  0x11c0              Thread
+              70            600  0x1120              Array
+               -            500  0x2000              Class
+               -            500  0x2040              Class
+               -            500  0x2080              Class
+               -            500  0x2100              Class
+  TEXT
+
+  # The report of these bytes as JSON.
+  def report(bytes, *options)
+    result = report_result(bytes, "--format=json", *options)
+    assert_exit 0, result
+    assert_equal "", result.stderr
+    JSON.parse(result.stdout)
+  end
+
+  def report_result(bytes, *options)
+    path = "#{directory}/dump"
+    File.binwrite(path, bytes)
+    rbprobe("heap", "report", *options, "-", stdin: path)
+  end
+
+  def counts(table, label = table["rows"].first&.keys&.first)
+    table["rows"].to_h { |row| [row[label], row.values_at("objects", "bytes")] }
+  end
+
+  test "all that is in a dump, as tables" do
+    result = report_result(DUMP, "--top", "6")
+    assert_exit 0, result
+    assert_equal TEXT, result.stdout.gsub(/ +$/, "")
+    assert_equal "", result.stderr
+  end
+
+  test "all that is in a dump, as JSON" do
+    found = report(DUMP)
+    assert_equal({ "file" => "standard input", "objects" => 26, "bytes" => 7332, "shapes" => 1, "shape_bytes" => 42, "roots" => 1,
+                   "free_slots" => 1, "lines" => 29, "bad_lines" => 0, "dump_bytes" => DUMP.bytesize, "complete" => true },
+                 found["dumps"].first)
+    assert_equal({ "(ARRAY)" => [1, 40], "(DATA tracer)" => [1, 72], "(ICLASS)" => [1, 40], "(IMEMO callinfo)" => [1, 40],
+                   "(class 0x9990, not in the dump)" => [1, 40], "Class" => [10, 5000], "Thread" => [1, 1000], "Array" => [1, 600],
+                   "String" => [5, 300], "Shop::Order" => [3, 120], "#<Class:0x2100> < Struct" => [1, 80] }, counts(report(DUMP, "--top=20")["by_class"]))
+    assert_equal({ "count" => 1, "objects" => 1, "bytes" => 40 }, found["by_class"]["others"])
+    assert_equal ["a \"b\"\n\e[", 8, 2, 40, false], found["strings"]["rows"].first.values_at("value", "length", "copies", "wasted_bytes", "cut")
+    assert_equal({ "address" => "0x1120", "type" => "ARRAY", "class" => "Array", "bytes" => 600, "length" => 70 }, found["biggest"][1])
+    assert_equal 23, found["objects_without_site"]
+  end
+
+  test "--sort objects" do
+    found = report(DUMP, "--sort", "objects")
+    assert_equal %w[CLASS STRING OBJECT IMEMO], found["by_type"]["rows"].map { |row| row["type"] }.values_at(0, 1, 2, -1)
+  end
+
+  # A frame of zstd whose only block is not compressed.
+  def zstd(bytes)
+    ["\x28\xB5\x2F\xFD\xA0".b, [bytes.bytesize].pack("V"), [1 | bytes.bytesize << 3].pack("V")[0, 3], bytes].join
+  end
+
+  test "dumps that are packed, by their first bytes, in one piece or several" do
+    middle = DUMP.bytesize / 2
+    expected = report(DUMP)
+    assert_equal expected, report(Zlib.gzip(DUMP))
+    assert_equal expected, report(Zlib.gzip(DUMP[0, middle]) + Zlib.gzip("") + Zlib.gzip(DUMP[middle..-1]))
+    assert_equal expected, report(zstd(DUMP))
+    assert_equal expected, report(zstd(DUMP[0, middle]) + zstd(DUMP[middle..-1]))
+  end
+
+  test "a packed dump without its end gives what came before, and says so" do
+    [Zlib.gzip(DUMP * 1000), zstd(DUMP)].each do |packed|
+      result = report_result(packed[0, packed.bytesize * 3 / 4], "--format=json")
+      assert_exit 0, result
+      assert_match(/\Arbprobe: .* (end too early|are damaged); only what is before that is reported\n\z/, result.stderr)
+      dump = JSON.parse(result.stdout)["dumps"].first
+      assert_equal false, dump["complete"]
+      assert_operator dump["objects"], :>=, 10
+    end
+  end
+
+  test "a dump without its end gives what came before, and says so" do
+    lines = DUMP.lines
+    result = report_result(lines[0, 10].join + lines[10][0, 50], "--format=json")
+    assert_exit 0, result
+    assert_equal "rbprobe: standard input: the dump ends in the middle of a line; only what is before that is reported\n", result.stderr
+    assert_equal [8, 1, false], JSON.parse(result.stdout)["dumps"].first.values_at("objects", "bad_lines", "complete")
+    # The last newline is not needed.
+    assert_equal true, report(DUMP.chomp)["dumps"].first["complete"]
+  end
+
+  test "lines that are none of a dump are left out and counted" do
+    lines = DUMP.lines
+    bad = ["garbage\n", "[1]\n", "{}\n", "{\"type\":\"STRING\"}\n", "#{lines[3].chomp}#{lines[4]}", "{\"address\":12, \"type\":\"STRING\"}\n"]
+    result = report_result(lines[0, 3].join + bad.join + "\n" + lines[3..-1].join, "--format=json")
+    assert_exit 0, result
+    assert_equal "rbprobe: standard input: 6 of its 35 lines are no object of a dump and were left out; the first is line 4\n", result.stderr
+    assert_equal [26, 6, true], JSON.parse(result.stdout)["dumps"].first.values_at("objects", "bad_lines", "complete")
+  end
+
+  test "names that are not UTF-8, and lines longer than any buffer" do
+    path = "/srv/caf\xE9 \x01.rb".b
+    object = "{\"address\":\"0x20\", \"type\":\"OBJECT\", \"file\":\"#{path}\", \"line\":3, \"memsize\":40}\n".b
+    references = Array.new(600_000) { |i| format("\"0x%x\"", i * 8) }.join(", ")
+    array = "{\"address\":\"0x28\", \"type\":\"ARRAY\", \"length\":600000, \"references\":[#{references}], \"memsize\":4800040}\n"
+    text = "\\\"]\\\\" * 1_500_000
+    strings = [0x30, 0x38].map { |address| "{\"address\":\"0x#{address.to_s(16)}\", \"type\":\"STRING\", \"bytesize\":4500000, \"value\":\"#{text}\", \"memsize\":4500041}\n" }
+    [report(array + strings.join + array.sub("0x28", "0x40")), report(object.gsub("\x01", "-") + array + strings.join)].each do |found|
+      assert_equal 4_800_040, found["biggest"][0]["bytes"]
+      assert_equal 600_000, found["biggest"][0]["length"]
+      assert_equal [2, 9_000_082], counts(found["by_type"])["STRING"]
+      # Of such strings the values are not compared.
+      assert_equal [2, 9_000_082, 0], found["strings"].values_at("not_compared", "not_compared_bytes", "copies")
+    end
+    assert_equal "/srv/caf\uFFFD -.rb:3", report(object.gsub("\x01", "-"))["by_site"]["rows"][0]["site"]
+  end
+
+  test "what is no dump is refused" do
+    nothing = "#{directory}/none"
+    assert_refused 1, /\Arbprobe: cannot open #{nothing}: No such file or directory\n\z/, "heap", "report", nothing
+    assert_refused 1, /\Arbprobe: cannot read #{directory}: Is a directory\n\z/, "heap", "report", @directories.last
+    ["\n", "hello\nworld\n", File.binread("/bin/sh"), "{\"json\":1}\n" * 1000, "x" * 20_000_000].each do |bytes|
+      result = report_result(bytes)
+      assert_exit 1, result
+      assert_match(/\Arbprobe: standard input is (empty|no heap dump: its first line is not .*)\n\z/, result.stderr)
+      assert_equal "", result.stdout
+    end
+  end
+
+  test "wrong usage" do
+    {
+      [] => /needs a dump/, %w[a b c d] => /up to 3 dumps, not also "d"/, %w[- -] => /only once/, %w[--top 0 -] => /--top takes a whole number/,
+      %w[--format xml -] => /--format takes text or json, not "xml"/, %w[--sort name -] => /--sort takes bytes or objects/,
+    }.each { |arguments, message| assert_refused 2, message, "heap", "report", *arguments }
+    assert_refused 2, /heap needs a verb/, "heap"
+    assert_refused 2, /heap has no verb "repot"/, "heap", "repot"
+    assert_match(/^  report /, rbprobe("heap", "--help").stdout)
+    assert_match(/--top=N/, rbprobe("heap", "report", "--help").stdout)
+  end
+
+  # Makes dumps of what it holds, and lets go of everything but orders.
+  LEAK = <<~'RUBY'
+    require "objspace"
+    module Shop
+      class Order
+        def initialize
+          @note = "a no" + "te"
+        end
+      end
+    end
+    $anonymous = Class.new
+    ORDERS = []
+    def work
+      500.times { ORDERS << Shop::Order.new }
+      700.times.map { |i| "temporary #{i}" }.join
+    end
+    ObjectSpace.trace_object_allocations_start
+    7.times { ORDERS << $anonymous.new }
+    ORDERS << Object.new.tap { |o| def o.x; end } << ("big " * 1_500_000) << [ORDERS] * 70_000
+    [10, 11, 12].each do |descriptor|
+      work
+      GC.start
+      file = IO.for_fd(descriptor, "w")
+      ObjectSpace.dump_all(output: file)
+      file.close
+    end
+  RUBY
+
+  MADE_HERE = "-e:#{LEAK.lines.index { |line| line.include?("Order.new") } + 1}"
+  NOTED_HERE = "-e:#{LEAK.lines.index { |line| line.include?("a no") } + 1}"
+
+  # The paths of three dumps of a process that leaks.
+  def leaky_dumps
+    paths = %w[1 2 3].map { |name| "#{directory}/#{name}.json" }
+    pid = Process.spawn(*Processes::RUBY, "-e", LEAK, 10 => [paths[0], "w"], 11 => [paths[1], "w"], 12 => [paths[2], "w"])
+    Process.wait(pid)
+    assert $?.success?
+    paths
+  end
+
+  def report_of(*paths)
+    result = rbprobe("heap", "report", "--format=json", "--top=100000", *paths)
+    assert_exit 0, result
+    assert_equal "", result.stderr
+    JSON.parse(result.stdout)
+  end
+
+  # The same, by plain means: { label => [objects, bytes] }.
+  def tally(objects)
+    objects.group_by { |object| yield object }.transform_values { |group| [group.size, group.sum { |object| object["memsize"] || 0 }] }
+  end
+
+  test "a real dump has what Ruby's own parser finds in it" do
+    path = leaky_dumps.last
+    objects = File.foreach(path, encoding: "BINARY").map { |line| JSON.parse(line.force_encoding("UTF-8").scrub("?")) }
+                  .reject { |object| %w[ROOT SHAPE].include?(object["type"]) }
+    found = report_of(path)
+    assert_equal [objects.size, objects.sum { |object| object["memsize"] || 0 }], found["dumps"].first.values_at("objects", "bytes")
+    assert_equal tally(objects) { |object| object["type"] }, counts(found["by_type"])
+    sites = objects.select { |object| object["file"] }
+    assert_equal tally(sites) { |object| "#{object["file"]}:#{object["line"]}" }, counts(found["by_site"])
+    assert_equal tally(objects.select { |object| object["generation"] }) { |object| object["generation"].to_s }, counts(found["by_generation"])
+    names = objects.select { |object| %w[CLASS MODULE].include?(object["type"]) }.to_h { |object| [object["address"], object["name"] || object["real_class_name"]] }
+    named = objects.select { |object| names[object["class"]] && !%w[IMEMO ICLASS DATA CLASS MODULE].include?(object["type"]) }
+    tally(named) { |object| names[object["class"]] }.each do |name, numbers|
+      assert_equal numbers, counts(found["by_class"])[name], name
+    end
+    assert_equal 1, found["by_class"]["rows"].count { |row| row["class"].start_with?("#<Class:") && row["objects"] == 7 }
+    strings = objects.select { |object| object["type"] == "STRING" && (object["value"] || object["bytesize"] == 0) }
+                     .group_by { |object| object["value"] || "" }.select { |_, copies| copies.size > 1 }
+    assert_equal [strings.size, strings.sum { |_, copies| copies.size }], found["strings"].values_at("duplicated_values", "copies")
+    wasted = strings.transform_values { |copies| copies.sum { |copy| copy["memsize"] } - copies.map { |copy| copy["memsize"] }.max }
+    assert_equal wasted.values.sum, found["strings"]["wasted_bytes"]
+    found["strings"]["rows"].each do |row|
+      next if row["cut"]
+
+      assert_equal [strings[row["value"]].size, wasted[row["value"]]], row.values_at("copies", "wasted_bytes"), row["value"]
+    end
+    assert_equal objects.map { |object| object["memsize"] || 0 }.max(50), found["biggest"].map { |row| row["bytes"] }.first(50)
+    orders = found["by_class"]["rows"].find { |row| row["class"] == "Shop::Order" }
+    assert_equal 1500, orders["objects"]
+    assert_equal 1500, found["strings"]["rows"].find { |row| row["value"] == "a note" }["copies"]
+    assert_equal %w[ARRAY STRING], (found["biggest"].map { |row| row["type"] } & %w[ARRAY STRING])[0, 2].sort
+  end
+
+  test "two dumps: what grew, what is new" do
+    first, second, = leaky_dumps
+    found = report_of(first, second)
+    orders = found["growth"]["by_class"]["rows"].find { |row| row["class"] == "Shop::Order" }
+    assert_equal [500, 1000], orders.values_at("objects_before", "objects")
+    fresh = found["new"]["by_class_and_site"]["rows"].select { |row| row["class"] == "Shop::Order" }
+    assert_equal [[MADE_HERE, 500]], fresh.map { |row| row.values_at("site", "objects") }
+    assert_equal found["dumps"][1]["objects"], found["new"]["objects"] + found["new"]["stayed"]
+    assert_equal found["dumps"][0]["objects"], found["new"]["gone"] + found["new"]["stayed"]
+  end
+
+  test "three dumps: the leak" do
+    found = report_of(*leaky_dumps)
+    leak = found["retained"]["by_class_and_site"]["rows"]
+    assert_equal [[MADE_HERE, 500]], leak.select { |row| row["class"] == "Shop::Order" }.map { |row| row.values_at("site", "objects") }
+    assert_equal 500, leak.find { |row| row["class"] == "String" && row["site"] == NOTED_HERE }["objects"]
+    assert_operator found["retained"]["objects"], :<, 1100
+    assert_equal 500, found["retained"]["strings"]["rows"].find { |row| row["value"] == "a note" }["copies"]
+    assert_equal [500, 1500], found["growth"]["by_class"]["rows"].find { |row| row["class"] == "Shop::Order" }.values_at("objects_before", "objects")
+  end
+
+  test "dumps of different processes are recognised" do
+    other = DUMP.gsub("0x", "0x7")
+    paths = [DUMP, other].map { |bytes| "#{directory}/dump".tap { |path| File.write(path, bytes) } }
+    result = rbprobe("heap", "report", *paths)
+    assert_exit 0, result
+    assert_equal "rbprobe: the dumps have no object in common; are they of the same process?\n", result.stderr
+  end
+end
