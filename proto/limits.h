@@ -25,7 +25,9 @@
 #define VALUE_LENGTH_DEFAULT 16u     /* elements of an array or a hash that are shown */
 #define BATCH_EVENTS_MAX 4096u       /* events of one EVENTS record */
 #define OUTPUT_SIZE_MAX (256u << 10) /* bytes of one OUTPUT record */
-#define SESSIONS_MAX 16u             /* clients attached to one process at a time */
-#define TEXT_SIZE_MAX 8192u          /* bytes of a message for people */
+#define EVAL_TEXT_MAX (512u << 10)   /* bytes of a shown result */
+#define EVAL_TEXT_DEFAULT (64u << 10)
+#define SESSIONS_MAX 16u    /* clients attached to one process at a time */
+#define TEXT_SIZE_MAX 8192u /* bytes of a message for people */
 
 #endif

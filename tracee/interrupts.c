@@ -43,6 +43,15 @@ VALUE interrupts_deferred(VALUE (*run)(VALUE), VALUE argument, VALUE ours)
 	return rb_block_call(rb_cThread, ids.handle_interrupt, 1, &mask, run_deferred, (VALUE)&deferred);
 }
 
+VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument)
+{
+	struct deferred admitted = {run, argument};
+	VALUE mask = rb_hash_new();
+
+	rb_hash_aset(mask, rb_cObject, ids.immediate);
+	return rb_block_call(rb_cThread, ids.handle_interrupt, 1, &mask, run_deferred, (VALUE)&admitted);
+}
+
 /* In a thread of its own. pair: the receiver, and the exception or nil for a kill. */
 static VALUE send_to(void *data)
 {

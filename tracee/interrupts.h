@@ -16,6 +16,9 @@ void interrupts_init(void);
  */
 VALUE interrupts_deferred(VALUE (*run)(VALUE), VALUE argument, VALUE ours);
 
+/* The opposite, inside of that: calls run with all interrupts let in at once, also those held back so far. Raises what comes. */
+VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument);
+
 /*
  * Sends what rb_protect has just caught, and rb_errinfo() still names, once more to the running thread, by way of another thread: for the job, in
  * which the VM would drop it.

@@ -13,6 +13,7 @@
 #include "observe.h"
 #include "proto/names.h"
 #include "queue.h"
+#include "request.h"
 #include "selection.h"
 #include "session.h"
 #include "startup.h"
@@ -64,6 +65,7 @@ void Init_rbprobe(void)
 	interrupts_init();
 	evaluation_init();
 	expression_init();
+	eval_init();
 	queue_init();
 	if (bell_install(dispatch_job, at_exit_of_vm, &err) < 0)
 		rb_raise(rb_eLoadError, "rbprobe: %s", err.text);

@@ -58,6 +58,7 @@ extern const struct request_kind request_enter;
 extern const struct request_kind request_backtrace;
 extern const struct request_kind request_eval;
 extern const struct request_kind request_memory;
+void eval_init(void);
 
 /* Makes and begins a request; it is answered by a DONE in any case. 0, or negative and err where it could not even be made: then it is answered by the REPLY alone. */
 int request_open(struct request **made, const struct request_kind *kind, struct session *session, const struct command *command,

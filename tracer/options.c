@@ -139,6 +139,10 @@ static error_t parse_session(int key, char *argument, struct argp_state *state)
 
 	switch (key) {
 	case OPTION_TIMEOUT:
+		if (options->may_be_unlimited && strcmp(argument, "0") == 0) {
+			options->unlimited = true;
+			return 0;
+		}
 		return options_seconds("--timeout", argument, &options->timeout_ns);
 	case OPTION_NO_LOAD:
 		options->no_load = true;
@@ -262,7 +266,7 @@ static const struct argp_option target_list[] = {
 };
 
 static const struct argp_option session_list[] = {
-	{"timeout", OPTION_TIMEOUT, "SEC", 0, "How long attaching, and each expression, may take (default 5)", 9},
+	{"timeout", OPTION_TIMEOUT, "SEC", 0, "How long attaching, and what is asked for, may each take (default 5)", 9},
 	{"no-load", OPTION_NO_LOAD, NULL, 0, "Do not load the extension into a process that has not required it", 9},
 	{"quiet", 'q', NULL, 0, "Say nothing but errors on standard error", 9},
 	{"verbose", 'v', NULL, 0, "Say more: engines, matched methods", 9},
@@ -365,14 +369,20 @@ int options_check_trace(const struct options *options)
 	return STATUS_USAGE;
 }
 
+uint32_t options_limit_ms(const struct options *options)
+{
+	uint64_t limit_ms = options->timeout_ns / NS_PER_MS;
+
+	if (options->unlimited)
+		return 0;
+	return limit_ms == 0 ? 1 : limit_ms < UINT32_MAX ? (uint32_t)limit_ms : UINT32_MAX;
+}
+
 struct command options_request(const struct options *options, enum command_kind kind)
 {
 	struct command request = {.kind = kind, .options = options->trace};
 
-	request.options.expression_timeout_ms =
-		(uint32_t)(options->timeout_ns / NS_PER_MS < UINT32_MAX ? options->timeout_ns / NS_PER_MS : UINT32_MAX);
-	if (request.options.expression_timeout_ms == 0)
-		request.options.expression_timeout_ms = 1;
+	request.options.expression_timeout_ms = options_limit_ms(options);
 	request.selectors = options->selectors.items;
 	request.selector_count = options->selectors.count;
 	return request;

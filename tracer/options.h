@@ -26,7 +26,9 @@ struct options {
 	/* target */
 	struct pid_list pids;
 	uint64_t timeout_ns;
-	bool no_load; /* a process without the extension is an error */
+	bool may_be_unlimited; /* set before parsing: --timeout 0 is allowed */
+	bool unlimited;        /* --timeout 0: what is asked for may take any time; timeout_ns is still that of attaching */
+	bool no_load;          /* a process without the extension is an error */
 	bool quiet;
 	bool verbose;
 	/* what */
@@ -68,6 +70,9 @@ int options_check_trace(const struct options *options);
 
 /* The trace command these options describe. */
 struct command options_request(const struct options *options, enum command_kind kind);
+
+/* How long a request may be under way, as the timeout of its command. */
+uint32_t options_limit_ms(const struct options *options);
 
 /* Decides what depends on several options: colours, and the PID on each line. */
 void options_settle(struct options *options, int output_fd);

@@ -1,0 +1,94 @@
+#ifndef RBPROBE_EVAL_H
+#define RBPROBE_EVAL_H
+
+#include "request.h"
+
+#include <ruby.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * One evaluation, shared by the files eval*.c only. Context: GVL held. Everything in here is freed by the thread that runs the code, when the code is over;
+ * its request may have lost its session before.
+ */
+
+enum eval_outcome {
+	EVAL_RETURNED,
+	EVAL_RAISED,
+	EVAL_SYNTAX_ERROR,
+	EVAL_INCOMPLETE, /* a syntax error that more code could mend */
+	EVAL_CANCELLED,
+	EVAL_TIMED_OUT,
+	EVAL_KILLED, /* its thread was: by the code itself, or at the end of the process */
+	EVAL_OUTCOME_COUNT,
+};
+
+/* What is told about an exception; any of it may be nil. */
+struct eval_exception {
+	VALUE class_name;
+	VALUE message;
+	VALUE detail;    /* the message as Exception#detailed_message has it */
+	VALUE backtrace; /* Array of Strings, without our own frames */
+};
+
+#define EVAL_CAUSES_MAX 4u
+
+struct eval {
+	struct request *request;
+	struct eval *next;
+	uint64_t serial; /* by which those know it who may come too late */
+	uint32_t flags;  /* enum eval_flag */
+	uint64_t limit;  /* bytes of the shown result */
+	pid_t pid;       /* of the process that began it: a forked child has a copy */
+	VALUE code, name;
+	VALUE binding; /* in which it runs */
+	VALUE base;    /* the backtrace behind the code's own */
+	VALUE thread;
+	VALUE group; /* the ThreadGroup of it and of the threads that its code starts; Qnil: it could not have one */
+
+	/* Cancelling. */
+	bool interruptible; /* the user's code runs, or is about to */
+	bool interrupted;   /* exception has been raised in it */
+	VALUE exception;    /* what is to be raised in it; Qnil: nobody wants to cancel it */
+	enum cancel_reason reason;
+
+	/* How it ended. */
+	enum eval_outcome outcome;
+	uint64_t began_ns, ended_ns;
+	VALUE class_name; /* of the result */
+	VALUE text;       /* its inspect, cut to the limit; Qnil: sent as output */
+	uint64_t text_size;
+	bool cut;
+	struct eval_exception raised[1 + EVAL_CAUSES_MAX]; /* the exception, and its causes */
+	unsigned raised_count;
+	uint64_t line, column; /* of a syntax error; 0: not known */
+};
+
+/* eval.c. The evaluation that runs in the current thread, or in one that its code started; NULL: none. */
+struct eval *eval_current(void);
+
+/* eval_code.c. In the job: the binding the code is to run in. May raise. */
+VALUE eval_code_binding(const struct eval *eval);
+/* Parses and runs the code; returns what it returned, raises what it raised. */
+VALUE eval_code_run(struct eval *eval);
+/* Takes our own frames off the end of a backtrace of what eval_code_run() ran. */
+VALUE eval_code_frames(const struct eval *eval, VALUE backtrace);
+
+/* eval_syntax.c. If the exception in raised[0] is about the code itself: sets the outcome, and line and column. */
+void eval_syntax_look(struct eval *eval);
+
+/* eval_result.c. May run the application's methods (inspect, message), and raise. */
+void eval_result_returned(struct eval *eval, VALUE result);
+void eval_result_raised(struct eval *eval, VALUE error);
+/* Sends the DATA. Runs no Ruby code. */
+void eval_result_send(struct eval *eval);
+
+/* eval_output.c: what the code writes to $stdout and $stderr goes to the client from begin to end. Both are called in the thread that runs it. */
+void eval_output_init(void);
+void eval_output_begin(void);
+void eval_output_end(void);
+/* Sends bytes, and waits while the client does not keep up. May raise: the thread may be interrupted meanwhile. False: there is no such evaluation any more. */
+bool eval_output_send(enum output_stream stream, const char *bytes, size_t size);
+
+#endif

@@ -1,0 +1,313 @@
+/* What came of an evaluation, for the client. See eval.h. Context: the thread that ran it, GVL held. */
+
+#define _GNU_SOURCE
+#include "eval.h"
+
+#include "core.h"
+
+#include <msgpack.h>
+#include <ruby/encoding.h>
+#include <string.h>
+
+#define FRAMES_MAX 100u         /* of one backtrace; of a longer one both ends are shown */
+#define FRAME_TEXT_MAX 512u     /* bytes */
+#define MESSAGE_MAX (96u << 10) /* bytes; all of a DATA record have to fit into FRAME_SIZE_MAX */
+#define CAUSE_MESSAGE_MAX (4u << 10)
+#define RAW_PART (64u << 10)
+
+/* As UTF-8 where that can be done: what the client shows. */
+static VALUE to_utf8(VALUE string)
+{
+	return rb_str_conv_enc(string, rb_enc_get(string), rb_utf8_encoding());
+}
+
+/* The bytes up to limit that are whole characters. */
+static size_t cut_at(VALUE string, uint64_t limit)
+{
+	const char *bytes = RSTRING_PTR(string);
+	size_t size = (size_t)RSTRING_LEN(string);
+
+	if (size <= limit)
+		return size;
+	size = (size_t)limit;
+	for (unsigned i = 0; i < 3 && size > 0 && ((unsigned char)bytes[size] & 0xc0) == 0x80; i++)
+		size--;
+	return size;
+}
+
+static VALUE name_of_class(VALUE class)
+{
+	return core_call0(CORE_MODULE_TO_S, class);
+}
+
+static VALUE call_message(VALUE error)
+{
+	return rb_obj_as_string(rb_funcall(error, rb_intern("message"), 0));
+}
+
+static VALUE call_detail(VALUE error)
+{
+	VALUE options = rb_hash_new();
+
+	if (!rb_respond_to(error, rb_intern("detailed_message")))
+		return Qnil;
+	rb_hash_aset(options, ID2SYM(rb_intern("highlight")), Qfalse);
+	return rb_obj_as_string(rb_funcallv_kw(error, rb_intern("detailed_message"), 1, &options, RB_PASS_KEYWORDS));
+}
+
+static VALUE call_backtrace(VALUE error)
+{
+	return rb_funcall(error, rb_intern("backtrace"), 0);
+}
+
+static VALUE call_cause(VALUE error)
+{
+	return rb_funcall(error, rb_intern("cause"), 0);
+}
+
+/* What unwinds a frame may also be a throw, an internal object without a class, or a number: the thread is being killed. */
+static bool is_exception(VALUE error)
+{
+	return !RB_SPECIAL_CONST_P(error) && RB_BUILTIN_TYPE(error) != T_IMEMO && RTEST(rb_obj_is_kind_of(error, rb_eException));
+}
+
+/* Calls a method of the application's; nil, and the exception, where it raises. What cancels or kills us goes on. */
+static VALUE ask(const struct eval *eval, VALUE (*function)(VALUE), VALUE object, VALUE *error)
+{
+	int failed = 0;
+	VALUE answer = rb_protect(function, object, &failed);
+
+	if (!failed)
+		return answer;
+	if (!is_exception(rb_errinfo()) || rb_errinfo() == eval->exception)
+		rb_jump_tag(failed);
+	if (error)
+		*error = rb_errinfo();
+	rb_set_errinfo(Qnil);
+	return Qnil;
+}
+
+static VALUE call_inspect(VALUE object)
+{
+	/* A BasicObject has no such method; it is no mistake to look at one. */
+	if (!RTEST(rb_obj_is_kind_of(object, rb_mKernel)) && !rb_respond_to(object, rb_intern("inspect")))
+		return rb_any_to_s(object);
+	return rb_inspect(object);
+}
+
+/* A result whose inspect fails is a result all the same. */
+static VALUE inspect(const struct eval *eval, VALUE object)
+{
+	VALUE error = Qnil, message;
+	VALUE text = ask(eval, call_inspect, object, &error);
+
+	if (NIL_P(error))
+		return text;
+	message = ask(eval, call_message, error, NULL);
+	text = rb_sprintf("#<%" PRIsVALUE ": its inspect raised %" PRIsVALUE, eval->class_name,
+	                  name_of_class(rb_obj_class(error)));
+	if (!NIL_P(message))
+		rb_str_catf(text, ": %" PRIsVALUE, message);
+	return rb_str_cat_cstr(text, ">");
+}
+
+/* Waits for the client where it does not keep up. May raise. */
+static void send_raw(struct eval *eval, VALUE string)
+{
+	eval->text_size = (uint64_t)RSTRING_LEN(string);
+	for (long at = 0; at < RSTRING_LEN(string); at += RAW_PART) {
+		long part = RSTRING_LEN(string) - at < (long)RAW_PART ? RSTRING_LEN(string) - at : (long)RAW_PART;
+
+		if (!eval_output_send(OUTPUT_RESULT, RSTRING_PTR(string) + at, (size_t)part))
+			return;
+	}
+}
+
+void eval_result_returned(struct eval *eval, VALUE result)
+{
+	eval->class_name = name_of_class(rb_obj_class(result));
+	if (eval->flags & EVAL_SUBJECT)
+		return;
+	if ((eval->flags & EVAL_RAW) && RB_TYPE_P(result, T_STRING)) {
+		/* The application may go on changing it meanwhile. */
+		send_raw(eval, rb_str_new_frozen(result));
+	} else {
+		VALUE text = to_utf8(inspect(eval, result));
+		size_t size = cut_at(text, eval->limit);
+
+		eval->text_size = (uint64_t)RSTRING_LEN(text);
+		eval->cut = size < eval->text_size;
+		eval->text = eval->cut ? rb_str_subseq(text, 0, (long)size) : text;
+	}
+	RB_GC_GUARD(result);
+}
+
+static VALUE shorten(VALUE string, uint64_t limit)
+{
+	if (NIL_P(string))
+		return Qnil;
+	string = to_utf8(string);
+	return rb_str_subseq(string, 0, (long)cut_at(string, limit));
+}
+
+static VALUE shorten_frames(VALUE frames)
+{
+	VALUE short_frames = rb_ary_new();
+	long count;
+
+	if (!RB_TYPE_P(frames, T_ARRAY))
+		return Qnil;
+	count = RARRAY_LEN(frames);
+	for (long i = 0; i < RARRAY_LEN(frames); i++) {
+		if (count > (long)FRAMES_MAX && i == (long)FRAMES_MAX / 2) {
+			long left_out = count - (long)FRAMES_MAX;
+
+			rb_ary_push(short_frames, rb_sprintf("... %ld more ...", left_out));
+			i += left_out;
+		}
+		rb_ary_push(short_frames, shorten(rb_obj_as_string(rb_ary_entry(frames, i)), FRAME_TEXT_MAX));
+	}
+	return short_frames;
+}
+
+static void describe(struct eval *eval, VALUE error)
+{
+	struct eval_exception *exception = &eval->raised[eval->raised_count];
+	uint64_t limit = eval->raised_count ? CAUSE_MESSAGE_MAX : MESSAGE_MAX;
+
+	exception->class_name = exception->message = exception->detail = exception->backtrace = Qnil;
+	eval->raised_count++;
+	exception->class_name = name_of_class(rb_obj_class(error));
+	exception->backtrace = shorten_frames(eval_code_frames(eval, ask(eval, call_backtrace, error, NULL)));
+	exception->message = shorten(ask(eval, call_message, error, NULL), limit);
+	exception->detail = shorten(ask(eval, call_detail, error, NULL), limit);
+}
+
+void eval_result_raised(struct eval *eval, VALUE error)
+{
+	eval->raised_count = 0;
+	for (;;) {
+		describe(eval, error);
+		error = ask(eval, call_cause, error, NULL);
+		/* The method is the application's: it may answer anything. */
+		if (eval->raised_count > EVAL_CAUSES_MAX || !RTEST(rb_obj_is_kind_of(error, rb_eException)))
+			return;
+	}
+}
+
+static void pack_text(msgpack_packer *packer, const char *bytes, size_t size)
+{
+	msgpack_pack_str(packer, size);
+	msgpack_pack_str_body(packer, bytes, size);
+}
+
+/* A map whose size is known when it is complete: entries are packed behind each other, and counted. */
+struct map {
+	msgpack_sbuffer entries;
+	msgpack_packer packer;
+	size_t count;
+};
+
+static msgpack_packer *add_key(struct map *map, const char *key)
+{
+	map->count++;
+	pack_text(&map->packer, key, strlen(key));
+	return &map->packer;
+}
+
+static void add_string(struct map *map, const char *key, VALUE string)
+{
+	if (!NIL_P(string))
+		pack_text(add_key(map, key), RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+}
+
+static void add_uint(struct map *map, const char *key, uint64_t number)
+{
+	msgpack_pack_uint64(add_key(map, key), number);
+}
+
+static void add_strings(struct map *map, const char *key, VALUE strings)
+{
+	if (NIL_P(strings))
+		return;
+	msgpack_pack_array(add_key(map, key), (size_t)RARRAY_LEN(strings));
+	for (long i = 0; i < RARRAY_LEN(strings); i++) {
+		VALUE string = RARRAY_AREF(strings, i);
+
+		pack_text(&map->packer, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+	}
+}
+
+static void map_begin(struct map *map)
+{
+	map->count = 0;
+	msgpack_sbuffer_init(&map->entries);
+	msgpack_packer_init(&map->packer, &map->entries, msgpack_sbuffer_write);
+}
+
+static void map_end(struct map *map, msgpack_sbuffer *into)
+{
+	msgpack_packer packer;
+
+	msgpack_packer_init(&packer, into, msgpack_sbuffer_write);
+	msgpack_pack_map(&packer, map->count);
+	msgpack_sbuffer_write(into, map->entries.data, map->entries.size);
+	msgpack_sbuffer_destroy(&map->entries);
+}
+
+static void add_exception(struct map *map, const struct eval_exception *exception)
+{
+	add_string(map, "class", exception->class_name);
+	add_string(map, "message", exception->message);
+	add_string(map, "detail", exception->detail);
+	add_strings(map, "backtrace", exception->backtrace);
+}
+
+static void add_causes(struct map *map, const struct eval *eval)
+{
+	if (eval->raised_count < 2)
+		return;
+	msgpack_pack_array(add_key(map, "causes"), eval->raised_count - 1);
+	for (unsigned i = 1; i < eval->raised_count; i++) {
+		struct map cause;
+
+		map_begin(&cause);
+		add_exception(&cause, &eval->raised[i]);
+		map_end(&cause, &map->entries);
+	}
+}
+
+static const char *const outcome_names[EVAL_OUTCOME_COUNT] = {
+	[EVAL_RETURNED] = "returned",     [EVAL_RAISED] = "raised",       [EVAL_SYNTAX_ERROR] = "syntax_error",
+	[EVAL_INCOMPLETE] = "incomplete", [EVAL_CANCELLED] = "cancelled", [EVAL_TIMED_OUT] = "timeout",
+	[EVAL_KILLED] = "killed",
+};
+
+void eval_result_send(struct eval *eval)
+{
+	const char *outcome = outcome_names[eval->outcome];
+	msgpack_sbuffer packed;
+	struct map map;
+
+	map_begin(&map);
+	pack_text(add_key(&map, "outcome"), outcome, strlen(outcome));
+	add_uint(&map, "duration_ns", eval->ended_ns - eval->began_ns);
+	if (eval->outcome == EVAL_RETURNED) {
+		add_string(&map, "class", eval->class_name);
+		add_string(&map, "text", eval->text);
+		add_uint(&map, "size", eval->text_size);
+		if (eval->cut)
+			msgpack_pack_true(add_key(&map, "cut"));
+	} else if (eval->raised_count) {
+		add_exception(&map, &eval->raised[0]);
+		add_causes(&map, eval);
+	}
+	if (eval->line)
+		add_uint(&map, "line", eval->line);
+	if (eval->column)
+		add_uint(&map, "column", eval->column);
+	msgpack_sbuffer_init(&packed);
+	map_end(&map, &packed);
+	request_data(eval->request, &packed);
+	msgpack_sbuffer_destroy(&packed);
+}
