@@ -40,7 +40,9 @@ static void hook_event(VALUE tracepoint, void *data)
 	rb_trace_arg_t *trace_arg = rb_tracearg_from_tracepoint(tracepoint);
 	rb_event_flag_t event = rb_tracearg_event_flag(trace_arg);
 	VALUE owner = rb_tracearg_defined_class(trace_arg);
-	struct probe *probe = selection_hook_probe(selection, owner, rb_tracearg_callee_id(trace_arg));
+	/* While more is armed the hook may be on already, and what that calls is no call of the application's. */
+	struct probe *probe =
+		selection_is_arming() ? NULL : selection_hook_probe(selection, owner, rb_tracearg_callee_id(trace_arg));
 	struct fiber_state *fiber = probe && probe->engine == &engine_hook ? fiber_current_state() : NULL;
 
 	if (!fiber)

@@ -273,7 +273,7 @@ static VALUE protect_arming(VALUE (*run)(VALUE), VALUE argument, int *failed)
 
 bool selection_is_arming(void)
 {
-	return selections.arming == rb_thread_current();
+	return selections.arming != Qfalse && selections.arming == rb_thread_current();
 }
 
 bool selection_watches(void)
@@ -322,7 +322,8 @@ static void name_method(struct method_names *names, VALUE owner, VALUE name, VAL
 	}
 }
 
-static void send_method(struct session *session, const struct probe *probe, VALUE method)
+/* Before probe->engine is set: with the hook on, events may come from then on. */
+static void send_method(struct session *session, const struct probe *probe, const struct engine *engine, VALUE method)
 {
 	struct method_names names;
 	struct slice labels[VALUES_MAX];
@@ -339,7 +340,7 @@ static void send_method(struct session *session, const struct probe *probe, VALU
 	                                       .method_name = names.name,
 	                                       .file = names.file,
 	                                       .line = names.line,
-	                                       .engine = probe->engine->id,
+	                                       .engine = engine->id,
 	                                       .label_count = count,
 	                                       .labels = labels};
 	session_send(session, &record);
@@ -433,10 +434,10 @@ static void match_arm(const struct match *match, void *argument)
 	}
 	probe = probe_new(selection, match, arming->selector);
 	probe->expressions = expression_list_new(selector, match->method, match->owner, session->options.flags & TRACE_ARGUMENTS);
-	probe->engine = engine;
 	if (engine->id == ENGINE_HOOK)
 		announce_hook(selection);
-	send_method(session, probe, match->method);
+	send_method(session, probe, engine, match->method);
+	probe->engine = engine;
 	session_note(session, NOTE_INFO, "%s %s, engine %s%s%.*s", description, arming->late ? "defined now, armed" : "armed",
 	             engine_name(engine->id), reason.used ? ": " : "", (int)reason.used, reason.bytes);
 	if (engine->arm(probe, match->method, &err) < 0)
@@ -589,7 +590,7 @@ static void rearm(struct probe *probe, const struct match *match)
 	if (!engine)
 		return;
 	probe->engine = engine;
-	send_method(probe->session, probe, match->method);
+	send_method(probe->session, probe, probe->engine, match->method);
 	engine->arm(probe, match->method, &err);
 }
 
@@ -680,8 +681,8 @@ static VALUE first_sight(VALUE argument)
 	}
 	sighting->probe = probe_new(sighting->selection, &sighting->match, 0);
 	sighting->probe->expressions = expressions;
+	send_method(session, sighting->probe, &engine_hook, sighting->match.method);
 	sighting->probe->engine = &engine_hook;
-	send_method(session, sighting->probe, sighting->match.method);
 	return Qnil;
 }
 

@@ -215,4 +215,14 @@ class SelectorsTest < LiveTest
     target.run("$shop.price(:a)")
     assert_match(/\AShop#price\(/, tracer.stop.stdout)
   end
+
+  test "what arming itself calls is not shown, even where that is traced" do
+    target = start("shop")
+    tracer = trace(target, "Module#", "Kernel#", "UnboundMethod#", "Method#", "--engine", "hook")
+    target.run("Kernel.instance_method(:frozen?).arity")
+    result = tracer.stop
+    assert_exit 0, result
+    assert_equal 1, result.stdout.scan(/^ *Module#instance_method\b/).size, result.stdout
+    assert_match(/^UnboundMethod#arity <[\d.]+>$/, result.stdout)
+  end
 end
