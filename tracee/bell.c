@@ -35,6 +35,7 @@ static struct {
 	void (*job)(void);
 	void (*at_exit)(void);
 	void (*ruby_handler)(int);
+	struct sigaction before; /* SIG_DFL or SIG_IGN */
 } bell;
 
 /* Whether a person's tool sent it: not the kernel (out-of-band data), not our own timer or writer. */
@@ -120,6 +121,23 @@ static void at_vm_exit(ruby_vm_t *vm)
 	bell.at_exit();
 }
 
+void bell_take(void)
+{
+	struct sigaction now, ours = {.sa_sigaction = bell_handler, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+
+	sigemptyset(&ours.sa_mask);
+	if (!bell.ruby_handler || sigaction(SIGURG, NULL, &now) != 0 || (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN))
+		return;
+	bell.before = now;
+	sigaction(SIGURG, &ours, NULL);
+}
+
+void bell_rest(void)
+{
+	if (bell_is_ours())
+		sigaction(SIGURG, &bell.before, NULL);
+}
+
 int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err)
 {
 	struct sigaction action;
@@ -140,10 +158,9 @@ int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err)
 	}
 	if (!bell.ruby_handler || bell.ruby_handler == SIG_DFL || bell.ruby_handler == SIG_IGN)
 		return error_set(err, -ENOSYS, "this Ruby's signal handler was not found");
-	action = (struct sigaction){.sa_sigaction = bell_handler, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
-	sigemptyset(&action.sa_mask);
-	if (sigaction(SIGURG, &action, NULL) != 0)
-		return error_set(err, -errno, "sigaction refused SIGURG");
+	bell_take();
+	if (!bell_is_ours())
+		return error_set(err, -EPERM, "sigaction refused SIGURG");
 	return 0;
 }
 

@@ -13,6 +13,13 @@
  */
 int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err);
 
+/*
+ * Gives SIGURG back as it was found, and takes it again where nobody has it. A process that was loaded into for one session is left as it was: between
+ * the two the bell is rung by rbprobe_start(). Any context, signal handlers included; behind bell_install.
+ */
+void bell_rest(void);
+void bell_take(void);
+
 /* Whether SIGURG comes to our handler; else the application has it. Async-signal-safe. */
 bool bell_is_ours(void);
 

@@ -10,6 +10,7 @@
 #include "request.h"
 #include "selection.h"
 #include "session.h"
+#include "startup.h"
 #include "watch.h"
 
 #include <errno.h>
@@ -123,15 +124,22 @@ static void run_command(const struct assembled_command *assembled)
 	msgpack_zone_destroy(&zone);
 }
 
-/* The queue stays while somebody is attached, and for a moment while somebody may be about to. */
+/*
+ * The queue stays while somebody is attached, and for a moment while somebody may be about to. With it goes the bell, where the extension was not asked to
+ * stay. A job that runs without a queue is that of a forked child.
+ */
 static void keep_or_remove_queue(unsigned sessions, bool had_sessions)
 {
-	if (sessions > 0)
+	if (sessions > 0) {
 		queue_keep();
-	else if (had_sessions || queue_expired())
+		return;
+	}
+	if (had_sessions || queue_expired())
 		queue_remove();
-	else
+	if (queue_exists())
 		queue_expire_after(QUEUE_GRACE_SECONDS);
+	else if (!startup_stays())
+		bell_rest();
 }
 
 static VALUE job(VALUE unused)

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,16 +23,16 @@
  */
 #define RING_AGAIN_MS 20
 #define RING_AGAIN_LATER_MS 500
+#define NO_TIMER (-1)
 
 static struct {
 	time_t began_s; /* CLOCK_MONOTONIC, when this process could first have made a queue */
 	struct chunk_assembly *assembly;
-	struct chunk chunk; /* what is being received; too large for a foreign stack */
-	timer_t timer;
-	bool timer_made;
+	struct chunk chunk;          /* what is being received; too large for a foreign stack */
+	volatile sig_atomic_t timer; /* the kernel's number for it; NO_TIMER */
 	bool expiring;
 	struct timespec expires_at;
-} queue;
+} queue = {.timer = NO_TIMER};
 
 static time_t monotonic_s(void)
 {
@@ -43,12 +44,29 @@ static time_t monotonic_s(void)
 
 void queue_init(void)
 {
-	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGURG};
-
 	queue.began_s = monotonic_s();
 	queue.expiring = false;
 	/* Timers are not inherited by a child: it makes its own. */
-	queue.timer_made = timer_create(CLOCK_MONOTONIC, &event, &queue.timer) == 0;
+	queue.timer = NO_TIMER;
+}
+
+/* The timer is there while a queue is. By the kernel's own calls, as libc's are not async-signal-safe. */
+static void timer_make(void)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGURG};
+	int timer;
+
+	if (queue.timer == NO_TIMER && syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) == 0)
+		queue.timer = timer;
+}
+
+static void timer_remove(void)
+{
+	int timer = queue.timer;
+
+	queue.timer = NO_TIMER;
+	if (timer != NO_TIMER)
+		syscall(SYS_timer_delete, timer);
 }
 
 /* Async-signal-safe. 0: no more. */
@@ -56,8 +74,10 @@ static void ring_in_ms(unsigned milliseconds)
 {
 	struct itimerspec when = {.it_value = {.tv_sec = milliseconds / 1000, .tv_nsec = (long)(milliseconds % 1000) * 1000000}};
 
-	if (queue.timer_made)
-		timer_settime(queue.timer, 0, &when, NULL);
+	if (milliseconds)
+		timer_make();
+	if (queue.timer != NO_TIMER)
+		syscall(SYS_timer_settime, queue.timer, 0, &when, NULL);
 }
 
 void queue_create(void)
@@ -118,6 +138,11 @@ int queue_drain(void (*run)(const struct assembled_command *command), struct err
 	}
 }
 
+bool queue_exists(void)
+{
+	return msgget(queue_key(getpid()), 0) >= 0 || errno != ENOENT;
+}
+
 void queue_remove(void)
 {
 	struct error err;
@@ -127,7 +152,8 @@ void queue_remove(void)
 		msgctl(id, IPC_RMID, NULL);
 	chunk_assembly_free(queue.assembly);
 	queue.assembly = NULL;
-	queue_keep();
+	queue.expiring = false;
+	timer_remove();
 }
 
 void queue_expire_after(unsigned seconds)

@@ -27,6 +27,9 @@ void queue_create(void);
  */
 int queue_drain(void (*run)(const struct assembled_command *command), struct error *err);
 
+/* Whether there is one, whoever's. */
+bool queue_exists(void);
+
 /* Removes it. Any context with the GVL, and exit. */
 void queue_remove(void);
 

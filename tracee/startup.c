@@ -39,6 +39,7 @@
 #define ASK_INTERVAL_MAX_NS 200000000L
 #define ASK_SECONDS 30
 #define THREAD_STACK_SIZE (PTHREAD_STACK_MIN + 65536)
+#define FIRST_STACK_SIZE 131072
 #define REAL_TIME_SIGNAL_MAX 63 /* Ruby's table of pending signals ends at 64 on some versions */
 #define REAL_TIME_SIGNAL_MIN 34 /* the lower ones are libc's own */
 
@@ -53,7 +54,9 @@ static struct {
 	int unused_signal;
 	_Atomic bool make_queue;
 	_Atomic bool vm_is_over;
-	pid_t asking; /* the process in which the thread runs: a forked child has none */
+	_Atomic bool stays;
+	bool by_loader; /* Init is run by start_job; GVL */
+	pid_t asking;   /* the process in which the thread runs: a forked child has none */
 } state;
 
 static uint32_t state_now(void)
@@ -131,7 +134,17 @@ int rbprobe_ring(void)
 bool startup_begin(void)
 {
 	handler_find();
-	return state_now() != STARTUP_DONE;
+	if (!state.by_loader)
+		atomic_store(&state.stays, true);
+	if (state_now() != STARTUP_DONE)
+		return true;
+	bell_take();
+	return false;
+}
+
+bool startup_stays(void)
+{
+	return atomic_load(&state.stays);
 }
 
 void startup_done(void)
@@ -190,7 +203,9 @@ static void start_job(void *unused)
 		rb_set_errinfo(error);
 		return; /* ask_again() will */
 	}
+	state.by_loader = true;
 	rb_protect(initialise, Qnil, &failed);
+	state.by_loader = false;
 	if (failed)
 		fail();
 	rb_set_errinfo(error);
@@ -198,10 +213,27 @@ static void start_job(void *unused)
 		/* In this order: the job removes what a dead process of our PID may have left, and sees to it that ours goes if nobody comes. */
 		dispatch_job();
 		queue_create();
+		bell_take();
 	}
 }
 
 /* --- Asking for the job */
+
+/*
+ * Of the thread that every load makes: libc would keep a stack of its own making for later, and the process would not be as it was. Used once, as a thread
+ * cannot tell when it has left it for good.
+ */
+static char first_stack[FIRST_STACK_SIZE] __attribute__((aligned(4096)));
+
+static void stack_choose(pthread_attr_t *attributes)
+{
+	static bool used;
+
+	if (!used && pthread_attr_setstack(attributes, first_stack, sizeof(first_stack)) == 0)
+		used = true;
+	else
+		pthread_attr_setstacksize(attributes, THREAD_STACK_SIZE);
+}
 
 static void thread_make(void *(*run)(void *), void *argument)
 {
@@ -213,7 +245,7 @@ static void thread_make(void *(*run)(void *), void *argument)
 	pthread_sigmask(SIG_SETMASK, &all, &before); /* the application's signals are for its own threads */
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, THREAD_STACK_SIZE);
+	stack_choose(&attributes);
 	pthread_create(&thread, &attributes, run, argument);
 	pthread_attr_destroy(&attributes);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -240,10 +272,13 @@ static void *ask_again(void *unused)
 
 int rbprobe_start(int make_queue)
 {
-	if (make_queue)
-		atomic_store(&state.make_queue, true);
-	if (state_now() == STARTUP_DONE)
-		return make_queue ? rbprobe_ring() : 0;
+	atomic_store(make_queue ? &state.make_queue : &state.stays, true);
+	if (state_now() == STARTUP_DONE) {
+		if (make_queue)
+			rbprobe_ring();
+		bell_take(); /* behind that: what has a queue is in use */
+		return 0;
+	}
 	if (!handler_find())
 		return -ENOENT;
 	compat_start_register(start_job);

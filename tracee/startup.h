@@ -12,6 +12,9 @@
 bool startup_begin(void);
 void startup_done(void);
 
+/* Whether the extension was asked to stay ready (by a require, or rbprobe load), and not only loaded for a session. */
+bool startup_stays(void);
+
 /* Calls `job` from a thread of its own after so many seconds. Job context. */
 void startup_ring_after(unsigned seconds, void (*ring)(void));
 
@@ -25,8 +28,8 @@ void startup_ring(void);
 void startup_stop(void);
 
 /*
- * Exported. Called in the stopped main thread, with or without the GVL: asks the VM to run Init. make_queue: and to open the queue, as somebody
- * wants to attach. 0, or -errno.
+ * Exported. Called in the stopped main thread, with or without the GVL: asks the VM to run Init where it has not, and takes SIGURG again where it has been
+ * given back. make_queue: and opens the queue, as somebody wants to attach; else the extension is to stay ready. 0, or -errno.
  */
 int rbprobe_start(int make_queue);
 

@@ -142,6 +142,19 @@ static void wake_at(struct session *session, uint64_t at_ns)
 		session->wake_ns = at_ns;
 }
 
+static int ring(struct session *session, struct error *err)
+{
+	if (process_has_ended(session) || !target_is_same(&session->target))
+		return -ESRCH;
+	if (session->loading.bell == LOADER_BELL_CALL)
+		return loader_ring(&session->target, err);
+	/* Where the extension was loaded for a session, SIGURG is given back when that ends, maybe since we looked. It is taken again by the loader. */
+	if (loader_bell_is_gone(&session->target) &&
+	    loader_prepare(&session->target, LOADER_LOOK, &session->loading, NULL) == 0 && session->loading.started)
+		return 0;
+	return bell_ring(session->target.pid);
+}
+
 /* One ring that is due. Jobs coalesce in the target, so that too many rings do no harm. */
 static int ring_if_due(struct session *session, uint64_t now_ns, struct error *err)
 {
@@ -156,12 +169,7 @@ static int ring_if_due(struct session *session, uint64_t now_ns, struct error *e
 		wake_at(session, session->ring_ns);
 		return 0;
 	}
-	if (process_has_ended(session) || !target_is_same(&session->target))
-		status = -ESRCH;
-	else if (session->loading.bell == LOADER_BELL_CALL)
-		status = loader_ring(&session->target, err);
-	else
-		status = bell_ring(session->target.pid);
+	status = ring(session, err);
 	session->ring_ns = now_ns + session->ring_interval_ns;
 	session->ring_interval_ns *= 2;
 	if (session->ring_interval_ns > RING_INTERVAL_MAX_NS)

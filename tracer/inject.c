@@ -12,20 +12,14 @@
 #include "clock.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define KERNEL_MASK_SIZE 8
-#define PRIORITY_HIGHEST (-20)
 
 /* Those that the called function may cause by itself must come through, or the kernel would kill the process at once. */
 static uint64_t calling_mask(void)
@@ -68,59 +62,31 @@ static int report_take(struct injection *injection, uint64_t deadline_ns, int *s
 	}
 }
 
-/*
- * --- The time of a stop
- *
- * While a thread stands still it wants to be short; but both it and we have to be given a processor in turn, and on a busy machine that takes longer than all the
- * rest. The kernel counts, for each thread, how long it was ready to run and did not.
- */
+/* --- The time of a stop */
 
-static int schedule_open(pid_t pid)
+static void hurry(struct injection *injection, bool yes)
 {
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, (int)pid);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-/* Nanoseconds; 0 where the kernel does not count. */
-static uint64_t waited_for_processor(int schedule)
-{
-	char text[96];
-	ssize_t size = schedule < 0 ? -1 : pread(schedule, text, sizeof(text) - 1, 0);
-	char *second;
-
-	if (size <= 0)
-		return 0;
-	text[size] = '\0';
-	second = strchr(text, ' ');
-	return second ? strtoull(second, NULL, 10) : 0;
-}
-
-/* Ahead of everybody while the thread stands still, where that is permitted (to root). The thread itself is left as it is. */
-static void hurry(bool yes)
-{
-	struct sched_param first = {.sched_priority = 1}, none = {0};
-
-	if (!yes)
-		sched_setscheduler(0, SCHED_OTHER, &none);
-	else if (sched_setscheduler(0, SCHED_FIFO, &first) != 0)
-		setpriority(PRIO_PROCESS, 0, PRIORITY_HIGHEST);
+	if (yes && !injection->we_are_first)
+		injection->we_are_first = schedule_first(0, &injection->our_place);
+	else if (!yes && injection->we_are_first) {
+		schedule_back(0, &injection->our_place);
+		injection->we_are_first = false;
+	}
 }
 
 static void stop_begin(struct injection *injection, uint64_t own_wait_before_ns)
 {
 	/* It stands still since before we noticed: since we were told, at the latest. */
-	uint64_t own_ns = waited_for_processor(injection->own_schedule);
+	uint64_t own_ns = schedule_waited_ns(injection->own_schedule);
 
 	injection->stopped_at_ns = clock_now_ns() - (own_ns - own_wait_before_ns);
-	injection->waits_before_ns = own_wait_before_ns + waited_for_processor(injection->schedule);
+	injection->waits_before_ns = own_wait_before_ns + schedule_waited_ns(injection->schedule);
 }
 
 /* Just before it goes on. */
 static void stop_count(struct injection *injection)
 {
-	uint64_t waited_ns = waited_for_processor(injection->own_schedule) + waited_for_processor(injection->schedule) -
+	uint64_t waited_ns = schedule_waited_ns(injection->own_schedule) + schedule_waited_ns(injection->schedule) -
 	                     injection->waits_before_ns;
 	uint64_t ns = clock_now_ns() - injection->stopped_at_ns;
 
@@ -179,7 +145,7 @@ int inject_seize(struct injection *injection, pid_t pid)
 
 static int stop(struct injection *injection, uint64_t deadline_ns)
 {
-	uint64_t own_wait_ns = waited_for_processor(injection->own_schedule);
+	uint64_t own_wait_ns = schedule_waited_ns(injection->own_schedule);
 
 	if (ptrace(PTRACE_INTERRUPT, injection->pid, NULL, NULL) != 0)
 		return -errno;
@@ -211,10 +177,10 @@ int inject_stop(struct injection *injection, uint64_t deadline_ns)
 {
 	int got;
 
-	hurry(true);
+	hurry(injection, true);
 	got = stop(injection, deadline_ns);
 	if (got != 1)
-		hurry(false);
+		hurry(injection, false);
 	return got;
 }
 
@@ -249,6 +215,8 @@ int inject_call(struct injection *injection, uint64_t function, const uint64_t a
 
 	if (!injection->stopped)
 		return -EINVAL;
+	if (!injection->saved)
+		injection->is_first = schedule_first(injection->pid, &injection->place);
 	injection->saved = true;
 	status = arch.call(injection->pid, &injection->registers, function, arguments, injection->stack, injection->trap,
 	                   &return_slot);
@@ -291,7 +259,9 @@ static int put_back(struct injection *injection)
 	status = arch.restore(injection->pid, &injection->registers);
 	if (ptrace(PTRACE_SETSIGMASK, injection->pid, (void *)(intptr_t)KERNEL_MASK_SIZE, &injection->mask) != 0 && status == 0)
 		status = -errno;
-	injection->saved = false;
+	if (injection->is_first)
+		schedule_back(injection->pid, &injection->place);
+	injection->is_first = injection->saved = false;
 	return status;
 }
 
@@ -307,7 +277,7 @@ int inject_resume(struct injection *injection)
 	stop_count(injection);
 	thread_continue(injection, injection->held_signal);
 	injection->held_signal = 0;
-	hurry(false);
+	hurry(injection, false);
 	return status;
 }
 
@@ -322,13 +292,13 @@ void inject_release(struct injection *injection)
 		put_back(injection);
 		stop_count(injection);
 		ptrace(PTRACE_DETACH, injection->pid, NULL, (void *)(intptr_t)injection->held_signal);
-		hurry(false);
+		hurry(injection, false);
 		return;
 	}
 	/* A running thread cannot be let go of; the end of ours does it, but it would leave an interrupt that is still due: take that first. */
 	if (inject_stop(injection, clock_now_ns() + 20 * NS_PER_MS) == 1) {
 		stop_count(injection);
 		ptrace(PTRACE_DETACH, injection->pid, NULL, NULL);
-		hurry(false);
+		hurry(injection, false);
 	}
 }

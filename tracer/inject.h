@@ -3,6 +3,7 @@
 
 #include "arch.h"
 #include "remote.h"
+#include "schedule.h"
 
 #include "proto/error.h"
 
@@ -33,6 +34,8 @@ struct injection {
 	uint64_t waited_then_ns;     /* of that one: how long the thread or we were ready to run and had no processor */
 	int schedule, own_schedule;  /* /proc's files that tell it */
 	uint64_t waits_before_ns;
+	bool is_first, we_are_first;            /* ahead of all others for the time of a call, of a stop */
+	struct schedule_place place, our_place; /* what the thread's and ours was before */
 };
 
 /* Memory that the caller of inject_call() may fill in the thread's own stack, from inject_scratch() on. */

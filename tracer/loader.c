@@ -10,6 +10,7 @@
 
 #include "arch.h"
 #include "clock.h"
+#include "proc_status.h"
 #include "visit.h"
 
 #include "proto/names.h"
@@ -118,6 +119,14 @@ void loader_describe(const struct loader_report *report, pid_t pid, char *text, 
 		         report->stops == 1 ? "" : "s", bell);
 	else
 		snprintf(text, size, "process %d: the extension was loaded already%s", (int)pid, bell);
+}
+
+bool loader_bell_is_gone(const struct target *target)
+{
+	unsigned long long used =
+		proc_status_number(target->pid, "SigCgt", 16, ~0ull) | proc_status_number(target->pid, "SigIgn", 16, ~0ull);
+
+	return !(used >> (SIGURG - 1) & 1);
 }
 
 int loader_ring(const struct target *target, struct error *err)

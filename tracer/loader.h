@@ -35,9 +35,9 @@ struct loader_report {
 };
 
 enum loader_mode {
-	LOADER_LOOK,   /* loads nothing; finds out about the bell */
-	LOADER_ATTACH, /* loads where that is needed, and has the extension make its queue */
-	LOADER_STAY,   /* loads where that is needed, and leaves it at that */
+	LOADER_LOOK,   /* as LOADER_ATTACH, but loads nothing */
+	LOADER_ATTACH, /* loads where that is needed, for a session: its queue is made, and SIGURG given back afterwards */
+	LOADER_STAY, /* loads where that is needed, and has the extension stay ready for clients who may not trace the process */
 };
 
 /*
@@ -49,6 +49,9 @@ int loader_prepare(const struct target *target, enum loader_mode mode, struct lo
 
 /* One line on what was done, for -v. */
 void loader_describe(const struct loader_report *report, pid_t pid, char *text, size_t size);
+
+/* Whether nobody has SIGURG: a bell of the kind LOADER_BELL_SIGNAL needs loader_prepare() again. */
+bool loader_bell_is_gone(const struct target *target);
 
 /* Rings a bell of the kind LOADER_BELL_CALL. 0; -EAGAIN (not now: ring again); other negatives with err. */
 int loader_ring(const struct target *target, struct error *err);

@@ -34,7 +34,7 @@
 static int start(struct visit *visit, uint64_t function)
 {
 	uint64_t result = 0;
-	int status = visit_call(visit, function, visit->mode == LOADER_ATTACH, 0, &result);
+	int status = visit_call(visit, function, visit->mode != LOADER_STAY, 0, &result);
 
 	if (status < 0)
 		return status;
@@ -97,8 +97,8 @@ static int load(struct visit *visit)
 
 /* --- A process in which the extension is loaded */
 
-/* Whose handler SIGURG has; the process is stopped. */
-static int bell_look(struct visit *visit, const struct remote_module *extension)
+/* Whose SIGURG is, and whether anybody has taken it; the process is stopped. extension: NULL where it has not started. */
+static int bell_look(struct visit *visit, const struct remote_module *extension, bool *taken)
 {
 	uint64_t scratch = inject_scratch(&visit->injection), handler = 0;
 	int64_t result = -1;
@@ -106,13 +106,9 @@ static int bell_look(struct visit *visit, const struct remote_module *extension)
 
 	if (status < 0 || result != 0 || !remote_read(&visit->remote, scratch, &handler, sizeof(handler)))
 		return status;
-	/* Where the extension has not started, it will take the signal if nobody has. */
-	if (extension)
-		visit->report->bell = remote_module_has(extension, handler) ? LOADER_BELL_SIGNAL : LOADER_BELL_CALL;
-	else
-		visit->report->bell = handler == (uint64_t)(uintptr_t)SIG_DFL || handler == (uint64_t)(uintptr_t)SIG_IGN
-		                              ? LOADER_BELL_SIGNAL
-		                              : LOADER_BELL_CALL;
+	/* When it starts, the extension takes also a signal that is ignored; later only one that nobody has set. */
+	*taken = handler != (uint64_t)(uintptr_t)SIG_DFL && (extension || handler != (uint64_t)(uintptr_t)SIG_IGN);
+	visit->report->bell = *taken && !remote_module_has(extension, handler) ? LOADER_BELL_CALL : LOADER_BELL_SIGNAL;
 	return 0;
 }
 
@@ -127,40 +123,41 @@ int visit_startup_state(const struct visit *visit, const struct remote_module *e
 	return (int)startup->state;
 }
 
+static int ring(struct visit *visit, const struct remote_module *extension)
+{
+	uint64_t function, result;
+	int status = visit_stop(visit, true, VISIT_LOOK_PATIENCE_NS);
+
+	if (status < 0)
+		return status;
+	if (!remote_symbol(&visit->remote, extension, "rbprobe_ring", &function))
+		return error_set(visit->err, -ENOSYS, "the extension in process %d is of another version",
+		                 (int)visit->target->pid);
+	return visit_call(visit, function, 0, 0, &result);
+}
+
 static int visit_loaded(struct visit *visit, const struct remote_module *extension)
 {
-	uint64_t function = 0;
 	struct startup startup;
 	int state = visit_startup_state(visit, extension, &startup), status;
+	bool taken = true;
+	uint64_t function;
 
 	if (state == STARTUP_FAILED)
 		return error_set(visit->err, -ENOSYS, "the extension is loaded in process %d but could not start: %s",
 		                 (int)visit->target->pid, startup.text);
-	if (visit->mode == LOADER_STAY && state == STARTUP_DONE)
-		return 0;
-	status = visit_stop(visit, true, VISIT_LOOK_PATIENCE_NS);
-	if (status < 0)
+	/* Where a loader was killed before it could start it: starting makes a thread, and so needs a safe place. */
+	status =
+		visit_stop(visit, state != STARTUP_NONE, state == STARTUP_NONE ? VISIT_LOAD_PATIENCE_NS : VISIT_LOOK_PATIENCE_NS);
+	if (status == 0)
+		status = bell_look(visit, state == STARTUP_DONE || state == -1 ? extension : NULL, &taken);
+	if (status < 0 || !remote_symbol(&visit->remote, extension, "rbprobe_start", &function))
 		return status;
-	if (visit->ring) {
-		uint64_t result;
-
-		status = remote_symbol(&visit->remote, extension, "rbprobe_ring", &function)
-		                 ? visit_call(visit, function, 0, 0, &result)
-		                 : error_set(visit->err, -ENOSYS, "the extension in process %d is of another version",
-		                             (int)visit->target->pid);
-		inject_resume(&visit->injection);
-		return status;
-	}
-	status = bell_look(visit, state == STARTUP_DONE || state == -1 ? extension : NULL);
-	/* Another client has just loaded it, and Ruby has not come to it: say that there is one more who waits. */
-	if (status == 0 && state == STARTUP_ASKED && remote_symbol(&visit->remote, extension, "rbprobe_start", &function))
-		status = start(visit, function);
-	inject_resume(&visit->injection);
-	if (status < 0 || state != STARTUP_NONE || !remote_symbol(&visit->remote, extension, "rbprobe_start", &function))
-		return status;
-	/* It is mapped and has not started: a loader was killed in between. Starting makes a thread, so it needs a safe place. */
-	status = visit_stop(visit, false, VISIT_LOAD_PATIENCE_NS);
-	return status < 0 ? status : start(visit, function);
+	/*
+	 * It is told once more: that it is to stay; that one more is waiting, where Ruby has not come to it since another client loaded it; that SIGURG is
+	 * to be taken again, which it gave back after its last session.
+	 */
+	return visit->mode == LOADER_STAY || state != STARTUP_DONE || !taken ? start(visit, function) : 0;
 }
 
 /* --- The visit */
@@ -190,7 +187,7 @@ int visit_run(struct visit *visit)
 		return status;
 	extension = remote_module_file(&visit->remote, EXTENSION_FILE);
 	if (extension)
-		return visit_loaded(visit, extension);
+		return visit->ring ? ring(visit, extension) : visit_loaded(visit, extension);
 	if (visit->mode == LOADER_LOOK)
 		return error_set(visit->err, -ENOEXEC, "process %d has not loaded the rbprobe extension",
 		                 (int)visit->target->pid);

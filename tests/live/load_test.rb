@@ -31,11 +31,21 @@ class LoadTest < LiveTest
     start(app, load: false, **options)
   end
 
-  # What of a process must be as it was.
+  # What of a process must be as it was. libc keeps for the next ones the stacks of threads that have ended and what they allocated from:
+  # anonymous memory is left out.
   def picture_of(pid)
     status = File.read("/proc/#{pid}/status")
-    { threads: Processes.threads_of(pid), descriptors: Dir.children("/proc/#{pid}/fd").sort,
-      blocked: status[/^SigBlk:.*/], ignored: status[/^SigIgn:.*/], tracer: status[/^TracerPid:.*/] }
+    { threads: Processes.threads_of(pid), descriptors: Dir.children("/proc/#{pid}/fd").sort.map { |fd| [fd, File.readlink("/proc/#{pid}/fd/#{fd}")] },
+      blocked: status[/^SigBlk:.*/], ignored: status[/^SigIgn:.*/], caught: caught(status), pending: status[/^ShdPnd:.*/],
+      tracer: status[/^TracerPid:.*/], timers: File.read("/proc/#{pid}/timers"), place: File.read("/proc/#{pid}/stat").split[-35, 2],
+      policy: IO.popen(["chrt", "-p", pid.to_s], &:read), capabilities: status[/^Cap.*?(?=^Specul)/m], directory: File.readlink("/proc/#{pid}/cwd"),
+      queues: Leftovers.queues_of(@targets), files: Leftovers.socket_directories(@tracers.map(&:pid)),
+      children: File.read("/proc/#{pid}/task/#{pid}/children") }
+  end
+
+  # libc's own two, which it takes when a process makes its first thread, are left out.
+  def caught(status)
+    status[/^SigCgt:\s*(\h+)/, 1].hex & ~(0b11 << 31)
   end
 
   test "trace loads the extension where it is missing" do
@@ -47,20 +57,59 @@ class LoadTest < LiveTest
     assert_match(/loaded the extension/, result.stderr)
   end
 
-  test "after load and detach the only difference is one library" do
+  test "after a load, a trace and a detach the only difference is one library" do
     target = bare
     libraries = libraries_of(target.pid)
     before = picture_of(target.pid)
-    assert_exit 0, load(target)
-    wait_until("it is as before") { picture_of(target.pid) == before }
-    added = libraries_of(target.pid) - libraries
-    assert_equal ["rbprobe.so"], added.map { |path| File.basename(path) }
     tracer = trace(target, "Shop#price")
     target.run("$shop.price(:a)")
-    tracer.stop
-    wait_until("it is as before") { picture_of(target.pid) == before }
+    refute_equal before, picture_of(target.pid)
+    assert_exit 0, tracer.stop
+    wait_until(-> { "it is as before: #{before} #{picture_of(target.pid)}" }) { picture_of(target.pid) == before }
+    added = libraries_of(target.pid) - libraries
+    assert_equal ["rbprobe.so"], added.map { |path| File.basename(path) }
     assert_equal "[]", target.run("$LOADED_FEATURES.grep(/rbprobe/)")
     assert_equal "nil", target.run("$!")
+  end
+
+  test "it can be attached to again, and by two at once" do
+    target = bare
+    assert_attachable(target)
+    first = trace(target, "Shop#price")
+    assert_attachable(target)
+    target.run("$shop.price(:a)")
+    assert_equal "Shop#price <time>\n", first.stop.tree
+    assert_exit 0, rbprobe("methods", "-p", target.pid.to_s, "--no-load", "Shop#price")
+  end
+
+  test "a process that others fork from keeps no bell, and neither do its children" do
+    target = bare("console")
+    tracer = trace(target, "Kernel#puts")
+    child = target.adopt(target.run("fork { sleep }"))
+    tracer.stop
+    [target.pid, child].each do |pid|
+      wait_until("process #{pid} has given SIGURG back") { caught(File.read("/proc/#{pid}/status"))[Signal.list["URG"] - 1].zero? }
+    end
+    tracer = trace(target, "Kernel#puts")
+    assert_exit 0, rbprobe("methods", "-p", child.to_s, "Kernel#puts")
+    tracer.stop
+  end
+
+  test "rbprobe load makes it stay: those attach who may not trace the process" do
+    only_root_with_a_nobody
+    target = bare(user: 65_534)
+    assert_attachable(target)
+    assert_exit 0, load(target)
+    wait_until("no queue is left") { Leftovers.queues_of([target]).empty? }
+    # Where ptrace is not permitted, there is only the signal: so it is while another traces the process.
+    strace = spawn("strace", "-o", File::NULL, "-p", target.pid.to_s, err: File::NULL)
+    wait_until("strace has it") { Processes.status_of(target.pid, "TracerPid") != "0" }
+    assert_exit 0, rbprobe("methods", "-p", target.pid.to_s, "Shop#price", command: NOBODY)
+  ensure
+    if strace
+      Process.kill(:TERM, strace)
+      Process.wait(strace)
+    end
   end
 
   test "loading twice, and requiring afterwards, is harmless" do
