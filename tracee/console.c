@@ -50,10 +50,11 @@ static struct console *console_of(struct session *session)
 	console = calloc(1, sizeof(*console));
 	if (!console)
 		rb_raise(rb_eNoMemError, "no memory for a console");
-	console->bindings = bindings;
 	console->subject = Qundef;
-	rb_gc_register_address(&console->bindings);
 	rb_gc_register_address(&console->subject);
+	rb_gc_register_address(&console->bindings);
+	console->bindings = bindings;
+	RB_GC_GUARD(bindings); /* until here: registering allocates, and may collect */
 	session->console = console;
 	return console;
 }

@@ -69,7 +69,9 @@ void core_init(void)
 		ID name = rb_intern(core_names[i].method_name);
 		VALUE class;
 
+		/* First: registering allocates, and may collect what is not known yet. */
 		core_methods[i] = Qnil;
+		rb_gc_register_address(&core_methods[i]);
 		if (!strchr(class_name, ':') && !rb_const_defined(rb_cObject, rb_intern(class_name)))
 			continue;
 		class = rb_path2class(class_name);
@@ -77,7 +79,6 @@ void core_init(void)
 			class = rb_singleton_class(class);
 		if (rb_method_boundp(class, name, 0))
 			core_methods[i] = rb_funcall(class, rb_intern("instance_method"), 1, ID2SYM(name));
-		rb_gc_register_address(&core_methods[i]);
 	}
 }
 

@@ -42,8 +42,8 @@ static uint64_t now_ns(void)
 
 void evaluation_init(void)
 {
+	rb_gc_register_address(&evaluations.exception_class); /* first: it allocates, and may collect */
 	evaluations.exception_class = rb_class_new(rb_eException);
-	rb_gc_register_address(&evaluations.exception_class);
 }
 
 static void update_earliest(void)

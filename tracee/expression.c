@@ -39,8 +39,8 @@ void expression_init(void)
 	ids.iseq_class = iseq_class;
 	ids.parameters = rb_intern("parameters");
 	ids.call = rb_intern("call");
+	rb_gc_register_address(&ids.compile); /* first: it allocates, and may collect */
 	ids.compile = rb_funcall(iseq, rb_intern("eval"), 0);
-	rb_gc_register_address(&ids.compile);
 }
 
 static bool is_word_byte(char c)

@@ -83,8 +83,8 @@ void fiber_init(bool (*on_death)(struct fiber_state *state))
 	fibers.on_death = on_death;
 	/* No '@' in front: instance_variables and Marshal do not see it. */
 	fibers.id_state = rb_intern("__rbprobe_fiber_state");
+	rb_gc_register_address(&fibers.anchor); /* first: it allocates, and may collect */
 	fibers.anchor = TypedData_Wrap_Struct(rb_cObject, &anchor_type, &fibers);
-	rb_gc_register_address(&fibers.anchor);
 }
 
 static VALUE state_attach(VALUE fiber)

@@ -119,8 +119,8 @@ static const rb_data_type_t marker_type = {
 
 void selection_init(void)
 {
+	rb_gc_register_address(&selections.marker); /* first: it allocates, and may collect */
 	selections.marker = TypedData_Wrap_Struct(rb_cObject, &marker_type, &selections);
-	rb_gc_register_address(&selections.marker);
 }
 
 /* Making and freeing. */
