@@ -20,12 +20,13 @@
 #define VALUES_MAX 128u              /* values of one event */
 #define VALUE_SIZE_DEFAULT 256u      /* bytes of one rendered value */
 #define VALUE_SIZE_MAX 16384u
-#define VALUES_SIZE_MAX 49152u       /* bytes of all values of one event */
-#define VALUE_DEPTH_DEFAULT 3u       /* nesting of arrays and hashes that is shown */
-#define VALUE_LENGTH_DEFAULT 16u     /* elements of an array or a hash that are shown */
-#define BATCH_EVENTS_MAX 4096u       /* events of one EVENTS record */
-#define OUTPUT_SIZE_MAX (256u << 10) /* bytes of one OUTPUT record */
-#define EVAL_TEXT_MAX (512u << 10)   /* bytes of a shown result */
+#define VALUES_SIZE_MAX 49152u                     /* bytes of all values of one event */
+#define VALUE_DEPTH_DEFAULT 3u                     /* nesting of arrays and hashes that is shown */
+#define VALUE_LENGTH_DEFAULT 16u                   /* elements of an array or a hash that are shown */
+#define BATCH_EVENTS_MAX 4096u                     /* events of one EVENTS record */
+#define BATCH_ELEMENTS_MAX (7u * BATCH_EVENTS_MAX) /* numbers and arrays of values in it */
+#define OUTPUT_SIZE_MAX (256u << 10)               /* bytes of one OUTPUT record */
+#define EVAL_TEXT_MAX (512u << 10)                 /* bytes of a shown result */
 #define EVAL_TEXT_DEFAULT (64u << 10)
 #define SESSIONS_MAX 16u    /* clients attached to one process at a time */
 #define TEXT_SIZE_MAX 8192u /* bytes of a message for people */

@@ -8,17 +8,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* An event is four numbers, and an array of values where it has some. The first number holds these bits. */
-enum {
-	EVENT_END = 1 << 0,
-	EVENT_VALUES = 1 << 1,
-	EVENT_ENDING_SHIFT = 2,
-	EVENT_CODE_MAX = (ENDING_COUNT << EVENT_ENDING_SHIFT) - 1,
-};
-
-/* The batch's header is written when its events are known: these bytes are kept free for it. */
-#define BATCH_HEADER_SIZE (RECORD_PREFIX_SIZE + 1 + 1 + 5 + 9 + 5)
-
 static size_t record_begin(msgpack_sbuffer *buffer)
 {
 	static const char prefix[RECORD_PREFIX_SIZE];
@@ -187,25 +176,22 @@ static void method_decode(struct record_method *method, struct fields *fields, m
 	method->label_count = (uint32_t)count;
 }
 
-static void events_decode(struct record_events *events, struct fields *fields)
-{
-	size_t count;
-
-	events->count = (uint32_t)fields_uint(fields, BATCH_EVENTS_MAX);
-	events->time_ns = fields_uint(fields, UINT64_MAX);
-	events->next = fields_array(fields, 5u * BATCH_EVENTS_MAX, &count);
-	events->stop = events->next + count;
-}
-
 int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgpack_zone *zone, struct error *err)
 {
 	msgpack_object object;
 	struct fields fields;
+	struct cursor cursor = {bytes, bytes + size};
 	size_t offset = 0;
+	uint32_t count;
+	uint64_t kind;
 
-	memset(record, 0, sizeof(*record));
 	if (size > FRAME_SIZE_MAX)
 		return error_set(err, -EMSGSIZE, "a record of %zu bytes; the limit is %u", size, FRAME_SIZE_MAX);
+	if (cursor_array(&cursor, &count) && count && cursor_uint(&cursor, &kind) && kind == RECORD_EVENTS) {
+		record->kind = RECORD_EVENTS;
+		return events_decode(&record->events, &cursor, count - 1, err);
+	}
+	memset(record, 0, sizeof(*record));
 	if (!shape_is_sound(bytes, size) ||
 	    msgpack_unpack((const char *)bytes, size, &offset, zone, &object) != MSGPACK_UNPACK_SUCCESS || offset != size)
 		return error_set(err, -EPROTO, "malformed record: not one msgpack value");
@@ -240,8 +226,7 @@ int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgp
 		record->fiber.created_at = fields_text(&fields, NAME_SIZE_MAX);
 		break;
 	case RECORD_EVENTS:
-		events_decode(&record->events, &fields);
-		break;
+		break; /* above */
 	case RECORD_LOST:
 		record->lost.calls = fields_uint(&fields, UINT64_MAX);
 		record->lost.from_ns = fields_uint(&fields, UINT64_MAX);
@@ -287,113 +272,4 @@ int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgp
 		break;
 	}
 	return fields_status(&fields);
-}
-
-int event_next(struct record_events *events, struct event *event, struct error *err)
-{
-	const msgpack_object *number = events->next;
-	uint64_t code;
-
-	if (number == events->stop)
-		return 0;
-	if (events->stop - number < 4)
-		return error_set(err, -EPROTO, "malformed batch: it ends within an event");
-	for (int i = 0; i < 4; i++)
-		if (number[i].type != MSGPACK_OBJECT_POSITIVE_INTEGER &&
-		    !(i == 3 && number[i].type == MSGPACK_OBJECT_NEGATIVE_INTEGER))
-			return error_set(err, -EPROTO, "malformed batch: an event's field is not an integer");
-	code = number[0].via.u64;
-	if (code > EVENT_CODE_MAX || number[1].via.u64 > UINT32_MAX || number[2].via.u64 > UINT32_MAX)
-		return error_set(err, -EPROTO, "malformed batch: an event's field is too large");
-	events->time_ns += (uint64_t)number[3].via.i64;
-	event->end = (code & EVENT_END) != 0;
-	event->has_values = (code & EVENT_VALUES) != 0;
-	event->ending = (enum ending)(code >> EVENT_ENDING_SHIFT);
-	event->method = (uint32_t)number[1].via.u64;
-	event->fiber = (uint32_t)number[2].via.u64;
-	event->time_ns = events->time_ns;
-	event->values = NULL;
-	event->value_count = 0;
-	events->next = number + 4;
-	if (event->has_values) {
-		const msgpack_object *values = events->next;
-
-		if (values == events->stop || values->type != MSGPACK_OBJECT_ARRAY || values->via.array.size > VALUES_MAX)
-			return error_set(err, -EPROTO, "malformed batch: an event's values are missing or too many");
-		event->values = values->via.array.ptr;
-		event->value_count = values->via.array.size;
-		events->next++;
-	}
-	return 1;
-}
-
-struct slice event_value(const struct event *event, uint32_t index)
-{
-	const msgpack_object *value;
-
-	if (index >= event->value_count)
-		return (struct slice){"", 0};
-	value = &event->values[index];
-	if (value->type != MSGPACK_OBJECT_STR)
-		return (struct slice){"", 0};
-	return (struct slice){value->via.str.ptr, value->via.str.size};
-}
-
-void batch_begin(struct batch *batch, msgpack_sbuffer *buffer, uint64_t base_ns)
-{
-	static const char header[BATCH_HEADER_SIZE];
-
-	batch->buffer = buffer;
-	batch->start = buffer->size;
-	batch->base_ns = base_ns;
-	batch->time_ns = base_ns;
-	batch->count = 0;
-	batch->elements = 0;
-	msgpack_sbuffer_write(buffer, header, sizeof(header));
-}
-
-bool batch_add(struct batch *batch, bool end, enum ending ending, uint32_t method, uint32_t fiber, uint64_t time_ns,
-               const void *values, size_t value_size)
-{
-	msgpack_packer packer;
-
-	if (batch->count == BATCH_EVENTS_MAX || batch->buffer->size - batch->start + value_size + 32 > FRAME_SIZE_MAX)
-		return false;
-	batch->elements += value_size ? 5 : 4;
-	msgpack_packer_init(&packer, batch->buffer, msgpack_sbuffer_write);
-	msgpack_pack_uint8(&packer, (uint8_t)((end ? EVENT_END : 0) | (value_size ? EVENT_VALUES : 0) |
-	                                      ((unsigned)ending << EVENT_ENDING_SHIFT)));
-	msgpack_pack_uint32(&packer, method);
-	msgpack_pack_uint32(&packer, fiber);
-	msgpack_pack_int64(&packer, (int64_t)(time_ns - batch->time_ns));
-	if (value_size)
-		msgpack_sbuffer_write(batch->buffer, values, value_size);
-	batch->time_ns = time_ns;
-	batch->count++;
-	return true;
-}
-
-static void big_endian_store(char *to, uint64_t number, size_t size)
-{
-	for (size_t i = 0; i < size; i++)
-		to[i] = (char)(number >> (8 * (size - 1 - i)));
-}
-
-/* The header has msgpack's longest forms throughout, so that its size is known before its numbers are. */
-void batch_end(struct batch *batch)
-{
-	char *header = batch->buffer->data + batch->start;
-
-	prefix_store(header, batch->buffer->size - batch->start - RECORD_PREFIX_SIZE);
-	header += RECORD_PREFIX_SIZE;
-	*header++ = (char)0x94; /* array of 4 */
-	*header++ = RECORD_EVENTS;
-	*header++ = (char)0xce; /* uint 32 */
-	big_endian_store(header, batch->count, 4);
-	header += 4;
-	*header++ = (char)0xcf; /* uint 64 */
-	big_endian_store(header, batch->base_ns, 8);
-	header += 8;
-	*header++ = (char)0xdd; /* array 32 */
-	big_endian_store(header, batch->elements, 4);
 }

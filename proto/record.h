@@ -2,6 +2,7 @@
 #define RBPROBE_RECORD_H
 
 #include "error.h"
+#include "events.h"
 #include "limits.h"
 #include "slice.h"
 #include "wire.h"
@@ -116,26 +117,6 @@ struct record_done {
 	struct slice text;
 };
 
-struct event {
-	bool end; /* else a start */
-	bool has_values;
-	enum ending ending;
-	uint32_t method;
-	uint32_t fiber;
-	uint64_t time_ns;
-	/* A start: in the order of the method's labels. An end: the result, or the exception's class and message. */
-	const msgpack_object *values;
-	uint32_t value_count;
-};
-
-/* A batch; events are read with event_next(). */
-struct record_events {
-	uint64_t time_ns; /* of the last event that was read; the batch's base before the first */
-	const msgpack_object *next;
-	const msgpack_object *stop;
-	uint32_t count; /* as announced */
-};
-
 struct record {
 	enum record_kind kind; /* an unknown one: skip it */
 	union {
@@ -155,7 +136,7 @@ struct record {
 	};
 };
 
-/* Appends a record; EVENTS has its own functions below. Any context that may allocate. */
+/* Appends a record; EVENTS has its own functions in events.h. Any context that may allocate. */
 void record_encode(msgpack_sbuffer *buffer, const struct record *record);
 
 /*
@@ -163,30 +144,5 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record);
  * it is done with the record. Returns 0, or -EPROTO and err.
  */
 int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgpack_zone *zone, struct error *err);
-
-/* The next event of a batch: 1, 0 at its end, -EPROTO and err where it is malformed. No allocation. */
-int event_next(struct record_events *events, struct event *event, struct error *err);
-
-/* A value of an event as text; {"", 0} for what is not text. */
-struct slice event_value(const struct event *event, uint32_t index);
-
-/* Building a batch event by event. Between begin and end nothing else may be appended to the buffer. */
-struct batch {
-	msgpack_sbuffer *buffer;
-	size_t start; /* offset of the length prefix */
-	uint64_t base_ns;
-	uint64_t time_ns;
-	uint32_t count;
-	uint32_t elements; /* of the msgpack array that holds the events */
-};
-
-void batch_begin(struct batch *batch, msgpack_sbuffer *buffer, uint64_t base_ns);
-/*
- * values: value_size bytes that hold one msgpack array of texts, or none (0). Returns false, with nothing appended, when the
- * batch is full: end it and begin another.
- */
-bool batch_add(struct batch *batch, bool end, enum ending ending, uint32_t method, uint32_t fiber, uint64_t time_ns,
-               const void *values, size_t value_size);
-void batch_end(struct batch *batch);
 
 #endif

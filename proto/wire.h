@@ -42,6 +42,13 @@ enum record_kind {
 	RECORD_DONE = 13,
 };
 
+/* What an event tells of a call. */
+enum event_kind {
+	EVENT_START = 0,
+	EVENT_END = 1,
+	EVENT_CALL = 2, /* both: nothing else happened in between */
+};
+
 /* How a call ended. */
 enum ending {
 	ENDING_RETURNED = 0, /* control went back to the caller with a value, be it by break or by return in a block */

@@ -17,7 +17,7 @@
 struct open_call {
 	uintptr_t frame; /* frame_of_call(); 0 where frames are not known */
 	const struct probe *probe;
-	bool delivered; /* its start is in the ring; else the call is lost and its end must not be sent */
+	uint64_t start; /* where in the ring; RING_NOWHERE: the call is lost and its end must not be sent */
 };
 
 struct call_stack {

@@ -8,6 +8,7 @@
 #include "frame.h"
 #include "proto/record.h"
 #include "session.h"
+#include "ticks.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -19,14 +20,6 @@ struct making {
 	size_t size;
 	int jump;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static bool is_over(const struct session *session)
 {
@@ -112,8 +105,8 @@ static void wait_for_room(struct session *session, size_t payload_size)
 	}
 }
 
-static bool push_start(struct session *session, struct fiber_state *fiber, struct call_stack *stack, uint32_t method,
-                       const void *payload, size_t payload_size)
+static uint64_t push_start(struct session *session, struct fiber_state *fiber, struct call_stack *stack, uint32_t method,
+                           const void *payload, size_t payload_size)
 {
 	struct ring_record record = {.kind = RING_START, .method = method, .fiber = fiber->ref};
 
@@ -129,25 +122,25 @@ static bool push_start(struct session *session, struct fiber_state *fiber, struc
 			rb_set_errinfo(Qnil);
 	}
 	if (is_over(session))
-		return false;
-	record.time_ns = now_ns();
+		return RING_NOWHERE;
+	record.time = ticks_now();
 	return ring_push_start(&session->ring, &record, payload, payload_size);
 }
 
 static void push_end(struct session *session, const struct fiber_state *fiber, const struct open_call *call, enum ending ending,
-                     uint64_t time_ns, const void *payload, size_t payload_size)
+                     uint64_t time, const void *payload, size_t payload_size)
 {
 	struct ring_record record = {
-		.kind = RING_END, .ending = (uint8_t)ending, .method = call->probe->ref, .fiber = fiber->ref, .time_ns = time_ns};
+		.kind = RING_END, .ending = (uint8_t)ending, .method = call->probe->ref, .fiber = fiber->ref, .time = time};
 
-	if (call->delivered)
-		ring_push_end(&session->ring, &record, payload, payload_size);
+	if (call->start != RING_NOWHERE)
+		ring_push_end(&session->ring, call->start, &record, payload, payload_size);
 }
 
 /* Frames that are gone without an event, as those that a SystemStackError unwinds. */
 static void end_unseen(struct session *session, const struct fiber_state *fiber, struct call_stack *stack)
 {
-	push_end(session, fiber, &stack->calls[--stack->depth], ENDING_UNKNOWN, now_ns(), NULL, 0);
+	push_end(session, fiber, &stack->calls[--stack->depth], ENDING_UNKNOWN, ticks_now(), NULL, 0);
 }
 
 static bool is_meant(const struct probe *probe, VALUE receiver)
@@ -178,9 +171,9 @@ static int record_call(struct probe *probe, struct fiber_state *fiber, rb_trace_
 	}
 	if (!is_over(session)) {
 		session->calls++;
-		call.delivered = push_start(session, fiber, stack, probe->ref, making.buffer, making.size);
-		if (!call_stack_push(stack, &call) && call.delivered)
-			push_end(session, fiber, &call, ENDING_UNKNOWN, now_ns(), NULL, 0);
+		call.start = push_start(session, fiber, stack, probe->ref, making.buffer, making.size);
+		if (!call_stack_push(stack, &call))
+			push_end(session, fiber, &call, ENDING_UNKNOWN, ticks_now(), NULL, 0);
 	}
 	if (probe->expressions)
 		making_end(&making);
@@ -246,7 +239,7 @@ static int record_return(struct probe *probe, struct fiber_state *fiber, rb_trac
 	struct open_call call;
 	struct frame_end end;
 	struct making making;
-	uint64_t time_ns;
+	uint64_t time;
 	bool wants_result;
 
 	frame_of_return(trace_arg, event, anchor, &end);
@@ -255,10 +248,10 @@ static int record_return(struct probe *probe, struct fiber_state *fiber, rb_trac
 		return 0;
 	call = *open;
 	stack->depth--;
-	time_ns = now_ns();
+	time = ticks_now();
 	wants_result = end.ending == FRAME_RETURNED && (session->options.flags & TRACE_RESULT);
-	if (!call.delivered || (!wants_result && end.ending != FRAME_RAISED)) {
-		push_end(session, fiber, &call, ending_of(end.ending), time_ns, NULL, 0);
+	if (call.start == RING_NOWHERE || (!wants_result && end.ending != FRAME_RAISED)) {
+		push_end(session, fiber, &call, ending_of(end.ending), time, NULL, 0);
 		return 0;
 	}
 	making_begin(&making, session);
@@ -269,7 +262,7 @@ static int record_return(struct probe *probe, struct fiber_state *fiber, rb_trac
 		making.size = expression_render_exception(end.exception, &session->options, making.buffer, VALUES_SIZE_MAX,
 		                                          &making.jump);
 	if (!is_over(session))
-		push_end(session, fiber, &call, ending_of(end.ending), time_ns, making.buffer, making.size);
+		push_end(session, fiber, &call, ending_of(end.ending), time, making.buffer, making.size);
 	making_end(&making);
 	return making.jump;
 }
@@ -300,7 +293,7 @@ bool observe_fiber_died(struct fiber_state *fiber)
 		if (is_over(session) || !stack->defined)
 			continue;
 		while (stack->depth)
-			push_end(session, fiber, &stack->calls[--stack->depth], ENDING_KILLED, now_ns(), NULL, 0);
+			push_end(session, fiber, &stack->calls[--stack->depth], ENDING_KILLED, ticks_now(), NULL, 0);
 		told &= ring_push_aside(&session->ring, &gone);
 	}
 	return told;

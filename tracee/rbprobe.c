@@ -17,6 +17,7 @@
 #include "selection.h"
 #include "session.h"
 #include "startup.h"
+#include "ticks.h"
 
 #include <pthread.h>
 #include <ruby.h>
@@ -60,6 +61,7 @@ void Init_rbprobe(void)
 		return;
 	compat_init();
 	core_init();
+	ticks_init();
 	fiber_init(observe_fiber_died);
 	selection_init();
 	interrupts_init();

@@ -8,13 +8,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ALIGN8(size) (((uint64_t)(size) + 7) & ~UINT64_C(7))
-#define RECORD_BYTES(payload_size) ALIGN8(sizeof(struct ring_record) + (payload_size))
-
-/* What an end without payload takes, and what is kept free at all times so that the gap of the losses can be told. */
-#define END_BYTES RECORD_BYTES(0)
-#define GAP_BYTES RECORD_BYTES(sizeof(struct ring_gap))
-
 int ring_open(struct ring *ring, size_t size)
 {
 	uint8_t *bytes;
@@ -55,98 +48,75 @@ void ring_close(struct ring *ring)
 	ring->bytes = NULL;
 }
 
-/* Whether `need` bytes are free besides those set aside. The consumer's position is asked for only when the known one is too old. */
-static bool fits(struct ring *ring, uint64_t need)
-{
-	uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-	uint64_t wanted = head + need + ring->set_aside + GAP_BYTES;
-
-	if (wanted - ring->cached_tail <= ring->size)
-		return true;
-	ring->cached_tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
-	return wanted - ring->cached_tail <= ring->size;
-}
-
-static void append(struct ring *ring, const struct ring_record *record, const void *payload, size_t payload_size)
-{
-	uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-	struct ring_record *to = (struct ring_record *)(ring->bytes + (head & (ring->size - 1)));
-
-	*to = *record;
-	to->payload_size = (uint16_t)payload_size;
-	if (payload_size)
-		memcpy(to + 1, payload, payload_size);
-	atomic_store_explicit(&ring->head, head + RECORD_BYTES(payload_size), memory_order_release);
-}
-
 void ring_flush_gap(struct ring *ring)
 {
-	struct ring_record record = {.kind = RING_LOST, .time_ns = ring->gap.from_ns};
+	struct ring_record record = {.kind = RING_LOST, .time = ring->gap.from};
 
+	ring_release(ring);
 	if (ring->gap.calls == 0)
 		return;
-	append(ring, &record, &ring->gap, sizeof(ring->gap));
+	ring_publish(ring, ring_put(ring, &record, &ring->gap, sizeof(ring->gap)));
 	memset(&ring->gap, 0, sizeof(ring->gap));
 }
 
-bool ring_has_room(struct ring *ring, size_t payload_size)
+void ring_count_lost(struct ring *ring, uint64_t time)
 {
-	uint64_t gap = ring->gap.calls ? GAP_BYTES : 0;
-
-	return fits(ring, gap + RECORD_BYTES(payload_size) + END_BYTES);
+	if (ring->gap.calls++ == 0)
+		ring->gap.from = time;
+	ring->gap.to = time;
+	ring->lost++;
 }
 
-bool ring_push_start(struct ring *ring, const struct ring_record *record, const void *payload, size_t payload_size)
+/* Makes the start that is held back a call, with its end's payload behind it. False where there is no room for that. */
+static bool put_outcome(struct ring *ring, uint64_t start, const struct ring_record *record, const void *payload,
+                        size_t payload_size)
 {
-	if (!ring_has_room(ring, payload_size)) {
-		if (ring->gap.calls++ == 0)
-			ring->gap.from_ns = record->time_ns;
-		ring->gap.to_ns = record->time_ns;
-		ring->lost++;
+	struct ring_record *call = ring_record_at(ring, start);
+	uint64_t written = ring_written(ring);
+	uint64_t bytes = RING_ALIGN(sizeof(struct ring_outcome) + payload_size);
+	struct ring_outcome *outcome = (struct ring_outcome *)ring_record_at(ring, written);
+
+	if (!ring_fits(ring, bytes))
 		return false;
-	}
-	if (ring->gap.calls)
-		ring_flush_gap(ring);
-	append(ring, record, payload, payload_size);
-	ring->set_aside += END_BYTES;
+	outcome->size = payload_size;
+	memcpy(outcome->bytes, payload, payload_size);
+	call->duration = (uint32_t)(record->time - call->time);
+	call->ending = record->ending;
+	call->kind = RING_CALL_OUTCOME;
+	ring_publish(ring, written + bytes);
 	return true;
 }
 
-bool ring_push_end(struct ring *ring, const struct ring_record *record, const void *payload, size_t payload_size)
+bool ring_push_separate_end(struct ring *ring, uint64_t start, const struct ring_record *record, const void *payload,
+                            size_t payload_size)
 {
+	bool held_back = start == atomic_load_explicit(&ring->head, memory_order_relaxed) && start != ring_written(ring);
 	bool whole;
 
-	ring->set_aside -= END_BYTES;
-	whole = payload_size == 0 || fits(ring, RECORD_BYTES(payload_size));
-	append(ring, record, payload, whole ? payload_size : 0);
+	ring->set_aside -= RING_END_BYTES;
+	if (held_back && payload_size && record->time - ring_record_at(ring, start)->time <= UINT32_MAX &&
+	    put_outcome(ring, start, record, payload, payload_size))
+		return true;
+	whole = payload_size == 0 || ring_fits(ring, RING_RECORD_BYTES(payload_size));
+	ring_publish(ring, ring_put(ring, record, payload, whole ? payload_size : 0));
 	return whole;
 }
 
 bool ring_push_aside(struct ring *ring, const struct ring_record *record)
 {
-	if (!fits(ring, RECORD_BYTES(0)))
+	if (!ring_fits(ring, RING_RECORD_BYTES(0)))
 		return false;
-	append(ring, record, NULL, 0);
+	ring_publish(ring, ring_put(ring, record, NULL, 0));
 	return true;
 }
 
-uint64_t ring_readable(const struct ring *ring)
+const struct ring_record *ring_held_back(const struct ring *ring)
 {
-	return atomic_load_explicit(&ring->head, memory_order_acquire);
-}
+	uint64_t tail = ring_position(ring);
+	uint64_t written = atomic_load_explicit(&ring->written, memory_order_acquire);
 
-const struct ring_record *ring_peek(const struct ring *ring, uint64_t end)
-{
-	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-
-	if (tail == end)
+	/* In this order: if head has not passed the consumer yet, what had been written before can only be that start. */
+	if (written == tail || atomic_load_explicit(&ring->head, memory_order_acquire) != tail)
 		return NULL;
-	return (const struct ring_record *)(ring->bytes + (tail & (ring->size - 1)));
-}
-
-void ring_advance(struct ring *ring, const struct ring_record *record)
-{
-	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-
-	atomic_store_explicit(&ring->tail, tail + RECORD_BYTES(record->payload_size), memory_order_release);
+	return ring_record_at(ring, tail);
 }

@@ -9,6 +9,7 @@
 #include "stream.h"
 
 #include "bell.h"
+#include "encoder.h"
 #include "overdue.h"
 
 #include <errno.h>
@@ -37,6 +38,7 @@ struct writer {
 	msgpack_sbuffer output;
 	size_t written; /* of output */
 	uint64_t sent;  /* bytes in all */
+	struct encoder encoder;
 };
 
 static uint64_t now_ms(void)
@@ -49,67 +51,18 @@ static uint64_t now_ms(void)
 
 void stream_post(struct session *session, struct message *message)
 {
-	message->position = ring_head(&session->ring);
+	ring_release(&session->ring);
+	message->position = ring_written(&session->ring);
 	atomic_fetch_add_explicit(&session->waiting, message->size, memory_order_relaxed);
 	atomic_store_explicit(&message->next, NULL, memory_order_relaxed);
 	atomic_store_explicit(&session->newest->next, message, memory_order_release);
 	session->newest = message;
 }
 
-static bool has_room(const struct writer *writer)
+/* Up to which size the output may grow. */
+static size_t high_water(const struct writer *writer)
 {
-	return writer->output.size - writer->written < OUTPUT_HIGH;
-}
-
-static void encode_gap(struct writer *writer, const struct ring_record *gap_record)
-{
-	const struct ring_gap *gap = ring_payload(gap_record);
-	struct record record = {.kind = RECORD_LOST, .lost = {.calls = gap->calls, .from_ns = gap->from_ns, .to_ns = gap->to_ns}};
-
-	record_encode(&writer->output, &record);
-}
-
-/* What is no start and no end. */
-static void encode_aside(struct writer *writer, const struct ring_record *record)
-{
-	struct record gone = {.kind = RECORD_FIBER_GONE, .fiber_gone = {.ref = record->fiber}};
-
-	if (record->kind == RING_LOST)
-		encode_gap(writer, record);
-	else
-		record_encode(&writer->output, &gone);
-}
-
-/* Everything up to end, or until enough is waiting for the socket: then false. */
-static bool take_events(struct writer *writer, uint64_t end)
-{
-	struct ring *ring = &writer->session->ring;
-	const struct ring_record *record = ring_peek(ring, end);
-	struct batch batch;
-	bool open = false;
-
-	while (record && has_room(writer)) {
-		bool is_event = record->kind == RING_START || record->kind == RING_END;
-
-		if (is_event && !open)
-			batch_begin(&batch, &writer->output, record->time_ns);
-		if (open && !is_event)
-			batch_end(&batch);
-		open = is_event;
-		if (!is_event) {
-			encode_aside(writer, record);
-		} else if (!batch_add(&batch, record->kind == RING_END, (enum ending)record->ending, record->method,
-		                      record->fiber, record->time_ns, ring_payload(record), record->payload_size)) {
-			batch_end(&batch);
-			open = false;
-			continue;
-		}
-		ring_advance(ring, record);
-		record = ring_peek(ring, end);
-	}
-	if (open)
-		batch_end(&batch);
-	return record == NULL;
+	return writer->written + OUTPUT_HIGH;
 }
 
 static void take_message(struct writer *writer, struct message *message)
@@ -134,13 +87,14 @@ static bool take_all(struct writer *writer)
 	struct message *message;
 
 	while ((message = atomic_load_explicit(&session->oldest->next, memory_order_acquire))) {
-		if (!take_events(writer, message->position) || !has_room(writer))
+		if (!encoder_take(&writer->encoder, message->position, high_water(writer)) ||
+		    writer->output.size >= high_water(writer))
 			return false;
 		take_message(writer, message);
 	}
 	/* The last message may have been posted behind `end`. */
-	if (ring_is_behind(&session->ring, end))
-		return take_events(writer, end);
+	if (ring_position(&session->ring) < end)
+		return encoder_take(&writer->encoder, end, high_water(writer));
 	return true;
 }
 
@@ -190,6 +144,8 @@ static bool round_trip(struct writer *writer, bool *idle)
 {
 	bool nothing_left = take_all(writer);
 
+	if (nothing_left)
+		encoder_tell_held_back(&writer->encoder);
 	*idle = nothing_left && writer->output.size == 0;
 	return flush(writer);
 }
@@ -298,6 +254,7 @@ static void *stream_main(void *argument)
 	uint64_t ring_at = 0;
 
 	reachable = output_open(&writer);
+	encoder_open(&writer.encoder, &session->ring, &writer.output);
 	while (reachable && !atomic_load_explicit(&session->closing, memory_order_acquire)) {
 		bool idle;
 

@@ -59,20 +59,31 @@ void buffer_add_spaces(struct buffer *buffer, size_t count)
 	buffer->size += count;
 }
 
-/* Writes the digits so that they end before `end`, at least `width` of them, and returns where they begin. */
-static char *digits_before(char *end, uint64_t number, int width)
+/* "00" to "99", one behind the other. */
+static const char two_digits[] =
+	"0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+	"5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+
+/* Writes the digits so that they end before `end`, and returns where they begin. */
+static char *digits_before(char *end, uint64_t number)
 {
-	do {
-		*--end = (char)('0' + number % 10);
-		number /= 10;
-		width--;
-	} while (number || width > 0);
+	while (number >= 100) {
+		end -= 2;
+		memcpy(end, two_digits + 2 * (number % 100), 2);
+		number /= 100;
+	}
+	if (number < 10) {
+		*--end = (char)('0' + number);
+		return end;
+	}
+	end -= 2;
+	memcpy(end, two_digits + 2 * number, 2);
 	return end;
 }
 
 void buffer_add_uint(struct buffer *buffer, uint64_t number)
 {
-	char digits[24], *end = digits + sizeof(digits), *from = digits_before(end, number, 1);
+	char digits[24], *end = digits + sizeof(digits), *from = digits_before(end, number);
 
 	buffer_add(buffer, from, (size_t)(end - from));
 }
@@ -80,12 +91,19 @@ void buffer_add_uint(struct buffer *buffer, uint64_t number)
 void buffer_add_seconds(struct buffer *buffer, uint64_t ns)
 {
 	uint64_t us = ns / NS_PER_US + (ns % NS_PER_US >= NS_PER_US / 2);
-	char digits[32], *end = digits + sizeof(digits), *from;
+	uint32_t fraction = (uint32_t)(us % 1000000);
+	char *to;
 
-	from = digits_before(end, us % 1000000, 6);
-	*--from = '.';
-	from = digits_before(from, us / 1000000, 1);
-	buffer_add(buffer, from, (size_t)(end - from));
+	if (us < 1000000)
+		buffer_add_char(buffer, '0');
+	else
+		buffer_add_uint(buffer, us / 1000000);
+	to = buffer_reserve(buffer, 7);
+	*to++ = '.';
+	memcpy(to, two_digits + 2 * (fraction / 10000), 2);
+	memcpy(to + 2, two_digits + 2 * (fraction / 100 % 100), 2);
+	memcpy(to + 4, two_digits + 2 * (fraction % 100), 2);
+	buffer->size += 7;
 }
 
 void buffer_add_format(struct buffer *buffer, const char *format, ...)
@@ -210,4 +228,58 @@ void buffer_add_utf8(struct buffer *buffer, const char *bytes, size_t size)
 		bytes += length;
 		size -= length;
 	}
+}
+
+/* How many bytes at the beginning stand for themselves in a JSON string, ASCII only. */
+static size_t json_prefix(const char *bytes, size_t size)
+{
+	size_t i = 0;
+
+	while (i < size && (unsigned char)bytes[i] >= 0x20 && (unsigned char)bytes[i] < 0x80 && bytes[i] != '"' &&
+	       bytes[i] != '\\')
+		i++;
+	return i;
+}
+
+static void add_json_escape(struct buffer *buffer, unsigned char byte)
+{
+	static const char letters[0x20] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
+	static const char hex[] = "0123456789ABCDEF";
+	char escape[] = {'\\', 'u', '0', '0', hex[byte >> 4], hex[byte & 15]};
+
+	if (byte >= 0x20 || letters[byte]) {
+		escape[1] = byte >= 0x20 ? (char)byte : letters[byte];
+		buffer_add(buffer, escape, 2);
+	} else {
+		buffer_add(buffer, escape, sizeof(escape));
+	}
+}
+
+void buffer_add_json(struct buffer *buffer, struct slice text)
+{
+	const char *bytes = text.bytes;
+	size_t size = text.size;
+
+	buffer_add_char(buffer, '"');
+	while (size) {
+		size_t length = json_prefix(bytes, size);
+		uint32_t code;
+
+		buffer_add(buffer, bytes, length);
+		bytes += length;
+		size -= length;
+		if (!size)
+			break;
+		length = 1;
+		if ((unsigned char)*bytes < 0x80) {
+			add_json_escape(buffer, (unsigned char)*bytes);
+		} else {
+			length = utf8_sequence((const unsigned char *)bytes, size, &code);
+			buffer_add(buffer, length ? bytes : "\xef\xbf\xbd", length ? length : 3);
+			length = length ? length : 1;
+		}
+		bytes += length;
+		size -= length;
+	}
+	buffer_add_char(buffer, '"');
 }

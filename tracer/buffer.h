@@ -70,4 +70,7 @@ void buffer_add_printable(struct buffer *buffer, const char *bytes, size_t size)
 /* Adds text as valid UTF-8: what is not becomes U+FFFD. */
 void buffer_add_utf8(struct buffer *buffer, const char *bytes, size_t size);
 
+/* Adds text as a JSON string, quotes included; what is no valid UTF-8 becomes U+FFFD. */
+void buffer_add_json(struct buffer *buffer, struct slice text);
+
 #endif

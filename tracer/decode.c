@@ -13,7 +13,7 @@
 
 #define READ_SIZE (512u << 10)
 #define INPUT_SIZE (RECORD_PREFIX_SIZE + FRAME_SIZE_MAX + READ_SIZE)
-#define ZONE_SIZE (1u << 20) /* holds a full batch: 4096 events of at most 5 objects and their values */
+#define ZONE_SIZE (64u << 10)
 #define DEPTH_MAX (16u << 20)
 
 static void *ref_get(const struct ref_table *table, uint32_t ref)
@@ -91,6 +91,7 @@ static void method_free(void *thing)
 		slice_free(method->method_name);
 		slice_free(method->file);
 		slice_free(method->shown);
+		buffer_free(&method->prepared);
 		free(method);
 		method = replaced;
 	}
@@ -136,6 +137,7 @@ static void fiber_free(void *thing)
 	slice_free(fiber->created_at);
 	free(fiber->calls);
 	buffer_free(&fiber->kept);
+	buffer_free(&fiber->prepared);
 	free(fiber);
 }
 
@@ -176,6 +178,7 @@ static int stream_fiber(struct stream *stream, const struct record_fiber *record
 	fiber->thread_id = record->thread_id;
 	fiber->native_id = record->native_id;
 	fiber->root = record->root;
+	fiber->prepared.size = 0;
 	return 0;
 }
 
@@ -205,15 +208,23 @@ static void fiber_grow(struct fiber *fiber)
 	fiber->calls = memory_resize(fiber->calls, fiber->capacity * sizeof(*fiber->calls));
 }
 
+static struct method *method_of(const struct stream *stream, const struct event *event, struct error *err)
+{
+	struct method *method = ref_get(&stream->methods, event->method);
+
+	if (!method)
+		error_set(err, -EPROTO, "malformed stream: an event of a method (%u) that was not announced", event->method);
+	return method;
+}
+
 static int call_start(struct stream *stream, struct fiber *fiber, const struct event *event, struct error *err)
 {
-	const struct method *method = ref_get(&stream->methods, event->method);
+	struct method *method = method_of(stream, event, err);
 	struct call_limit *limit = stream->limit;
 	struct call *call;
 
 	if (!method)
-		return error_set(err, -EPROTO, "malformed stream: an event of a method (%u) that was not announced",
-		                 event->method);
+		return -EPROTO;
 	if (fiber->depth == fiber->capacity) {
 		if (fiber->depth >= DEPTH_MAX)
 			return error_set(err, -EPROTO, "malformed stream: more than %u calls open in one fiber", DEPTH_MAX);
@@ -252,9 +263,34 @@ static int call_end(struct stream *stream, struct fiber *fiber, const struct eve
 		return 0;
 	if (stream->limit)
 		stream->limit->open--;
-	stream->sink->ops->end(stream->sink, fiber, call, event);
+	stream->sink->ops->end(stream->sink, fiber, call, event, call_duration_ns(call, event));
 	return 0;
 }
+
+/* A call that nothing happened in. */
+static int call_whole(struct stream *stream, struct fiber *fiber, const struct event *event, struct error *err)
+{
+	struct method *method = method_of(stream, event, err);
+
+	if (!method)
+		return -EPROTO;
+	if (stream->limit) {
+		if (stream->limit->limited && stream->limit->left == 0)
+			return 0;
+		stream->limit->left--;
+	}
+	stream->calls++;
+	stream->sink->ops->whole(stream->sink, fiber, method, event);
+	return 0;
+}
+
+typedef int (*event_handler)(struct stream *stream, struct fiber *fiber, const struct event *event, struct error *err);
+
+static const event_handler event_handlers[] = {
+	[EVENT_START] = call_start,
+	[EVENT_END] = call_end,
+	[EVENT_CALL] = call_whole,
+};
 
 /* A fiber with nothing open is often a dead one: programs make them by the million, and their end is not announced. */
 static void fiber_rest(struct fiber *fiber)
@@ -287,7 +323,7 @@ static int stream_events(struct stream *stream, struct record_events *events, st
 				fiber_rest(stream->last_fiber);
 			stream->last_fiber = fiber;
 		}
-		status = event.end ? call_end(stream, fiber, &event, err) : call_start(stream, fiber, &event, err);
+		status = event_handlers[event.kind](stream, fiber, &event, err);
 		if (status < 0)
 			return status;
 	}

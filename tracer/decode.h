@@ -31,12 +31,13 @@ struct method {
 	struct slice *labels;
 	struct slice shown;         /* "Class#name", printable */
 	struct slice *shown_labels; /* printable */
+	struct buffer prepared;     /* the sink's: what it writes of the method each time */
 	struct method *replaced;    /* by this one; open calls may still point to it */
 };
 
 /* A call that has begun and not ended. */
 struct call {
-	const struct method *method;
+	struct method *method;
 	uint64_t start_ns; /* of the target's monotonic clock */
 	size_t kept;       /* where in the fiber's `kept` this call's part begins */
 	bool held;         /* the sink's: not shown yet */
@@ -60,7 +61,8 @@ struct fiber {
 	struct call *calls;
 	uint32_t depth; /* open calls */
 	uint32_t capacity;
-	struct buffer kept;                     /* the sink's: what it needs of the open calls until they end */
+	struct buffer kept;     /* the sink's: what it needs of the open calls until they end */
+	struct buffer prepared; /* the sink's: what it writes of the fiber each time; emptied when the fiber is described anew */
 	struct fiber *held_before, *held_after; /* the sink's: fibers with a call that is held back */
 };
 

@@ -33,7 +33,9 @@ struct sink_ops {
 	 */
 	void (*start)(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event);
 	/* It ends; the event has the result, or the exception's class and message. */
-	void (*end)(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event);
+	void (*end)(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event, uint64_t duration_ns);
+	/* A call without traced calls inside began and ended: the event has its arguments and its outcome. */
+	void (*whole)(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event);
 	/* It is still open, and its end will not come any more. */
 	void (*open)(struct sink *sink, struct fiber *fiber, struct call *call);
 	/* Calls were lost here. */

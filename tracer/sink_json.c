@@ -1,62 +1,97 @@
 /*
  * The JSON format: one object a line; the man page describes the fields. A call is written when it ends, so that everything about it is
- * in one object; its argument values wait in fiber->kept until then.
+ * in one object; its argument values wait in fiber->kept until then. Written by hand, since this is done a million times a second: what a line says about
+ * its fiber and its method is made once, when it is first needed.
  */
 
 #include "sink.h"
 
 #include "proto/wire.h"
 
-#include <errno.h>
-#include <jansson.h>
-#include <string.h>
-
-struct json_sink {
-	struct sink sink;
-	struct buffer scratch;
-};
-
-/* jansson wants valid UTF-8; names and values of a target may hold anything. */
-static const char *scratch_text(struct json_sink *json, struct slice text)
+/* What comes first in each line of a fiber: {"type":"call","pid":...,"fiber":... */
+static const struct buffer *fiber_part(struct fiber *fiber)
 {
-	json->scratch.size = 0;
-	buffer_add_utf8(&json->scratch, text.bytes, text.size);
-	buffer_add_char(&json->scratch, '\0');
-	return json->scratch.bytes;
+	struct buffer *to = &fiber->prepared;
+
+	if (to->size)
+		return to;
+	buffer_add_text(to, "{\"type\":\"call\",\"pid\":");
+	buffer_add_uint(to, (uint64_t)fiber->stream->pid);
+	buffer_add_text(to, ",\"thread\":");
+	buffer_add_uint(to, fiber->native_id ? fiber->native_id : fiber->thread_id);
+	if (fiber->thread_name.size) {
+		buffer_add_text(to, ",\"thread_name\":");
+		buffer_add_json(to, fiber->thread_name);
+	}
+	buffer_add_text(to, ",\"fiber\":");
+	buffer_add_uint(to, fiber->ref);
+	if (fiber->created_at.size) {
+		buffer_add_text(to, ",\"fiber_created_at\":");
+		buffer_add_json(to, fiber->created_at);
+	}
+	return to;
 }
 
-static json_t *text_value(struct json_sink *json, struct slice text)
+/* And then in each of a method: ,"method":... up to the value of "depth". */
+static const struct buffer *method_part(struct method *method)
 {
-	const char *bytes = scratch_text(json, text);
+	struct buffer *to = &method->prepared;
+	struct buffer name = {0};
 
-	return json_stringn_nocheck(bytes, json->scratch.size - 1);
+	if (to->size)
+		return to;
+	buffer_add_slice(&name, method->class_name);
+	buffer_add_char(&name, method->separator);
+	buffer_add_slice(&name, method->method_name);
+	buffer_add_text(to, ",\"method\":");
+	buffer_add_json(to, (struct slice){name.bytes, name.size});
+	buffer_add_text(to, ",\"class\":");
+	buffer_add_json(to, method->class_name);
+	buffer_add_text(to, ",\"name\":");
+	buffer_add_json(to, method->method_name);
+	buffer_add_text(to, ",\"depth\":");
+	buffer_free(&name);
+	return to;
 }
 
-static void set(json_t *object, const char *key, json_t *value)
+static struct slice label_of(const struct method *method, uint32_t index)
 {
-	json_object_set_new_nocheck(object, key, value);
+	return index < method->label_count ? method->labels[index] : (struct slice){"", 0};
 }
 
-static void set_number(json_t *object, const char *key, uint64_t number)
+static bool is_label(const struct method *method, uint32_t index, struct slice label)
 {
-	set(object, key, json_integer((json_int_t)number));
+	struct slice other = label_of(method, index);
+
+	return other.size == label.size && memcmp(other.bytes, label.bytes, label.size) == 0;
 }
 
-static int add_to_output(const char *bytes, size_t size, void *data)
+/* A member for each value, and one only where several have the same label: the last one's value in the first one's place. */
+static void add_values(struct buffer *to, const struct method *method, struct values values)
 {
-	buffer_add(data, bytes, size);
-	return 0;
-}
+	uint32_t count = values.count;
+	struct values rest = values;
+	struct slice value;
 
-static void write_line(struct json_sink *json, json_t *object)
-{
-	struct output *output = json->sink.output;
+	buffer_add_text(to, ",\"values\":{");
+	for (uint32_t i = 0; values_next(&rest, &value); i++) {
+		struct slice label = label_of(method, i);
+		bool again = false;
 
-	if (json_dump_callback(object, add_to_output, &output->buffer, JSON_COMPACT) != 0 && output->status == 0)
-		output->status = error_set(&output->error, -ENOMEM, "cannot make JSON: out of memory");
-	buffer_add_char(&output->buffer, '\n');
-	json_decref(object);
-	output_commit(output);
+		for (uint32_t k = 0; k < i && !again; k++)
+			again = is_label(method, k, label);
+		if (again)
+			continue;
+		for (uint32_t k = i + 1; k < count; k++)
+			if (is_label(method, k, label))
+				value = values_get(values, k);
+		if (i)
+			buffer_add_char(to, ',');
+		buffer_add_json(to, label);
+		buffer_add_char(to, ':');
+		buffer_add_json(to, value);
+	}
+	buffer_add_char(to, '}');
 }
 
 static uint64_t wall_ns(const struct stream *stream, uint64_t time_ns)
@@ -64,136 +99,147 @@ static uint64_t wall_ns(const struct stream *stream, uint64_t time_ns)
 	return (uint64_t)((int64_t)time_ns + stream->wall_offset_ns);
 }
 
-/* A value is kept as its size and its bytes. */
+/* Everything up to how it ended. */
+static void add_begin(struct buffer *to, struct fiber *fiber, struct method *method, uint64_t start_ns,
+                      const struct values *values)
+{
+	const struct buffer *part = fiber_part(fiber);
+
+	buffer_add(to, part->bytes, part->size);
+	part = method_part(method);
+	buffer_add(to, part->bytes, part->size);
+	buffer_add_uint(to, fiber->depth);
+	buffer_add_text(to, ",\"start_ns\":");
+	buffer_add_uint(to, wall_ns(fiber->stream, start_ns));
+	if (values->count)
+		add_values(to, method, *values);
+	if (method->file.bytes) {
+		buffer_add_text(to, ",\"file\":");
+		buffer_add_json(to, method->file);
+		buffer_add_text(to, ",\"line\":");
+		buffer_add_uint(to, method->line);
+	}
+}
+
+static void add_end(struct buffer *to, enum ending ending, const struct values *outcome, uint64_t duration_ns)
+{
+	buffer_add_text(to, ",\"duration_ns\":");
+	buffer_add_uint(to, duration_ns);
+	buffer_add_text(to, ",\"ended\":\"");
+	buffer_add_text(to, ending_name(ending));
+	buffer_add_char(to, '"');
+	if (outcome->count && ending == ENDING_RAISED) {
+		buffer_add_text(to, ",\"exception\":{\"class\":");
+		buffer_add_json(to, values_get(*outcome, 0));
+		buffer_add_text(to, ",\"message\":");
+		buffer_add_json(to, values_get(*outcome, 1));
+		buffer_add_char(to, '}');
+	} else if (outcome->count) {
+		buffer_add_text(to, ",\"result\":");
+		buffer_add_json(to, values_get(*outcome, 0));
+	}
+}
+
+static void line_end(struct sink *sink)
+{
+	buffer_add(&sink->output->buffer, "}\n", 2);
+	output_commit(sink->output);
+}
+
+/* Values are kept as they came: their number, and their bytes. */
 static void json_start(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event)
 {
 	(void)sink;
 	(void)call;
-	for (uint32_t i = 0; i < event->value_count; i++) {
-		struct slice value = event_value(event, i);
-
-		buffer_add(&fiber->kept, (const char *)&value.size, sizeof(value.size));
-		buffer_add_slice(&fiber->kept, value);
-	}
+	if (event->values.count == 0)
+		return;
+	buffer_add(&fiber->kept, (const char *)&event->values.count, sizeof(event->values.count));
+	buffer_add(&fiber->kept, (const char *)event->values.bytes, (size_t)(event->values.end - event->values.bytes));
 }
 
-static json_t *kept_values(struct json_sink *json, struct fiber *fiber, const struct call *call)
+static struct values kept_values(const struct fiber *fiber, const struct call *call)
 {
-	json_t *values = json_object();
-	size_t offset = call->kept;
+	const char *from = fiber->kept.bytes + call->kept;
+	struct values values = {0};
 
-	for (uint32_t i = 0; offset < fiber->kept.size; i++) {
-		struct slice value;
-		json_t *text;
-
-		memcpy(&value.size, fiber->kept.bytes + offset, sizeof(value.size));
-		value.bytes = fiber->kept.bytes + offset + sizeof(value.size);
-		offset += sizeof(value.size) + value.size;
-		text = text_value(json, value);
-		set(values, i < call->method->label_count ? scratch_text(json, call->method->labels[i]) : "", text);
-	}
-	fiber->kept.size = call->kept;
+	if (fiber->kept.size == call->kept)
+		return values;
+	memcpy(&values.count, from, sizeof(values.count));
+	values.bytes = (const uint8_t *)from + sizeof(values.count);
+	values.end = (const uint8_t *)fiber->kept.bytes + fiber->kept.size;
 	return values;
 }
 
-static json_t *call_object(struct json_sink *json, struct fiber *fiber, const struct call *call)
+static void add_kept_begin(struct sink *sink, struct fiber *fiber, const struct call *call)
 {
-	const struct method *method = call->method;
-	json_t *object = json_object();
-	bool values = fiber->kept.size > call->kept;
+	struct values values = kept_values(fiber, call);
 
-	set(object, "type", json_string("call"));
-	set_number(object, "pid", (uint64_t)fiber->stream->pid);
-	set_number(object, "thread", fiber->native_id ? fiber->native_id : fiber->thread_id);
-	if (fiber->thread_name.size)
-		set(object, "thread_name", text_value(json, fiber->thread_name));
-	set_number(object, "fiber", fiber->ref);
-	if (fiber->created_at.size)
-		set(object, "fiber_created_at", text_value(json, fiber->created_at));
-	json->scratch.size = 0;
-	buffer_add_utf8(&json->scratch, method->class_name.bytes, method->class_name.size);
-	buffer_add_char(&json->scratch, method->separator);
-	buffer_add_utf8(&json->scratch, method->method_name.bytes, method->method_name.size);
-	set(object, "method", json_stringn_nocheck(json->scratch.bytes, json->scratch.size));
-	set(object, "class", text_value(json, method->class_name));
-	set(object, "name", text_value(json, method->method_name));
-	set_number(object, "depth", fiber->depth);
-	set_number(object, "start_ns", wall_ns(fiber->stream, call->start_ns));
-	if (values)
-		set(object, "values", kept_values(json, fiber, call));
-	if (method->file.bytes) {
-		set(object, "file", text_value(json, method->file));
-		set_number(object, "line", method->line);
-	}
-	return object;
+	add_begin(&sink->output->buffer, fiber, call->method, call->start_ns, &values);
+	fiber->kept.size = call->kept;
 }
 
-static void json_end(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event)
+static void json_end(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event, uint64_t duration_ns)
 {
-	struct json_sink *json = (struct json_sink *)sink;
-	json_t *object = call_object(json, fiber, call);
+	add_kept_begin(sink, fiber, call);
+	add_end(&sink->output->buffer, event->ending, &event->values, duration_ns);
+	line_end(sink);
+}
 
-	set_number(object, "duration_ns", call_duration_ns(call, event));
-	set(object, "ended", json_string(ending_name(event->ending)));
-	if (event->ending == ENDING_RAISED && event->value_count) {
-		json_t *exception = json_object();
+static void json_whole(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
+{
+	struct buffer *to = &sink->output->buffer;
 
-		set(exception, "class", text_value(json, event_value(event, 0)));
-		set(exception, "message", text_value(json, event_value(event, 1)));
-		set(object, "exception", exception);
-	} else if (event->value_count) {
-		set(object, "result", text_value(json, event_value(event, 0)));
-	}
-	write_line(json, object);
+	add_begin(to, fiber, method, event->time_ns, &event->values);
+	add_end(to, event->ending, &event->outcome, event->duration_ns);
+	line_end(sink);
 }
 
 static void json_open(struct sink *sink, struct fiber *fiber, struct call *call)
 {
-	struct json_sink *json = (struct json_sink *)sink;
-	json_t *object = call_object(json, fiber, call);
-
-	set(object, "ended", json_string("open"));
-	write_line(json, object);
+	add_kept_begin(sink, fiber, call);
+	buffer_add_text(&sink->output->buffer, ",\"ended\":\"open\"");
+	line_end(sink);
 }
 
 static void json_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
 {
-	json_t *object = json_object();
+	struct buffer *to = &sink->output->buffer;
 
-	set(object, "type", json_string("lost"));
-	set_number(object, "pid", (uint64_t)stream->pid);
-	set_number(object, "calls", lost->calls);
-	set_number(object, "from_ns", wall_ns(stream, lost->from_ns));
-	set_number(object, "to_ns", wall_ns(stream, lost->to_ns));
-	write_line((struct json_sink *)sink, object);
+	buffer_add_text(to, "{\"type\":\"lost\",\"pid\":");
+	buffer_add_uint(to, (uint64_t)stream->pid);
+	buffer_add_text(to, ",\"calls\":");
+	buffer_add_uint(to, lost->calls);
+	buffer_add_text(to, ",\"from_ns\":");
+	buffer_add_uint(to, wall_ns(stream, lost->from_ns));
+	buffer_add_text(to, ",\"to_ns\":");
+	buffer_add_uint(to, wall_ns(stream, lost->to_ns));
+	line_end(sink);
 }
 
 static void json_summary(struct sink *sink, const struct sink_summary *summary)
 {
-	struct json_sink *json = (struct json_sink *)sink;
-	json_t *object = json_object();
+	struct buffer *to = &sink->output->buffer;
 
-	set(object, "type", json_string("summary"));
-	set_number(object, "pid", (uint64_t)summary->pid);
-	set_number(object, "calls", summary->calls);
-	set_number(object, "lost", summary->lost);
-	set_number(object, "duration_ns", summary->duration_ns);
-	set(object, "reason", text_value(json, (struct slice){summary->reason, strlen(summary->reason)}));
-	write_line(json, object);
-}
-
-static void json_close(struct sink *sink)
-{
-	buffer_free(&((struct json_sink *)sink)->scratch);
+	buffer_add_text(to, "{\"type\":\"summary\",\"pid\":");
+	buffer_add_uint(to, (uint64_t)summary->pid);
+	buffer_add_text(to, ",\"calls\":");
+	buffer_add_uint(to, summary->calls);
+	buffer_add_text(to, ",\"lost\":");
+	buffer_add_uint(to, summary->lost);
+	buffer_add_text(to, ",\"duration_ns\":");
+	buffer_add_uint(to, summary->duration_ns);
+	buffer_add_text(to, ",\"reason\":");
+	buffer_add_json(to, (struct slice){summary->reason, strlen(summary->reason)});
+	line_end(sink);
 }
 
 const struct sink_ops sink_json = {
 	.name = "json",
-	.size = sizeof(struct json_sink),
+	.size = sizeof(struct sink),
 	.start = json_start,
 	.end = json_end,
+	.whole = json_whole,
 	.open = json_open,
 	.lost = json_lost,
 	.summary = json_summary,
-	.close = json_close,
 };

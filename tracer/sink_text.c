@@ -183,12 +183,12 @@ static void show_older(struct text_sink *text, const struct fiber *than)
 		show_start(text, text->held_first, held_call(text->held_first));
 }
 
-static void add_values(const struct sink *sink, struct buffer *to, const struct method *method, const struct event *event)
+static void add_values(const struct sink *sink, struct buffer *to, const struct method *method, struct values values)
 {
-	buffer_add_char(to, '(');
-	for (uint32_t i = 0; i < event->value_count; i++) {
-		struct slice value = event_value(event, i);
+	struct slice value;
 
+	buffer_add_char(to, '(');
+	for (uint32_t i = 0; values_next(&values, &value); i++) {
 		if (i)
 			buffer_add(to, ", ", 2);
 		color(sink, to, COLOR_LABEL);
@@ -203,6 +203,18 @@ static void add_values(const struct sink *sink, struct buffer *to, const struct 
 	buffer_add_char(to, ')');
 }
 
+/* The line up to the arguments. */
+static void add_begin(struct text_sink *text, struct buffer *to, const struct fiber *fiber, const struct method *method,
+                      const struct event *event)
+{
+	if (text->sink.style.start_times)
+		add_start_time(text, to, fiber->stream, event->time_ns);
+	indent(&text->sink, to, fiber->depth);
+	add_colored(&text->sink, to, COLOR_NAME, method->shown);
+	if (event->values.count)
+		add_values(&text->sink, to, method, event->values);
+}
+
 static void text_start(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event)
 {
 	struct text_sink *text = (struct text_sink *)sink;
@@ -213,13 +225,7 @@ static void text_start(struct sink *sink, struct fiber *fiber, struct call *call
 		show_start(text, fiber, &fiber->calls[fiber->depth - 1]);
 	}
 	kept->size = 0;
-	if (sink->style.start_times)
-		add_start_time(text, kept, fiber->stream, event->time_ns);
-	indent(sink, kept, fiber->depth);
-	add_colored(sink, kept, COLOR_NAME, call->method->shown);
-	if (event->value_count)
-		add_values(sink, kept, call->method, event);
-
+	add_begin(text, kept, fiber, call->method, event);
 	call->held = true;
 	fiber->held_before = text->held_last;
 	if (text->held_last)
@@ -229,24 +235,22 @@ static void text_start(struct sink *sink, struct fiber *fiber, struct call *call
 	text->held_last = fiber;
 }
 
-/* How the call ended, and what it gave. */
-static void add_outcome(const struct sink *sink, struct buffer *to, const struct event *event)
+/* How a call ended, and what it gave. */
+static void add_outcome(const struct sink *sink, struct buffer *to, enum ending ending, struct values outcome)
 {
-	struct slice first = event_value(event, 0), second = event_value(event, 1);
+	struct slice first = values_get(outcome, 0), second = values_get(outcome, 1);
 
-	switch (event->ending) {
+	switch (ending) {
 	case ENDING_RETURNED:
-		if (event->value_count) {
-			buffer_add(to, " => ", 4);
-			color(sink, to, COLOR_VALUE);
-			buffer_add_printable(to, first.bytes, first.size);
-			color(sink, to, COLOR_NONE);
-		}
+		buffer_add(to, " => ", 4);
+		color(sink, to, COLOR_VALUE);
+		buffer_add_printable(to, first.bytes, first.size);
+		color(sink, to, COLOR_NONE);
 		return;
 	case ENDING_RAISED:
 		color(sink, to, COLOR_ERROR);
 		buffer_add(to, " ! ", 3);
-		if (event->value_count)
+		if (outcome.count)
 			buffer_add_printable(to, first.bytes, first.size);
 		else
 			buffer_add_text(to, "raised");
@@ -260,7 +264,7 @@ static void add_outcome(const struct sink *sink, struct buffer *to, const struct
 	case ENDING_KILLED:
 		color(sink, to, COLOR_ERROR);
 		buffer_add(to, " ~ ", 3);
-		buffer_add_text(to, ending_name(event->ending));
+		buffer_add_text(to, ending_name(ending));
 		color(sink, to, COLOR_NONE);
 		return;
 	default:
@@ -268,7 +272,23 @@ static void add_outcome(const struct sink *sink, struct buffer *to, const struct
 	}
 }
 
-static void text_end(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event)
+/* The line behind the arguments. */
+static void add_end(struct sink *sink, struct buffer *to, enum ending ending, const struct values *outcome, uint64_t duration_ns)
+{
+	if (ending != ENDING_RETURNED || outcome->count)
+		add_outcome(sink, to, ending, *outcome);
+	if (sink->style.durations) {
+		buffer_add_char(to, ' ');
+		color(sink, to, COLOR_TIME);
+		buffer_add_char(to, '<');
+		buffer_add_seconds(to, duration_ns);
+		buffer_add_char(to, '>');
+		color(sink, to, COLOR_NONE);
+	}
+	line_end(sink);
+}
+
+static void text_end(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event, uint64_t duration_ns)
 {
 	struct text_sink *text = (struct text_sink *)sink;
 	struct buffer *to = &sink->output->buffer;
@@ -284,17 +304,18 @@ static void text_end(struct sink *sink, struct fiber *fiber, struct call *call, 
 		indent(sink, to, fiber->depth);
 		add_colored(sink, to, COLOR_NAME, call->method->shown);
 	}
-	if (event->ending != ENDING_RETURNED || event->value_count)
-		add_outcome(sink, to, event);
-	if (sink->style.durations) {
-		buffer_add(to, " ", 1);
-		color(sink, to, COLOR_TIME);
-		buffer_add_char(to, '<');
-		buffer_add_seconds(to, call_duration_ns(call, event));
-		buffer_add_char(to, '>');
-		color(sink, to, COLOR_NONE);
-	}
-	line_end(sink);
+	add_end(sink, to, event->ending, &event->values, duration_ns);
+}
+
+static void text_whole(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
+{
+	struct text_sink *text = (struct text_sink *)sink;
+	struct buffer *to = &sink->output->buffer;
+
+	show_older(text, NULL);
+	line_begin(sink, fiber);
+	add_begin(text, to, fiber, method, event);
+	add_end(sink, to, event->ending, &event->outcome, event->duration_ns);
 }
 
 static void text_open(struct sink *sink, struct fiber *fiber, struct call *call)
@@ -338,6 +359,7 @@ const struct sink_ops sink_text = {
 	.size = sizeof(struct text_sink),
 	.start = text_start,
 	.end = text_end,
+	.whole = text_whole,
 	.open = text_open,
 	.lost = text_lost,
 	.quiet = text_quiet,

@@ -1,4 +1,4 @@
-/* Records: every kind comes back as it was, batches are exact and dense, and nothing malformed gets through. */
+/* Records: every kind comes back as it was, and nothing malformed gets through. EVENTS: test_events.c. */
 
 #include "proto/fields.h"
 #include "proto/record.h"
@@ -220,120 +220,6 @@ static void an_unknown_kind_is_no_error(void **state)
 	assert_int_equal(record.kind, 200);
 }
 
-static void a_batch_gives_its_events_back(void **state)
-{
-	static const char values[] = "\x92\xa1"
-				     "a\xa2"
-				     "bc";
-	struct batch batch;
-	struct record record;
-	struct event event;
-	struct error err;
-
-	(void)state;
-	batch_begin(&batch, &buffer, 1000);
-	assert_true(batch_add(&batch, false, ENDING_RETURNED, 1, 2, 1000, values, sizeof(values) - 1));
-	assert_true(batch_add(&batch, false, ENDING_RETURNED, UINT32_MAX, 2, 1010, NULL, 0));
-	assert_true(batch_add(&batch, true, ENDING_KILLED, UINT32_MAX, 2, 5000000000, NULL, 0));
-	assert_true(batch_add(&batch, true, ENDING_RAISED, 1, 2, 5000000001, values, sizeof(values) - 1));
-	batch_end(&batch);
-
-	assert_int_equal(decode_at(0, &record, &err), 0);
-	assert_int_equal(record.kind, RECORD_EVENTS);
-	assert_int_equal(record.events.count, 4);
-
-	assert_int_equal(event_next(&record.events, &event, &err), 1);
-	assert_false(event.end);
-	assert_int_equal(event.method, 1);
-	assert_int_equal(event.fiber, 2);
-	assert_int_equal(event.time_ns, 1000);
-	assert_int_equal(event.value_count, 2);
-	assert_slice(event_value(&event, 0), "a");
-	assert_slice(event_value(&event, 1), "bc");
-	assert_slice(event_value(&event, 2), "");
-
-	assert_int_equal(event_next(&record.events, &event, &err), 1);
-	assert_true(event.method == UINT32_MAX);
-	assert_false(event.has_values);
-	assert_int_equal(event.value_count, 0);
-
-	assert_int_equal(event_next(&record.events, &event, &err), 1);
-	assert_true(event.end);
-	assert_int_equal(event.ending, ENDING_KILLED);
-	assert_true(event.time_ns == 5000000000);
-
-	assert_int_equal(event_next(&record.events, &event, &err), 1);
-	assert_int_equal(event.ending, ENDING_RAISED);
-	assert_true(event.time_ns == 5000000001);
-	assert_int_equal(event_next(&record.events, &event, &err), 0);
-	assert_int_equal(event_next(&record.events, &event, &err), 0);
-}
-
-static void times_may_step_back_within_a_batch(void **state)
-{
-	static const uint64_t times_ns[] = {2000, 1500, 1500, 9000000000000, 1, UINT64_C(1) << 62};
-	struct batch batch;
-	struct record record;
-	struct event event;
-	struct error err;
-
-	(void)state;
-	batch_begin(&batch, &buffer, 1000);
-	for (size_t i = 0; i < sizeof(times_ns) / sizeof(*times_ns); i++)
-		batch_add(&batch, i & 1, 0, 1, 1, times_ns[i], NULL, 0);
-	batch_end(&batch);
-	assert_int_equal(decode_at(0, &record, &err), 0);
-	for (size_t i = 0; i < sizeof(times_ns) / sizeof(*times_ns); i++) {
-		assert_int_equal(event_next(&record.events, &event, &err), 1);
-		assert_true(event.time_ns == times_ns[i]);
-	}
-}
-
-static void a_full_batch_says_so_and_stays_whole(void **state)
-{
-	struct batch batch;
-	struct record record;
-	struct event event;
-	struct error err;
-	uint32_t count = 0;
-
-	(void)state;
-	batch_begin(&batch, &buffer, 0);
-	for (uint32_t i = 0; i < BATCH_EVENTS_MAX; i++)
-		assert_true(batch_add(&batch, i & 1, 0, i, 1, i, NULL, 0));
-	assert_false(batch_add(&batch, false, 0, 1, 1, 1, NULL, 0));
-	batch_end(&batch);
-	assert_int_equal(decode_at(0, &record, &err), 0);
-	while (event_next(&record.events, &event, &err) == 1)
-		assert_int_equal(event.method, count++);
-	assert_int_equal(count, BATCH_EVENTS_MAX);
-}
-
-static void a_batch_of_large_values_stays_below_the_frame_limit(void **state)
-{
-	char *values = malloc(VALUES_SIZE_MAX);
-	struct batch batch;
-	struct record record;
-	struct error err;
-	uint32_t count = 0;
-
-	(void)state;
-	assert_non_null(values);
-	memset(values, 'x', VALUES_SIZE_MAX);
-	/* One text in an array of one: 0x91, str 16 and its length. */
-	memcpy(values, "\x91\xda", 2);
-	values[2] = (char)((VALUES_SIZE_MAX - 4) >> 8);
-	values[3] = (char)((VALUES_SIZE_MAX - 4) & 0xff);
-	batch_begin(&batch, &buffer, 0);
-	while (batch_add(&batch, false, 0, 1, 1, 1, values, VALUES_SIZE_MAX))
-		count++;
-	batch_end(&batch);
-	assert_int_equal(count, FRAME_SIZE_MAX / VALUES_SIZE_MAX);
-	assert_int_equal(decode_at(0, &record, &err), 0);
-	assert_int_equal(record.events.count, count);
-	free(values);
-}
-
 static void limits_of_records(void **state)
 {
 	static char text[EXPRESSION_SIZE_MAX + 1];
@@ -370,37 +256,6 @@ static void too_many_labels_are_refused(void **state)
 	record.method.label_count++;
 	record_encode(&buffer, &record);
 	refused((uint8_t *)buffer.data + RECORD_PREFIX_SIZE, buffer.size - RECORD_PREFIX_SIZE, -EPROTO, "has too many elements");
-}
-
-/* A batch whose events are these bytes, `elements` msgpack values in all. */
-static int first_event(const char *bytes, size_t size, uint8_t elements, struct error *err)
-{
-	uint8_t record_bytes[64] = {0x94, RECORD_EVENTS, 1, 0, (uint8_t)(0x90 | elements)};
-	struct record record;
-	struct event event;
-
-	memcpy(record_bytes + 5, bytes, size);
-	assert_int_equal(record_decode(&record, record_bytes, 5 + size, zone, err), 0);
-	return event_next(&record.events, &event, err);
-}
-
-static void malformed_events_are_refused(void **state)
-{
-	struct error err;
-
-	(void)state;
-	assert_int_equal(first_event("\0\1\1\1", 4, 4, &err), 1);
-	assert_int_equal(first_event("\0\1\1", 3, 3, &err), -EPROTO);
-	assert_error(&err, -EPROTO, "ends within an event");
-	assert_int_equal(first_event("\0\1\xc0\1", 4, 4, &err), -EPROTO);
-	assert_error(&err, -EPROTO, "not an integer");
-	assert_int_equal(first_event("\0\1\xff\1", 4, 4, &err), -EPROTO); /* -1 */
-	assert_int_equal(first_event("\x7f\1\1\1", 4, 4, &err), -EPROTO);
-	assert_error(&err, -EPROTO, "too large");
-	assert_int_equal(first_event("\2\1\1\1", 4, 4, &err), -EPROTO); /* announces values, has none */
-	assert_error(&err, -EPROTO, "values are missing");
-	assert_int_equal(first_event("\2\1\1\1\1", 5, 5, &err), -EPROTO); /* values that are no array */
-	assert_int_equal(first_event("\0\1\1\xcf\xff\xff\xff\xff\xff\xff\xff\xff", 12, 4, &err), 1);
 }
 
 static void deep_nesting_does_not_exhaust_the_stack(void **state)
@@ -462,7 +317,7 @@ static void garbage_and_truncation_are_refused(void **state)
 			struct event event;
 
 			while (event_next(&record.events, &event, &err) == 1)
-				event_value(&event, 0);
+				values_get(event.values, 0);
 		}
 		msgpack_zone_clear(zone);
 	}
@@ -489,13 +344,8 @@ int main(void)
 		TEST(output_data_done),
 		TEST(bytes_that_are_no_text_survive),
 		TEST(an_unknown_kind_is_no_error),
-		TEST(a_batch_gives_its_events_back),
-		TEST(times_may_step_back_within_a_batch),
-		TEST(a_full_batch_says_so_and_stays_whole),
-		TEST(a_batch_of_large_values_stays_below_the_frame_limit),
 		TEST(limits_of_records),
 		TEST(too_many_labels_are_refused),
-		TEST(malformed_events_are_refused),
 		TEST(deep_nesting_does_not_exhaust_the_stack),
 		TEST(what_is_announced_is_not_allocated_before_it_is_there),
 		TEST(garbage_and_truncation_are_refused),

@@ -4,6 +4,7 @@
 #include "tracee/bell.h"
 #include "tracee/overdue.h"
 #include "tracee/stream.h"
+#include "tracee/ticks.h"
 #include "unit.h"
 
 #include <pthread.h>
@@ -74,16 +75,20 @@ static void *produce(void *argument)
 	struct session *session = argument;
 
 	for (uint32_t call = 0; call < CALLS; call++) {
-		struct ring_record record = {.kind = RING_START, .method = call, .fiber = call / FIBER_EVERY, .time_ns = call};
+		struct ring_record record = {
+			.kind = RING_START, .method = call, .fiber = call / FIBER_EVERY, .time = ticks_now()};
+		uint64_t start;
 
 		if (call % FIBER_EVERY == 0)
 			post(session, &(struct record){.kind = RECORD_FIBER,
 			                               .fiber = {.ref = call / FIBER_EVERY, .thread_name = {"", 0}}});
 		session->calls++;
-		if (!ring_push_start(&session->ring, &record, NULL, 0))
+		start = ring_push_start(&session->ring, &record, NULL, 0);
+		if (start == RING_NOWHERE)
 			continue;
 		record.kind = RING_END;
-		ring_push_end(&session->ring, &record, NULL, 0);
+		record.time = ticks_now();
+		ring_push_end(&session->ring, start, &record, NULL, 0);
 	}
 	session->end_reason = END_DETACHED;
 	atomic_store_explicit(&session->closing, true, memory_order_release);
@@ -91,7 +96,7 @@ static void *produce(void *argument)
 }
 
 struct seen {
-	uint64_t starts, ends, lost;
+	uint64_t starts, ends, lost, time_ns;
 	uint32_t last_method, fiber;
 	bool fiber_known;
 	struct record_end end;
@@ -106,13 +111,15 @@ static void see_events(struct seen *seen, struct record_events *events)
 		/* A fiber is announced before its calls, and not before those of the fiber in front of it. */
 		assert_true(seen->fiber_known);
 		assert_int_equal(event.fiber, seen->fiber);
-		if (event.end)
+		if (event.kind == EVENT_END)
 			assert_int_equal(event.method, seen->last_method);
 		else if (seen->starts)
 			assert_true(event.method > seen->last_method);
+		assert_true(event.time_ns >= seen->time_ns);
+		seen->time_ns = event.time_ns + event.duration_ns;
 		seen->last_method = event.method;
-		seen->starts += !event.end;
-		seen->ends += event.end;
+		seen->starts += event.kind != EVENT_END;
+		seen->ends += event.kind != EVENT_START;
 	}
 }
 
@@ -142,31 +149,36 @@ static void read_exactly(int fd, void *to, size_t size)
 	}
 }
 
+/* Reads one record and sees it. */
+static void see_next(struct pair *pair, struct seen *seen)
+{
+	static uint8_t bytes[FRAME_SIZE_MAX];
+	uint8_t prefix[RECORD_PREFIX_SIZE];
+	struct record record;
+	msgpack_zone zone;
+	size_t size;
+
+	read_exactly(pair->client, prefix, sizeof(prefix));
+	size = prefix[0] | (size_t)prefix[1] << 8 | (size_t)prefix[2] << 16 | (size_t)prefix[3] << 24;
+	assert_true(size <= FRAME_SIZE_MAX);
+	read_exactly(pair->client, bytes, size);
+	assert_true(msgpack_zone_init(&zone, 65536));
+	assert_int_equal(record_decode(&record, bytes, size, &zone, NULL), 0);
+	see(seen, &record);
+	msgpack_zone_destroy(&zone);
+}
+
 static void all_that_is_pushed_arrives(void **state)
 {
 	struct pair pair = session_pair();
-	uint8_t *bytes = malloc(FRAME_SIZE_MAX);
 	struct seen seen = {0};
 	pthread_t producer;
 	char nothing;
 
 	(void)state;
 	assert_int_equal(pthread_create(&producer, NULL, produce, pair.session), 0);
-	while (!seen.ended) {
-		uint8_t prefix[RECORD_PREFIX_SIZE];
-		struct record record;
-		msgpack_zone zone;
-		size_t size;
-
-		read_exactly(pair.client, prefix, sizeof(prefix));
-		size = prefix[0] | (size_t)prefix[1] << 8 | (size_t)prefix[2] << 16 | (size_t)prefix[3] << 24;
-		assert_true(size <= FRAME_SIZE_MAX);
-		read_exactly(pair.client, bytes, size);
-		assert_true(msgpack_zone_init(&zone, 65536));
-		assert_int_equal(record_decode(&record, bytes, size, &zone, NULL), 0);
-		see(&seen, &record);
-		msgpack_zone_destroy(&zone);
-	}
+	while (!seen.ended)
+		see_next(&pair, &seen);
 	pthread_join(producer, NULL);
 	assert_int_equal(seen.starts, seen.ends);
 	assert_int_equal(seen.starts + seen.lost, CALLS);
@@ -174,7 +186,37 @@ static void all_that_is_pushed_arrives(void **state)
 	assert_int_equal(seen.end.lost, seen.lost);
 	assert_int_equal(read(pair.client, &nothing, 1), 0);
 	close(pair.client);
-	free(bytes);
+	stream_await_all(10000);
+}
+
+static void end_session(struct pair *pair)
+{
+	atomic_store_explicit(&pair->session->closing, true, memory_order_release);
+}
+
+/* A start is seen although nothing comes after it, and its end is told once, by itself. */
+static void a_call_that_takes_long_is_told_when_it_begins(void **state)
+{
+	struct pair pair = session_pair();
+	struct ring_record record = {.kind = RING_START, .method = 7, .fiber = 3, .time = ticks_now()};
+	struct seen seen = {.fiber = 3, .fiber_known = true};
+	uint64_t start = ring_push_start(&pair.session->ring, &record, NULL, 0);
+
+	(void)state;
+	pair.session->calls = 1;
+	see_next(&pair, &seen);
+	assert_int_equal(seen.starts, 1);
+	assert_int_equal(seen.ends, 0);
+	record.kind = RING_END;
+	record.time = ticks_now();
+	ring_push_end(&pair.session->ring, start, &record, NULL, 0);
+	see_next(&pair, &seen);
+	assert_int_equal(seen.starts, 1);
+	assert_int_equal(seen.ends, 1);
+	end_session(&pair);
+	see_next(&pair, &seen);
+	assert_true(seen.ended);
+	close(pair.client);
 	stream_await_all(10000);
 }
 
@@ -196,8 +238,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_that_is_pushed_arrives),
+		cmocka_unit_test(a_call_that_takes_long_is_told_when_it_begins),
 		cmocka_unit_test(a_client_that_goes_is_noticed),
 	};
 
+	ticks_init();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

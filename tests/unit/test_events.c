@@ -1,0 +1,337 @@
+/* Batches of events: what goes in comes out, dense, and nothing malformed gets through. */
+
+#include "proto/record.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* An array of two texts, "a" and "bc". */
+static const struct slice two_values = {"\x92\xa1"
+                                        "a\xa2"
+                                        "bc",
+                                        6};
+
+static msgpack_sbuffer buffer;
+
+static int setup(void **state)
+{
+	(void)state;
+	msgpack_sbuffer_init(&buffer);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	msgpack_sbuffer_destroy(&buffer);
+	return 0;
+}
+
+/* What a batch of these events gives when it is decoded; a copy of exactly its size, so that a sanitizer sees what reads beyond it. */
+static void decode(struct record *record, uint8_t **copy)
+{
+	size_t size = buffer.size - RECORD_PREFIX_SIZE;
+	struct error err = {0};
+	msgpack_zone zone;
+
+	*copy = malloc(size);
+	memcpy(*copy, buffer.data + RECORD_PREFIX_SIZE, size);
+	assert_true(msgpack_zone_init(&zone, 64));
+	if (record_decode(record, *copy, size, &zone, &err) != 0)
+		fail_msg("refused: %s", err.text);
+	assert_int_equal(record->kind, RECORD_EVENTS);
+	msgpack_zone_destroy(&zone);
+}
+
+static void assert_same(const struct event *event, const struct batch_event *expected)
+{
+	assert_int_equal(event->kind, expected->kind);
+	assert_int_equal(event->ending, expected->ending);
+	assert_true(event->method == expected->method);
+	assert_true(event->fiber == expected->fiber);
+	assert_true(event->time_ns == expected->time_ns);
+	assert_true(event->duration_ns == expected->duration_ns);
+	assert_int_equal(event->values.count, expected->values.size ? 2 : 0);
+	assert_int_equal(event->outcome.count, expected->outcome.size ? 2 : 0);
+}
+
+static void goes_through(const struct batch_event *events, size_t count)
+{
+	struct batch batch;
+	struct record record;
+	struct event event;
+	struct error err;
+	uint8_t *copy;
+
+	msgpack_sbuffer_clear(&buffer);
+	batch_begin(&batch, &buffer, 1000);
+	for (size_t i = 0; i < count; i++)
+		assert_true(batch_add(&batch, &events[i]));
+	batch_end(&batch);
+	decode(&record, &copy);
+	assert_int_equal(record.events.count, count);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(event_next(&record.events, &event, &err), 1);
+		assert_same(&event, &events[i]);
+	}
+	assert_int_equal(event_next(&record.events, &event, &err), 0);
+	assert_int_equal(event_next(&record.events, &event, &err), 0);
+	free(copy);
+}
+
+static void events_come_back(void **state)
+{
+	static const struct batch_event events[] = {
+		{.kind = EVENT_START, .method = 1, .fiber = 2, .time_ns = 1000},
+		{.kind = EVENT_START, .method = UINT32_MAX, .fiber = 2, .time_ns = 1010},
+		{.kind = EVENT_CALL, .method = UINT32_MAX, .fiber = 2, .time_ns = 1011, .duration_ns = 90},
+		{.kind = EVENT_CALL,
+	         .method = 0,
+	         .fiber = UINT32_MAX,
+	         .time_ns = 2000,
+	         .duration_ns = 1,
+	         .ending = ENDING_THROWN},
+		{.kind = EVENT_END, .method = UINT32_MAX, .fiber = 2, .time_ns = 5000000000, .ending = ENDING_KILLED},
+		{.kind = EVENT_END, .method = 1, .fiber = 2, .time_ns = 5000000001, .ending = ENDING_UNKNOWN},
+	};
+
+	(void)state;
+	goes_through(events, sizeof(events) / sizeof(*events));
+}
+
+static void values_come_back(void **state)
+{
+	const struct batch_event events[] = {
+		{.kind = EVENT_START, .method = 1, .fiber = 1, .time_ns = 1000, .values = two_values},
+		{.kind = EVENT_CALL, .method = 2, .fiber = 1, .time_ns = 1001, .duration_ns = 1, .values = two_values},
+		{.kind = EVENT_CALL, .method = 2, .fiber = 1, .time_ns = 1003, .duration_ns = 1, .outcome = two_values},
+		{.kind = EVENT_CALL, .method = 2, .fiber = 1, .time_ns = 1005, .values = two_values, .outcome = two_values},
+		{.kind = EVENT_END, .method = 1, .fiber = 1, .time_ns = 1009, .ending = ENDING_RAISED, .values = two_values},
+	};
+	struct batch batch;
+	struct record record;
+	struct event event;
+	struct error err;
+	struct slice value;
+	uint8_t *copy;
+
+	(void)state;
+	goes_through(events, sizeof(events) / sizeof(*events));
+	msgpack_sbuffer_clear(&buffer);
+	batch_begin(&batch, &buffer, 0);
+	batch_add(&batch, &events[0]);
+	batch_end(&batch);
+	decode(&record, &copy);
+	assert_int_equal(event_next(&record.events, &event, &err), 1);
+	assert_slice(values_get(event.values, 0), "a");
+	assert_slice(values_get(event.values, 1), "bc");
+	assert_slice(values_get(event.values, 2), "");
+	assert_true(values_next(&event.values, &value));
+	assert_slice(value, "a");
+	assert_true(values_next(&event.values, &value));
+	assert_slice(value, "bc");
+	assert_false(values_next(&event.values, &value));
+	free(copy);
+}
+
+/* Around each size that a number can have. */
+static void times_of_any_size_and_direction(void **state)
+{
+	struct batch_event events[2 * 64 + 1] = {0};
+	size_t count = 0;
+
+	(void)state;
+	for (unsigned bits = 0; bits < 63; bits++) {
+		events[count++] = (struct batch_event){.kind = EVENT_CALL,
+		                                       .method = bits & 31 ? 1u << (bits & 31) : 0,
+		                                       .fiber = (1u << (bits & 31)) - 1,
+		                                       .time_ns = UINT64_C(1) << bits,
+		                                       .duration_ns = (UINT64_C(1) << bits) - 1};
+		events[count++] = (struct batch_event){.kind = EVENT_START, .time_ns = (UINT64_C(1) << bits) - 1};
+	}
+	events[count++] = (struct batch_event){.kind = EVENT_CALL, .time_ns = UINT64_MAX - 1, .duration_ns = 1};
+	goes_through(events, count);
+}
+
+static void a_call_like_the_one_before_takes_five_bytes(void **state)
+{
+	struct batch batch;
+	size_t before;
+
+	(void)state;
+	batch_begin(&batch, &buffer, 1000);
+	batch_add(&batch,
+	          &(struct batch_event){.kind = EVENT_CALL, .method = 70000, .fiber = 300, .time_ns = 1000, .duration_ns = 80});
+	before = buffer.size;
+	batch_add(&batch,
+	          &(struct batch_event){.kind = EVENT_CALL, .method = 70000, .fiber = 300, .time_ns = 1300, .duration_ns = 200});
+	assert_int_equal(buffer.size - before, 5);
+}
+
+static void a_full_batch_says_so_and_stays_whole(void **state)
+{
+	struct batch_event one = {.kind = EVENT_CALL, .values = two_values, .outcome = two_values};
+	struct batch batch;
+	struct record record;
+	struct event event;
+	struct error err;
+	uint8_t *copy;
+	uint32_t count = 0;
+
+	(void)state;
+	batch_begin(&batch, &buffer, 0);
+	for (one.method = 0; one.method < BATCH_EVENTS_MAX; one.method++)
+		assert_true(batch_add(&batch, &one));
+	assert_false(batch_add(&batch, &one));
+	batch_end(&batch);
+	decode(&record, &copy);
+	while (event_next(&record.events, &event, &err) == 1)
+		assert_int_equal(event.method, count++);
+	assert_int_equal(count, BATCH_EVENTS_MAX);
+	free(copy);
+}
+
+static void a_batch_of_large_values_stays_below_the_frame_limit(void **state)
+{
+	char *values = malloc(VALUES_SIZE_MAX);
+	struct batch_event one = {.kind = EVENT_START, .values = {values, VALUES_SIZE_MAX}};
+	struct batch batch;
+	struct record record;
+	uint8_t *copy;
+	uint32_t count = 0;
+
+	(void)state;
+	assert_non_null(values);
+	memset(values, 'x', VALUES_SIZE_MAX);
+	/* One text in an array of one: 0x91, str 16 and its length. */
+	memcpy(values, "\x91\xda", 2);
+	values[2] = (char)((VALUES_SIZE_MAX - 4) >> 8);
+	values[3] = (char)((VALUES_SIZE_MAX - 4) & 0xff);
+	batch_begin(&batch, &buffer, 0);
+	while (batch_add(&batch, &one))
+		count++;
+	batch_end(&batch);
+	assert_int_equal(count, FRAME_SIZE_MAX / VALUES_SIZE_MAX);
+	decode(&record, &copy);
+	assert_int_equal(record.events.count, count);
+	free(copy);
+	free(values);
+}
+
+/* The first event of a record: 4 fields, the last of which is an array of so many elements, which are these bytes. */
+static int first_event(const char *bytes, size_t size, uint8_t fields, uint8_t elements, struct error *err)
+{
+	const uint8_t head[] = {(uint8_t)(0x90 | fields), RECORD_EVENTS, 1, 0, (uint8_t)(0x90 | elements)};
+	uint8_t *record_bytes = malloc(sizeof(head) + size);
+	struct record record;
+	struct event event;
+	msgpack_zone zone;
+	int status;
+
+	assert_non_null(record_bytes);
+	memcpy(record_bytes, head, sizeof(head));
+	memcpy(record_bytes + sizeof(head), bytes, size);
+	assert_true(msgpack_zone_init(&zone, 64));
+	status = record_decode(&record, record_bytes, sizeof(head) + size, &zone, err);
+	if (status == 0) {
+		status = event_next(&record.events, &event, err);
+		while (status > 0 && record.events.elements_left)
+			status = event_next(&record.events, &event, err);
+		if (status > 0 && event_next(&record.events, &event, err) < 0)
+			status = -EPROTO;
+	}
+	msgpack_zone_destroy(&zone);
+	free(record_bytes);
+	return status;
+}
+
+#define FIRST_EVENT(bytes, elements, err) first_event(bytes, sizeof(bytes) - 1, 4, elements, err)
+
+static void malformed_events_are_refused(void **state)
+{
+	struct error err;
+
+	(void)state;
+	assert_int_equal(FIRST_EVENT("\0\1\1\1", 4, &err), 1);
+	assert_int_equal(FIRST_EVENT("\2\1\1\1\1", 5, &err), 1);
+	assert_int_equal(FIRST_EVENT("\0\1\1\1\x10\1", 6, &err), 1);
+	assert_int_equal(FIRST_EVENT("\0\1\1\xcf\xff\xff\xff\xff\xff\xff\xff\xff", 4, &err), 1);
+	assert_int_equal(FIRST_EVENT("\0\1\1\xd0\xff", 4, &err), 1);
+	assert_int_equal(FIRST_EVENT("\x0e\1\1\1\1\x91\xa1x\x92\xc0\xc4\1y", 7, &err), 1);
+
+	assert_int_equal(FIRST_EVENT("\0\1\1", 3, &err), -EPROTO);
+	assert_error(&err, -EPROTO, "not an integer");
+	assert_int_equal(FIRST_EVENT("\0\1\xc0\1", 4, &err), -EPROTO);
+	assert_error(&err, -EPROTO, "not an integer");
+	assert_int_equal(FIRST_EVENT("\0\1\xff\1", 4, &err), -EPROTO); /* -1 */
+	assert_int_equal(FIRST_EVENT("\0\1\xcf\0\0\0\1\0\0\0\0\1", 4, &err), -EPROTO);
+	assert_error(&err, -EPROTO, "too large");
+	assert_int_equal(FIRST_EVENT("\3\1\1\1\1", 5, &err), -EPROTO); /* no such kind */
+	assert_error(&err, -EPROTO, "too large");
+	assert_int_equal(FIRST_EVENT("\xcc\xa0\1\1\1", 4, &err), -EPROTO); /* no such ending */
+	assert_error(&err, -EPROTO, "too large");
+	assert_int_equal(FIRST_EVENT("\4\1\1\1", 4, &err), -EPROTO); /* announces values, has none */
+	assert_error(&err, -EPROTO, "values are missing");
+	assert_int_equal(FIRST_EVENT("\4\1\1\1\1", 5, &err), -EPROTO); /* values that are no array */
+	assert_int_equal(FIRST_EVENT("\4\1\1\1\x92\xa1x", 5, &err), -EPROTO);
+	assert_int_equal(FIRST_EVENT("\4\1\1\1\x91\xa9x", 5, &err), -EPROTO);
+	assert_int_equal(FIRST_EVENT("\4\1\1\1\x91\xc1", 5, &err), -EPROTO);
+	assert_int_equal(FIRST_EVENT("\x10\1", 2, &err), -EPROTO);
+	assert_error(&err, -EPROTO, "refers to one before");
+}
+
+static void the_array_and_the_record_end_where_they_say(void **state)
+{
+	struct error err;
+
+	(void)state;
+	assert_int_equal(FIRST_EVENT("\0\1\1\1", 3, &err), -EPROTO);
+	assert_error(&err, -EPROTO, "ends within an event");
+	assert_int_equal(FIRST_EVENT("\0\1\1\1\1", 4, &err), -EPROTO);
+	assert_error(&err, -EPROTO, "not one msgpack value");
+	/* A field of a later version. */
+	assert_int_equal(first_event("\0\1\1\1\x92\1\xa1x", 8, 5, 4, &err), 1);
+	assert_int_equal(first_event("\0\1\1\1\x92\1\xa2x", 8, 5, 4, &err), -EPROTO);
+	assert_int_equal(first_event("\0\1\1\1", 4, 5, 4, &err), -EPROTO);
+}
+
+static void deep_nesting_costs_no_stack(void **state)
+{
+	uint8_t *bytes = malloc(FRAME_SIZE_MAX);
+	const uint8_t head[] = {0x94, RECORD_EVENTS, 1, 0, 0x95, 4, 1, 1, 1};
+	struct record record;
+	struct event event;
+	struct error err;
+	msgpack_zone zone;
+
+	(void)state;
+	assert_non_null(bytes);
+	memset(bytes, 0x91, FRAME_SIZE_MAX);
+	bytes[FRAME_SIZE_MAX - 1] = 1;
+	memcpy(bytes, head, sizeof(head));
+	assert_true(msgpack_zone_init(&zone, 64));
+	assert_int_equal(record_decode(&record, bytes, FRAME_SIZE_MAX, &zone, &err), 0);
+	assert_int_equal(event_next(&record.events, &event, &err), 1);
+	assert_slice(values_get(event.values, 0), "");
+	msgpack_zone_destroy(&zone);
+	free(bytes);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(events_come_back),
+		TEST(values_come_back),
+		TEST(times_of_any_size_and_direction),
+		TEST(a_call_like_the_one_before_takes_five_bytes),
+		TEST(a_full_batch_says_so_and_stays_whole),
+		TEST(a_batch_of_large_values_stays_below_the_frame_limit),
+		TEST(malformed_events_are_refused),
+		TEST(the_array_and_the_record_end_where_they_say),
+		TEST(deep_nesting_costs_no_stack),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
