@@ -85,6 +85,16 @@ $(BUILD)/fuzz/%: tests/fuzz/%.c $(FUZZ_SOURCES) $(wildcard proto/*.h tracer/*.h)
 	@mkdir -p $(@D)
 	$(CLANG) $(OWN_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer,address,undefined -o $@ $< $(FUZZ_SOURCES) $(PACKAGE_LIBS)
 
+# What only one target needs. Checks of C++ that need a runtime of their own are left out.
+FUZZ_HEAP_OBJECT := $(BUILD)/fuzz/heap_line.o
+FUZZ_HEAP_SOURCES := $(wildcard tracer/heap_*.c) tracer/output.c $(FUZZ_HEAP_OBJECT)
+$(BUILD)/fuzz/fuzz_heap_report: FUZZ_SOURCES += $(FUZZ_HEAP_SOURCES)
+$(BUILD)/fuzz/fuzz_heap_report: $(FUZZ_HEAP_SOURCES)
+
+$(FUZZ_HEAP_OBJECT): tracer/heap_line.cpp tracer/heap_line.h
+	@mkdir -p $(@D)
+	$(CLANG) $(OWN_CXX_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=function,vptr -c -o $@ $<
+
 .PHONY: fuzz-targets
 fuzz-targets: $(FUZZ_TARGETS)
 
