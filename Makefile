@@ -89,7 +89,7 @@ help:
 	@echo 'make lint             formatting, static analysis, and a compilation with -Werror'
 	@echo 'make fuzz             the decoders under libFuzzer, FUZZ_SECONDS each'
 	@echo 'make soak-load        load into processes of every kind, SOAK_LOADS (500) each; every one checks its own results'
-	@echo 'make bench            what it costs, beside rbtrace'
+	@echo 'make bench            what it costs, beside rbtrace and beside nothing: table, bench.json, plots'
 	@echo 'make setup            the Debian packages that building needs'
 	@echo 'make install          below DESTDIR and PREFIX (/usr/local); make uninstall takes it away'
 	@echo 'make clean            all that was built; chroots of the matrix stay'
