@@ -153,7 +153,9 @@ static VALUE run_code(VALUE argument)
 	VALUE result = eval_code_run(eval);
 
 	eval->outcome = EVAL_RETURNED;
-	eval_result_returned(eval, result);
+	/* What becomes a console's subject is not looked at: its inspect may be costly, or broken. */
+	if (!(eval->flags & EVAL_SUBJECT))
+		eval_result_returned(eval, result);
 	RB_GC_GUARD(result);
 	return Qnil;
 }

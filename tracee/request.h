@@ -54,10 +54,13 @@ struct request {
 	struct request *next; /* of the session */
 };
 
-extern const struct request_kind request_enter;
 extern const struct request_kind request_backtrace;
+extern const struct request_kind request_complete;
+extern const struct request_kind request_enter;
 extern const struct request_kind request_eval;
+extern const struct request_kind request_list;
 extern const struct request_kind request_memory;
+extern const struct request_kind request_source;
 void eval_init(void);
 
 /* Makes and begins a request; it is answered by a DONE in any case. 0, or negative and err where it could not even be made: then it is answered by the REPLY alone. */

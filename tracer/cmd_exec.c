@@ -20,11 +20,8 @@
 #include <sys/wait.h>
 
 static const struct argp_child children[] = {
-	{&options_selectors, 0, NULL, 0},
-	{&options_trace, 0, NULL, 0},
-	{&options_engine, 0, NULL, 0},
-	{&options_session, 0, NULL, 0},
-	{0},
+	{&options_selectors, 0, NULL, 0}, {&options_trace, 0, NULL, 0},   {&options_color, 0, NULL, 0},
+	{&options_engine, 0, NULL, 0},    {&options_session, 0, NULL, 0}, {0},
 };
 
 static const struct argp argp = {

@@ -13,8 +13,13 @@
 #include <unistd.h>
 
 static const struct argp_child children[] = {
-	{&options_target, 0, NULL, 0}, {&options_selectors, 0, NULL, 0}, {&options_trace, 0, NULL, 0},
-	{&options_engine, 0, NULL, 0}, {&options_session, 0, NULL, 0},   {0},
+	{&options_target, 0, NULL, 0},
+	{&options_selectors, 0, NULL, 0},
+	{&options_trace, 0, NULL, 0},
+	{&options_color, 0, NULL, 0},
+	{&options_engine, 0, NULL, 0},
+	{&options_session, 0, NULL, 0},
+	{0},
 };
 
 static const struct argp argp = {

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const struct subcommand *const subcommands[] = {
-	&cmd_ps,     &cmd_trace, &cmd_methods, &cmd_eval, &cmd_backtrace,
+	&cmd_ps,     &cmd_trace, &cmd_methods, &cmd_eval, &cmd_console,       &cmd_backtrace,
 	&cmd_memory, &cmd_exec,  &cmd_load,    &cmd_heap, &cmd_extension_dir,
 };
 

@@ -184,11 +184,22 @@ static error_t parse_selectors(int key, char *argument, struct argp_state *state
 	return 0;
 }
 
+static error_t parse_color(int key, char *argument, struct argp_state *state)
+{
+	static const char *const words[] = {"auto", "always", "never", NULL};
+	unsigned chosen;
+
+	if (key != OPTION_COLOR)
+		return ARGP_ERR_UNKNOWN;
+	if (choice("--color", argument, words, &chosen))
+		return EINVAL;
+	options_of(state)->colors = (enum color_choice)chosen;
+	return 0;
+}
+
 static error_t parse_shown(int key, char *argument, struct options *options)
 {
-	static const char *const color_words[] = {"auto", "always", "never", NULL};
 	uint64_t number;
-	unsigned chosen;
 
 	switch (key) {
 	case 't':
@@ -211,11 +222,6 @@ static error_t parse_shown(int key, char *argument, struct options *options)
 	case OPTION_FORMAT:
 		options->format = sink_find(argument);
 		return options->format ? 0 : WRONG("--format takes text or json, not \"%s\"", argument);
-	case OPTION_COLOR:
-		if (choice("--color", argument, color_words, &chosen))
-			return EINVAL;
-		options->colors = (enum color_choice)chosen;
-		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -274,6 +280,11 @@ static const struct argp_option session_list[] = {
 	{0},
 };
 
+static const struct argp_option color_list[] = {
+	{"color", OPTION_COLOR, "auto|always|never", 0, "Colours; auto: on a terminal, if NO_COLOR is not set", 4},
+	{0},
+};
+
 static const struct argp_option engine_list[] = {
 	{"engine", OPTION_ENGINE, "auto|target|patch|hook", 0,
          "How methods are observed. target: those written in Ruby, patch: those written in C, both at no cost for others. hook: "
@@ -301,7 +312,6 @@ static const struct argp_option trace_list[] = {
 	{"no-duration", 'n', NULL, 0, "Do not show how long calls took", 4},
 	{"prefix", 'r', "N", 0, "Spaces per level (default 3)", 4},
 	{"format", OPTION_FORMAT, "text|json", 0, "A tree for people, or one JSON object a line", 4},
-	{"color", OPTION_COLOR, "auto|always|never", 0, "Colours; auto: on a terminal, if NO_COLOR is not set", 4},
 	{"output", 'o', "FILE", 0, "Write to a file", 5},
 	{"append", 'a', NULL, 0, "Append to it", 5},
 	{"duration", OPTION_DURATION, "SEC", 0, "Stop after this time", 6},
@@ -313,6 +323,7 @@ static const struct argp_option trace_list[] = {
 
 const struct argp options_target = {.options = target_list, .parser = parse_target};
 const struct argp options_session = {.options = session_list, .parser = parse_session};
+const struct argp options_color = {.options = color_list, .parser = parse_color};
 const struct argp options_engine = {.options = engine_list, .parser = parse_engine};
 const struct argp options_selectors = {.options = selector_options, .parser = parse_selectors};
 const struct argp options_trace = {.options = trace_list, .parser = parse_trace};

@@ -51,6 +51,7 @@ struct options {
 
 extern const struct argp options_target;    /* -p */
 extern const struct argp options_session;   /* --timeout --no-load -q -v */
+extern const struct argp options_color;     /* --color */
 extern const struct argp options_engine;    /* --engine */
 extern const struct argp options_selectors; /* -m and everything that is not an option */
 extern const struct argp options_trace;     /* what to show of the calls, how, and until when */

@@ -17,6 +17,7 @@ static const int handled[] = {SIGINT, SIGTERM, SIGHUP};
 static struct {
 	int pipe[2];
 	volatile sig_atomic_t received;
+	volatile sig_atomic_t outlives_interrupts;
 	struct sigaction before[sizeof(handled) / sizeof(*handled)], pipe_before;
 } signals = {.pipe = {-1, -1}};
 
@@ -28,7 +29,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	                        (info->si_code == SI_USER || info->si_code == SI_TKILL || info->si_code == SI_QUEUE ? 0x80 : 0));
 
 	(void)context;
-	if (++signals.received > 1) {
+	if (!(signals.outlives_interrupts && number == SIGINT) && ++signals.received > 1) {
 		rendezvous_abandon_all();
 		_exit(128 + number);
 	}
@@ -67,6 +68,11 @@ int signals_take(bool *sent_by_process)
 void signals_forgive(void)
 {
 	signals.received = 0;
+}
+
+void signals_outlive_interrupts(void)
+{
+	signals.outlives_interrupts = 1;
 }
 
 void signals_restore(void)

@@ -18,6 +18,9 @@ int signals_take(bool *sent_by_process);
 /* A program that lives on after a signal: the next one is a first one again. */
 void signals_forgive(void);
 
+/* A program in which Ctrl-C ends other things than the program: no number of INTs ends it from now on. */
+void signals_outlive_interrupts(void);
+
 /* In a child between fork and exec: back to what the program was started with. */
 void signals_restore(void);
 

@@ -12,6 +12,7 @@ struct subcommand {
 };
 
 extern const struct subcommand cmd_backtrace;
+extern const struct subcommand cmd_console;
 extern const struct subcommand cmd_eval;
 extern const struct subcommand cmd_exec;
 extern const struct subcommand cmd_extension_dir;

@@ -1,0 +1,133 @@
+/*
+ * LIST: what an object has. Context: job, GVL held. No code of the application runs: the names come from Ruby's own methods (core.h).
+ */
+
+#include "console.h"
+#include "core.h"
+#include "naming.h"
+#include "pack.h"
+#include "request.h"
+
+#include <errno.h>
+
+#define TITLE_SIZE 512
+
+struct listing {
+	VALUE groups; /* Array of {title, names} */
+	bool all;     /* what every object has, too */
+	VALUE object;
+};
+
+static void add_group(struct listing *listing, const char *title, size_t size, VALUE names)
+{
+	VALUE group;
+
+	if (RARRAY_LEN(names) == 0)
+		return;
+	group = rb_hash_new();
+	rb_hash_aset(group, rb_str_new_cstr("title"), rb_utf8_str_new(title, (long)size));
+	rb_hash_aset(group, rb_str_new_cstr("names"), names);
+	rb_ary_push(listing->groups, group);
+}
+
+static void add_titled(struct listing *listing, const char *title, VALUE names)
+{
+	add_group(listing, title, strlen(title), names);
+}
+
+static bool is_module(VALUE value)
+{
+	return RB_TYPE_P(value, T_CLASS) || RB_TYPE_P(value, T_MODULE);
+}
+
+/* "Order#", "Order." or, of an object's own class, "#<Order:0x...>."; then what is special about these methods. */
+static void add_methods(struct listing *listing, VALUE owner, enum core_method method, const char *remark)
+{
+	VALUE inherited = Qfalse, names = core_call(method, owner, 1, &inherited);
+	char bytes[TITLE_SIZE];
+	struct text title = {.bytes = bytes, .size = sizeof(bytes)};
+	char separator;
+
+	if (owner == rb_class_of(listing->object) && naming_is_singleton_class(owner) && !is_module(listing->object)) {
+		VALUE name = console_describe(listing->object);
+
+		text_append(&title, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
+		separator = '.';
+	} else {
+		separator = naming_owner(&title, owner);
+	}
+	text_append(&title, &separator, 1);
+	text_append_cstr(&title, remark);
+	add_group(listing, bytes, title.used, names);
+}
+
+/* From here on it is what all objects, or all modules, have. */
+static bool is_common(VALUE module)
+{
+	return module == rb_cObject || module == rb_cModule || module == rb_cClass || module == rb_class_of(rb_cObject);
+}
+
+/* Methods of a class and its ancestors, its own first. */
+static void add_ancestors(struct listing *listing, VALUE class, bool private_too)
+{
+	VALUE ancestors = core_call0(CORE_MODULE_ANCESTORS, class);
+
+	for (long i = 0; i < RARRAY_LEN(ancestors); i++) {
+		VALUE module = rb_ary_entry(ancestors, i);
+
+		if (!is_common(module) || listing->all)
+			add_methods(listing, module, CORE_MODULE_INSTANCE_METHODS, "");
+		/* What the main program defines is there, as private methods of Object. */
+		if (private_too && (!is_common(module) || module == rb_cObject))
+			add_methods(listing, module, CORE_MODULE_PRIVATE_INSTANCE_METHODS, " (private)");
+		if (is_common(module) && module != class && !listing->all)
+			return;
+	}
+}
+
+static void list(struct listing *listing, VALUE object, VALUE binding)
+{
+	VALUE inherited = Qfalse;
+	bool is_self = binding != Qundef;
+
+	listing->object = object;
+	if (is_module(object)) {
+		add_titled(listing, "constants", core_call(CORE_MODULE_CONSTANTS, object, 1, &inherited));
+		add_ancestors(listing, rb_class_of(object), false);
+		add_ancestors(listing, object, false);
+	} else {
+		add_ancestors(listing, rb_class_of(object), is_self);
+	}
+	add_titled(listing, "class variables",
+	           core_call0(CORE_MODULE_CLASS_VARIABLES, is_module(object) ? object : rb_obj_class(object)));
+	add_titled(listing, "instance variables", core_call0(CORE_KERNEL_INSTANCE_VARIABLES, object));
+	if (is_self)
+		add_titled(listing, "local variables", core_call0(CORE_BINDING_LOCAL_VARIABLES, binding));
+}
+
+static void begin(struct request *request, const struct command *command)
+{
+	struct listing listing = {.groups = rb_ary_new(), .all = (command->request.flags & LIST_ALL) != 0};
+	VALUE binding = Qundef, object, answer = rb_hash_new();
+
+	if (command->request.flags & LIST_SUBJECT) {
+		object = console_subject(request->session);
+		console_set_subject(request->session, Qundef);
+	} else {
+		binding = console_binding(request->session);
+		object = core_call0(CORE_BINDING_RECEIVER, binding);
+	}
+	if (object == Qundef) {
+		request_finish(request, EINVAL, "there is no object to list");
+		return;
+	}
+	list(&listing, object, binding);
+	rb_hash_aset(answer, rb_str_new_cstr("groups"), listing.groups);
+	if (pack_and_send(request, answer))
+		request_finish(request, 0, "%s", "");
+	else
+		request_finish(request, EFBIG, "there is more than fits into an answer");
+	RB_GC_GUARD(object);
+}
+
+const struct request_kind request_list = {.name = "list", .begin = begin};

@@ -1,0 +1,202 @@
+/* rbprobe console: lines of Ruby, evaluated one after the other inside a running process. */
+
+#define _GNU_SOURCE
+#include "console.h"
+
+#include "exit_status.h"
+#include "message.h"
+#include "signals.h"
+#include "subcommand.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OPTION_NO_HISTORY = 0x200 };
+
+static error_t parse_console(int key, char *argument, struct argp_state *state)
+{
+	struct console *console = (struct console *)state->input;
+
+	(void)argument;
+	if (key != OPTION_NO_HISTORY)
+		return ARGP_ERR_UNKNOWN;
+	console->no_history = true;
+	return 0;
+}
+
+static const struct argp_option console_list[] = {
+	{"no-history", OPTION_NO_HISTORY, NULL, 0, "Neither read nor write the history file", 5},
+	{0},
+};
+
+static const struct argp options_console = {.options = console_list, .parser = parse_console};
+
+static const struct argp_child children[] = {
+	{&options_target, 0, NULL, 0},
+	{&options_color, 0, NULL, 0},
+	{&options_console, 0, NULL, 0},
+	{&options_session, 0, NULL, 0},
+	{0},
+};
+
+static const struct argp argp = {
+	.args_doc = "-p PID",
+	.doc = "Evaluate Ruby code inside a running process, line by line. At a terminal: with editing, history, and completion "
+	       "by TAB; `help` tells "
+	       "what else there is. Else the code is read from standard input, and the exit status is 1 if something raised.",
+	.children = children,
+};
+
+/* Evaluates what has come together. When it is not complete yet, it stays. */
+static void evaluate(struct console *console, bool may_go_on)
+{
+	struct command request = {.kind = COMMAND_EVAL,
+	                          .request = {.flags = EVAL_CONSOLE | (may_go_on ? EVAL_PARTIAL : 0),
+	                                      .name = {"(rbprobe)", 9},
+	                                      .text = {console->pending.bytes, console->pending.size}}};
+
+	console->outcome = OUTCOME_FAILED;
+	console_ask(console, &request, 0, console_show_result);
+	if (console->outcome == OUTCOME_FAILED)
+		console->failed = true;
+	if (console->outcome == OUTCOME_INCOMPLETE)
+		return;
+	buffer_add_char(&console->pending, '\0');
+	input_remember(console, console->pending.bytes);
+	console->pending.size = 0;
+}
+
+static void take_line(struct console *console, const char *line)
+{
+	if (console->pending.size == 0) {
+		if (line[strspn(line, " \t\r")] == '\0')
+			return;
+		if (console_word(console, line)) {
+			input_remember(console, line);
+			return;
+		}
+	} else {
+		buffer_add_char(&console->pending, '\n');
+	}
+	buffer_add_text(&console->pending, line);
+	evaluate(console, true);
+}
+
+static const char *prompt(const struct console *console, struct buffer *text)
+{
+	text->size = 0;
+	buffer_add_format(text, "%d %.*s%c ", (int)console->ask.session.target.pid, (int)console->self.size, console->self.bytes,
+	                  console->pending.size ? '*' : '>');
+	buffer_add_char(text, '\0');
+	return text->bytes;
+}
+
+static void converse(struct console *console)
+{
+	struct buffer text = {0};
+
+	while (!console->leaving && !console->signal && !console->ask.over) {
+		char *line = NULL;
+
+		switch (input_read(console, prompt(console, &text), &line)) {
+		case INPUT_LINE:
+			take_line(console, line);
+			break;
+		case INPUT_INTERRUPTED:
+			console->pending.size = 0;
+			console->leaving = !console->interactive;
+			console->failed = console->failed || console->leaving;
+			break;
+		case INPUT_END:
+			/* A script that ends in the middle: now it is a syntax error. */
+			if (!console->interactive && console->pending.size)
+				evaluate(console, false);
+			console->leaving = true;
+			break;
+		case INPUT_OVER:
+			break;
+		}
+		free(line);
+	}
+	buffer_free(&text);
+}
+
+static void greet(const struct console *console)
+{
+	const struct target *target = &console->ask.session.target;
+	char command[64];
+
+	target_command_line(target, command, sizeof(command));
+	if (console->interactive && !console->options.quiet)
+		message("process %d: %s; `help` tells what there is, Ctrl-D leaves", (int)target->pid, command);
+}
+
+/* Why the session is over, if nobody has said so. */
+static int end_status(struct console *console)
+{
+	struct ask *ask = &console->ask;
+
+	if (!ask->over)
+		return console->signal ? 128 + console->signal : STATUS_DONE;
+	if (ask->error.text[0] && (ask->command_id || ask->status != STATUS_TARGET_GONE))
+		message("%s", ask->error.text);
+	else if (ask->status == STATUS_TARGET_GONE)
+		message("process %d %s", (int)ask->session.target.pid,
+		        !ask->session.ended && session_has_execed(&ask->session) ? "has replaced itself by another program (exec)"
+		                                                                 : "has ended");
+	return ask->status;
+}
+
+static int session(struct console *console)
+{
+	struct command where = {.kind = COMMAND_ENTER, .request = {.name = {"", 0}, .text = {"", 0}}};
+	int status;
+
+	console->interactive = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	console->colors = term_colors(STDOUT_FILENO, console->options.colors);
+	console->signals_descriptor = signals_install();
+	output_open(&console->output, NULL, false, NULL);
+	if (console_open(console, console->options.pids.items[0], &where, console_note_self) == ANSWER_DONE) {
+		if (console->interactive)
+			signals_outlive_interrupts();
+		input_open(console);
+		greet(console);
+		converse(console);
+		input_close(console);
+	}
+	status = end_status(console);
+	console_close(console);
+	if (output_close(&console->output) < 0) {
+		message("%s", console->output.error.text);
+		status = STATUS_FAILED;
+	}
+	return status == STATUS_DONE && console->failed && !console->interactive ? STATUS_FAILED : status;
+}
+
+static int console_run(int argc, char **argv)
+{
+	struct console console = {0};
+	int status;
+
+	options_init(&console.options);
+	status = options_parse(&argp, argc, argv, &console.options);
+	if (status == 0 && console.options.pids.count != 1) {
+		message(console.options.pids.count == 0 ? "console needs -p PID; `rbprobe ps` lists the Ruby processes"
+		                                        : "console takes one process");
+		status = STATUS_USAGE;
+	}
+	if (status == 0)
+		status = session(&console);
+	buffer_free(&console.pending);
+	buffer_free(&console.self);
+	options_free(&console.options);
+	return status;
+}
+
+const struct subcommand cmd_console = {
+	.name = "console",
+	.arguments = "-p PID",
+	.summary = "the same, interactive",
+	.run = console_run,
+};
