@@ -6,39 +6,28 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+/* The same memory twice, one behind the other, so that no record is cut in two. Without a file: programs may be forbidden to have one in memory. */
 int ring_open(struct ring *ring, size_t size)
 {
 	uint8_t *bytes;
-	int status = 0;
-	int fd;
 
 	memset(ring, 0, sizeof(*ring));
-	fd = memfd_create("rbprobe-ring", MFD_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (ftruncate(fd, (off_t)size) != 0) {
-		status = -errno;
-		goto close_file;
-	}
 	bytes = mmap(NULL, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (bytes == MAP_FAILED) {
-		status = -errno;
-		goto close_file;
-	}
-	if (mmap(bytes, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED ||
-	    mmap(bytes + size, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED ||
+	if (bytes == MAP_FAILED)
+		return -errno;
+	/* Moving nothing of a shared mapping shows it in a second place. */
+	if (mmap(bytes, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED ||
+	    mremap(bytes, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, bytes + size) == MAP_FAILED ||
 	    madvise(bytes, 2 * size, MADV_DONTFORK) != 0) {
-		status = -errno;
+		int status = -errno;
+
 		munmap(bytes, 2 * size);
-		goto close_file;
+		return status;
 	}
 	ring->bytes = bytes;
 	ring->size = size;
-close_file:
-	close(fd);
-	return status;
+	return 0;
 }
 
 void ring_close(struct ring *ring)
