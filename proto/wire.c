@@ -8,8 +8,10 @@ static const char *const ending_names[ENDING_COUNT] = {
 };
 
 static const char *const engine_names[ENGINE_COUNT] = {
-	[ENGINE_AUTO] = "auto", [ENGINE_TARGET] = "target", [ENGINE_HOOK] = "hook",
-	[ENGINE_NONE] = "none", [ENGINE_PATCH] = "patch",
+	[ENGINE_AUTO] = "auto",
+	[ENGINE_TARGET] = "target",
+	[ENGINE_HOOK] = "hook",
+	[ENGINE_NONE] = "none",
 };
 
 const char *ending_name(enum ending ending)

@@ -9,7 +9,6 @@
 
 #include "evaluation.h"
 
-#include "fiber.h"
 #include "interrupts.h"
 
 #include <stdatomic.h>
@@ -68,7 +67,6 @@ static VALUE raise_in(void *argument)
 {
 	VALUE pair = (VALUE)argument;
 
-	fiber_own_begin();
 	rb_funcall(rb_ary_entry(pair, 0), rb_intern("raise"), 1, rb_ary_entry(pair, 1));
 	RB_GC_GUARD(pair);
 	return Qnil;

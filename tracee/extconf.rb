@@ -50,8 +50,6 @@ DEBUG = "ruby/debug.h"
   ["rb_tracearg_parameters", DEBUG],
   # Everywhere so far, but declared nowhere: how the heap is walked over.
   ["rb_objspace_each_objects"],
-  # >= 3.3. A typed data object's data may lie within the object.
-  ["RTYPEDDATA_GET_DATA", "ruby.h"],
 ].each { |function, *headers| have_func(function, headers) }
 
 # --- Linking. What loading needs is exported: Init_rbprobe, what `rbprobe load` calls and reads (startup.c), and the ABI number that unreleased

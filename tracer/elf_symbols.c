@@ -102,6 +102,8 @@ static size_t table_search(const struct elf_file *file, const Elf64_Shdr *table,
 
 size_t elf_symbols_find(const char *path, struct elf_symbol *symbols, size_t count)
 {
+	/* A static program has no dynamic symbols; the others are for debuggers, and may have been stripped. */
+	static const uint32_t tables[] = {SHT_DYNSYM, SHT_SYMTAB};
 	struct elf_file file = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
 	Elf64_Shdr *sections = NULL;
 	struct stat status;
@@ -116,12 +118,10 @@ size_t elf_symbols_find(const char *path, struct elf_symbol *symbols, size_t cou
 		if (header_read(&file))
 			sections = part_read(&file, file.header.e_shoff, (uint64_t)file.header.e_shnum * sizeof(*sections));
 	}
-	for (unsigned i = 0; sections && i < file.header.e_shnum; i++) {
-		if (sections[i].sh_type == SHT_DYNSYM && sections[i].sh_link < file.header.e_shnum) {
-			found = table_search(&file, &sections[i], &sections[sections[i].sh_link], symbols, count);
-			break;
-		}
-	}
+	for (size_t t = 0; sections && t < sizeof(tables) / sizeof(*tables) && found < count; t++)
+		for (unsigned i = 0; i < file.header.e_shnum && found < count; i++)
+			if (sections[i].sh_type == tables[t] && sections[i].sh_link < file.header.e_shnum)
+				found += table_search(&file, &sections[i], &sections[sections[i].sh_link], symbols, count);
 	free(sections);
 	close(file.fd);
 	return found;

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* One symbol that is looked for in a file's dynamic symbol table. */
+/* One symbol that is looked for in a file's symbol tables. */
 struct elf_symbol {
 	const char *name;
 	void *bytes; /* takes the symbol's initial value; NULL: only whether it is there */

@@ -63,7 +63,7 @@ static void visit_help(struct visit *visit, struct visit_result *result)
 static int visit_make(struct visit *visit)
 {
 	struct visit_result *result;
-	int status = -EIO, ended;
+	int status = -EIO, ended = 0;
 	pid_t helper;
 
 	if (arch.refusal)
@@ -82,7 +82,11 @@ static int visit_make(struct visit *visit)
 			;
 		status = result->status;
 		*visit->report = result->report;
-		if (status == 1)
+		if (status == 1 && WIFSIGNALED(ended) && WTERMSIG(ended) == SIGSYS)
+			status = error_set(visit->err, -EPERM,
+			                   "rbprobe runs under a seccomp filter (a container's, perhaps) that "
+			                   "kills for ptrace; run it outside of that");
+		else if (status == 1)
 			status = error_set(visit->err, -EIO, "rbprobe's loader was killed while it was at work in process %d",
 			                   (int)visit->target->pid);
 		else if (status < 0 && visit->err)

@@ -8,6 +8,7 @@
 #include "elf_symbols.h"
 #include "extension.h"
 #include "loader.h"
+#include "program_kind.h"
 #include "trace_permission.h"
 
 #include "proto/names.h"
@@ -21,57 +22,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What kind of program a process runs. */
-enum program_kind {
-	PROGRAM_UNKNOWN,
-	PROGRAM_OURS,
-	PROGRAM_OTHER_MACHINE,
-	PROGRAM_STATIC,
+/* What cannot be loaded into, whatever is built. */
+static const struct {
+	const char *words;
+	const char *sentence; /* with a %d for the PID */
+} refusals[] = {
+	[PROGRAM_OTHER_MACHINE] = {"other machine", "process %d is a program for another processor than this rbprobe"},
+	[PROGRAM_STATIC] = {"static",
+                            "process %d is linked statically: it has no dynamic loader, and nothing can be loaded into it"},
+	[PROGRAM_MUSL] = {"musl", "process %d uses the C library musl; rbprobe can be loaded into processes with glibc "
+                                  "only; " LOADER_READY_REMEDY},
+	[PROGRAM_OURS] = {NULL, NULL},
 };
 
-static enum program_kind program_kind(const struct target *target)
+int loader_file_possible(const struct target *target, struct error *err)
 {
-	char path[64];
-	Elf64_Ehdr header;
-	Elf64_Phdr segment;
-	enum program_kind kind = PROGRAM_UNKNOWN;
-	int fd;
+	const char *sentence = refusals[program_kind(target->pid)].sentence;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)target->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return kind;
-	if (pread(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header) && memcmp(header.e_ident, ELFMAG, SELFMAG) == 0) {
-		if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != arch.elf_machine) {
-			kind = PROGRAM_OTHER_MACHINE;
-		} else {
-			kind = PROGRAM_STATIC;
-			for (unsigned i = 0; i < header.e_phnum && header.e_phentsize == sizeof(segment); i++)
-				if (pread(fd, &segment, sizeof(segment), (off_t)(header.e_phoff + i * sizeof(segment))) ==
-				            (ssize_t)sizeof(segment) &&
-				    segment.p_type == PT_INTERP)
-					kind = PROGRAM_OURS;
-		}
-	}
-	close(fd);
-	return kind;
-}
-
-static bool uses_musl(pid_t pid)
-{
-	char path[64], *line = NULL;
-	size_t capacity = 0;
-	bool musl = false;
-	FILE *maps;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	maps = fopen(path, "re");
-	while (maps && !musl && getline(&line, &capacity, maps) > 0)
-		musl = strstr(line, "/ld-musl-") != NULL;
-	free(line);
-	if (maps)
-		fclose(maps);
-	return musl;
+	return sentence ? error_set(err, -ENOEXEC, sentence, (int)target->pid) : 0;
 }
 
 /* The VM says its API version itself; a number with a suffix is known only from its paths. */
@@ -108,16 +76,8 @@ static int file_path(const struct target *target, const struct remote *remote, c
 	char directory[PATH_MAX - 80], abi[32], command[PATH_MAX];
 	int pid = (int)target->pid;
 
-	switch (program_kind(target)) {
-	case PROGRAM_OTHER_MACHINE:
-		return error_set(err, -ENOEXEC, "process %d is a program for another processor than this rbprobe", pid);
-	case PROGRAM_STATIC:
-		return error_set(err, -ENOEXEC,
-		                 "process %d is linked statically: it has no dynamic loader, and nothing can be loaded into it",
-		                 pid);
-	default:
-		break;
-	}
+	if (loader_file_possible(target, err) < 0)
+		return -ENOEXEC;
 	snprintf(abi, sizeof(abi), "%s", target->abi);
 	if (!abi[0] && !abi_from_memory(remote, abi, sizeof(abi)))
 		return error_set(err, -ENOEXEC, "cannot find out the version of Ruby in process %d", pid);
@@ -225,6 +185,7 @@ int loader_file_copy(const struct loader_file *file, pid_t pid, int fd, struct e
 const char *loader_obstacle(const struct target *target)
 {
 	const char *permission = trace_permission_obstacle(target);
+	enum program_kind kind = program_kind(target->pid);
 	struct error err;
 	char path[PATH_MAX];
 
@@ -232,15 +193,7 @@ const char *loader_obstacle(const struct target *target)
 		return "processor";
 	if (permission)
 		return permission;
-	switch (program_kind(target)) {
-	case PROGRAM_OTHER_MACHINE:
-		return "other machine";
-	case PROGRAM_STATIC:
-		return "static";
-	default:
-		break;
-	}
-	if (uses_musl(target->pid))
-		return "musl";
+	if (refusals[kind].words)
+		return refusals[kind].words;
 	return file_path(target, NULL, path, sizeof(path), &err) < 0 ? "ABI not built" : NULL;
 }

@@ -19,6 +19,9 @@ struct loader_file {
 
 #define LOADER_FILE_CLOSED ((struct loader_file){.bytes = NULL})
 
+/* Whether the process's program is of a kind that libraries can be loaded into. 0, or -ENOEXEC and err. */
+int loader_file_possible(const struct target *target, struct error *err);
+
 /* remote may be NULL; with it, the ABI is found out even where no file of the process's Ruby can be read. 0, or negative and err. */
 int loader_file_open(struct loader_file *file, const struct target *target, const struct remote *remote, struct error *err);
 void loader_file_close(struct loader_file *file);

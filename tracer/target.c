@@ -8,13 +8,13 @@
 
 #include "clock.h"
 #include "elf_symbols.h"
+#include "trace_permission.h"
 
 #include "proto/names.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -273,23 +273,8 @@ int target_check(const struct target *target, struct error *err)
 
 	if (target->state == 'Z' || target->state == 'X')
 		return error_set(err, -ESRCH, "process %d has ended already and waits for its parent to notice", pid);
-	if (!target->readable) {
-		struct passwd *user = getpwuid(target->euid);
-
-		if (geteuid() == 0)
-			return error_set(
-				err, -EPERM,
-				"process %d may not be looked at even by this root: it is in another user namespace, or rbprobe "
-				"itself runs without CAP_SYS_PTRACE",
-				pid);
-		if (target->euid == geteuid())
-			return error_set(err, -EPERM,
-			                 "process %d may not be looked at although it is yours (it changed its user or dropped "
-			                 "privileges); run rbprobe as root",
-			                 pid);
-		return error_set(err, -EPERM, "process %d belongs to user %s (%u); run rbprobe as that user or as root", pid,
-		                 user ? user->pw_name : "?", (unsigned)target->euid);
-	}
+	if (!target->readable)
+		return trace_permission_explain(target, -EPERM, err);
 	if (!target->is_ruby)
 		return error_set(
 			err, -EINVAL,

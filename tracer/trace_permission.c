@@ -1,7 +1,9 @@
-/* Explaining EPERM. See trace_permission.h. The order is that of the kernel's own checks. */
+/* Explaining EPERM. See trace_permission.h. First the facts are gathered, then they are judged, in the order of the kernel's own checks. */
 
 #define _GNU_SOURCE
 #include "trace_permission.h"
+
+#include "proc_status.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,19 +32,6 @@ static bool text_read(const char *path, char *text, size_t size)
 	return got > 0;
 }
 
-/* A number of /proc/PID/status; base as strtoull takes it. */
-static unsigned long long status_number(const char *pid, const char *field, int base, unsigned long long missing)
-{
-	char path[64], text[8192], name[32];
-	const char *at;
-
-	snprintf(path, sizeof(path), "/proc/%s/status", pid);
-	snprintf(name, sizeof(name), "\n%s:", field);
-	if (!text_read(path, text, sizeof(text)) || !(at = strstr(text, name)))
-		return missing;
-	return strtoull(at + strlen(name), NULL, base);
-}
-
 static int yama_scope(void)
 {
 	char text[32];
@@ -51,15 +41,28 @@ static int yama_scope(void)
 
 static bool have_capability(void)
 {
-	return status_number("self", "CapEff", 16, 0) >> CAPABILITY_SYS_PTRACE & 1;
+	return proc_status_number(getpid(), "CapEff", 16, 0) >> CAPABILITY_SYS_PTRACE & 1;
 }
 
 static pid_t tracer_of(const struct target *target)
 {
-	char pid[16];
+	return (pid_t)proc_status_number(target->pid, "TracerPid", 10, 0);
+}
 
-	snprintf(pid, sizeof(pid), "%d", (int)target->pid);
-	return (pid_t)status_number(pid, "TracerPid", 10, 0);
+static void name_of(pid_t pid, char *name, size_t size)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	if (!text_read(path, name, size))
+		snprintf(name, size, "?");
+	name[strcspn(name, "\n")] = '\0';
+}
+
+/* No process has the number 0, which is found out behind the filters. */
+static bool ptrace_forbidden(void)
+{
+	return ptrace(PTRACE_SEIZE, 0, NULL, NULL) != 0 && errno != ESRCH;
 }
 
 static bool in_our_user_namespace(const struct target *target)
@@ -69,14 +72,6 @@ static bool in_our_user_namespace(const struct target *target)
 
 	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)target->pid);
 	return stat("/proc/self/ns/user", &ours) != 0 || stat(path, &theirs) != 0 || ours.st_ino == theirs.st_ino;
-}
-
-/* What a remedy that begins with "run rbprobe as root" has to add where that cannot work. */
-static const char *sudo_note(void)
-{
-	return status_number("self", "NoNewPrivs", 10, 0)
-	               ? " (not by sudo from this shell: it runs with no_new_privs, which switches sudo off)"
-	               : "";
 }
 
 bool trace_permission_waits_for_us(const struct target *target)
@@ -90,67 +85,108 @@ bool trace_permission_waits_for_us(const struct target *target)
 	       ours.st_ino == theirs.st_ino;
 }
 
-int trace_permission_explain(const struct target *target, int code, struct error *err)
+/* --- Judging */
+
+/* What a remedy that begins with "run rbprobe as root" has to add where that cannot work. */
+static const char *sudo_note(const struct trace_facts *facts)
 {
-	int pid = (int)target->pid, scope = yama_scope();
-	pid_t tracer = tracer_of(target);
-	struct passwd *user;
+	return facts->no_new_privs ? " (not by sudo from this shell: it runs with no_new_privs, which switches sudo off)" : "";
+}
 
-	if (code == -ESRCH || !target_is_same(target))
-		return error_set(err, -ESRCH, "process %d ended while rbprobe was looking at it", pid);
-	if (tracer > 0) {
-		char path[64], name[64] = "?";
+static int judge_with_capability(const struct trace_facts *facts, struct error *err)
+{
+	return error_set(
+		err, -EPERM, "process %d may not be traced even with CAP_SYS_PTRACE: %s", (int)facts->pid,
+		facts->same_user_namespace
+			? "a security module (AppArmor, SELinux) forbids it, or it is part of the kernel; rbprobe has to "
+			  "run outside of that confinement"
+			: "its user namespace does not belong to us; run rbprobe as root of the host");
+}
 
-		snprintf(path, sizeof(path), "/proc/%d/comm", (int)tracer);
-		text_read(path, name, sizeof(name));
-		name[strcspn(name, "\n")] = '\0';
-		return error_set(
-			err, -EBUSY,
-			"process %d is being traced by %s (process %d) already, and only one tracer is possible; let that one "
-			"go first",
-			pid, name, (int)tracer);
-	}
-	if (code != -EPERM && code != -EACCES)
-		return error_set(err, code, "process %d cannot be traced: %s", pid, strerror(-code));
-	if (scope == 3)
-		return error_set(
-			err, -EPERM,
-			"kernel.yama.ptrace_scope is 3 on this machine: nobody may trace a process until the next boot; require "
-			"\"rbprobe\" in the program instead");
-	if (have_capability())
-		return error_set(err, -EPERM, "process %d may not be traced even with CAP_SYS_PTRACE: %s", pid,
-		                 in_our_user_namespace(target)
-		                         ? "a security module (AppArmor, SELinux, a container's seccomp profile) forbids it, or "
-		                           "it is part "
-		                           "of the kernel; rbprobe has to run outside of that confinement"
-		                         : "its user namespace does not belong to us; run rbprobe as root of the host");
-	user = getpwuid(target->euid);
-	if (target->euid != geteuid())
-		return error_set(err, -EPERM, "process %d belongs to user %s (%u); run rbprobe as root%s", pid,
-		                 user ? user->pw_name : "?", (unsigned)target->euid, sudo_note());
-	if (scope == 2)
+static int judge_other_user(const struct trace_facts *facts, struct error *err)
+{
+	struct passwd *user = getpwuid(facts->target_euid);
+
+	return error_set(err, -EPERM, "process %d belongs to user %s (%u); run rbprobe as that user or as root%s",
+	                 (int)facts->pid, user ? user->pw_name : "?", (unsigned)facts->target_euid, sudo_note(facts));
+}
+
+static int judge_scope(const struct trace_facts *facts, struct error *err)
+{
+	if (facts->yama_scope == 2)
 		return error_set(
 			err, -EPERM,
 			"kernel.yama.ptrace_scope is 2 on this machine: only those with CAP_SYS_PTRACE may trace; run rbprobe as "
 			"root%s",
-			sudo_note());
-	if (scope == 1)
+			sudo_note(facts));
+	return error_set(err, -EPERM,
+	                 "kernel.yama.ptrace_scope is 1 on this machine: a process may be traced only by those who started it, "
+	                 "or with CAP_SYS_PTRACE; run rbprobe as root%s, or: sysctl kernel.yama.ptrace_scope=0",
+	                 sudo_note(facts));
+}
+
+int trace_permission_judge(const struct trace_facts *facts, struct error *err)
+{
+	int pid = (int)facts->pid;
+
+	if (facts->has_ended)
+		return error_set(err, -ESRCH, "process %d ended while rbprobe was looking at it", pid);
+	if (facts->tracer > 0)
+		return error_set(
+			err, -EBUSY,
+			"process %d is being traced by %s (process %d) already, and only one tracer is possible; let that one "
+			"go first",
+			pid, facts->tracer_name, (int)facts->tracer);
+	if (facts->ptrace_forbidden)
 		return error_set(
 			err, -EPERM,
-			"kernel.yama.ptrace_scope is 1 on this machine: a process may be traced only by those who started it, "
-			"or with CAP_SYS_PTRACE; run rbprobe as root%s, or: sysctl kernel.yama.ptrace_scope=0",
-			sudo_note());
-	if (geteuid() == 0)
+			"rbprobe runs under a seccomp filter (a container's, perhaps) that forbids ptrace; allow it (docker "
+			"run --cap-add SYS_PTRACE), or run rbprobe on the host");
+	if (facts->code != -EPERM && facts->code != -EACCES)
+		return error_set(err, facts->code, "process %d cannot be traced: %s", pid, strerror(-facts->code));
+	if (facts->yama_scope == 3)
+		return error_set(
+			err, -EPERM,
+			"kernel.yama.ptrace_scope is 3 on this machine: nobody may trace a process until the next boot; require "
+			"\"rbprobe\" in the program instead");
+	if (facts->have_capability)
+		return judge_with_capability(facts, err);
+	if (facts->own_euid == 0)
 		return error_set(
 			err, -EPERM,
 			"this root has no CAP_SYS_PTRACE (a container's, perhaps), and process %d is out of its reach; add "
 			"the capability (docker run --cap-add SYS_PTRACE), or run rbprobe on the host",
 			pid);
+	if (facts->target_euid != facts->own_euid)
+		return judge_other_user(facts, err);
+	if (facts->yama_scope == 1 || facts->yama_scope == 2)
+		return judge_scope(facts, err);
 	return error_set(
 		err, -EPERM,
 		"process %d is yours but may not be traced: it changed its user, dropped privileges or runs a program that may "
 		"not be read; run rbprobe as root%s",
-		pid, sudo_note());
+		pid, sudo_note(facts));
+}
+
+int trace_permission_explain(const struct target *target, int code, struct error *err)
+{
+	struct trace_facts facts = {
+		.pid = target->pid,
+		.code = code,
+		.has_ended = code == -ESRCH || !target_is_same(target),
+		.tracer = tracer_of(target),
+		.ptrace_forbidden = ptrace_forbidden(),
+		.yama_scope = yama_scope(),
+		.have_capability = have_capability(),
+		.no_new_privs = proc_status_number(getpid(), "NoNewPrivs", 10, 0),
+		.same_user_namespace = in_our_user_namespace(target),
+		.own_euid = geteuid(),
+		.target_euid = target->euid,
+	};
+
+	if (facts.tracer > 0)
+		name_of(facts.tracer, facts.tracer_name, sizeof(facts.tracer_name));
+	return trace_permission_judge(&facts, err);
 }
 
 const char *trace_permission_obstacle(const struct target *target)

@@ -173,6 +173,9 @@ int visit_run(struct visit *visit)
 	uint64_t deadline_ns = clock_now_ns() + VISIT_LOAD_PATIENCE_NS;
 	int status;
 
+	status = loader_file_possible(visit->target, visit->err);
+	if (status < 0)
+		return status;
 	/* Of several clients one has it at a time, for a moment. */
 	while ((status = inject_seize(&visit->injection, visit->target->pid)) == -EPERM &&
 	       trace_permission_waits_for_us(visit->target) && clock_now_ns() < deadline_ns) {

@@ -2,7 +2,7 @@
  * Whether a seccomp filter lets the extension do its work. See visit.h.
  *
  * A filter that answers with an error is an inconvenience; one that kills would kill the process for what rbprobe has it do. So the filters are
- * read and asked about each system call that the extension makes and a Ruby program need not. Reading them takes CAP_SYS_ADMIN. Who has not, but runs under as
+ * read and asked about each system call that rbprobe or the extension makes there and a Ruby program need not. Reading them takes CAP_SYS_ADMIN. Who has not, but runs under as
  * many filters (in the same container: `docker exec`), has the calls made by a process of his own, which may be killed.
  */
 
@@ -28,7 +28,7 @@
 enum need {
 	NEEDED,      /* no session without it */
 	HELPFUL,     /* there is another way where it is refused by an error */
-	MEMORY_FILE, /* helpful, and for loading from memory needed */
+	MEMORY_FILE, /* needed for loading from memory only */
 };
 
 /* The arguments are those which filters look at, if any; made with them, the calls do nothing. */

@@ -71,11 +71,6 @@ static int symbols_find(struct visit *visit)
 	const struct remote_module *libdl = remote_module_named(remote, "libdl"), *libc;
 	int pid = (int)visit->target->pid;
 
-	if (remote_module_named(remote, "ld-musl"))
-		return error_set(visit->err, -ENOEXEC,
-		                 "process %d uses the C library musl; rbprobe can be loaded into processes with glibc "
-		                 "only; " LOADER_READY_REMEDY,
-		                 pid);
 	if (!stop_check_init(&visit->check, remote))
 		return error_set(visit->err, -ENOEXEC,
 		                 "process %d is linked statically: it has no dynamic loader, and nothing can be loaded into it",

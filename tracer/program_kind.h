@@ -1,0 +1,19 @@
+#ifndef RBPROBE_PROGRAM_KIND_H
+#define RBPROBE_PROGRAM_KIND_H
+
+#include <sys/types.h>
+
+/* What kind of program a process runs, as far as it matters for loading a library into it. */
+enum program_kind {
+	PROGRAM_OURS, /* nothing against it, or not known */
+	PROGRAM_OTHER_MACHINE,
+	PROGRAM_STATIC,
+	PROGRAM_MUSL,
+};
+
+enum program_kind program_kind(pid_t pid);
+
+/* By the executable alone, which does not tell musl. */
+enum program_kind program_kind_of_file(const char *path);
+
+#endif
