@@ -57,7 +57,7 @@ rubies:
 
 # --- Tests
 
-.PHONY: setup demo test check-asan check-tsan lint fuzz bench matrix
+.PHONY: setup demo test check-asan check-tsan lint fuzz bench matrix oracle
 setup:
 	@mk/setup build
 
@@ -85,10 +85,11 @@ help:
 	@echo 'make check-asan       the same under AddressSanitizer and UBSan'
 	@echo 'make check-tsan       the unit tests of what runs in several threads under ThreadSanitizer'
 	@echo 'make matrix           the live tests on Ruby 2.7, 3.1 and 3.3 in chroots (root), and on RUBIES=/path/a:/path/b'
+	@echo 'make oracle           a million calls of core methods, traced and not: nothing may tell the difference; ENGINE=hook'
 	@echo 'make lint             formatting, static analysis, and a compilation with -Werror'
 	@echo 'make fuzz             the decoders under libFuzzer, FUZZ_SECONDS each'
 	@echo 'make soak-load        load into processes of every kind, SOAK_LOADS (500) each; every one checks its own results'
-	@echo 'make bench            what it costs, beside rbtrace'
+	@echo 'make bench            what it costs, beside rbtrace and beside nothing: table, bench.json, plots'
 	@echo 'make setup            the Debian packages that building needs'
 	@echo 'make install          below DESTDIR and PREFIX (/usr/local); make uninstall takes it away'
 	@echo 'make clean            all that was built; chroots of the matrix stay'

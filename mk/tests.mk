@@ -52,6 +52,14 @@ check-tsan:
 	@+$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CFLAGS='-O1 -g $(TSAN_FLAGS)' unit-tests
 	@RBPROBE_BUILD=$(BUILD)/tsan tests/run --unit $(TSAN_TESTS)
 
+# Which engine: `make oracle ENGINE=hook`.
+ENGINE ?= auto
+
+oracle:
+	@mk/setup build test
+	@+$(MAKE) --no-print-directory all
+	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/oracle/run --engine $(ENGINE)
+
 matrix:
 	@mk/setup build test matrix
 	@+$(MAKE) --no-print-directory tracer

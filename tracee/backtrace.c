@@ -6,7 +6,9 @@
 #include "answer.h"
 #include "backtrace_thread.h"
 #include "core.h"
+#include "frame_classes.h"
 #include "request.h"
+#include "thread_layout.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -62,7 +64,8 @@ static long own_frames(VALUE locations)
 	return 0;
 }
 
-static void add_frame(struct answer *answer, VALUE location)
+/* label: with the class, or nil. */
+static void add_frame(struct answer *answer, VALUE location, VALUE label)
 {
 	VALUE line = core_call0(CORE_LOCATION_LINE, location);
 
@@ -70,12 +73,15 @@ static void add_frame(struct answer *answer, VALUE location)
 	add_string(answer, "path", core_call0(CORE_LOCATION_PATH, location));
 	if (FIXNUM_P(line))
 		answer_uint(answer, "line", FIX2ULONG(line));
-	add_string(answer, "label", core_call0(CORE_LOCATION_LABEL, location));
+	add_string(answer, "label", NIL_P(label) ? core_call0(CORE_LOCATION_LABEL, location) : label);
 	answer_end(answer);
 }
 
-/* Ends the map that is open with its frames, and sends it; where there are very many, the rest follows in maps of their own. */
-static void send_with_frames(struct work *work, const char *kind, uint64_t id, VALUE locations, long first)
+/*
+ * Ends the map that is open with its frames, and sends it; where there are very many, the rest follows in maps of their own. labels: as
+ * frame_classes() gives them.
+ */
+static void send_with_frames(struct work *work, const char *kind, uint64_t id, VALUE locations, VALUE labels, long first)
 {
 	long count = RB_TYPE_P(locations, T_ARRAY) ? RARRAY_LEN(locations) : 0;
 	bool more = work->limit && (uint64_t)(count - first) > work->limit;
@@ -95,18 +101,11 @@ static void send_with_frames(struct work *work, const char *kind, uint64_t id, V
 			answer_uint(&work->answer, "id", id);
 			answer_array(&work->answer, "frames");
 		}
-		add_frame(&work->answer, RARRAY_AREF(locations, i));
+		add_frame(&work->answer, RARRAY_AREF(locations, i), NIL_P(labels) ? Qnil : rb_ary_entry(labels, i));
 	}
 	answer_end(&work->answer);
 	answer_end(&work->answer);
 	send_piece(work);
-}
-
-static VALUE locations_of(struct work *work, enum core_method method, VALUE subject)
-{
-	VALUE range[2] = {INT2FIX(0), ULL2NUM(work->limit + 1 + OWN_FRAMES_MAX)};
-
-	return core_call(method, subject, work->limit ? 2 : 0, range);
 }
 
 /* --- Threads */
@@ -130,20 +129,45 @@ static bool is_wanted(const struct work *work, const struct thread_facts *facts)
 	return strcmp(work->pattern, number) == 0;
 }
 
-static void send_thread(struct work *work, VALUE thread)
+static void add_mutex(struct answer *answer, struct mutex_wait wait)
+{
+	struct thread_facts owner;
+
+	if (NIL_P(wait.mutex))
+		return;
+	answer_map(answer, "mutex");
+	answer_uint(answer, "id", (uint64_t)wait.mutex);
+	if (!NIL_P(wait.owner)) {
+		thread_facts_get(&owner, wait.owner);
+		answer_uint(answer, "owner", owner.id);
+		if (owner.name.used)
+			answer_text(answer, "owner_name", owner.name.bytes, owner.name.used);
+		if (owner.native_id)
+			answer_uint(answer, "owner_native_id", owner.native_id);
+	}
+	answer_end(answer);
+}
+
+static void send_thread(struct work *work, VALUE thread, VALUE threads)
 {
 	struct thread_facts facts;
-	VALUE locations;
+	VALUE locations, labels;
+	long first;
 
 	thread_facts_get(&facts, thread);
 	if (!is_wanted(work, &facts))
 		return;
-	locations = locations_of(work, CORE_THREAD_LOCATIONS, thread);
+	locations = core_call0(CORE_THREAD_LOCATIONS, thread);
+	first = facts.is_current && !NIL_P(locations) ? own_frames(locations) : 0;
+	labels = frame_classes(thread, locations, first);
 	answer_map(&work->answer, NULL);
 	answer_cstr(&work->answer, "type", "thread");
 	thread_facts_add(&work->answer, &facts, thread);
-	send_with_frames(work, "thread", facts.id, locations, facts.is_current && !NIL_P(locations) ? own_frames(locations) : 0);
+	if (strncmp(facts.status, "sleep", 5) == 0)
+		add_mutex(&work->answer, thread_mutex_wait(thread, threads));
+	send_with_frames(work, "thread", facts.id, locations, labels, first);
 	RB_GC_GUARD(locations);
+	RB_GC_GUARD(labels);
 }
 
 /* --- Fibers */
@@ -173,7 +197,7 @@ static VALUE send_fiber(VALUE argument)
 	if (strcmp(facts.status, "suspended") != 0 && strcmp(facts.status, "created") != 0)
 		return Qnil;
 	if (!NIL_P(core_method(CORE_FIBER_LOCATIONS)))
-		locations = locations_of(work, CORE_FIBER_LOCATIONS, fiber);
+		locations = core_call0(CORE_FIBER_LOCATIONS, fiber);
 	answer_map(&work->answer, NULL);
 	answer_cstr(&work->answer, "type", "fiber");
 	answer_uint(&work->answer, "id", facts.id);
@@ -181,7 +205,7 @@ static VALUE send_fiber(VALUE argument)
 	if (facts.created_at.used)
 		answer_text(&work->answer, "created_at", facts.created_at.bytes, facts.created_at.used);
 	answer_bool(&work->answer, "frames_known", !NIL_P(core_method(CORE_FIBER_LOCATIONS)));
-	send_with_frames(work, "fiber", facts.id, locations, 0);
+	send_with_frames(work, "fiber", facts.id, locations, Qnil, 0);
 	RB_GC_GUARD(locations);
 	return Qnil;
 }
@@ -243,7 +267,7 @@ static VALUE run(VALUE argument)
 
 	send_process(work, threads);
 	for (long i = 0; i < RARRAY_LEN(threads); i++)
-		send_thread(work, RARRAY_AREF(threads, i));
+		send_thread(work, RARRAY_AREF(threads, i), threads);
 	if (work->fibers)
 		send_fibers(work);
 	RB_GC_GUARD(threads);

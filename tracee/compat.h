@@ -60,4 +60,12 @@ bool compat_attribute_events(void);
  */
 bool compat_each_page(int (*page)(void *start, void *end, size_t stride, void *data), void *data);
 
+/*
+ * A thread's frames as rb_profile_frames() gives those of the current one, innermost first; returns how many, or -1 where they cannot be had. frames
+ * must be memory that the GC marks. Runs no code of Ruby's and allocates nothing.
+ */
+int compat_thread_frames(VALUE thread, int limit, VALUE *frames, int *lines);
+/* Whether methods written in C are among them; on 2.7 they are not. */
+bool compat_thread_frames_with_c(void);
+
 #endif

@@ -46,11 +46,18 @@ DEBUG = "ruby/debug.h"
   ["rb_ext_ractor_safe", "ruby/ractor.h"],
   # >= 3.0. How it is found out, cheaply, whether code runs in the main Ractor.
   ["rb_ractor_local_storage_ptr_newkey", "ruby/ractor.h"],
+  # >= 3.3. Frames of any thread; rb_profile_frames only knows those of the current one.
+  ["rb_profile_thread_frames", DEBUG],
   # >= 3.1. The parameters of the method an event is about, without a Method object.
   ["rb_tracearg_parameters", DEBUG],
   # Everywhere so far, but declared nowhere: how the heap is walked over.
   ["rb_objspace_each_objects"],
 ].each { |function, *headers| have_func(function, headers) }
+
+# 3.0 to 3.2: where the VM notes what runs in this native thread. On 2.7 it is one variable for all.
+if try_link("#include <ruby.h>\nextern __thread void *ruby_current_ec;\nint main(void) { return ruby_current_ec != 0; }\n")
+  $defs << "-DHAVE_RUBY_CURRENT_EC"
+end
 
 # --- Linking. What loading needs is exported: Init_rbprobe, what `rbprobe load` calls and reads (startup.c), and the ABI number that unreleased
 # Rubies look at. Everything is bound when it is loaded (-z now), so that no signal handler enters the dynamic loader. libruby is not

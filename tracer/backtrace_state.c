@@ -119,7 +119,7 @@ static void add_owner(struct buffer *buffer, const msgpack_object *mutex)
 void backtrace_state_add(struct buffer *buffer, const msgpack_object *thread, bool was_asleep)
 {
 	struct slice status = value_text(value_get(thread, "status"));
-	bool waits, asleep = slice_is(status, "sleep") || slice_is(status, "sleep_forever");
+	bool waits, on_the_way, asleep = slice_is(status, "sleep") || slice_is(status, "sleep_forever");
 	const msgpack_object *frame = telling_frame(value_get(thread, "frames"), &waits);
 	struct slice label = value_text(value_get(frame, "label"));
 
@@ -127,12 +127,13 @@ void backtrace_state_add(struct buffer *buffer, const msgpack_object *thread, bo
 		add_owner(buffer, value_get(thread, "mutex"));
 		return;
 	}
-	if (slice_is(status, "run") && value_bool(value_get(thread, "current")) && was_asleep && waits)
-		asleep = true;
-	if (asleep) {
-		buffer_add_text(buffer, "sleeping");
+	/* Where it was awake when we looked and is in there now, it is on its way to sleep, or from it. */
+	on_the_way = slice_is(status, "run") && value_bool(value_get(thread, "current")) && waits;
+	if (asleep || on_the_way) {
+		if (asleep || was_asleep)
+			buffer_add_text(buffer, label.size ? "sleeping " : "sleeping");
 		if (label.size) {
-			buffer_add_text(buffer, " in ");
+			buffer_add_text(buffer, "in ");
 			buffer_add_printable(buffer, label.bytes, label.size);
 		}
 	} else if (slice_is(status, "run")) {

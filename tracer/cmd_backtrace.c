@@ -5,6 +5,7 @@
 
 #include "ask.h"
 #include "backtrace_report.h"
+#include "children.h"
 #include "clock.h"
 #include "exit_status.h"
 #include "message.h"
@@ -26,6 +27,7 @@ enum backtrace_option {
 	OPTION_FORMAT,
 	OPTION_EVERY,
 	OPTION_COUNT,
+	OPTION_CHILDREN,
 };
 
 /* One process, and the looks at it. */
@@ -42,7 +44,7 @@ struct backtrace {
 	struct command request;
 	const char *thread;
 	uint64_t limit;
-	bool fibers, json;
+	bool fibers, json, children;
 	struct report_style style;
 	uint64_t every_ns; /* 0: once */
 	uint64_t rounds;   /* 0: no end */
@@ -77,6 +79,9 @@ static error_t parse_backtrace(int key, char *argument, struct argp_state *state
 	case OPTION_FIBERS:
 		backtrace->fibers = true;
 		return 0;
+	case OPTION_CHILDREN:
+		backtrace->children = true;
+		return 0;
 	case OPTION_GROUP:
 		backtrace->style.group = true;
 		return 0;
@@ -101,6 +106,8 @@ static error_t parse_backtrace(int key, char *argument, struct argp_state *state
 }
 
 static const struct argp_option backtrace_list[] = {
+	{"children", OPTION_CHILDREN, NULL, 0,
+         "Instead of the process, its child processes that are Ruby: the workers of a Puma or Unicorn master", 1},
 	{"thread", 't', "PATTERN", 0,
          "Only threads of that name (* and ? stand for anything), native id or id; main: the main thread", 2},
 	{"limit", OPTION_LIMIT, "N", 0, "At most N frames of each", 2},
@@ -146,6 +153,56 @@ static void on_done(void *owner, uint32_t code, struct slice text)
 }
 
 static const struct ask_handler handler = {.data = on_data, .done = on_done};
+
+static struct watched *watched_find(struct watched *watched, size_t count, pid_t pid)
+{
+	for (size_t i = 0; i < count; i++)
+		if (watched[i].pid == pid)
+			return &watched[i];
+	return NULL;
+}
+
+static void forget(struct watched *watched, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		report_free(&watched[i].now);
+		report_free(&watched[i].before);
+	}
+	free(watched);
+}
+
+/* Which processes the next look is at: workers come and go. What was seen of them before is kept. */
+static void choose(struct backtrace *backtrace)
+{
+	const struct pid_list *pids = &backtrace->options.pids;
+	struct watched *old = backtrace->watched;
+	size_t old_count = backtrace->count;
+
+	backtrace->watched = NULL;
+	backtrace->count = 0;
+	for (size_t i = 0; i < pids->count; i++) {
+		pid_t *workers = NULL, pid = pids->items[i];
+		size_t count = backtrace->children ? children_find(pid, &workers) : 1;
+
+		if (count == 0)
+			message("process %d has no child processes that are Ruby", (int)pid);
+		for (size_t c = 0; c < count; c++) {
+			struct watched one = {.pid = backtrace->children ? workers[c] : pid},
+				       *known = watched_find(old, old_count, one.pid);
+
+			if (watched_find(backtrace->watched, backtrace->count, one.pid))
+				continue;
+			if (known) {
+				one.before = known->before;
+				memset(&known->before, 0, sizeof(known->before));
+			}
+			backtrace->watched = memory_resize(backtrace->watched, (backtrace->count + 1) * sizeof(one));
+			backtrace->watched[backtrace->count++] = one;
+		}
+		free(workers);
+	}
+	forget(old, old_count);
+}
 
 /* One look at all of them. Returns a status; *interrupted: by a signal. */
 static int look(struct backtrace *backtrace, int signals_descriptor, bool *interrupted)
@@ -215,7 +272,8 @@ static int run(struct backtrace *backtrace)
 	bool interrupted = false;
 
 	for (uint64_t round = 1;; round++) {
-		status = look(backtrace, signals_descriptor, &interrupted);
+		choose(backtrace);
+		status = backtrace->count ? look(backtrace, signals_descriptor, &interrupted) : STATUS_NOT_ATTACHED;
 		show(backtrace);
 		if (interrupted || status != STATUS_DONE || output_is_over(&backtrace->output) ||
 		    round == (backtrace->every_ns ? backtrace->rounds : 1))
@@ -257,17 +315,9 @@ static int backtrace_run(int argc, char **argv)
 		backtrace.request.request.limit = backtrace.limit;
 		backtrace.request.request.name = (struct slice){thread, strlen(thread)};
 		backtrace.request.request.text = (struct slice){"", 0};
-		backtrace.count = backtrace.options.pids.count;
-		backtrace.watched = memory_zeroed(backtrace.count * sizeof(*backtrace.watched));
-		for (size_t i = 0; i < backtrace.count; i++)
-			backtrace.watched[i].pid = backtrace.options.pids.items[i];
 		output_open(&backtrace.output, NULL, false, NULL);
 		status = run(&backtrace);
-		for (size_t i = 0; i < backtrace.count; i++) {
-			report_free(&backtrace.watched[i].now);
-			report_free(&backtrace.watched[i].before);
-		}
-		free(backtrace.watched);
+		forget(backtrace.watched, backtrace.count);
 	}
 	options_free(&backtrace.options);
 	return status;

@@ -1,5 +1,6 @@
 # Threads in every state that a backtrace can show, each with a name of its own.
 
+require "monitor"
 require_relative "console"
 
 Server = Class.new
@@ -44,6 +45,38 @@ def release_popper
   nil
 end
 
+class Office
+  class Door
+    def open
+      Office.new.run
+    end
+  end
+
+  def run
+    [1].each do
+      Office.work
+    end
+  end
+
+  def self.work
+    sleep
+  end
+end
+
+def waiting_in_methods
+  thread("in methods") { Office::Door.new.open }
+  nil
+end
+
+def contended_mutex
+  mutex = Mutex.new
+  monitor = Monitor.new
+  thread("holder") { monitor.synchronize { mutex.synchronize { sleep } } }
+  thread("waiter") { mutex.synchronize { nil } }
+  thread("monitor waiter") { monitor.synchronize { nil } }
+  nil
+end
+
 def busy_threads(count)
   count.times do |i|
     Thread.new { loop { i += 1 } }.name = "busy #{i}"
@@ -77,6 +110,10 @@ end
 def deep_thread(levels)
   thread("deep") { descend(levels) }
   nil
+end
+
+def start_worker
+  fork { sleep }
 end
 
 def waiting_fiber

@@ -16,9 +16,9 @@ class Report
     lines << "Medians (least and most), #{@quick ? "a quick run" : "a full run"}."
     lines << "**The machine was busy with other things: times are longer than they would be.**" if @busy
     lines << ""
-    lines << "| what | rbtrace | rbprobe | at least | |" << "|---|---|---|---|---|"
+    lines << "| what | untraced | rbtrace | rbprobe | to reach | |" << "|---|---|---|---|---|---|"
     @rows.each do |row|
-      lines << "| #{row.what} | #{cell(row, row.rbtrace)} | #{cell(row, row.rbprobe)} | #{requirement(row)} | #{verdict(row)} |"
+      lines << "| #{row.what} | #{cell(row, row.untraced)} | #{cell(row, row.rbtrace)} | #{cell(row, row.rbprobe)} | #{requirement(row)} | #{verdict(row)} |"
     end
     lines << ""
     @rows.each { |row| lines << "- #{row.what}: #{row.notes}." if row.notes }
@@ -28,8 +28,8 @@ class Report
 
   def json
     JSON.pretty_generate(machine: @machine, quick: @quick, busy: @busy, rows: @rows.map do |row|
-      { key: row.key, what: row.what, unit: row.unit, at_least: row.requirement, met: row.met?,
-        rbprobe: plain(row.rbprobe), rbtrace: plain(row.rbtrace), notes: row.notes }
+      { key: row.key, what: row.what, unit: row.unit, to_reach: row.requirement, relative: !!row.relative, reached: row.reached, met: row.met?,
+        untraced: plain(row.untraced), rbprobe: plain(row.rbprobe), rbtrace: plain(row.rbtrace), notes: row.notes }
     end)
   end
 
@@ -48,11 +48,18 @@ class Report
     return value.to_s unless value.is_a?(Samples)
 
     median, least, most = [value.median, value.min, value.max].map { |number| number_text(row.unit, number) }
-    "#{median}#{suffix(row.unit)} (#{least}-#{most})"
+    multiple = ", **#{multiple_text(row.multiple(value))}**" if row.untraced.is_a?(Samples) && !value.equal?(row.untraced)
+    "#{median}#{UNITS.fetch(row.unit)} (#{least}-#{most})#{multiple}"
+  end
+
+  def multiple_text(number)
+    format(number < 1.5 ? "%.3fx" : "%.1fx", number)
   end
 
   def requirement(row)
-    row.requirement ? number_text(row.unit, row.requirement) + suffix(row.unit) : ""
+    return "" unless row.requirement
+
+    row.relative ? "#{row.requirement}x" : number_text(row.unit, row.requirement) + UNITS.fetch(row.unit)
   end
 
   def verdict(row)
@@ -73,13 +80,9 @@ class Report
   def number_text(unit, number)
     case unit
     when :ratio then format("%.3f", number)
-    when :ms then format("%.1f", number)
-    when :mib then format("%.2f", number)
+    when :ms, :us then format("%.1f", number)
+    when :mib, :mb_per_s then format("%.2f", number)
     else number.round.to_s.gsub(/(\d)(?=(\d{3})+\z)/, '\1 ')
     end
-  end
-
-  def suffix(unit)
-    { ratio: "", ms: " ms", ns: " ns", mib: " MiB", events_per_s: " events/s" }.fetch(unit)
   end
 end

@@ -21,6 +21,10 @@ class Bench
     first
   end
 
+  def descend(depth)
+    depth == 0 ? 0 : descend(depth - 1)
+  end
+
   def unused; end
 end
 
@@ -58,6 +62,19 @@ WORKLOADS = {
       i += 1
     end
   end,
+  "key" => lambda do |count|
+    small = SMALL
+    i = 0
+    while i < count
+      small.key?(1)
+      i += 1
+    end
+  end,
+  # An iteration is one of the calls.
+  "recursion" => lambda do |count|
+    bench = BENCH
+    count.fdiv(1_000).ceil.times { bench.descend(999) }
+  end,
   # A Ruby method and a C method.
   "mixed" => lambda do |count|
     bench = BENCH
@@ -91,6 +108,22 @@ WORKLOADS = {
     count.times { GC.start }
   end,
 }
+
+# Classes with so many methods, and loops that call them in turn.
+many = lambda do |number|
+  type = Class.new { number.times { |i| class_eval "def m#{i}(value) value end" } }
+  Object.const_set("Many#{number}", type)
+  WORKLOADS["many-#{number}"] = eval(<<~RUBY) # a loop that names them, as code does; a hundred calls an iteration
+    lambda do |count|
+      many = Many#{number}.new
+      i = 0
+      while i < count
+        #{Array.new(100) { |i| "many.m#{i * 97 % number}(i); i += 1" }.join("; ")}
+      end
+    end
+  RUBY
+end
+WORKLOADS["many-build"] = many
 
 STATES = {
   "sleep" => -> { sleep },

@@ -53,6 +53,12 @@ module RbprobeTool
     ["-f", "--overflow=block"]
   end
 
+  # { selector => engine } of those that there are.
+  def engines(target, selectors)
+    listed, = Open3.capture2(PROGRAM, "methods", "-q", "-p", target.pid.to_s, *selectors)
+    listed.lines.to_h { |line| [line[/\A\S+/], line[/\S+(?= \()|\S+$/]] }.slice(*selectors)
+  end
+
   def arguments_of(selector, *_names)
     ["--args", selector]
   end

@@ -5,13 +5,6 @@ require_relative "helper"
 class BacktraceTest < LiveTest
   APP = "#{Processes::ROOT}/tests/apps/threads.rb"
 
-  # Ready, and asleep again after having said so.
-  def start_idle(...)
-    start(...).tap do |target|
-      wait_until("it waits for its input") { Processes.status_of(target.pid, "State").start_with?("S") }
-    end
-  end
-
   def backtrace(target, *options, **others)
     rbprobe("backtrace", "-p", target.pid.to_s, *options, **others).tap { |result| assert_exit 0, result }
   end
@@ -35,11 +28,11 @@ class BacktraceTest < LiveTest
   end
 
   test "an idle process" do
-    target = start_idle("threads")
+    target = start("threads")
     result = backtrace(target)
     lines = result.stdout.lines
     assert_match(/\Aprocess #{target.pid}, ruby #{Processes::RUBY_VERSION_OF_TARGET}, 1 thread, at \d\d:\d\d:\d\d\.\d{3}: .*threads\.rb/, lines[0])
-    assert_match(/\Athread .*main, sleeping in .*gets/, lines[1])
+    assert_match(/\Athread .*main, (sleeping )?in .*gets/, lines[1])
     assert_match(%r{\A   .*/console\.rb:\d+ in .*gets$}, lines[2])
     assert_match(/ in (Object#)?console$/, result.stdout)
     assert_match(/ in <main>$/, lines.last)
@@ -55,6 +48,26 @@ class BacktraceTest < LiveTest
       assert_match(/\Asleeping in (.*[#.])?#{method}\z/, thread(target, name)["state"], name)
     end
     assert_equal ["sleep", "block in nap", "each", "nap"], labels(thread(target, "sleeper")).first(4)
+  end
+
+  # From 3.0 on also of methods written in C.
+  test "the classes of methods" do
+    target = start("threads")
+    target.run("waiting_in_methods")
+    frames = thread(target, "in methods")["frames"].map { |frame| frame["label"] }
+    assert_equal ["Office.work", "block in Office#run", "Office#run", "Office::Door#open"], frames.grep(/Office/)
+    assert_equal ["Kernel#sleep", "Array#each"], frames.grep(/sleep|each/) if Processes.target_ruby?(">= 3.0")
+  end
+
+  test "who holds the Mutex that a thread waits for" do
+    target = start("threads")
+    target.run("contended_mutex")
+    waiting = thread(target, "waiter")
+    assert_match(/\Awaiting for Mutex 0x\h+ held by thread (\d+ )?"holder"\z/, waiting["state"])
+    assert_equal "holder", waiting["mutex"]["owner_name"]
+    assert_equal thread(target, "holder")["id"], waiting["mutex"]["owner"]
+    assert_match(/\Awaiting for Mutex 0x\h+ held by thread (\d+ )?"holder"\z/, thread(target, "monitor waiter")["state"])
+    assert_match(/\Asleeping in/, thread(target, "holder")["state"])
   end
 
   test "a thread that computes, and the one that does not get its turn" do
@@ -86,7 +99,7 @@ class BacktraceTest < LiveTest
     # Together in one group.
     result = backtrace(target, "--group", "--thread", "many *")
     assert_equal 100, result.stdout.scan(/^thread .*"many \d+"/).size
-    assert_equal 1, result.stdout.scan(/ in .*pop$/).size
+    assert_equal 1, result.stdout.scan(/^   .* in .*pop$/).size
   end
 
   test "a deep stack whole, and its innermost frames" do
@@ -130,20 +143,42 @@ class BacktraceTest < LiveTest
   test "an application that has its own Thread#name, Thread.list and inspect" do
     target = start("threads")
     target.run("class Thread; def self.list; raise 'no'; end; def name; raise 'no'; end; def inspect; raise 'no'; end; def to_s; raise 'no'; end; end")
-    assert_match(/main, sleeping/, backtrace(target).stdout)
+    assert_match(/main, (sleeping )?in/, backtrace(target).stdout)
     assert_equal "3", target.run("1 + 2")
   end
 
   test "a process that never loaded the extension" do
-    target = start_idle("threads", load: false)
-    assert_match(/main, sleeping in .*gets/, backtrace(target).stdout)
+    target = start("threads", load: false)
+    assert_match(/main, (sleeping )?in .*gets/, backtrace(target).stdout)
   end
 
   test "several processes" do
-    targets = Array.new(2) { start_idle("threads") }
+    targets = Array.new(2) { start("threads") }
     result = rbprobe("bt", "-p", targets.map(&:pid).join(","))
     assert_exit 0, result
-    targets.each { |target| assert_match(/^process #{target.pid}, .*\nthread .*main, sleeping/, result.stdout) }
+    targets.each { |target| assert_match(/^process #{target.pid}, .*\nthread .*main, (sleeping )?in/, result.stdout) }
+  end
+
+  test "the workers of a master" do
+    target = start("threads")
+    workers = Array.new(2) { target.adopt(target.run("start_worker")) }
+    result = rbprobe("bt", "-p", target.pid.to_s, "--children")
+    assert_exit 0, result
+    assert_equal workers.sort, result.stdout.scan(/^process (\d+), /).flatten.map(&:to_i)
+    assert_equal 2, result.stdout.scan(/in (?:Kernel#)?sleep$/).size
+    without = start("threads")
+    assert_refused 3, /process #{without.pid} has no child processes that are Ruby/, "bt", "-p", without.pid.to_s, "--children"
+  end
+
+  # Debian's, where there is one.
+  test "Puma with Sinatra" do
+    puma = Processes::RUBY.first == "chroot" ? nil : "/usr/bin/puma"
+    skip "Puma is Debian's, for Debian's Ruby" unless puma && File.exist?(puma) && Processes::RUBY == ["ruby"]
+    target = start("puma")
+    states = threads(target).to_h { |found| [found["name"], found] }
+    assert_match(/\Asleeping in Thread::ConditionVariable#wait\z/, states["puma srv tp 001"]["state"])
+    assert_includes states["puma srv tp 001"]["frames"].map { |frame| frame["label"] }, "block in Puma::ThreadPool#spawn_thread"
+    assert_match(/\Asleeping in IO.select\z/, states["puma srv"]["state"])
   end
 
   test "wrong usage" do

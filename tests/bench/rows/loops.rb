@@ -1,0 +1,85 @@
+# Loops that do hardly anything but call what is traced: the worst case for a tracer. What is compared with what: bursts in a process that is
+# traced, and in one that never is, in turn; a burst fits into a ring, so that nothing is lost. Then the same after the tracer has let go.
+# Of each process's bursts, which take some milliseconds, the fastest counts: what else the machine does only ever adds.
+class Measurements
+  # target's workload, selector, what "at least" says of the slowdown, calls a burst
+  LOOPS = [
+    { key: "ruby", what: "loop of a Ruby method", workload: "traced", selector: "Bench#traced", requirement: 5 },
+    { key: "ruby-args", what: "loop of a Ruby method, its two arguments captured", workload: "pair", selector: "Bench#pair", names: %w[first second] },
+    { key: "c", what: "loop of a C method (`Hash#key?`)", workload: "key", selector: "Hash#key?", requirement: 3.5 },
+    { key: "threads", what: "8 threads in a loop of a Ruby method", workload: "threads", selector: "Bench#traced" },
+    { key: "recursion", what: "recursion 1,000 deep, a call", workload: "recursion", selector: "Bench#descend" },
+    { key: "ruby-hook", what: "loop of a Ruby method, `--engine hook`", workload: "traced", selector: "Bench#traced", options: ["--engine", "hook"] },
+    { key: "c-hook", what: "loop of a C method, `--engine hook`", workload: "key", selector: "Hash#key?", options: ["--engine", "hook"] }
+  ].freeze
+
+  measurement :loops do
+    LOOPS.flat_map { |one| loop_rows(**one) }
+  end
+
+  # What is not selected, while something else is.
+  measurement :unselected do
+    loop_rows(key: "unselected", what: "loop of a Ruby and a C method, neither selected", workload: "mixed", selector: "Bench#traced",
+              requirement: 1.01, delivered: false, arm: "traced")
+  end
+
+  # Every method there is; here lines are not counted, since the loop makes others than its own calls, too.
+  measurement :firehose do
+    loop_rows(key: "firehose", what: "firehose, loop of a Ruby method", workload: "untraced", firehose: true, requirement: 6, burst: 10_000,
+              delivered: false)
+  end
+
+  # The article's: a hash of a million keys, Hash#key? traced.
+  measurement :article do
+    prepare = ->(target) { target.run("article-build", amount(:article_keys)) }
+    loop_rows(key: "article", what: "the article's loop: `h.key?(keys.sample)`, a million keys", workload: "article", selector: "Hash#key?",
+              requirement: 1.3, prepare: prepare)
+  end
+
+  private
+
+  def loop_rows(key:, what:, workload:, requirement: nil, notes: nil, after: 1.01, **how)
+    untraced = nil
+    values = each_tool do |tool|
+      next "has no engines" if tool == RbtraceTool && how[:options]
+
+      columns = Array.new(amount(:repetitions)) { loop_once(tool, workload, **how) }.transpose.map { |column| Samples.new(column) }
+      untraced = columns.shift if tool == RbprobeTool
+      columns.last(2)
+    end
+    traced, later = [0, 1].map { |i| samples_or_text(values) { |columns| columns[i] } }
+    rows = [Row.new(key: key, what: "#{what}: traced", unit: :ns, requirement: requirement, relative: true, untraced: untraced,
+                    rbprobe: traced["rbprobe"], rbtrace: traced["rbtrace"], notes: notes)]
+    return rows if how[:options]
+
+    rows << Row.new(key: "#{key}-after", what: "#{what}: after detach, against before", unit: :ratio, requirement: key == "firehose" ? nil : after,
+                    rbprobe: later["rbprobe"], rbtrace: later["rbtrace"])
+  end
+
+  # [ns untraced, ns traced, ratio after to before]
+  def loop_once(tool, workload, selector: nil, names: nil, options: [], firehose: false, burst: BURST, delivered: true, prepare: nil, arm: workload)
+    burst = BURST_RBTRACE if tool == RbtraceTool
+    arguments = firehose ? tool.firehose : names ? tool.arguments_of(selector, *names) : [*options, selector]
+    with(Target.new(tool), Target.new(nil)) do |subject, control|
+      [subject, control].each do |target|
+        prepare&.call(target)
+        target.run(workload, BURST)
+      end
+      before = ratio(subject, control, workload, BURST)
+      plain = []
+      traced = []
+      delivery = traced(tool, subject, *arguments, workload: arm, lines: delivered ? 1 : nil) do
+        amount(:bursts).times do
+          plain << control.each_ns(workload, BURST)
+          sleep 0.02 # the ring is empty again
+          traced << subject.each_ns(workload, burst)
+        end
+        amount(:bursts) * burst if delivered
+      end
+      raise NotMeasured, "#{delivery.last} calls lost" if delivery.last > 0
+
+      check_delivery(amount(:bursts) * burst, *delivery) if delivered
+      [plain.min, traced.min, ratio(subject, control, workload, BURST) / before]
+    end
+  end
+end

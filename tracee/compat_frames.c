@@ -1,0 +1,55 @@
+/* The differences between Rubies, as to the frames of threads. See compat.h. */
+
+#include "compat.h"
+
+#include "thread_layout.h"
+
+#include <pthread.h>
+#include <ruby/debug.h>
+#include <ruby/version.h>
+#include <signal.h>
+
+#ifdef HAVE_RB_PROFILE_THREAD_FRAMES
+
+int compat_thread_frames(VALUE thread, int limit, VALUE *frames, int *lines)
+{
+	return rb_profile_thread_frames(thread, 0, limit, frames, lines);
+}
+
+#else
+
+/*
+ * Before 3.3 rb_profile_frames() only knows the current thread: the one whose context the VM has noted as running. So that is another thread's for this
+ * call, which reads the context's frames and nothing else. Signals are kept off meanwhile: a handler may ask for the current context, too.
+ */
+#ifdef HAVE_RUBY_CURRENT_EC
+extern __thread void *ruby_current_ec;
+#define CURRENT_CONTEXT ruby_current_ec
+#else
+extern void *ruby_current_execution_context_ptr;
+#define CURRENT_CONTEXT ruby_current_execution_context_ptr
+#endif
+
+int compat_thread_frames(VALUE thread, int limit, VALUE *frames, int *lines)
+{
+	void *context = thread_context(thread), *own = CURRENT_CONTEXT;
+	sigset_t all, before;
+	int count;
+
+	if (!context || thread_context(rb_thread_current()) != own)
+		return -1;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	CURRENT_CONTEXT = context;
+	count = rb_profile_frames(0, limit, frames, lines);
+	CURRENT_CONTEXT = own;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return count;
+}
+
+#endif
+
+bool compat_thread_frames_with_c(void)
+{
+	return RUBY_API_VERSION_MAJOR >= 3;
+}

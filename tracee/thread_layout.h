@@ -1,0 +1,25 @@
+#ifndef RBPROBE_THREAD_LAYOUT_H
+#define RBPROBE_THREAD_LAYOUT_H
+
+#include <ruby.h>
+
+#include <stdbool.h>
+
+/*
+ * Two things of a thread that no Ruby API tells: its execution context, and the Mutex it waits for. The VM's structures hold them at places that differ
+ * between Rubies. They are looked for where something known must be (the thread that runs this, a Mutex that it has just locked), checked again for each
+ * thread, and not told where a check fails. Memory is read through the kernel, which does not fault. Job context, GVL held, under rb_protect.
+ */
+
+/* The execution context (rb_execution_context_t), or NULL: not known. Valid as long as the GVL is held. */
+void *thread_context(VALUE thread);
+
+struct mutex_wait {
+	VALUE mutex; /* Qnil: it waits for none, or that is not known */
+	VALUE owner; /* one of `threads`; Qnil: not known, such as a fiber that does not run now */
+};
+
+/* Which Mutex a sleeping thread waits for; threads is an Array of all. */
+struct mutex_wait thread_mutex_wait(VALUE thread, VALUE threads);
+
+#endif
