@@ -28,9 +28,8 @@ static void output_fail(struct output *output, int code)
 	if (code == EPIPE)
 		output->reader_gone = true;
 	else if (output->status == 0)
-		output->status =
-			error_set(&output->error, -code, "cannot write to %s: %s; what was traced after that is not in it",
-		                  output->name, strerror(code));
+		output->status = error_set(&output->error, -code, "cannot write to %s: %s; what came after that is not in it",
+		                           output->name, strerror(code));
 }
 
 void output_flush(struct output *output)
