@@ -108,8 +108,9 @@ error_code read_generation(ondemand::value &value, heap_line &line)
 
 error_code read_value(ondemand::value &value, heap_line &line)
 {
-	line.has_value = true;
-	return raw_text(value, line.value);
+	/* Only that of strings is of use; others may be anything. */
+	line.has_value = raw_text(value, line.value) == SUCCESS;
+	return SUCCESS;
 }
 
 struct field {

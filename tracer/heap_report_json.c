@@ -44,7 +44,7 @@ static json_t *escaped_text(const char *bytes, size_t size)
 
 static void set_label(json_t *object, const struct heap_dimension *dimension, struct slice label)
 {
-	const char *separator = memchr(label.bytes, HEAP_LABEL_SEPARATOR, label.size);
+	const char *separator = dimension->members[1] ? memchr(label.bytes, HEAP_LABEL_SEPARATOR, label.size) : NULL;
 	size_t first = separator ? (size_t)(separator - label.bytes) : label.size;
 
 	set(object, dimension->members[0], escaped_text(label.bytes, first));

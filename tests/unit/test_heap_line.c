@@ -93,14 +93,15 @@ static void a_root_needs_no_address(void **state)
 
 static void unknown_fields_are_skipped(void **state)
 {
-	static const char text[] =
-		"{\"v\":1, \"values\":[{\"type\":\"X\"}], \"typed\":\"Y\", \"address\":\"0x8\", \"\":{}, \"type\":\"HASH\", "
-		"\"size\":3, \"later\":[[{\"memsize\":9}]]}";
+	static const char text[] = "{\"v\":1, \"values\":[{\"type\":\"X\"}], \"typed\":\"Y\", \"address\":\"0x8\", \"\":{}, "
+	                           "\"type\":\"HASH\", \"value\":[1], "
+				   "\"size\":3, \"later\":[[{\"memsize\":9}]]}";
 	struct heap_line line;
 
 	(void)state;
 	assert_int_equal(parse(text, sizeof(text) - 1, &line), 0);
 	assert_slice(line.type, "HASH");
+	assert_false(line.has_value);
 	assert_true(line.has_length && line.length == 3);
 	assert_int_equal(line.memsize, 0);
 }
