@@ -14,7 +14,7 @@
 
 #define HEAP_TABLE_NONE UINT32_MAX
 
-/* 64-bit keys: addresses, or two numbers packed together. Up to 2 * 12 bytes of memory a key. */
+/* 64-bit keys: addresses, or two numbers packed together. 12 bytes a key, 32 when the table has just grown. */
 struct heap_index {
 	uint64_t *keys;
 	uint32_t *numbers;

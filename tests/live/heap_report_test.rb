@@ -322,6 +322,93 @@ class HeapReportTest < LiveTest
     assert_equal [500, 1500], found["growth"]["by_class"]["rows"].find { |row| row["class"] == "Shop::Order" }.values_at("objects_before", "objects")
   end
 
+  # A dump of these objects: address => [type, class, memsize, generation]; all were allocated in line 5.
+  def dump_of(objects)
+    lines = objects.map do |address, (type, class_address, memsize, generation)|
+      site = ", \"file\":\"app.rb\", \"line\":5, \"generation\":#{generation}" if generation
+      "{\"address\":\"#{address}\", \"type\":\"#{type}\", \"class\":\"#{class_address}\"#{site}, \"memsize\":#{memsize}}\n"
+    end
+    names = { "0x1" => "Order", "0x2" => "Array", "0x3" => "Class" }.map do |address, name|
+      "{\"address\":\"#{address}\", \"type\":\"CLASS\", \"class\":\"0x3\", \"name\":\"#{name}\", \"memsize\":500}\n"
+    end
+    "#{directory}/dump".tap { |path| File.write(path, (lines + names).join) }
+  end
+
+  ORDER = ["OBJECT", "0x1", 40].freeze
+  LIST = ["ARRAY", "0x2", 80].freeze
+
+  # What stays, what goes, what comes and stays (0x30, 0x40, 0x50), what comes and goes; and places that others have taken.
+  def three_dumps
+    [
+      { "0x10" => ORDER, "0x18" => ["ARRAY", "0x2", 100], "0x20" => LIST, "0x30" => LIST, "0x40" => [*ORDER, 1], "0x50" => ORDER },
+      { "0x10" => ORDER, "0x18" => ["ARRAY", "0x2", 300], "0x30" => ORDER, "0x40" => [*ORDER, 2], "0x50" => [*ORDER, 2], "0x60" => ORDER, "0x70" => [*ORDER, 2] },
+      { "0x10" => ORDER, "0x18" => ["ARRAY", "0x2", 400], "0x30" => ORDER, "0x40" => ORDER, "0x50" => [*ORDER, 2], "0x70" => [*ORDER, 3], "0x80" => ORDER },
+    ].map { |objects| dump_of(objects) }
+  end
+
+  COMPARED = <<~'TEXT'
+    1: 9 objects, 1880 bytes
+    2: 10 objects, 2040 bytes
+    3: 10 objects, 2140 bytes
+
+    === Growth from the first dump to the last
+
+    By type
+         OBJECTS          BYTES
+              -2           +140  ARRAY  (now 1)
+              +3           +120  OBJECT  (now 6)
+
+    By class
+         OBJECTS          BYTES
+              -2           +140  Array  (now 1)
+              +3           +120  Order  (now 6)
+
+    By allocation site
+         OBJECTS          BYTES
+              +1            +40  app.rb:5  (now 2)
+
+    === Retained: in the second and third dump, not in the first: 3 objects, 120 bytes
+    5 objects were new in the second
+
+    By type
+         OBJECTS          BYTES
+               3            120  OBJECT
+
+    By class and allocation site
+         OBJECTS          BYTES
+               2             80  Order  -
+               1             40  Order  app.rb:5
+
+    By generation
+         OBJECTS          BYTES
+               1             40  2
+
+    Without an allocation site, as it was not recorded: 2 of 3 objects
+
+    Biggest objects
+          LENGTH          BYTES  ADDRESS
+               -             40  0x30                Order
+               -             40  0x40                Order
+               -             40  0x50                Order  app.rb:5
+  TEXT
+
+  test "three dumps, each object's fate known" do
+    paths = three_dumps
+    result = rbprobe("heap", "report", *paths)
+    assert_exit 0, result
+    assert_equal COMPARED, paths.each_with_index.reduce(result.stdout.gsub(/ +$/, "")) { |text, (path, i)| text.sub(path, (i + 1).to_s) }
+  end
+
+  test "two dumps, each object's fate known" do
+    found = report_of(*three_dumps.first(2))
+    # Gone: 0x20, and what was at 0x30, 0x40 and 0x50.
+    assert_equal [5, 200, 5, 4], found["new"].values_at("objects", "bytes", "stayed", "gone")
+    assert_equal [["ARRAY", 3, 260, 1, 300], ["OBJECT", 3, 120, 6, 240]],
+                 found["growth"]["by_type"]["rows"].map { |row| row.values_at("type", "objects_before", "bytes_before", "objects", "bytes") }.sort
+    assert_equal [["Order", "-", 2], ["Order", "app.rb:5", 3]],
+                 found["new"]["by_class_and_site"]["rows"].map { |row| row.values_at("class", "site", "objects") }.sort
+  end
+
   test "dumps of different processes are recognised" do
     other = DUMP.gsub("0x", "0x7")
     paths = [DUMP, other].map { |bytes| "#{directory}/dump".tap { |path| File.write(path, bytes) } }
