@@ -136,12 +136,21 @@ static void selectors_decode(struct command *command, struct fields *fields, msg
 	command->selector_count = (uint32_t)count;
 }
 
+static enum engine_id engine_decode(struct fields *fields)
+{
+	uint64_t engine = fields_uint(fields, ENGINE_COUNT - 1);
+
+	if (engine == ENGINE_NONE)
+		fields_refuse(fields, "is an engine that only answers name");
+	return (enum engine_id)engine;
+}
+
 static void trace_decode(struct command *command, struct fields *fields, msgpack_zone *zone)
 {
 	struct trace_options *options = &command->options;
 
 	options->flags = (uint32_t)fields_uint(fields, UINT32_MAX);
-	options->engine = (enum engine_id)fields_uint(fields, ENGINE_HOOK);
+	options->engine = engine_decode(fields);
 	options->overflow = (enum overflow_policy)fields_uint(fields, OVERFLOW_BLOCK);
 	options->value_size = (uint32_t)fields_uint(fields, VALUE_SIZE_MAX);
 	options->value_depth = (uint32_t)fields_uint(fields, 64);
@@ -176,7 +185,7 @@ int command_decode(struct command *command, const uint8_t *bytes, size_t size, m
 		trace_decode(command, &fields, zone);
 		break;
 	case COMMAND_METHODS:
-		command->options.engine = (enum engine_id)fields_uint(&fields, ENGINE_HOOK);
+		command->options.engine = engine_decode(&fields);
 		selectors_decode(command, &fields, zone);
 		break;
 	case COMMAND_DETACH:

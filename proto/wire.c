@@ -8,10 +8,8 @@ static const char *const ending_names[ENDING_COUNT] = {
 };
 
 static const char *const engine_names[ENGINE_COUNT] = {
-	[ENGINE_AUTO] = "auto",
-	[ENGINE_TARGET] = "target",
-	[ENGINE_HOOK] = "hook",
-	[ENGINE_NONE] = "none",
+	[ENGINE_AUTO] = "auto", [ENGINE_TARGET] = "target", [ENGINE_HOOK] = "hook",
+	[ENGINE_NONE] = "none", [ENGINE_PATCH] = "patch",
 };
 
 const char *ending_name(enum ending ending)

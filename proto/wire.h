@@ -64,6 +64,7 @@ enum engine_id {
 	ENGINE_TARGET = 1,
 	ENGINE_HOOK = 2,
 	ENGINE_NONE = 3, /* only in answers: the method cannot be traced */
+	ENGINE_PATCH = 4,
 	ENGINE_COUNT,
 };
 

@@ -111,6 +111,15 @@ VALUE compat_attached_object(VALUE singleton_class)
 	return rb_attr_get(singleton_class, rb_intern("__attached__"));
 }
 
+void *compat_data(VALUE object)
+{
+#ifdef HAVE_RTYPEDDATA_GET_DATA
+	return RTYPEDDATA_GET_DATA(object);
+#else
+	return RTYPEDDATA_DATA(object);
+#endif
+}
+
 #define RUBY_AT_LEAST(major, minor)                                                                                              \
 	(RUBY_API_VERSION_MAJOR > (major) || (RUBY_API_VERSION_MAJOR == (major) && RUBY_API_VERSION_MINOR >= (minor)))
 
@@ -177,3 +186,81 @@ bool compat_each_page(int (*page)(void *start, void *end, size_t stride, void *d
 }
 
 #endif
+
+#if RUBY_API_VERSION_MAJOR >= 3
+
+VALUE compat_call_watched(VALUE (*body)(VALUE), int (*over)(VALUE data, VALUE unwinder), VALUE data)
+{
+	int state = 0;
+	VALUE value = rb_protect(body, data, &state);
+	int jump = over(data, state ? rb_errinfo() : Qundef);
+
+	if (jump)
+		rb_jump_tag(jump);
+	if (state)
+		rb_jump_tag(state);
+	return value;
+}
+
+bool compat_watch_tells_jumps(void)
+{
+	return true;
+}
+
+#else
+
+struct watched {
+	VALUE (*body)(VALUE);
+	int (*over)(VALUE data, VALUE unwinder);
+	VALUE data;
+	bool returned;
+};
+
+static VALUE watched_body(VALUE argument)
+{
+	struct watched *watched = (struct watched *)argument;
+	VALUE value = watched->body(watched->data);
+
+	watched->returned = true;
+	return value;
+}
+
+static VALUE watched_over(VALUE argument)
+{
+	struct watched *watched = (struct watched *)argument;
+	int jump = watched->over(watched->data, watched->returned ? Qundef : rb_errinfo());
+
+	if (jump)
+		rb_jump_tag(jump);
+	return Qnil;
+}
+
+VALUE compat_call_watched(VALUE (*body)(VALUE), int (*over)(VALUE data, VALUE unwinder), VALUE data)
+{
+	struct watched watched = {.body = body, .over = over, .data = data};
+
+	return rb_ensure(watched_body, (VALUE)&watched, watched_over, (VALUE)&watched);
+}
+
+bool compat_watch_tells_jumps(void)
+{
+	return false;
+}
+
+#endif
+
+enum compat_compiler compat_compiler(void)
+{
+	static const struct {
+		const char *name;
+		enum compat_compiler compiler;
+	} compilers[] = {
+		{"YJIT", COMPAT_COMPILER_YJIT}, {"ZJIT", COMPAT_COMPILER_OTHER}, {"RJIT", COMPAT_COMPILER_OTHER}};
+	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
+
+	for (size_t i = 0; i < sizeof(compilers) / sizeof(compilers[0]); i++)
+		if (rb_const_defined(vm, rb_intern(compilers[i].name)) &&
+		    RTEST(rb_funcall(rb_const_get(vm, rb_intern(compilers[i].name)), rb_intern("enabled?"), 0)))
+			return compilers[i].compiler;
+	return COMPAT_COMPILER_NONE;
+}

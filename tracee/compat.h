@@ -30,6 +30,9 @@ void compat_init(void);
 /* The object a singleton class belongs to, or Qundef where this Ruby does not tell. */
 VALUE compat_attached_object(VALUE singleton_class);
 
+/* A typed data object's data, which since 3.3 may lie within the object. */
+void *compat_data(VALUE object);
+
 /*
  * Whether several targeted TracePoints on one define_method method are safe. Before Ruby 3.2 the second replaces the first in the
  * method's definition, and disabling both dereferences NULL (vm_trace.c of 2.7.4 and 3.1.2; a crash was seen on 3.1.2).
@@ -47,6 +50,21 @@ void compat_restore_global_events(void);
  * is just running would be freed under it (a crash seen on 3.1.2). Then it has to stay until there is one Ractor again.
  */
 bool compat_target_may_be_disabled(void);
+
+/*
+ * Runs body, and behind it over, however body ends: with what unwinds it (an exception, a number where the thread is being killed, an internal object
+ * for any other jump, nil where this Ruby does not tell), or Qundef where it returns. What unwinds goes on behind that, unless over gives a
+ * state for rb_jump_tag() of its own. rb_protect does it; but on 2.7 fibers cannot be switched across one, and rb_ensure has to, which
+ * tells of exceptions only.
+ */
+VALUE compat_call_watched(VALUE (*body)(VALUE), int (*over)(VALUE data, VALUE unwinder), VALUE data);
+
+/* Whether compat_call_watched() tells other jumps from each other. */
+bool compat_watch_tells_jumps(void);
+
+/* Which compiler is at work that keeps the addresses of C functions in its code: MJIT does not. Job context. */
+enum compat_compiler { COMPAT_COMPILER_NONE, COMPAT_COMPILER_YJIT, COMPAT_COMPILER_OTHER };
+enum compat_compiler compat_compiler(void);
 
 /* Whether a define_method method's CALL event comes behind the evaluation of its default arguments; on 2.7 it does not: they are still nil. */
 bool compat_block_method_defaults(void);

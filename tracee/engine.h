@@ -16,11 +16,12 @@
 
 struct probe;
 struct selection;
+struct match;
 
 struct engine {
 	enum engine_id id;
-	/* Whether it can observe this method (an UnboundMethod). If not, says why not. */
-	bool (*can)(VALUE method, struct text *reason);
+	/* Whether it can observe this method. If not, says why not. */
+	bool (*can)(const struct match *match, struct text *reason);
 	/* Starts events for a probe. 0, or negative and err. */
 	int (*arm)(struct probe *probe, VALUE method, struct error *err);
 	/* Ends them; also for a probe whose arming failed. NULL: ended by engine_hook_stop(). Events that have begun may still be under way in other threads. */
@@ -30,16 +31,20 @@ struct engine {
 };
 
 extern const struct engine engine_target;
+extern const struct engine engine_patch;
 extern const struct engine engine_hook;
 
 /* The engine for a method: the wanted one, or with ENGINE_AUTO the cheapest that can. NULL, and the reason, where none can. */
-const struct engine *engine_choose(enum engine_id wanted, VALUE method, struct text *reason);
+const struct engine *engine_choose(enum engine_id wanted, const struct match *match, struct text *reason);
 
 /* For the GC: nothing of it moves while it is marked by these. */
 void engine_target_mark(const struct probe *probe);
 void engine_target_mark_left_over(void);
 /* Calls of a probe's method in other Ractors, which are not followed, as far as this Ruby shows them (before 4.0). */
 uint64_t engine_target_foreign_calls(const struct probe *probe);
+
+void engine_patch_mark(const struct probe *probe);
+uint64_t engine_patch_foreign_calls(const struct probe *probe);
 
 /* The global hook of a selection, shared by all its probes of engine hook. Starting it twice is harmless. */
 int engine_hook_start(struct selection *selection, VALUE *tracepoint, struct error *err);

@@ -12,6 +12,7 @@
 #include "frame.h"
 #include "observe.h"
 #include "selection.h"
+#include "selector.h"
 #include "session.h"
 
 #include <errno.h>
@@ -25,9 +26,9 @@ static bool is_attribute(VALUE method)
 	return !NIL_P(rb_funcall(method, rb_intern("source_location"), 0)) && NIL_P(definition_instructions(method));
 }
 
-static bool hook_can(VALUE method, struct text *reason)
+static bool hook_can(const struct match *match, struct text *reason)
 {
-	if (compat_attribute_events() || !is_attribute(method))
+	if (compat_attribute_events() || !is_attribute(match->method))
 		return true;
 	text_append_cstr(reason, "; this Ruby gives no events for attr_reader and attr_writer");
 	return false;

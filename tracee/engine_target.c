@@ -14,6 +14,7 @@
 #include "frame.h"
 #include "observe.h"
 #include "selection.h"
+#include "selector.h"
 
 #include <errno.h>
 #include <ruby/debug.h>
@@ -50,8 +51,10 @@ static bool must_share(VALUE method)
 	return !compat_block_method_shares_hooks() && definition_is_block_method(method);
 }
 
-static bool target_can(VALUE method, struct text *reason)
+static bool target_can(const struct match *match, struct text *reason)
 {
+	VALUE method = match->method;
+
 	if (NIL_P(definition_instructions(method))) {
 		text_append_cstr(reason, "not written in Ruby");
 		return false;

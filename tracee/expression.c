@@ -19,6 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The arguments of a C method that takes any number: so many have names of their own. */
+#define C_ARGUMENTS_LABELLED 16
+
 static struct {
 	ID parameters, call;
 	VALUE iseq_class; /* RubyVM::InstructionSequence */
@@ -108,6 +111,25 @@ static VALUE parameter_names(VALUE method)
 	return names;
 }
 
+/* arg1, arg2, ... and block, as far as the method takes them. */
+static VALUE argument_names(VALUE method)
+{
+	long arity = NUM2LONG(rb_funcall(method, rb_intern("arity"), 0));
+	VALUE names = rb_ary_new();
+
+	for (long i = 1; i <= (arity < 0 ? C_ARGUMENTS_LABELLED : arity); i++)
+		rb_ary_push(names, rb_to_symbol(rb_sprintf("arg%ld", i)));
+	return rb_ary_push(names, ID2SYM(rb_intern("block")));
+}
+
+unsigned expression_argument_number(VALUE name)
+{
+	VALUE string = rb_sym2str(name);
+
+	return RSTRING_LEN(string) > 3 && memcmp(RSTRING_PTR(string), "arg", 3) == 0 ? (unsigned)atoi(RSTRING_PTR(string) + 3)
+	                                                                             : 0;
+}
+
 static bool slice_is(struct slice slice, const char *text)
 {
 	return slice.size == strlen(text) && memcmp(slice.bytes, text, slice.size) == 0;
@@ -178,7 +200,7 @@ static VALUE mentioned_names(struct slice source, VALUE names)
 	return mentioned;
 }
 
-static void expression_build(struct expression *item, struct slice source, VALUE names, VALUE owner)
+static void expression_build(struct expression *item, struct slice source, VALUE names, VALUE owner, bool in_hand)
 {
 	VALUE mentioned = mentioned_names(source, names);
 
@@ -190,6 +212,10 @@ static void expression_build(struct expression *item, struct slice source, VALUE
 	} else if (source.size > 1 && source.bytes[0] == '@' && is_word(source.bytes + 1, source.size - 1)) {
 		item->kind = EXPRESSION_IVAR;
 		item->id = rb_intern3(source.bytes, (long)source.size, rb_utf8_encoding());
+	} else if (in_hand &&
+	           (slice_is(source, "&block") || (RARRAY_LEN(mentioned) == 1 && is_word(source.bytes, source.size)))) {
+		item->kind = EXPRESSION_ARGUMENT;
+		item->number = expression_argument_number(rb_ary_entry(mentioned, 0));
 	} else if (RARRAY_LEN(mentioned) == 1 && is_word(source.bytes, source.size)) {
 		item->kind = EXPRESSION_LOCAL;
 		item->id = rb_sym2id(rb_ary_entry(mentioned, 0));
@@ -206,8 +232,39 @@ struct list_request {
 	const struct selector *selector;
 	VALUE method, owner, names;
 	VALUE keep; /* an Array that holds what the list refers to until its owner marks it */
-	bool arguments;
+	bool arguments, in_hand;
 };
+
+static struct expression *list_add(struct expression_list *list, enum expression_kind kind, const char *label, size_t size)
+{
+	struct expression *item = &list->items[list->count++];
+
+	item->kind = kind;
+	item->label = strndup(label, size);
+	return item;
+}
+
+/* Those of a C method. Whoever takes any number of them gets no label for its block: values can be left out at the end only. */
+static void add_arguments_in_hand(struct list_request *request)
+{
+	bool any = NUM2LONG(rb_funcall(request->method, rb_intern("arity"), 0)) < 0;
+
+	for (long i = 0; i < RARRAY_LEN(request->names) - any; i++) {
+		VALUE name = rb_sym2str(rb_ary_entry(request->names, i));
+		unsigned number = expression_argument_number(rb_ary_entry(request->names, i));
+		const char *label = number ? RSTRING_PTR(name) : "&block";
+		struct expression *item = list_add(request->list, EXPRESSION_ARGUMENT, label, strlen(label));
+
+		item->number = number;
+		item->optional = any || number == 0;
+	}
+	if (any) {
+		struct expression *rest = list_add(request->list, EXPRESSION_REST, "*rest", 5);
+
+		rest->number = C_ARGUMENTS_LABELLED + 1;
+		rest->optional = true;
+	}
+}
 
 static VALUE list_build(VALUE argument)
 {
@@ -216,30 +273,34 @@ static VALUE list_build(VALUE argument)
 	for (uint32_t i = 0; i < request->selector->expression_count; i++) {
 		struct expression *item = &request->list->items[request->list->count++];
 
-		expression_build(item, request->selector->expressions[i], request->names, request->owner);
+		expression_build(item, request->selector->expressions[i], request->names, request->owner, request->in_hand);
 		rb_ary_push(request->keep, item->code);
 		rb_ary_push(request->keep, item->names);
 	}
-	for (long i = 0; request->arguments && i < RARRAY_LEN(request->names) && request->list->count < VALUES_MAX; i++) {
-		struct expression *item = &request->list->items[request->list->count++];
+	if (request->arguments && request->in_hand)
+		add_arguments_in_hand(request);
+	for (long i = 0;
+	     request->arguments && !request->in_hand && i < RARRAY_LEN(request->names) && request->list->count < VALUES_MAX;
+	     i++) {
 		VALUE name = rb_sym2str(rb_ary_entry(request->names, i));
 
-		item->kind = EXPRESSION_LOCAL;
-		item->id = rb_sym2id(rb_ary_entry(request->names, i));
-		item->label = strndup(RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
+		list_add(request->list, EXPRESSION_LOCAL, RSTRING_PTR(name), (size_t)RSTRING_LEN(name))->id =
+			rb_sym2id(rb_ary_entry(request->names, i));
 	}
 	return Qnil;
 }
 
-struct expression_list *expression_list_new(const struct selector *selector, VALUE method, VALUE owner, bool arguments)
+struct expression_list *expression_list_new(const struct selector *selector, VALUE method, VALUE owner, bool arguments,
+                                            bool in_hand)
 {
-	struct list_request request = {.selector = selector, .method = method, .owner = owner, .arguments = arguments};
+	struct list_request request = {
+		.selector = selector, .method = method, .owner = owner, .arguments = arguments, .in_hand = in_hand};
 	VALUE verbose = *rb_ruby_verbose_ptr();
 	size_t size;
 	int failed = 0;
 
-	request.names = parameter_names(method);
-	size = selector->expression_count + (arguments ? (size_t)RARRAY_LEN(request.names) : 0);
+	request.names = in_hand ? argument_names(method) : parameter_names(method);
+	size = selector->expression_count + (arguments ? (size_t)RARRAY_LEN(request.names) + in_hand : 0);
 	if (size == 0)
 		return NULL;
 	request.list = calloc(1, sizeof(*request.list) + size * sizeof(request.list->items[0]));

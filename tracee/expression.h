@@ -1,6 +1,7 @@
 #ifndef RBPROBE_EXPRESSION_H
 #define RBPROBE_EXPRESSION_H
 
+#include "call.h"
 #include "proto/command.h"
 #include "proto/error.h"
 #include "text.h"
@@ -16,6 +17,8 @@ enum expression_kind {
 	EXPRESSION_SELF,
 	EXPRESSION_IVAR,     /* read directly, no method is called */
 	EXPRESSION_LOCAL,    /* a parameter */
+	EXPRESSION_ARGUMENT, /* of a C method, by its number */
+	EXPRESSION_REST,     /* those behind the last that has a label */
 	EXPRESSION_SOURCE,   /* __source__: the place of the call */
 	EXPRESSION_COMPILED, /* anything else */
 };
@@ -26,6 +29,8 @@ struct expression {
 	ID id;             /* the variable's, of EXPRESSION_IVAR and EXPRESSION_LOCAL */
 	VALUE code;        /* EXPRESSION_COMPILED: an UnboundMethod with the expression as its body, ... */
 	VALUE names;       /* ... and the Array of the parameters it takes, as Symbols */
+	unsigned number;   /* EXPRESSION_ARGUMENT: from 1, 0 is the block; EXPRESSION_REST: the first of them */
+	bool optional;     /* left out where the call has no such argument */
 	bool switched_off; /* it ran into its time limit once */
 };
 
@@ -37,11 +42,14 @@ struct expression_list {
 void expression_init(void);
 
 /*
- * Builds the list for a method: the selector's expressions, then, where arguments are wanted, all parameters. method is an UnboundMethod and
- * owner its class, whose constants the expressions see. Job context, under rb_protect (raises SyntaxError with the compiler's words).
+ * Builds the list for a method: the selector's expressions, then, where arguments are wanted, all parameters; those of a C method whose arguments will
+ * be at hand (`in_hand`) are arg1, arg2, ... and block. method is an UnboundMethod and owner its class, whose constants the expressions see. Job context, under rb_protect (raises SyntaxError with the compiler's words).
  * NULL where there is nothing to show. The caller frees it with expression_list_free(), and marks it.
  */
-struct expression_list *expression_list_new(const struct selector *selector, VALUE method, VALUE owner, bool arguments);
+struct expression_list *expression_list_new(const struct selector *selector, VALUE method, VALUE owner, bool arguments,
+                                            bool in_hand);
+/* The number of a C method's argument with this name, a Symbol; 0: block. */
+unsigned expression_argument_number(VALUE name);
 void expression_list_free(struct expression_list *list);
 void expression_list_mark(const struct expression_list *list);
 
@@ -50,8 +58,8 @@ void expression_list_mark(const struct expression_list *list);
  * user asked for it; what that raises becomes the value. *jump is set to a rb_jump_tag() state where the thread must not go on
  * (killed, throw): the caller finishes its own work and then jumps.
  */
-size_t expression_list_render(struct expression_list *list, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
-                              const struct trace_options *options, char *buffer, size_t size, int *jump);
+size_t expression_list_render(struct expression_list *list, const struct seen_call *call, const struct trace_options *options,
+                              char *buffer, size_t size, int *jump);
 
 /* One value, or an exception's class and message, as such an array. */
 size_t expression_render_result(VALUE value, const struct trace_options *options, char *buffer, size_t size, int *jump);

@@ -23,8 +23,7 @@ struct values {
 struct request {
 	struct expression *item; /* NULL: value is given */
 	VALUE value;
-	rb_trace_arg_t *trace_arg;
-	rb_event_flag_t event;
+	const struct seen_call *call;
 	const struct trace_options *options;
 	struct text *text;
 	VALUE *binding; /* made at the first need */
@@ -76,14 +75,14 @@ static void render_source(const struct request *request)
 	VALUE path = Qnil;
 	int line = 0;
 
-	if (request->event == RUBY_EVENT_C_CALL) {
-		path = rb_tracearg_path(request->trace_arg);
-		line = NUM2INT(rb_tracearg_lineno(request->trace_arg));
+	if (request->call->trace_arg && request->call->event == RUBY_EVENT_C_CALL) {
+		path = rb_tracearg_path(request->call->trace_arg);
+		line = NUM2INT(rb_tracearg_lineno(request->call->trace_arg));
 	} else {
-		/* Asked to skip frames, rb_profile_frames does not before 3.2; the first is the called method's own. */
+		/* Asked to skip frames, rb_profile_frames does not before 3.2; the first is a Ruby method's own. */
 		int count = rb_profile_frames(0, FRAMES_LOOKED_AT, frames, lines);
 
-		for (int i = 1; i < count && NIL_P(path); i++) {
+		for (int i = request->call->trace_arg ? 1 : 0; i < count && NIL_P(path); i++) {
 			path = rb_profile_frame_path(frames[i]);
 			line = lines[i];
 		}
@@ -96,10 +95,43 @@ static void render_source(const struct request *request)
 	}
 }
 
+static VALUE receiver_of(const struct seen_call *call)
+{
+	return call->trace_arg ? rb_tracearg_self(call->trace_arg) : call->receiver;
+}
+
+/* A C method's argument, counted from 1; nil where the call has fewer. */
+static VALUE argument_of(const struct seen_call *call, unsigned number)
+{
+	if (number == 0)
+		return rb_block_given_p() ? rb_block_proc() : Qnil;
+	if (call->arity == -2)
+		return rb_ary_entry(call->argv[0], (long)number - 1);
+	return number <= (unsigned)call->argc ? call->argv[number - 1] : Qnil;
+}
+
+static VALUE rest_of(const struct seen_call *call, unsigned from)
+{
+	if (call->arity == -2)
+		return rb_ary_subseq(call->argv[0], (long)from - 1, RARRAY_LEN(call->argv[0]));
+	return rb_ary_new_from_values(call->argc - (long)from + 1, call->argv + from - 1);
+}
+
+static bool is_left_out(const struct expression *item, const struct seen_call *call)
+{
+	long count = call->arity == -2 ? RARRAY_LEN(call->argv[0]) : call->argc;
+
+	if (!item->optional)
+		return false;
+	return item->number ? (long)item->number > count : !rb_block_given_p();
+}
+
 static VALUE local_variable(const struct request *request, VALUE name)
 {
+	if (!request->call->trace_arg)
+		return argument_of(request->call, expression_argument_number(name));
 	if (NIL_P(*request->binding))
-		*request->binding = rb_tracearg_binding(request->trace_arg);
+		*request->binding = rb_tracearg_binding(request->call->trace_arg);
 	if (NIL_P(*request->binding))
 		return Qnil;
 	return rb_funcall(*request->binding, rb_intern("local_variable_get"), 1, name);
@@ -113,7 +145,7 @@ static VALUE run_code(const struct request *request)
 
 	if (count > (long)VALUES_MAX)
 		count = VALUES_MAX;
-	arguments[0] = rb_tracearg_self(request->trace_arg);
+	arguments[0] = receiver_of(request->call);
 	for (long i = 0; i < count; i++)
 		arguments[i + 1] = local_variable(request, rb_ary_entry(item->names, i));
 	return rb_funcallv(item->code, rb_intern("bind_call"), (int)count + 1, arguments);
@@ -130,13 +162,24 @@ static VALUE request_run(VALUE argument)
 			render_source(request);
 			return Qnil;
 		case EXPRESSION_SELF:
-			value = rb_tracearg_self(request->trace_arg);
+			value = receiver_of(request->call);
 			break;
 		case EXPRESSION_IVAR:
-			value = rb_attr_get(rb_tracearg_self(request->trace_arg), request->item->id);
+			value = rb_attr_get(receiver_of(request->call), request->item->id);
 			break;
 		case EXPRESSION_LOCAL:
 			value = local_variable(request, ID2SYM(request->item->id));
+			break;
+		case EXPRESSION_ARGUMENT:
+			/* Nobody asked for it by name: then no Proc is made of it, which would cost the application something. */
+			if (request->item->number == 0 && request->item->optional) {
+				text_append_cstr(request->text, "#<Proc>");
+				return Qnil;
+			}
+			value = argument_of(request->call, request->item->number);
+			break;
+		case EXPRESSION_REST:
+			value = rest_of(request->call, request->item->number);
 			break;
 		case EXPRESSION_COMPILED:
 			value = run_code(request);
@@ -211,8 +254,8 @@ static void render(struct request *request, int *jump)
 	RB_GC_GUARD(value);
 }
 
-size_t expression_list_render(struct expression_list *list, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
-                              const struct trace_options *options, char *buffer, size_t size, int *jump)
+size_t expression_list_render(struct expression_list *list, const struct seen_call *call, const struct trace_options *options,
+                              char *buffer, size_t size, int *jump)
 {
 	struct values values;
 	VALUE binding = Qnil;
@@ -222,12 +265,13 @@ size_t expression_list_render(struct expression_list *list, rb_trace_arg_t *trac
 		struct text text;
 		struct request request = {.item = &list->items[i],
 		                          .value = Qnil,
-		                          .trace_arg = trace_arg,
-		                          .event = event,
+		                          .call = call,
 		                          .options = options,
 		                          .text = &text,
 		                          .binding = &binding};
 
+		if (is_left_out(&list->items[i], call))
+			continue;
 		if (!text_begin(&values, &text))
 			break;
 		if (list->items[i].switched_off)

@@ -52,6 +52,8 @@ DEBUG = "ruby/debug.h"
   ["rb_tracearg_parameters", DEBUG],
   # Everywhere so far, but declared nowhere: how the heap is walked over.
   ["rb_objspace_each_objects"],
+  # >= 3.3. A typed data object's data may lie within the object.
+  ["RTYPEDDATA_GET_DATA", "ruby.h"],
 ].each { |function, *headers| have_func(function, headers) }
 
 # 3.0 to 3.2: where the VM notes what runs in this native thread. On 2.7 it is one variable for all.

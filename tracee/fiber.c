@@ -141,6 +141,21 @@ struct fiber_state *fiber_current_state(void)
 	return remembered.state;
 }
 
+struct fiber_state *fiber_own_begin(void)
+{
+	struct fiber_state *state = fiber_current_state();
+
+	if (state)
+		state->own++;
+	return state;
+}
+
+void fiber_own_end(struct fiber_state *state)
+{
+	if (state)
+		state->own--;
+}
+
 bool call_stack_push(struct call_stack *stack, const struct open_call *call)
 {
 	if (stack->depth == stack->size) {

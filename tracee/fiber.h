@@ -30,6 +30,8 @@ struct call_stack {
 struct fiber_state {
 	uint32_t ref;                           /* unique among the living */
 	struct call_stack stacks[SESSIONS_MAX]; /* by the session's slot */
+	const uintptr_t *frame_place;           /* where the VM keeps the fiber's innermost frame; patch_frame() fills it in */
+	unsigned own;                           /* what runs now is ours, or an expression of the user's: no call is observed */
 	struct fiber_state *next, **previous_next;
 };
 
@@ -44,6 +46,13 @@ void fiber_init(bool (*on_death)(struct fiber_state *state));
  * Event context; allocates the first time it meets a fiber.
  */
 struct fiber_state *fiber_current_state(void);
+
+/*
+ * Around work of ours that calls Ruby methods outside of an event: that is no call of the application's. Job context. end takes what begin
+ * gave, also where an exception ended the work.
+ */
+struct fiber_state *fiber_own_begin(void);
+void fiber_own_end(struct fiber_state *state);
 
 /* False without memory. Event context. */
 bool call_stack_push(struct call_stack *stack, const struct open_call *call);

@@ -68,14 +68,11 @@ static enum frame_ending ending_of_throw(const uintptr_t *jump, uintptr_t frame)
 	return FRAME_THROWN;
 }
 
-READS_STACK static void ending_of_unwind(const struct frame_site *site, const char *anchor, struct frame_end *out)
+void frame_of_unwinder(VALUE unwinder, struct frame_end *out)
 {
-	VALUE unwinder;
+	out->ending = FRAME_ENDED;
+	out->exception = Qundef;
 
-	if (site->unwinder_distance < 0)
-		return;
-
-	unwinder = *(const VALUE *)(anchor + site->unwinder_distance);
 	if (RB_FIXNUM_P(unwinder)) {
 		out->ending = FRAME_KILLED;
 	} else if (RB_SPECIAL_CONST_P(unwinder)) {
@@ -86,6 +83,12 @@ READS_STACK static void ending_of_unwind(const struct frame_site *site, const ch
 		out->ending = FRAME_RAISED;
 		out->exception = unwinder;
 	}
+}
+
+READS_STACK static void ending_of_unwind(const struct frame_site *site, const char *anchor, struct frame_end *out)
+{
+	if (site->unwinder_distance >= 0)
+		frame_of_unwinder(*(const VALUE *)(anchor + site->unwinder_distance), out);
 }
 
 void frame_of_return(rb_trace_arg_t *trace_arg, rb_event_flag_t event, const void *anchor, struct frame_end *out)

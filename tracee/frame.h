@@ -88,4 +88,10 @@ uintptr_t frame_of_call(rb_trace_arg_t *trace_arg, rb_event_flag_t event, const 
  */
 void frame_of_return(rb_trace_arg_t *trace_arg, rb_event_flag_t event, const void *anchor, struct frame_end *out);
 
+/*
+ * How the frame of a C method ends that `unwinder` is just unwinding: what rb_errinfo() says behind an rb_protect around the method's function.
+ * out->frame is the caller's to fill in first, with an identity as above.
+ */
+void frame_of_unwinder(VALUE unwinder, struct frame_end *out);
+
 #endif

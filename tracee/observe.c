@@ -16,6 +16,7 @@
 /* Values that are being made. They may run Ruby code, and so let other threads' events and our own jobs in between. */
 struct making {
 	struct session *session;
+	struct fiber_state *fiber;
 	char *buffer;
 	size_t size;
 	int jump;
@@ -41,9 +42,11 @@ static void leave(struct session *session)
 		bell_trigger();
 }
 
-static void making_begin(struct making *making, struct session *session)
+static void making_begin(struct making *making, struct session *session, struct fiber_state *fiber)
 {
 	making->session = session;
+	making->fiber = fiber;
+	fiber->own++;
 	making->size = 0;
 	making->jump = 0;
 	if (session->scratch_used) {
@@ -58,6 +61,7 @@ static void making_end(struct making *making)
 {
 	struct session *session = making->session;
 
+	making->fiber->own--;
 	if (making->buffer == session->scratch)
 		session->scratch_used = false;
 	else
@@ -152,22 +156,20 @@ static bool is_meant(const struct probe *probe, VALUE receiver)
 }
 
 /* The event itself; returns a state for rb_jump_tag(), or 0. */
-static int record_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
-                       const void *anchor)
+static int record_call(struct probe *probe, struct fiber_state *fiber, const struct seen_call *seen)
 {
 	struct session *session = probe->session;
 	struct call_stack *stack = &fiber->stacks[session->slot];
-	struct open_call call = {.probe = probe};
+	struct open_call call = {.probe = probe, .frame = seen->frame};
 	struct making making = {.session = session};
 
-	call.frame = frame_of_call(trace_arg, event, anchor);
 	while (call.frame && stack->depth && stack->calls[stack->depth - 1].frame <= call.frame)
 		end_unseen(session, fiber, stack);
 	if (probe->expressions) {
-		making_begin(&making, session);
+		making_begin(&making, session, fiber);
 		if (making.buffer)
-			making.size = expression_list_render(probe->expressions, trace_arg, event, &session->options,
-			                                     making.buffer, VALUES_SIZE_MAX, &making.jump);
+			making.size = expression_list_render(probe->expressions, seen, &session->options, making.buffer,
+			                                     VALUES_SIZE_MAX, &making.jump);
 	}
 	if (!is_over(session)) {
 		session->calls++;
@@ -184,14 +186,16 @@ void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t
                   const void *anchor)
 {
 	struct session *session = probe->session;
+	struct seen_call seen = {.trace_arg = trace_arg, .event = event};
 	int jump;
 
-	if (is_over(session))
+	if (is_over(session) || fiber->own)
 		return;
 	if (probe->only_kind_of != Qundef && !is_meant(probe, rb_tracearg_self(trace_arg)))
 		return;
 	enter(session);
-	jump = record_call(probe, fiber, trace_arg, event, anchor);
+	seen.frame = frame_of_call(trace_arg, event, anchor);
+	jump = record_call(probe, fiber, &seen);
 	leave(session);
 	if (jump)
 		rb_jump_tag(jump);
@@ -230,41 +234,44 @@ static enum ending ending_of(enum frame_ending ending)
 	return endings[ending];
 }
 
+/* The end of the innermost open call. value: what it returned, where that is known. */
+static int record_end(struct session *session, struct fiber_state *fiber, const struct frame_end *end, VALUE value)
+{
+	struct call_stack *stack = &fiber->stacks[session->slot];
+	struct open_call call = stack->calls[--stack->depth];
+	uint64_t time = ticks_now();
+	bool wants_result = end->ending == FRAME_RETURNED && value != Qundef && (session->options.flags & TRACE_RESULT);
+	struct making making;
+
+	if (call.start == RING_NOWHERE || (!wants_result && end->ending != FRAME_RAISED)) {
+		push_end(session, fiber, &call, ending_of(end->ending), time, NULL, 0);
+		return 0;
+	}
+	making_begin(&making, session, fiber);
+	if (making.buffer && wants_result)
+		making.size = expression_render_result(value, &session->options, making.buffer, VALUES_SIZE_MAX, &making.jump);
+	else if (making.buffer)
+		making.size = expression_render_exception(end->exception, &session->options, making.buffer, VALUES_SIZE_MAX,
+		                                          &making.jump);
+	if (!is_over(session))
+		push_end(session, fiber, &call, ending_of(end->ending), time, making.buffer, making.size);
+	making_end(&making);
+	return making.jump;
+}
+
 static int record_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
                          const void *anchor)
 {
 	struct session *session = probe->session;
 	struct call_stack *stack = &fiber->stacks[session->slot];
-	const struct open_call *open;
-	struct open_call call;
 	struct frame_end end;
-	struct making making;
-	uint64_t time;
 	bool wants_result;
 
 	frame_of_return(trace_arg, event, anchor, &end);
-	open = find_call(session, fiber, stack, probe, end.frame);
-	if (!open)
+	if (!find_call(session, fiber, stack, probe, end.frame))
 		return 0;
-	call = *open;
-	stack->depth--;
-	time = ticks_now();
 	wants_result = end.ending == FRAME_RETURNED && (session->options.flags & TRACE_RESULT);
-	if (call.start == RING_NOWHERE || (!wants_result && end.ending != FRAME_RAISED)) {
-		push_end(session, fiber, &call, ending_of(end.ending), time, NULL, 0);
-		return 0;
-	}
-	making_begin(&making, session);
-	if (making.buffer && wants_result)
-		making.size = expression_render_result(rb_tracearg_return_value(trace_arg), &session->options, making.buffer,
-		                                       VALUES_SIZE_MAX, &making.jump);
-	else if (making.buffer)
-		making.size = expression_render_exception(end.exception, &session->options, making.buffer, VALUES_SIZE_MAX,
-		                                          &making.jump);
-	if (!is_over(session))
-		push_end(session, fiber, &call, ending_of(end.ending), time, making.buffer, making.size);
-	making_end(&making);
-	return making.jump;
+	return record_end(session, fiber, &end, wants_result ? rb_tracearg_return_value(trace_arg) : Qundef);
 }
 
 void observe_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
@@ -273,13 +280,94 @@ void observe_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg
 	struct session *session = probe->session;
 	int jump;
 
-	if (is_over(session) || fiber->stacks[session->slot].depth == 0)
+	if (is_over(session) || fiber->own || fiber->stacks[session->slot].depth == 0)
 		return;
 	enter(session);
 	jump = record_return(probe, fiber, trace_arg, event, anchor);
 	leave(session);
 	if (jump)
 		rb_jump_tag(jump);
+}
+
+/*
+ * Values are made outside of the VM's hooks here, which keep $! as it is: behind an ensure it is kept, too, whatever kind of object it is.
+ */
+struct keeping {
+	struct probe *probe;
+	struct session *session;
+	struct fiber_state *fiber;
+	const struct seen_call *call;
+	const struct frame_end *end;
+	VALUE value;
+	int jump;
+};
+
+static VALUE keep_nothing(VALUE unused)
+{
+	return unused;
+}
+
+static VALUE begin_keeping(VALUE argument)
+{
+	struct keeping *keeping = (struct keeping *)argument;
+
+	keeping->jump = record_call(keeping->probe, keeping->fiber, keeping->call);
+	return Qnil;
+}
+
+static VALUE end_keeping(VALUE argument)
+{
+	struct keeping *keeping = (struct keeping *)argument;
+
+	keeping->jump = record_end(keeping->session, keeping->fiber, keeping->end, keeping->value);
+	return Qnil;
+}
+
+bool observe_begin(struct probe *probe, struct fiber_state *fiber, const struct seen_call *call, int *jump)
+{
+	struct session *session = probe->session;
+	struct call_stack *stack = &fiber->stacks[session->slot];
+
+	if (is_over(session) || (probe->only_kind_of != Qundef && !is_meant(probe, call->receiver)))
+		return false;
+	enter(session);
+	if (probe->expressions) {
+		struct keeping keeping = {.probe = probe, .fiber = fiber, .call = call};
+
+		rb_ensure(keep_nothing, Qnil, begin_keeping, (VALUE)&keeping);
+		*jump = keeping.jump;
+	} else {
+		*jump = record_call(probe, fiber, call);
+	}
+	leave(session);
+	return stack->depth && stack->calls[stack->depth - 1].frame == call->frame;
+}
+
+void observe_over(unsigned slot, struct fiber_state *fiber, const struct frame_end *end, VALUE value, int *jump)
+{
+	struct call_stack *stack = &fiber->stacks[slot];
+	struct session *session;
+
+	/* Where the session has ended meanwhile, nothing is left of its calls. */
+	if (stack->depth == 0)
+		return;
+	session = stack->calls[stack->depth - 1].probe->session;
+	if (is_over(session))
+		return;
+	while (stack->depth && stack->calls[stack->depth - 1].frame < end->frame)
+		end_unseen(session, fiber, stack);
+	if (stack->depth == 0 || stack->calls[stack->depth - 1].frame != end->frame)
+		return;
+	enter(session);
+	if (end->ending == FRAME_RAISED || (value != Qundef && (session->options.flags & TRACE_RESULT))) {
+		struct keeping keeping = {.session = session, .fiber = fiber, .end = end, .value = value};
+
+		rb_ensure(keep_nothing, Qnil, end_keeping, (VALUE)&keeping);
+		*jump = keeping.jump;
+	} else {
+		record_end(session, fiber, end, value);
+	}
+	leave(session);
 }
 
 bool observe_fiber_died(struct fiber_state *fiber)

@@ -1,12 +1,14 @@
 #ifndef RBPROBE_OBSERVE_H
 #define RBPROBE_OBSERVE_H
 
+#include "call.h"
 #include "selection.h"
 
 #include <ruby.h>
 #include <ruby/debug.h>
 
 struct fiber_state;
+struct frame_end;
 
 /*
  * From the VM's events to the session's records. Event context: the GVL is held, inside the traced call. fiber is fiber_current_state(), which the
@@ -17,6 +19,14 @@ void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t
                   const void *anchor);
 void observe_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
                     const void *anchor);
+
+/*
+ * The same for engine patch, which knows the frame, and has the call itself in its hands. observe_begin() says whether the call is followed now; then, and only then,
+ * observe_over() has to come when it ends. *jump is set to a state for rb_jump_tag() where the thread must not go on.
+ */
+bool observe_begin(struct probe *probe, struct fiber_state *fiber, const struct seen_call *call, int *jump);
+/* For the session in this slot. value: the result with FRAME_RETURNED, Qundef where it is not known. */
+void observe_over(unsigned slot, struct fiber_state *fiber, const struct frame_end *end, VALUE value, int *jump);
 
 /* A fiber is collected: calls that are still open end here. True where all clients that know it are told. During GC. */
 bool observe_fiber_died(struct fiber_state *fiber);

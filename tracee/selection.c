@@ -9,6 +9,7 @@
 
 #include "core.h"
 #include "expression.h"
+#include "fiber.h"
 #include "naming.h"
 #include "selector.h"
 #include "session.h"
@@ -104,6 +105,7 @@ static void mark(void *data)
 				rb_gc_mark(probe->owner);
 				rb_gc_mark(probe->callee);
 				engine_target_mark(probe);
+				engine_patch_mark(probe);
 				if (probe->only_kind_of != Qundef)
 					rb_gc_mark(probe->only_kind_of);
 				expression_list_mark(probe->expressions);
@@ -206,19 +208,24 @@ static VALUE disable(VALUE argument)
 
 	engine_hook_stop(&selection->hook);
 	for (uint32_t i = 0; i < selection->bucket_count; i++)
-		for (struct probe *probe = selection->buckets[i]; probe; probe = probe->next)
+		for (struct probe *probe = selection->buckets[i]; probe; probe = probe->next) {
 			engine_target.disarm(probe);
+			engine_patch.disarm(probe);
+		}
 	return Qnil;
 }
 
 void selection_disable(struct selection *selection)
 {
+	struct fiber_state *own;
 	int failed = 0;
 
 	if (selection->disabled)
 		return;
 	selection->disabled = true;
+	own = fiber_own_begin();
 	rb_protect(disable, (VALUE)selection, &failed);
+	fiber_own_end(own);
 	if (failed)
 		rb_set_errinfo(Qnil);
 }
@@ -240,6 +247,7 @@ void selection_free(struct selection *selection)
 			selection->buckets[i] = probe->next;
 			/* Not by probe->engine: redefining a method may have changed that. */
 			engine_target.release(probe);
+			engine_patch.release(probe);
 			expression_list_free(probe->expressions);
 			free(probe);
 		}
@@ -255,7 +263,7 @@ uint64_t selection_foreign_calls(const struct selection *selection)
 
 	for (uint32_t i = 0; i < selection->bucket_count; i++)
 		for (const struct probe *probe = selection->buckets[i]; probe; probe = probe->next)
-			calls += engine_target_foreign_calls(probe);
+			calls += engine_target_foreign_calls(probe) + engine_patch_foreign_calls(probe);
 	return calls;
 }
 
@@ -263,11 +271,13 @@ uint64_t selection_foreign_calls(const struct selection *selection)
 static VALUE protect_arming(VALUE (*run)(VALUE), VALUE argument, int *failed)
 {
 	VALUE before = selections.arming;
+	struct fiber_state *own = fiber_own_begin();
 	VALUE result;
 
 	selections.arming = rb_thread_current();
 	result = rb_protect(run, argument, failed);
 	selections.arming = before;
+	fiber_own_end(own);
 	return result;
 }
 
@@ -359,6 +369,7 @@ static struct probe *probe_new(struct selection *selection, const struct match *
 	probe->ref = selection->probe_count++;
 	probe->owner = match->owner;
 	probe->callee = match->name;
+	probe->callee_id = rb_sym2id(match->name);
 	probe->only_kind_of = Qundef;
 	probe->selector = selector;
 	if (selection->probe_count > selection->bucket_count)
@@ -426,14 +437,15 @@ static void match_arm(const struct match *match, void *argument)
 		return;
 	}
 	match_describe(match, description, sizeof(description));
-	engine = engine_choose(session->options.engine, match->method, &reason);
+	engine = engine_choose(session->options.engine, match, &reason);
 	if (!engine) {
 		session_note(session, NOTE_WARNING, "%s cannot be traced by engine %s: %.*s", description,
 		             engine_name(session->options.engine), (int)reason.used, reason.bytes);
 		return;
 	}
 	probe = probe_new(selection, match, arming->selector);
-	probe->expressions = expression_list_new(selector, match->method, match->owner, session->options.flags & TRACE_ARGUMENTS);
+	probe->expressions = expression_list_new(selector, match->method, match->owner, session->options.flags & TRACE_ARGUMENTS,
+	                                         engine == &engine_patch);
 	if (engine->id == ENGINE_HOOK)
 		announce_hook(selection);
 	send_method(session, probe, engine, match->method);
@@ -538,7 +550,7 @@ static void match_list(const struct match *match, void *argument)
 	struct method_names names;
 	char reason_bytes[256];
 	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
-	const struct engine *engine = engine_choose(listing->request->command->options.engine, match->method, &reason);
+	const struct engine *engine = engine_choose(listing->request->command->options.engine, match, &reason);
 	struct record record = {.kind = RECORD_MATCH};
 
 	name_method(&names, match->owner, match->name, match->method);
@@ -584,7 +596,7 @@ static void rearm(struct probe *probe, const struct match *match)
 {
 	char reason_bytes[256];
 	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
-	const struct engine *engine = engine_choose(probe->session->options.engine, match->method, &reason);
+	const struct engine *engine = engine_choose(probe->session->options.engine, match, &reason);
 	struct error err;
 
 	if (!engine)
@@ -672,7 +684,7 @@ static VALUE first_sight(VALUE argument)
 		sighting->match.method = core_call(CORE_MODULE_INSTANCE_METHOD, sighting->match.owner, 1, &name);
 	if (!NIL_P(sighting->match.method))
 		expressions = expression_list_new(&nothing, sighting->match.method, sighting->match.owner,
-		                                  session->options.flags & TRACE_ARGUMENTS);
+		                                  session->options.flags & TRACE_ARGUMENTS, false);
 	/* Another thread may have seen it meanwhile. */
 	sighting->probe = table_find(sighting->selection, sighting->match.owner, name);
 	if (sighting->probe) {

@@ -13,6 +13,7 @@
 
 struct session;
 struct engine_target_site;
+struct engine_patch_link;
 
 /* One observed method of one session. */
 struct probe {
@@ -24,6 +25,8 @@ struct probe {
 	VALUE only_kind_of; /* Array of classes: calls on other receivers are not shown; Qundef: all are */
 	bool armed;
 	struct engine_target_site *sites;    /* of engine target */
+	struct engine_patch_link *patches;   /* of engine patch */
+	ID callee_id;                        /* callee, for engine patch */
 	struct expression_list *expressions; /* NULL: none */
 	uint32_t selector;                   /* index */
 	struct probe *next;                  /* in its bucket */

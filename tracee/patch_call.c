@@ -1,0 +1,117 @@
+/*
+ * A call of a patched method: what stands where the C function stood. See patch_enter() in patch_stubs.h. Event context: the GVL is held in the main
+ * Ractor; another Ractor may look at nothing but what its slot was set up with.
+ *
+ * The VM has pushed the method's frame as for the function itself, so nothing the application can ask for shows the difference; a function that is called
+ * by other C code, without a method, does not come here.
+ */
+
+#include "call.h"
+#include "compat.h"
+#include "fiber.h"
+#include "frame.h"
+#include "observe.h"
+#include "patch.h"
+#include "patch_stubs.h"
+#include "session.h"
+
+/* One call that is followed, on the machine stack of the stub. */
+struct followed {
+	struct patch_slot *slot;
+	const struct seen_call *call;
+	struct fiber_state *fiber;
+	uint32_t sessions; /* bits, by slot: those that follow it */
+	VALUE value;
+};
+
+_Static_assert(SESSIONS_MAX <= 32, "a bit for each session");
+
+static uintptr_t innermost_frame(struct fiber_state *fiber)
+{
+	if (!fiber->frame_place)
+		fiber->frame_place = patch_frame_place(rb_fiber_current());
+	return fiber->frame_place ? *fiber->frame_place : 0;
+}
+
+/* Offers the call to all probes of the function that mean this method. Returns the sessions that follow it. */
+static uint32_t begin(const struct patch_slot *slot, struct fiber_state *fiber, struct seen_call *call, int *jump)
+{
+	ID callee = rb_frame_callee();
+	uint32_t sessions = 0;
+	VALUE owner = Qundef;
+	ID original;
+
+	/* Methods of other classes and under other names may share the function. */
+	for (uint32_t i = 0; i < slot->probe_count && !*jump; i++) {
+		struct probe *probe = slot->probes[i];
+
+		if (probe->callee_id != callee)
+			continue;
+		if (owner == Qundef && !rb_frame_method_id_and_class(&original, &owner))
+			break;
+		if (probe->owner != owner)
+			continue;
+		if (!call->frame)
+			call->frame = innermost_frame(fiber);
+		if (call->frame && observe_begin(probe, fiber, call, jump))
+			sessions |= UINT32_C(1) << probe->session->slot;
+	}
+	return sessions;
+}
+
+static VALUE body(VALUE argument)
+{
+	struct followed *followed = (struct followed *)argument;
+	const struct seen_call *call = followed->call;
+
+	followed->value = followed->slot->call(followed->slot->function, call->receiver, call->argc, call->argv);
+	return followed->value;
+}
+
+static int over(VALUE argument, VALUE unwinder)
+{
+	const struct followed *followed = (const struct followed *)argument;
+	struct frame_end end = {.frame = followed->call->frame, .ending = FRAME_RETURNED, .exception = Qundef};
+	uint32_t sessions = followed->sessions;
+	int jump = 0;
+
+	if (unwinder != Qundef)
+		frame_of_unwinder(unwinder, &end);
+	for (unsigned slot = 0; sessions; slot++, sessions >>= 1)
+		if (sessions & 1)
+			observe_over(slot, followed->fiber, &end, followed->value, &jump);
+	return jump;
+}
+
+/* An expression of the user's was running when the thread was told to end: then the method itself does not begin. */
+static int give_up(const struct followed *followed, int jump)
+{
+	struct frame_end end = {.frame = followed->call->frame, .ending = FRAME_KILLED, .exception = Qundef};
+
+	for (unsigned slot = 0; slot < SESSIONS_MAX; slot++)
+		if (followed->sessions >> slot & 1)
+			observe_over(slot, followed->fiber, &end, Qundef, &(int){0});
+	return jump;
+}
+
+VALUE patch_enter(struct patch_slot *slot, VALUE receiver, int argc, const VALUE *argv)
+{
+	struct seen_call call = {.receiver = receiver, .arity = slot->arity, .argc = argc, .argv = argv};
+	struct followed followed = {.slot = slot, .call = &call, .value = Qundef};
+	int jump = 0;
+
+	if (slot->probe_count == 0)
+		return slot->call(slot->function, receiver, argc, argv);
+	followed.fiber = fiber_current_state();
+	if (!followed.fiber) {
+		atomic_fetch_add_explicit(&slot->foreign_calls, 1, memory_order_relaxed);
+		return slot->call(slot->function, receiver, argc, argv);
+	}
+	if (followed.fiber->own == 0)
+		followed.sessions = begin(slot, followed.fiber, &call, &jump);
+	if (jump)
+		rb_jump_tag(give_up(&followed, jump));
+	if (!followed.sessions)
+		return slot->call(slot->function, receiver, argc, argv);
+	return compat_call_watched(body, over, (VALUE)&followed);
+}

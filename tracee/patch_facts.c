@@ -1,0 +1,182 @@
+/*
+ * What engine patch relies on, and the trial of it. See patch.h. Context: job, GVL held, under rb_protect; patch_frame_place: event.
+ *
+ * The facts are in the table at the end, in the order in which they are found out: each stands on those before it. The Rubies behind a fact are those it was
+ * seen on; what counts is that it is found true in the process at hand. They are tried on methods of an anonymous module, which the
+ * GC takes away.
+ */
+
+#define _GNU_SOURCE
+#include "patch.h"
+
+#include "compat.h"
+#include "frame.h"
+#include "patch_stubs.h"
+#include "patch_trial.h"
+
+#include <ruby/debug.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define CONTEXT_WORDS 8           /* of an execution context, among which the innermost frame is looked for */
+#define FIBER_SIZE_MAX 4096       /* bytes of a fiber's data, in which its execution context lies */
+#define STACK_WORDS_MAX (1 << 27) /* a VM stack is smaller */
+
+static struct {
+	bool tried;
+	const char *failed; /* what is said where a fact was not found true */
+	struct patch_layout layout;
+
+	ptrdiff_t context_offset; /* of a fiber's data: its execution context */
+	size_t frame_word;        /* of that: the innermost frame, */
+	size_t stack_word;        /* and where the VM stack begins; its size in words follows */
+} facts;
+
+static bool memory_read(uintptr_t from, void *to, size_t size)
+{
+	struct iovec local = {.iov_base = to, .iov_len = size};
+	struct iovec remote = {.iov_base = (void *)from, .iov_len = size};
+
+	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
+}
+
+bool patch_follow(VALUE method, struct patch_target *target)
+{
+	return patch_layout_follow(&facts.layout, (uintptr_t)compat_data(method), target, memory_read);
+}
+
+void patch_put(const struct patch_target *target, uintptr_t function)
+{
+	atomic_store_explicit((_Atomic uintptr_t *)target->function_place, function, memory_order_release);
+}
+
+static bool has_stubs(struct trial *trial)
+{
+	(void)trial;
+	return patch_stubs_available();
+}
+
+static bool finds_layout(struct trial *trial)
+{
+	struct patch_sample samples[TRIAL_SAMPLES_MAX];
+	size_t count = trial_samples(trial, samples);
+
+	return patch_layout_find(&facts.layout, samples, count, memory_read);
+}
+
+/* The innermost frame of the running fiber. */
+
+static bool is_within(uintptr_t frame, const uintptr_t *stack)
+{
+	return stack[1] > 0 && stack[1] < STACK_WORDS_MAX && frame >= stack[0] && frame < stack[0] + stack[1] * sizeof(uintptr_t);
+}
+
+static bool find_frame(uintptr_t context, uintptr_t frame)
+{
+	uintptr_t words[CONTEXT_WORDS];
+
+	if (!memory_read(context, words, sizeof(words)))
+		return false;
+	for (size_t f = 0; f < CONTEXT_WORDS; f++) {
+		for (size_t s = 0; s + 1 < CONTEXT_WORDS; s++) {
+			if (words[f] != frame || !is_within(frame, &words[s]))
+				continue;
+			facts.frame_word = f;
+			facts.stack_word = s;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* An event in which the running fiber's frame is known: the words of the event's argument lead to the execution context. */
+static void frame_event(VALUE tracepoint, void *data)
+{
+	struct trial *trial = data;
+	rb_trace_arg_t *trace_arg = rb_tracearg_from_tracepoint(tracepoint);
+	uintptr_t frame = frame_of_call(trace_arg, RUBY_EVENT_CALL, FRAME_ANCHOR());
+	uintptr_t fiber = (uintptr_t)compat_data(rb_fiber_current());
+	const uintptr_t *words = (const uintptr_t *)trace_arg;
+
+	for (int i = 0; i < 4 && frame && !trial->frame_found; i++) {
+		if (words[i] <= fiber || words[i] >= fiber + FIBER_SIZE_MAX || !find_frame(words[i], frame))
+			continue;
+		facts.context_offset = (ptrdiff_t)(words[i] - fiber);
+		trial->frame_found = true;
+	}
+}
+
+static bool finds_frames(struct trial *trial)
+{
+	if (frame_calibrate(FRAME_TARGETED, NULL) < 0 && !frame_identity_known(FRAME_TARGETED))
+		return false;
+	trial_event(trial, frame_event);
+	return trial->frame_found && patch_frame_place(rb_fiber_current()) != NULL;
+}
+
+const uintptr_t *patch_frame_place(VALUE fiber)
+{
+	uintptr_t context = (uintptr_t)compat_data(fiber) + (uintptr_t)facts.context_offset;
+	uintptr_t words[CONTEXT_WORDS];
+
+	if (!memory_read(context, words, sizeof(words)) || !is_within(words[facts.frame_word], &words[facts.stack_word]))
+		return NULL;
+	return (const uintptr_t *)context + facts.frame_word;
+}
+
+/* Table and trial. */
+
+static const struct {
+	const char *fact;
+	const char *seen; /* on these versions of Ruby */
+	bool (*is_true)(struct trial *trial);
+	const char *failed; /* what is said of methods where it is not */
+} table[] = {
+	{"There are stubs for this kind of processor.", "all, on x86-64", has_stubs, "no stubs for this kind of processor"},
+	{"A method object leads to its C function, which has a place and an arity in the method's definition; the definition "
+         "tells a C "
+         "function from other kinds of method.",
+         "2.7 3.1 3.3 3.4 4.0 4.1", finds_layout, "self-test: how a method leads to its C function was not found"},
+	{"A fiber's innermost frame can be found.", "2.7 3.1 3.3 3.4 4.0 4.1", finds_frames,
+         "self-test: a fiber's frames were not found"},
+	{"A function that is put in a method's place is called instead, with all arguments, in a frame that names the method.",
+         "2.7 3.1 3.3 3.4 4.0 4.1", trial_calls, "self-test: a function in a method's place was not called as it should be"},
+	{"A break, a return and a throw that leave a C method are told apart (2.7: only from exceptions).",
+         "2.7 3.1 3.3 3.4 4.0 4.1", trial_endings, "self-test: how C methods end was not told"},
+	{"The function is called as before once it is back.", "2.7 3.1 3.3 3.4 4.0 4.1", trial_restores,
+         "self-test: a function put back was not called"},
+};
+
+static VALUE try_all(VALUE argument)
+{
+	struct trial *trial = (struct trial *)argument;
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		facts.failed = table[i].failed;
+		if (!table[i].is_true(trial))
+			return Qnil;
+	}
+	facts.failed = NULL;
+	return Qnil;
+}
+
+const char *patch_unready(void)
+{
+	if (!facts.tried) {
+		struct trial trial = {0};
+		int failed = 0;
+
+		/* First of all: the trial's own methods may lead here again. */
+		facts.tried = true;
+		facts.failed = "self-test: it could not be made";
+		rb_protect(trial_begin, (VALUE)&trial, &failed);
+		if (!failed)
+			rb_protect(try_all, (VALUE)&trial, &failed);
+		if (failed)
+			rb_set_errinfo(Qnil);
+		trial_end(&trial);
+	}
+	return facts.failed;
+}
