@@ -58,7 +58,9 @@ static bool patch_can(const struct match *match, struct text *reason)
 	if (why)
 		return refuse(reason, why);
 	if (!patch_follow(match->method, &target))
-		return refuse(reason, "not a C function: an attribute, an alias in a module, or the VM's own");
+		return refuse(reason, NIL_P(rb_funcall(match->method, rb_intern("source_location"), 0))
+		                              ? "no C function of its own: an alias in a module, or what the VM does itself"
+		                              : "an attribute");
 	if (NUM2INT(rb_funcall(match->method, rb_intern("arity"), 0)) != (target.arity < 0 ? -1 : target.arity))
 		return refuse(reason, "its definition does not have the arity that it says");
 	if (!patch_slot_of(target.function, target.arity))

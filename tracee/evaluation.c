@@ -9,6 +9,7 @@
 
 #include "evaluation.h"
 
+#include "fiber.h"
 #include "interrupts.h"
 
 #include <stdatomic.h>
@@ -67,6 +68,7 @@ static VALUE raise_in(void *argument)
 {
 	VALUE pair = (VALUE)argument;
 
+	fiber_own_begin();
 	rb_funcall(rb_ary_entry(pair, 0), rb_intern("raise"), 1, rb_ary_entry(pair, 1));
 	RB_GC_GUARD(pair);
 	return Qnil;

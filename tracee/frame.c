@@ -19,6 +19,9 @@
 /* The stack above the callback belongs to frames that the sanitizers know nothing about. */
 #define READS_STACK __attribute__((no_sanitize("address")))
 
+/* A jump's internal object has no more: the smallest slot of Ruby's heap. */
+#define JUMP_WORDS 5
+
 struct frame_layout frame_layout;
 
 READS_STACK static bool site_matches(const struct frame_site *site, const char *anchor)
@@ -70,19 +73,41 @@ static enum frame_ending ending_of_throw(const uintptr_t *jump, uintptr_t frame)
 
 void frame_of_unwinder(VALUE unwinder, struct frame_end *out)
 {
+	const uintptr_t *jump = (const uintptr_t *)unwinder;
+
 	out->ending = FRAME_ENDED;
 	out->exception = Qundef;
+	out->value = Qundef;
 
 	if (RB_FIXNUM_P(unwinder)) {
 		out->ending = FRAME_KILLED;
 	} else if (RB_SPECIAL_CONST_P(unwinder)) {
 		out->ending = FRAME_ENDED;
 	} else if (RB_BUILTIN_TYPE(unwinder) == RUBY_T_IMEMO) {
-		out->ending = ending_of_throw((const uintptr_t *)unwinder, out->frame);
+		out->ending = ending_of_throw(jump, out->frame);
+		if (out->ending == FRAME_RETURNED && frame_layout.throw_value_word)
+			out->value = jump[frame_layout.throw_value_word];
 	} else {
 		out->ending = FRAME_RAISED;
 		out->exception = unwinder;
 	}
+}
+
+void frame_learn_jump(VALUE unwinder, VALUE value)
+{
+	const uintptr_t *jump = (const uintptr_t *)unwinder;
+	int found = 0;
+
+	if (RB_SPECIAL_CONST_P(unwinder) || RB_BUILTIN_TYPE(unwinder) != RUBY_T_IMEMO)
+		return;
+	for (int word = 1; word < JUMP_WORDS; word++) {
+		if (jump[word] != value)
+			continue;
+		if (found)
+			return;
+		found = word;
+	}
+	frame_layout.throw_value_word = found;
 }
 
 READS_STACK static void ending_of_unwind(const struct frame_site *site, const char *anchor, struct frame_end *out)

@@ -43,6 +43,7 @@ struct frame_end {
 	uintptr_t frame; /* the identity that frame_of_call gave, or 0 */
 	enum frame_ending ending;
 	VALUE exception; /* with FRAME_RAISED the object; otherwise Qundef */
+	VALUE value;     /* frame_of_unwinder() with FRAME_RETURNED: what it returned, Qundef where that is not known */
 };
 
 /* The value of the stack pointer before the callback was called. Only to be used in the callback itself. */
@@ -93,5 +94,8 @@ void frame_of_return(rb_trace_arg_t *trace_arg, rb_event_flag_t event, const voi
  * out->frame is the caller's to fill in first, with an identity as above.
  */
 void frame_of_unwinder(VALUE unwinder, struct frame_end *out);
+
+/* Shows the object of a `break` with that value, so that values of others can be read. Job context. */
+void frame_learn_jump(VALUE unwinder, VALUE value);
 
 #endif

@@ -44,6 +44,7 @@ struct frame_layout {
 	int cfp_word;         /* of the trace argument: the control frame pointer */
 	size_t frame_size;    /* of a control frame, bytes */
 	int throw_catch_word; /* of a throw's internal object: the frame that it goes to */
+	int throw_value_word; /* the value it gives; 0: not found */
 	int throw_state_word; /* and whether it is a return, a break or a throw; 0: not found */
 
 	int site_count;

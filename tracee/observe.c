@@ -121,7 +121,9 @@ static uint64_t push_start(struct session *session, struct fiber_state *fiber, s
 
 		/* First, since the client has to know the fiber before it sees the event. */
 		stack->defined = true;
+		fiber->own++;
 		rb_protect(define_fiber, (VALUE)session, &failed);
+		fiber->own--;
 		if (failed)
 			rb_set_errinfo(Qnil);
 	}
@@ -234,13 +236,13 @@ static enum ending ending_of(enum frame_ending ending)
 	return endings[ending];
 }
 
-/* The end of the innermost open call. value: what it returned, where that is known. */
-static int record_end(struct session *session, struct fiber_state *fiber, const struct frame_end *end, VALUE value)
+/* The end of the innermost open call. */
+static int record_end(struct session *session, struct fiber_state *fiber, const struct frame_end *end)
 {
 	struct call_stack *stack = &fiber->stacks[session->slot];
 	struct open_call call = stack->calls[--stack->depth];
 	uint64_t time = ticks_now();
-	bool wants_result = end->ending == FRAME_RETURNED && value != Qundef && (session->options.flags & TRACE_RESULT);
+	bool wants_result = end->ending == FRAME_RETURNED && end->value != Qundef && (session->options.flags & TRACE_RESULT);
 	struct making making;
 
 	if (call.start == RING_NOWHERE || (!wants_result && end->ending != FRAME_RAISED)) {
@@ -249,7 +251,7 @@ static int record_end(struct session *session, struct fiber_state *fiber, const 
 	}
 	making_begin(&making, session, fiber);
 	if (making.buffer && wants_result)
-		making.size = expression_render_result(value, &session->options, making.buffer, VALUES_SIZE_MAX, &making.jump);
+		making.size = expression_render_result(end->value, &session->options, making.buffer, VALUES_SIZE_MAX, &making.jump);
 	else if (making.buffer)
 		making.size = expression_render_exception(end->exception, &session->options, making.buffer, VALUES_SIZE_MAX,
 		                                          &making.jump);
@@ -271,7 +273,8 @@ static int record_return(struct probe *probe, struct fiber_state *fiber, rb_trac
 	if (!find_call(session, fiber, stack, probe, end.frame))
 		return 0;
 	wants_result = end.ending == FRAME_RETURNED && (session->options.flags & TRACE_RESULT);
-	return record_end(session, fiber, &end, wants_result ? rb_tracearg_return_value(trace_arg) : Qundef);
+	end.value = wants_result ? rb_tracearg_return_value(trace_arg) : Qundef;
+	return record_end(session, fiber, &end);
 }
 
 void observe_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
@@ -298,7 +301,6 @@ struct keeping {
 	struct fiber_state *fiber;
 	const struct seen_call *call;
 	const struct frame_end *end;
-	VALUE value;
 	int jump;
 };
 
@@ -319,7 +321,7 @@ static VALUE end_keeping(VALUE argument)
 {
 	struct keeping *keeping = (struct keeping *)argument;
 
-	keeping->jump = record_end(keeping->session, keeping->fiber, keeping->end, keeping->value);
+	keeping->jump = record_end(keeping->session, keeping->fiber, keeping->end);
 	return Qnil;
 }
 
@@ -343,7 +345,7 @@ bool observe_begin(struct probe *probe, struct fiber_state *fiber, const struct 
 	return stack->depth && stack->calls[stack->depth - 1].frame == call->frame;
 }
 
-void observe_over(unsigned slot, struct fiber_state *fiber, const struct frame_end *end, VALUE value, int *jump)
+void observe_over(unsigned slot, struct fiber_state *fiber, const struct frame_end *end, int *jump)
 {
 	struct call_stack *stack = &fiber->stacks[slot];
 	struct session *session;
@@ -359,13 +361,13 @@ void observe_over(unsigned slot, struct fiber_state *fiber, const struct frame_e
 	if (stack->depth == 0 || stack->calls[stack->depth - 1].frame != end->frame)
 		return;
 	enter(session);
-	if (end->ending == FRAME_RAISED || (value != Qundef && (session->options.flags & TRACE_RESULT))) {
-		struct keeping keeping = {.session = session, .fiber = fiber, .end = end, .value = value};
+	if (end->ending == FRAME_RAISED || (end->value != Qundef && (session->options.flags & TRACE_RESULT))) {
+		struct keeping keeping = {.session = session, .fiber = fiber, .end = end};
 
 		rb_ensure(keep_nothing, Qnil, end_keeping, (VALUE)&keeping);
 		*jump = keeping.jump;
 	} else {
-		record_end(session, fiber, end, value);
+		record_end(session, fiber, end);
 	}
 	leave(session);
 }

@@ -25,8 +25,8 @@ void observe_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg
  * observe_over() has to come when it ends. *jump is set to a state for rb_jump_tag() where the thread must not go on.
  */
 bool observe_begin(struct probe *probe, struct fiber_state *fiber, const struct seen_call *call, int *jump);
-/* For the session in this slot. value: the result with FRAME_RETURNED, Qundef where it is not known. */
-void observe_over(unsigned slot, struct fiber_state *fiber, const struct frame_end *end, VALUE value, int *jump);
+/* For the session in this slot. end is complete, also its value. */
+void observe_over(unsigned slot, struct fiber_state *fiber, const struct frame_end *end, int *jump);
 
 /* A fiber is collected: calls that are still open end here. True where all clients that know it are told. During GC. */
 bool observe_fiber_died(struct fiber_state *fiber);

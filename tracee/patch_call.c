@@ -71,7 +71,8 @@ static VALUE body(VALUE argument)
 static int over(VALUE argument, VALUE unwinder)
 {
 	const struct followed *followed = (const struct followed *)argument;
-	struct frame_end end = {.frame = followed->call->frame, .ending = FRAME_RETURNED, .exception = Qundef};
+	struct frame_end end = {
+		.frame = followed->call->frame, .ending = FRAME_RETURNED, .exception = Qundef, .value = followed->value};
 	uint32_t sessions = followed->sessions;
 	int jump = 0;
 
@@ -79,18 +80,18 @@ static int over(VALUE argument, VALUE unwinder)
 		frame_of_unwinder(unwinder, &end);
 	for (unsigned slot = 0; sessions; slot++, sessions >>= 1)
 		if (sessions & 1)
-			observe_over(slot, followed->fiber, &end, followed->value, &jump);
+			observe_over(slot, followed->fiber, &end, &jump);
 	return jump;
 }
 
 /* An expression of the user's was running when the thread was told to end: then the method itself does not begin. */
 static int give_up(const struct followed *followed, int jump)
 {
-	struct frame_end end = {.frame = followed->call->frame, .ending = FRAME_KILLED, .exception = Qundef};
+	struct frame_end end = {.frame = followed->call->frame, .ending = FRAME_KILLED, .exception = Qundef, .value = Qundef};
 
 	for (unsigned slot = 0; slot < SESSIONS_MAX; slot++)
 		if (followed->sessions >> slot & 1)
-			observe_over(slot, followed->fiber, &end, Qundef, &(int){0});
+			observe_over(slot, followed->fiber, &end, &(int){0});
 	return jump;
 }
 

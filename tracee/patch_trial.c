@@ -17,6 +17,7 @@ static struct {
 	unsigned calls; /* of stubs */
 	unsigned named; /* of these, with a frame that names the method */
 	VALUE module;
+	VALUE value; /* of the first ending */
 	enum frame_ending endings[ENDINGS_MAX];
 	unsigned ending_count;
 } seen;
@@ -99,7 +100,7 @@ static const char others_source[] =
 	"}\n";
 
 static const char endings_source[] = "->(o) {\n"
-				     "  o.yielder { break }\n"
+				     "  o.yielder { break o }\n"
 				     "  o.relay { break }\n"
 				     "  catch(o) { o.yielder { throw o } }\n"
 				     "  -> { o.yielder { return } }.call\n"
@@ -220,9 +221,13 @@ static int yield_over(VALUE argument, VALUE unwinder)
 	const uintptr_t *place = patch_frame_place(rb_fiber_current());
 	struct frame_end end = {.frame = place ? *place : 0, .ending = FRAME_RETURNED};
 
-	(void)argument;
+	/* The first is the break with a value. */
+	if (seen.ending_count == 0)
+		frame_learn_jump(unwinder, ((const struct noting *)argument)->receiver);
 	if (unwinder != Qundef)
 		frame_of_unwinder(unwinder, &end);
+	if (seen.ending_count == 0)
+		seen.value = end.value;
 	if (seen.ending_count < ENDINGS_MAX)
 		seen.endings[seen.ending_count++] = end.ending;
 	return 0;
@@ -306,6 +311,8 @@ bool trial_endings(struct trial *trial)
 		return false;
 	rb_funcall(run_source(endings_source), rb_intern("call"), 1, trial->object);
 	if (seen.ending_count != sizeof(expected) / sizeof(expected[0]))
+		return false;
+	if (compat_watch_tells_jumps() && seen.value != trial->object)
 		return false;
 	for (unsigned i = 0; i < seen.ending_count; i++)
 		if (seen.endings[i] != expected[i] && (compat_watch_tells_jumps() || seen.endings[i] != FRAME_ENDED))

@@ -159,14 +159,15 @@ static error_t parse_session(int key, char *argument, struct argp_state *state)
 
 static error_t parse_engine(int key, char *argument, struct argp_state *state)
 {
-	static const char *const words[] = {"auto", "target", "hook", NULL};
+	static const char *const words[] = {"auto", "target", "patch", "hook", NULL};
+	static const enum engine_id engines[] = {ENGINE_AUTO, ENGINE_TARGET, ENGINE_PATCH, ENGINE_HOOK};
 	unsigned chosen;
 
 	if (key != OPTION_ENGINE)
 		return ARGP_ERR_UNKNOWN;
 	if (choice("--engine", argument, words, &chosen))
 		return EINVAL;
-	options_of(state)->trace.engine = (enum engine_id)chosen;
+	options_of(state)->trace.engine = engines[chosen];
 	return 0;
 }
 
@@ -285,10 +286,12 @@ static const struct argp_option color_list[] = {
 };
 
 static const struct argp_option engine_list[] = {
-	{"engine", OPTION_ENGINE, "auto|target|hook", 0,
-         "How methods are observed. target: those written in Ruby, at no cost for others. hook: any method, but the whole "
-         "process is several "
-         "times slower meanwhile, and up to 3 times (15 under YJIT) until it restarts. auto (default): target where possible",
+	{"engine", OPTION_ENGINE, "auto|target|patch|hook", 0,
+         "How methods are observed. target: those written in Ruby, patch: those written in C, both at no cost for others. hook: "
+         "any "
+         "method, but the whole process is several times slower meanwhile, and up to 3 times (15 under YJIT) until it restarts. "
+         "auto "
+         "(default): the cheapest that can",
          8},
 	{0},
 };
@@ -370,8 +373,8 @@ int options_check_trace(const struct options *options)
 
 	if (!firehose && options->selectors.count == 0)
 		wrong = "which methods? Give selectors such as String#gsub, or --firehose for all";
-	else if (firehose && options->trace.engine == ENGINE_TARGET)
-		wrong = "--firehose needs the hook engine; leave out --engine target";
+	else if (firehose && options->trace.engine != ENGINE_AUTO && options->trace.engine != ENGINE_HOOK)
+		wrong = "--firehose needs the hook engine; leave out --engine";
 	else if (options->append && !options->output_path)
 		wrong = "-a appends to a file; name it with -o FILE";
 	if (!wrong)

@@ -29,7 +29,7 @@ class SelectorsTest < LiveTest
     assert_exit 0, result
     assert_match(%r{Shop#price\b.*tests/apps/shop\.rb:\d+}, result.stdout)
     assert_match(/Shop#price\b.*\btarget\b|\btarget\b.*Shop#price\b/, result.stdout)
-    assert_match(/Array#push\b.*\bhook\b|\bhook\b.*Array#push\b/, result.stdout)
+    assert_match(/Array#push\b.*\bpatch\b/, result.stdout)
   end
 
   test "all instance methods of a class, all of its singleton methods" do
@@ -97,7 +97,7 @@ class SelectorsTest < LiveTest
   test "attr_reader and attr_writer are traced, or refused with the reason" do
     target = start("shop")
     result = rbprobe("methods", "-p", target.pid.to_s, "Shop#owner", "Shop#owner=")
-    result.stdout.each_line { |line| assert_match(/\b(?:hook|target|none\b.*\w+)/, line) }
+    result.stdout.each_line { |line| assert_match(/\b(?:hook|target|patch|none\b.*\w+)/, line) }
     next if result.stdout.match?(/\bnone\b/)
 
     tracer = trace(target, "Shop#owner", "Shop#owner=")

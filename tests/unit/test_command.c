@@ -221,9 +221,8 @@ static void numbers_have_limits(void **state)
 		enum engine_id engine;
 		uint32_t overflow, value_size, value_depth, value_length;
 	} cases[] = {
-		{ENGINE_HOOK + 1, 0, 1, 1, 1},    {0, OVERFLOW_BLOCK + 1, 1, 1, 1},
-		{0, 0, VALUE_SIZE_MAX + 1, 1, 1}, {0, 0, 1, 65, 1},
-		{0, 0, 1, 1, VALUE_SIZE_MAX + 1},
+		{ENGINE_COUNT, 0, 1, 1, 1}, {0, OVERFLOW_BLOCK + 1, 1, 1, 1}, {0, 0, VALUE_SIZE_MAX + 1, 1, 1},
+		{0, 0, 1, 65, 1},           {0, 0, 1, 1, VALUE_SIZE_MAX + 1},
 	};
 
 	(void)state;

@@ -1,0 +1,240 @@
+# Methods written in C, observed by engine patch: what is shown of them, and that nobody else can tell.
+
+require_relative "helper"
+
+class PatchTest < LiveTest
+  # The tree of what a line of code calls, with engine patch alone: what it refuses is not traced.
+  def tree_of(code, *arguments)
+    target = start("console")
+    yield target if block_given?
+    tracer = trace(target, "--engine", "patch", *arguments)
+    target.run(code)
+    tracer.stop.tap { |result| assert_exit 0, result }.tree
+  end
+
+  def jumps_told?(target)
+    target.run("RUBY_VERSION") >= '"3'
+  end
+
+  test "arguments, result and the block are at hand" do
+    assert_equal <<~TREE, tree_of('"abc".tr("a", "b"); [3].fetch(7) { |i| i }', "--args", "--return", "String#tr", "Array#fetch")
+      String#tr(arg1="a", arg2="b") => "bbc" <time>
+      Array#fetch(arg1=7) => 7 <time>
+    TREE
+  end
+
+  test "a method without arguments shows its block, if it has one" do
+    code = "[1].each_index { }; [1].each_index"
+    assert_equal <<~TREE, tree_of(code, "--args", "Array#each_index")
+      Array#each_index(&block=#<Proc>) <time>
+      Array#each_index <time>
+    TREE
+  end
+
+  test "more arguments than have names of their own" do
+    numbers = (1..20).to_a
+    named = (1..16).map { |i| "arg#{i}=#{i}" }.join(", ")
+    assert_equal <<~TREE, tree_of("[].push(*(1..20))", "--args", "Array#push")
+      Array#push(#{named}, *rest=#{numbers.last(4)}) <time>
+    TREE
+  end
+
+  test "expressions know self, arg1, arg2, ..., block and __source__" do
+    selector = "String#tr(self, arg1 + arg2, arg2, &block, block.nil?, __source__)"
+    assert_equal <<~TREE, tree_of('"abc".tr("a", "b")', selector)
+      String#tr(self="abc", arg1 + arg2="ab", arg2="b", &block=nil, block.nil?=true, __source__=console:1) <time>
+    TREE
+  end
+
+  test "each way a call can end" do
+    target = start("console")
+    target.run("def through; [1].each_index { yield }; end")
+    target.run("def home; [1].each_index { return 7 }; end")
+    tracer = trace(target, "--engine", "patch", "--return", "Array#each_index")
+    target.run("[1].each_index { }")
+    target.run("[1].each_index { raise 'no' } rescue nil")
+    target.run("[1].each_index { break :value }")
+    target.run("through { break }")
+    target.run("home")
+    target.run("catch(:done) { [1].each_index { throw :done } }")
+    target.run("Thread.new { [1].each_index { Thread.current.kill } }.join; nil")
+    target.run("Fiber.new { [1].each_index { Fiber.yield } }.resume; nil")
+    endings = tracer.stop.tree.scan(/^Array#each_index *(.*?)(?: <time>)?$/).flatten
+    thrown, killed, value = jumps_told?(target) ? ["~ thrown", "~ killed", "=> :value"] : ["~ ended", "~ ended", "~ ended"]
+    assert_equal ["=> [1]", "! RuntimeError: no", value, thrown, thrown, thrown, killed, ""], endings
+  end
+
+  test "calls nest with those of methods written in Ruby" do
+    target = start("shop")
+    tracer = trace(target, "Shop#sell_all", "Shop#price", "Array#reverse_each")
+    target.run("class Shop; def sell_all(items); items.reverse_each { |item| price(item) }; end; end; nil")
+    target.run("$shop.sell_all([:tea, :pot]); nil")
+    assert_equal <<~TREE, tracer.stop.tree
+      Shop#sell_all
+         Array#reverse_each
+            Shop#price <time>
+            Shop#price <time>
+         Array#reverse_each <time>
+      Shop#sell_all <time>
+    TREE
+  end
+
+  test "only the selected name is reported, of aliases and of methods that share a function" do
+    code = "class Array; alias_method :other_index, :each_index; end; [1].other_index { }; [1].each_index { }; " \
+           "[1].collect { }; [1].map! { }; {}.update({}); {}.merge!({})"
+    assert_equal <<~TREE, tree_of(code, "Array#each_index", "Hash#update")
+      Array#each_index <time>
+      Hash#update <time>
+    TREE
+  end
+
+  test "an alias can be selected by itself" do
+    tree = tree_of("[1].other_index { }; [1].each_index { }", "Array#other_index") do |target|
+      target.run("class Array; alias_method :other_index, :each_index; end")
+    end
+    assert_equal "Array#other_index <time>\n", tree
+  end
+
+  test "singleton methods, module functions, methods of a module" do
+    code = 'Dir.exist?("/"); Math.sqrt(4); 3.between?(1, 5); "b".between?("a", "c"); "x".instance_variable_get(:@y)'
+    assert_equal <<~TREE, tree_of(code, "Dir.exist?", "Math.sqrt", "Comparable#between?", "Kernel#instance_variable_get")
+      Dir.exist? <time>
+      Math.sqrt <time>
+      Comparable#between? <time>
+      Comparable#between? <time>
+      Kernel#instance_variable_get <time>
+    TREE
+  end
+
+  test "send, method objects, symbols as blocks and C callers all reach it" do
+    code = '"a".send(:tr, "a", "b"); "a".method(:tr).call("a", "b"); "a".public_send(:tr, "a", "b"); ' \
+           '["a"].each { |s| s.tr("a", "b") }; ["a"].each_entry.map(&:upcase)'
+    assert_equal ["String#tr <time>"] * 4 + ["String#upcase <time>"], tree_of(code, "String#tr", "String#upcase").lines(chomp: true)
+  end
+
+  test "what the VM does not call is refused, with the reason" do
+    target = start("console")
+    result = rbprobe("methods", "-p", target.pid.to_s, "--engine", "patch", "Integer#+", "Array#[]", "Kernel#puts")
+    assert_exit 0, result
+    assert_match(/^Integer#\+ .* none \(not written in Ruby; .*instruction of its own.*\)$|^Integer#\+ .*none \(.*instruction of its own/, result.stdout)
+    assert_match(/^Array#\[\] .*none \(.*instruction of its own/, result.stdout)
+    assert_match(/^Kernel#puts .*patch$/, result.stdout)
+  end
+
+  test "a method that is redefined while it is traced is traced on" do
+    target = start("console")
+    tracer = trace(target, "String#tr", "String#upcase")
+    target.run('"a".tr("a", "b"); "a".upcase')
+    target.run("class String; def tr(a, b); :mine; end; undef_method :upcase; end; GC.start; nil")
+    assert_equal ":mine", target.run('"a".tr("a", "b")')
+    target.run("class String; remove_method :tr; end; GC.start; nil")
+    assert_equal "String#tr <time>\nString#upcase <time>\nString#tr <time>\n", tracer.stop.tree
+    assert_equal "true", target.run('"a".respond_to?(:upcase) == false && 100.times { GC.start if _1 % 50 == 0; "a".swapcase } && true')
+  end
+
+  test "a class that is frozen, and one that is compacted away" do
+    target = start("console")
+    target.run("class Held < Array; freeze; end; $held = Held.new([1]); nil")
+    target.run("class Array; def none; end; freeze; end; nil")
+    tracer = trace(target, "--engine", "patch", "Array#each_index")
+    target.run("GC.compact if GC.respond_to?(:compact); $held.each_index { }; nil")
+    target.run("GC.compact if GC.respond_to?(:compact); $held.each_index { }; nil")
+    assert_equal "Array#each_index <time>\n" * 2, tracer.stop.tree
+  end
+
+  # Everything that an application can ask for about a method, and about where it is.
+  LOOK = <<~'RUBY'.freeze
+    look = lambda do
+      m = Array.instance_method(:each_index)
+      inside = nil
+      [1].each_index { inside = [caller(0), binding.local_variables, __method__, block_given?] }
+      "xay" =~ /a/
+      "xby".sub(/b/, "c")
+      [m.arity, m.parameters, m.owner, m.name, m.source_location, m.inspect, inside, $~.inspect, $_.inspect, $!.inspect,
+       (begin; [1].fetch; rescue => e; [e.class, e.message, e.backtrace]; end),
+       (begin; [1].each_index(1) {}; rescue => e; [e.class, e.message, e.backtrace]; end),
+       Array.public_method_defined?(:each_index), m == Array.instance_method(:each_index),
+       (begin; "a".instance_eval { private_methods.include?(:puts) }; end)]
+    end
+    look.call.inspect
+  RUBY
+
+  test "an application sees no difference" do
+    target = start("console")
+    before = target.run(LOOK)
+    tracer = trace(target, "--engine", "patch", "Array#each_index", "Array#fetch", "String#sub", "Kernel#caller", "Kernel#binding",
+                   "Kernel#private_methods", "Module#instance_method", "UnboundMethod#", "Exception#")
+    during = target.run(LOOK)
+    assert_includes tracer.stop.tree, "Array#each_index"
+    assert_equal before, during
+    assert_equal before, target.run(LOOK)
+  end
+
+  test "calls under way when the trace ends, and the next trace" do
+    target = start("console")
+    target.run("$q = Queue.new; $t = Thread.new { [1].each_index { $q.pop } }; Thread.pass until $t.stop?; nil")
+    tracer = trace(target, "--engine", "patch", "Array#each_index")
+    target.run("$u = Thread.new { [1].each_index { $q.pop } }; Thread.pass until $u.stop?; nil")
+    assert_equal "Array#each_index\n", tracer.stop.tree
+    tracer = trace(target, "--engine", "patch", "Array#each_index")
+    target.run("2.times { $q << 1 }; [$t, $u].each(&:join); [1].each_index { }; nil")
+    assert_equal "Array#each_index <time>\n", tracer.stop.tree
+  end
+
+  test "several sessions, each with its own selection" do
+    target = start("console")
+    first = trace(target, "--engine", "patch", "String#tr", "String#upcase")
+    second = trace(target, "--engine", "patch", "String#tr")
+    target.run('"a".tr("a", "b").upcase')
+    assert_equal "String#tr <time>\n", second.stop.tree
+    target.run('"a".tr("a", "b")')
+    assert_equal "String#tr <time>\nString#upcase <time>\nString#tr <time>\n", first.stop.tree
+  end
+
+  test "fork inside: the child goes on, untraced" do
+    target = start("console")
+    tracer = trace(target, "--engine", "patch", "--return", "Kernel#fork", "Array#each_index")
+    pid = target.run("[1].each_index { $pid = fork { [1].each_index { }; exit!(4) } }; $pid")
+    assert_equal "4", target.run("Process.wait2(#{pid})[1].exitstatus")
+    assert_equal "0", target.run("Process.wait2([1].map { fork || exit!(0) }[0])[1].exitstatus")
+    tree = tracer.stop.tree
+    assert_equal 2, tree.scan(/^ *(?:Array#each_index|Kernel#fork)(?: => .*)? <time>$/).size - 1, tree
+  end
+
+  { "exit(3)" => 3, "exit!(3)" => 3, "exec(%q(exit 3))" => 3, "Process.kill(:KILL, $$); sleep" => nil }.each do |code, status|
+    test "#{code} inside a traced method" do
+      target = start("console")
+      tracer = trace(target, "--engine", "patch", "Array#each_index", "Kernel#exit", "Kernel#exit!", "Kernel#exec")
+      target.run_in_background("[1].each_index { #{code} }")
+      ended = target.wait
+      assert_equal [status], [ended.exitstatus]
+      tracer.wait
+    end
+  end
+
+  test "what we call ourselves, and what expressions call, is not shown" do
+    target = start("console")
+    tracer = trace(target, "--engine", "patch", "--inspect", "String#tr(self.upcase, [self])", "String#upcase", "String#inspect", "Array#inspect",
+                   "Module#instance_method", "UnboundMethod#bind_call", "Kernel#binding", "Module#instance_methods")
+    target.run('"a".tr("a", "b"); nil')
+    assert_equal %(String#tr(self.upcase="A", [self]=["a"]) <time>\n), tracer.stop.tree
+  end
+
+  test "$! is kept while values are made" do
+    code = <<~'RUBY'
+      begin
+        raise "outer"
+      rescue
+        catch(:t) { [1].each_index { throw :t } }
+        [1].each_index { break }
+        begin; [1].each_index { raise "inner" }; rescue; end
+        "a".tr("a", "b")
+        $seen = $!.message
+      end
+    RUBY
+    target = start("console")
+    tracer = trace(target, "--engine", "patch", "--args", "--return", "Array#each_index", "String#tr(1/0)")
+    assert_equal '"outer"', target.run(code)
+    tracer.stop
+  end
+end
