@@ -121,9 +121,11 @@ static uint64_t push_start(struct session *session, struct fiber_state *fiber, s
 
 		/* First, since the client has to know the fiber before it sees the event. */
 		stack->defined = true;
+		enter(session);
 		fiber->own++;
 		rb_protect(define_fiber, (VALUE)session, &failed);
 		fiber->own--;
+		leave(session);
 		if (failed)
 			rb_set_errinfo(Qnil);
 	}
@@ -157,31 +159,42 @@ static bool is_meant(const struct probe *probe, VALUE receiver)
 	return false;
 }
 
-/* The event itself; returns a state for rb_jump_tag(), or 0. */
-static int record_call(struct probe *probe, struct fiber_state *fiber, const struct seen_call *seen)
+/* The start of a call, with its values. Whether the call is open now. */
+static inline bool start_call(struct probe *probe, struct fiber_state *fiber, uintptr_t frame, const void *payload,
+                              size_t payload_size)
 {
 	struct session *session = probe->session;
 	struct call_stack *stack = &fiber->stacks[session->slot];
-	struct open_call call = {.probe = probe, .frame = seen->frame};
-	struct making making = {.session = session};
+	struct open_call call = {.probe = probe, .frame = frame};
 
-	while (call.frame && stack->depth && stack->calls[stack->depth - 1].frame <= call.frame)
+	while (frame && stack->depth && stack->calls[stack->depth - 1].frame <= frame)
 		end_unseen(session, fiber, stack);
-	if (probe->expressions) {
-		making_begin(&making, session, fiber);
-		if (making.buffer)
-			making.size = expression_list_render(probe->expressions, seen, &session->options, making.buffer,
-			                                     VALUES_SIZE_MAX, &making.jump);
-	}
-	if (!is_over(session)) {
-		session->calls++;
-		call.start = push_start(session, fiber, stack, probe->ref, making.buffer, making.size);
-		if (!call_stack_push(stack, &call))
-			push_end(session, fiber, &call, ENDING_UNKNOWN, ticks_now(), NULL, 0);
-	}
-	if (probe->expressions)
-		making_end(&making);
-	return making.jump;
+	session->calls++;
+	call.start = push_start(session, fiber, stack, probe->ref, payload, payload_size);
+	if (call_stack_push(stack, &call))
+		return true;
+	push_end(session, fiber, &call, ENDING_UNKNOWN, ticks_now(), NULL, 0);
+	return false;
+}
+
+/* The same where there are values to be made. *jump is set to a state for rb_jump_tag(), or stays. */
+static bool start_call_with_values(struct probe *probe, struct fiber_state *fiber, const struct seen_call *seen, int *jump)
+{
+	struct session *session = probe->session;
+	struct making making;
+	bool open = false;
+
+	enter(session);
+	making_begin(&making, session, fiber);
+	if (making.buffer)
+		making.size = expression_list_render(probe->expressions, seen, &session->options, making.buffer, VALUES_SIZE_MAX,
+		                                     &making.jump);
+	if (!is_over(session))
+		open = start_call(probe, fiber, seen->frame, making.buffer, making.size);
+	making_end(&making);
+	leave(session);
+	*jump = making.jump;
+	return open;
 }
 
 void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
@@ -189,16 +202,18 @@ void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t
 {
 	struct session *session = probe->session;
 	struct seen_call seen = {.trace_arg = trace_arg, .event = event};
-	int jump;
+	int jump = 0;
 
 	if (is_over(session) || fiber->own)
 		return;
 	if (probe->only_kind_of != Qundef && !is_meant(probe, rb_tracearg_self(trace_arg)))
 		return;
-	enter(session);
 	seen.frame = frame_of_call(trace_arg, event, anchor);
-	jump = record_call(probe, fiber, &seen);
-	leave(session);
+	if (!probe->expressions) {
+		start_call(probe, fiber, seen.frame, NULL, 0);
+		return;
+	}
+	start_call_with_values(probe, fiber, &seen, &jump);
 	if (jump)
 		rb_jump_tag(jump);
 }
@@ -236,28 +251,41 @@ static enum ending ending_of(enum frame_ending ending)
 	return endings[ending];
 }
 
-/* The end of the innermost open call. */
-static int record_end(struct session *session, struct fiber_state *fiber, const struct frame_end *end)
+/* The end of the innermost open call, without values. */
+static inline void end_call(struct session *session, struct fiber_state *fiber, struct call_stack *stack,
+                            enum frame_ending ending)
 {
-	struct call_stack *stack = &fiber->stacks[session->slot];
+	push_end(session, fiber, &stack->calls[--stack->depth], ending_of(ending), ticks_now(), NULL, 0);
+}
+
+static bool has_values(const struct session *session, const struct frame_end *end)
+{
+	return end->ending == FRAME_RAISED ||
+	       (end->ending == FRAME_RETURNED && end->value != Qundef && (session->options.flags & TRACE_RESULT));
+}
+
+/* The same where there are. Returns a state for rb_jump_tag(), or 0. */
+static int end_call_with_values(struct session *session, struct fiber_state *fiber, struct call_stack *stack,
+                                const struct frame_end *end)
+{
 	struct open_call call = stack->calls[--stack->depth];
 	uint64_t time = ticks_now();
-	bool wants_result = end->ending == FRAME_RETURNED && end->value != Qundef && (session->options.flags & TRACE_RESULT);
 	struct making making;
 
-	if (call.start == RING_NOWHERE || (!wants_result && end->ending != FRAME_RAISED)) {
-		push_end(session, fiber, &call, ending_of(end->ending), time, NULL, 0);
+	if (call.start == RING_NOWHERE)
 		return 0;
-	}
+	enter(session);
 	making_begin(&making, session, fiber);
-	if (making.buffer && wants_result)
-		making.size = expression_render_result(end->value, &session->options, making.buffer, VALUES_SIZE_MAX, &making.jump);
+	if (making.buffer && end->ending == FRAME_RETURNED)
+		making.size =
+			expression_render_result(end->value, &session->options, making.buffer, VALUES_SIZE_MAX, &making.jump);
 	else if (making.buffer)
 		making.size = expression_render_exception(end->exception, &session->options, making.buffer, VALUES_SIZE_MAX,
 		                                          &making.jump);
 	if (!is_over(session))
 		push_end(session, fiber, &call, ending_of(end->ending), time, making.buffer, making.size);
 	making_end(&making);
+	leave(session);
 	return making.jump;
 }
 
@@ -274,7 +302,10 @@ static int record_return(struct probe *probe, struct fiber_state *fiber, rb_trac
 		return 0;
 	wants_result = end.ending == FRAME_RETURNED && (session->options.flags & TRACE_RESULT);
 	end.value = wants_result ? rb_tracearg_return_value(trace_arg) : Qundef;
-	return record_end(session, fiber, &end);
+	if (has_values(session, &end))
+		return end_call_with_values(session, fiber, stack, &end);
+	end_call(session, fiber, stack, end.ending);
+	return 0;
 }
 
 void observe_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
@@ -285,9 +316,7 @@ void observe_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg
 
 	if (is_over(session) || fiber->own || fiber->stacks[session->slot].depth == 0)
 		return;
-	enter(session);
 	jump = record_return(probe, fiber, trace_arg, event, anchor);
-	leave(session);
 	if (jump)
 		rb_jump_tag(jump);
 }
@@ -301,6 +330,7 @@ struct keeping {
 	struct fiber_state *fiber;
 	const struct seen_call *call;
 	const struct frame_end *end;
+	bool open;
 	int jump;
 };
 
@@ -313,7 +343,7 @@ static VALUE begin_keeping(VALUE argument)
 {
 	struct keeping *keeping = (struct keeping *)argument;
 
-	keeping->jump = record_call(keeping->probe, keeping->fiber, keeping->call);
+	keeping->open = start_call_with_values(keeping->probe, keeping->fiber, keeping->call, &keeping->jump);
 	return Qnil;
 }
 
@@ -321,28 +351,22 @@ static VALUE end_keeping(VALUE argument)
 {
 	struct keeping *keeping = (struct keeping *)argument;
 
-	keeping->jump = record_end(keeping->session, keeping->fiber, keeping->end);
+	keeping->jump = end_call_with_values(keeping->session, keeping->fiber, &keeping->fiber->stacks[keeping->session->slot],
+	                                     keeping->end);
 	return Qnil;
 }
 
 bool observe_begin(struct probe *probe, struct fiber_state *fiber, const struct seen_call *call, int *jump)
 {
-	struct session *session = probe->session;
-	struct call_stack *stack = &fiber->stacks[session->slot];
+	struct keeping keeping = {.probe = probe, .fiber = fiber, .call = call};
 
-	if (is_over(session) || (probe->only_kind_of != Qundef && !is_meant(probe, call->receiver)))
+	if (is_over(probe->session) || (probe->only_kind_of != Qundef && !is_meant(probe, call->receiver)))
 		return false;
-	enter(session);
-	if (probe->expressions) {
-		struct keeping keeping = {.probe = probe, .fiber = fiber, .call = call};
-
-		rb_ensure(keep_nothing, Qnil, begin_keeping, (VALUE)&keeping);
-		*jump = keeping.jump;
-	} else {
-		*jump = record_call(probe, fiber, call);
-	}
-	leave(session);
-	return stack->depth && stack->calls[stack->depth - 1].frame == call->frame;
+	if (!probe->expressions)
+		return start_call(probe, fiber, call->frame, NULL, 0);
+	rb_ensure(keep_nothing, Qnil, begin_keeping, (VALUE)&keeping);
+	*jump = keeping.jump;
+	return keeping.open;
 }
 
 void observe_over(unsigned slot, struct fiber_state *fiber, const struct frame_end *end, int *jump)
@@ -360,16 +384,14 @@ void observe_over(unsigned slot, struct fiber_state *fiber, const struct frame_e
 		end_unseen(session, fiber, stack);
 	if (stack->depth == 0 || stack->calls[stack->depth - 1].frame != end->frame)
 		return;
-	enter(session);
-	if (end->ending == FRAME_RAISED || (end->value != Qundef && (session->options.flags & TRACE_RESULT))) {
+	if (has_values(session, end)) {
 		struct keeping keeping = {.session = session, .fiber = fiber, .end = end};
 
 		rb_ensure(keep_nothing, Qnil, end_keeping, (VALUE)&keeping);
 		*jump = keeping.jump;
 	} else {
-		record_end(session, fiber, end);
+		end_call(session, fiber, stack, end->ending);
 	}
-	leave(session);
 }
 
 bool observe_fiber_died(struct fiber_state *fiber)

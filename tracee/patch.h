@@ -28,6 +28,40 @@ void patch_put(const struct patch_target *target, uintptr_t function);
 const uintptr_t *patch_frame_place(VALUE fiber);
 
 /*
+ * What the frame of a C method says of it, the name it was called by and its owner, as rb_frame_callee() and rb_frame_method_id_and_class() do, but in four
+ * loads. Where the frame keeps them is found out with the other facts; unknown, these functions are asked. Event context.
+ */
+struct patch_frame_layout {
+	bool known;
+	size_t environment_word; /* of the frame: a pointer to its environment */
+	size_t entry_word;       /* so many words before that: the method entry, ... */
+	size_t name_word;        /* ... of which this is an ID */
+	size_t owner_word;
+};
+extern struct patch_frame_layout patch_frame_layout;
+
+static inline bool patch_frame_method(uintptr_t frame, ID *name, VALUE *owner)
+{
+	const uintptr_t *environment, *entry;
+
+	if (__builtin_expect(!patch_frame_layout.known, 0)) {
+		ID original;
+
+		*name = rb_frame_callee();
+		return rb_frame_method_id_and_class(&original, owner);
+	}
+	environment = ((const uintptr_t *const *)frame)[patch_frame_layout.environment_word];
+	entry = (const uintptr_t *)environment[-(ptrdiff_t)patch_frame_layout.entry_word];
+	*name = entry[patch_frame_layout.name_word];
+	*owner = entry[patch_frame_layout.owner_word];
+	return true;
+}
+
+/* For the trial: shows the frame of a method whose name and owner are known. Job context. */
+void patch_frame_learn(uintptr_t frame, ID name, VALUE owner);
+void patch_frame_learned(void);
+
+/*
  * Why a C method must not be patched although it could be: the VM, or its compiler, has code of its own for it and does not call its
  * function. NULL: it calls it. compiled: a compiler is at work. Job context.
  */

@@ -24,6 +24,9 @@ struct followed {
 	VALUE value;
 };
 
+/* More probes of one function than these are looked up. */
+#define PROBES_LOOKED_THROUGH 8
+
 _Static_assert(SESSIONS_MAX <= 32, "a bit for each session");
 
 static uintptr_t innermost_frame(struct fiber_state *fiber)
@@ -33,28 +36,36 @@ static uintptr_t innermost_frame(struct fiber_state *fiber)
 	return fiber->frame_place ? *fiber->frame_place : 0;
 }
 
+static bool is_meant(const struct probe *probe, ID name, VALUE owner)
+{
+	return probe->callee_id == name && probe->owner == owner;
+}
+
 /* Offers the call to all probes of the function that mean this method. Returns the sessions that follow it. */
 static uint32_t begin(const struct patch_slot *slot, struct fiber_state *fiber, struct seen_call *call, int *jump)
 {
-	ID callee = rb_frame_callee();
 	uint32_t sessions = 0;
-	VALUE owner = Qundef;
-	ID original;
+	VALUE owner;
+	ID name;
 
+	call->frame = innermost_frame(fiber);
 	/* Methods of other classes and under other names may share the function. */
-	for (uint32_t i = 0; i < slot->probe_count && !*jump; i++) {
-		struct probe *probe = slot->probes[i];
+	if (!call->frame || !patch_frame_method(call->frame, &name, &owner))
+		return 0;
+	if (slot->probe_count <= PROBES_LOOKED_THROUGH) {
+		for (uint32_t i = 0; i < slot->probe_count && !*jump; i++) {
+			struct probe *probe = slot->probes[i];
 
-		if (probe->callee_id != callee)
-			continue;
-		if (owner == Qundef && !rb_frame_method_id_and_class(&original, &owner))
-			break;
-		if (probe->owner != owner)
-			continue;
-		if (!call->frame)
-			call->frame = innermost_frame(fiber);
-		if (call->frame && observe_begin(probe, fiber, call, jump))
-			sessions |= UINT32_C(1) << probe->session->slot;
+			if (is_meant(probe, name, owner) && observe_begin(probe, fiber, call, jump))
+				sessions |= UINT32_C(1) << probe->session->slot;
+		}
+		return sessions;
+	}
+	for (struct session *session = session_first(); session && !*jump; session = session->next) {
+		struct probe *probe = selection_probe(session->selection, owner, ID2SYM(name));
+
+		if (probe && probe->patches && observe_begin(probe, fiber, call, jump))
+			sessions |= UINT32_C(1) << session->slot;
 	}
 	return sessions;
 }

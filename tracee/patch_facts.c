@@ -126,6 +126,58 @@ const uintptr_t *patch_frame_place(VALUE fiber)
 	return (const uintptr_t *)context + facts.frame_word;
 }
 
+/* A frame's method. Every place is a candidate at first; those that do not hold for a frame drop out. */
+
+#define FRAME_WORDS 8
+#define BEFORE_ENVIRONMENT 4
+#define ENTRY_WORDS 6
+
+struct patch_frame_layout patch_frame_layout;
+
+static bool refuted[FRAME_WORDS][BEFORE_ENVIRONMENT][ENTRY_WORDS][ENTRY_WORDS];
+
+static void learn_entry(bool out[ENTRY_WORDS][ENTRY_WORDS], uintptr_t at, ID name, VALUE owner)
+{
+	uintptr_t entry, words[ENTRY_WORDS] = {0};
+
+	if (!memory_read(at, &entry, sizeof(entry)) || !memory_read(entry, words, sizeof(words)))
+		memset(words, 0, sizeof(words));
+	for (size_t n = 0; n < ENTRY_WORDS; n++)
+		for (size_t o = 0; o < ENTRY_WORDS; o++)
+			out[n][o] |= words[n] != name || words[o] != owner;
+}
+
+void patch_frame_learn(uintptr_t frame, ID name, VALUE owner)
+{
+	uintptr_t words[FRAME_WORDS];
+
+	if (!memory_read(frame, words, sizeof(words)))
+		memset(words, 0, sizeof(words));
+	for (size_t f = 0; f < FRAME_WORDS; f++)
+		for (size_t e = 0; e < BEFORE_ENVIRONMENT; e++)
+			learn_entry(refuted[f][e], words[f] - (e + 1) * sizeof(uintptr_t), name, owner);
+}
+
+/* One must be left. */
+void patch_frame_learned(void)
+{
+	struct patch_frame_layout found = {0};
+	unsigned left = 0;
+
+	for (size_t i = 0; i < sizeof(refuted); i++) {
+		if ((&refuted[0][0][0][0])[i])
+			continue;
+		left++;
+		found = (struct patch_frame_layout){.known = true,
+		                                    .environment_word = i / (ENTRY_WORDS * ENTRY_WORDS * BEFORE_ENVIRONMENT),
+		                                    .entry_word = i / (ENTRY_WORDS * ENTRY_WORDS) % BEFORE_ENVIRONMENT + 1,
+		                                    .name_word = i / ENTRY_WORDS % ENTRY_WORDS,
+		                                    .owner_word = i % ENTRY_WORDS};
+	}
+	if (left == 1)
+		patch_frame_layout = found;
+}
+
 /* Table and trial. */
 
 static const struct {

@@ -62,6 +62,11 @@ static struct probe *table_find(const struct selection *selection, VALUE owner, 
 	return probe;
 }
 
+struct probe *selection_probe(const struct selection *selection, VALUE owner, VALUE name)
+{
+	return selection ? table_find(selection, owner, name) : NULL;
+}
+
 static void table_put(struct selection *selection, struct probe *probe)
 {
 	struct probe **bucket = &selection->buckets[bucket_of(selection, probe->owner, probe->callee)];

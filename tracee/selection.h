@@ -59,6 +59,9 @@ int selection_hook_start(struct selection *selection, struct error *err);
  */
 struct probe *selection_hook_probe(struct selection *selection, VALUE owner, VALUE name);
 
+/* The probe for a method that has one, or NULL; also of no selection. Event context. */
+struct probe *selection_probe(const struct selection *selection, VALUE owner, VALUE name);
+
 /* Calls in other Ractors so far. */
 uint64_t selection_foreign_calls(const struct selection *selection);
 
