@@ -108,6 +108,13 @@ enum source_flag {
 	SOURCE_INSTANCE = 1 << 1, /* an instance method of the subject, a module */
 };
 
+/* Bits of a heap dump command's flags. */
+enum heap_dump_flag {
+	HEAP_DUMP_GC = 1 << 0,          /* collect garbage first */
+	HEAP_DUMP_IN_PROCESS = 1 << 1,  /* without a fork: the process stands still until the dump is written */
+	HEAP_DUMP_ALLOCATIONS = 1 << 2, /* no dump: where objects are allocated is recorded, until the request is cancelled */
+};
+
 /* Bits of a memory command's flags. */
 enum memory_flag {
 	MEMORY_OBJECTS = 1 << 0, /* count the objects, too */

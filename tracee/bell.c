@@ -36,6 +36,7 @@ static struct {
 	void (*at_exit)(void);
 	void (*ruby_handler)(int);
 	struct sigaction before; /* SIG_DFL or SIG_IGN */
+	bool in_job; /* GVL */
 } bell;
 
 /* Whether a person's tool sent it: not the kernel (out-of-band data), not our own timer or writer. */
@@ -76,7 +77,14 @@ static void job_run(void *unused)
 			startup_ring();
 		return;
 	}
+	bell.in_job = true;
 	bell.job();
+	bell.in_job = false;
+}
+
+bool bell_in_job(void)
+{
+	return bell.in_job;
 }
 
 static VALUE trap_nothing(RB_BLOCK_CALL_FUNC_ARGLIST(signal, unused))

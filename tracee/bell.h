@@ -29,4 +29,7 @@ void bell_ring_self(void);
 /* Triggers the job without waking anybody: where Ruby is running anyway. Async-signal-safe. */
 void bell_trigger(void);
 
+/* Whether the caller is in a postponed job: while the VM runs one it begins no other, which is how finalizers come. */
+bool bell_in_job(void);
+
 #endif

@@ -264,3 +264,24 @@ enum compat_compiler compat_compiler(void)
 			return compilers[i].compiler;
 	return COMPAT_COMPILER_NONE;
 }
+
+#ifdef HAVE_RB_OBJSPACE_REACHABLE_OBJECTS_FROM
+
+/* As above. */
+void rb_objspace_reachable_objects_from(VALUE object, void (*each)(VALUE, void *), void *data);
+
+void compat_each_reference(VALUE object, void (*each)(VALUE reference, void *data), void *data)
+{
+	rb_objspace_reachable_objects_from(object, each, data);
+}
+
+#else
+
+void compat_each_reference(VALUE object, void (*each)(VALUE reference, void *data), void *data)
+{
+	(void)object;
+	(void)each;
+	(void)data;
+}
+
+#endif

@@ -85,5 +85,7 @@ bool compat_each_page(int (*page)(void *start, void *end, size_t stride, void *d
 int compat_thread_frames(VALUE thread, int limit, VALUE *frames, int *lines);
 /* Whether methods written in C are among them; on 2.7 they are not. */
 bool compat_thread_frames_with_c(void);
+/* Calls each() with every object that this one refers to; a Thread refers to what its stack holds. Nothing of Ruby's may be allocated in it. */
+void compat_each_reference(VALUE object, void (*each)(VALUE reference, void *data), void *data);
 
 #endif

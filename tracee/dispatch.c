@@ -3,6 +3,7 @@
 #include "dispatch.h"
 
 #include "bell.h"
+#include "copy.h"
 #include "evaluation.h"
 #include "interrupts.h"
 #include "proto/command.h"
@@ -64,6 +65,7 @@ static const struct request_kind *const requests[] = {
 	[COMMAND_COMPLETE] = &request_complete,
 	[COMMAND_LIST] = &request_list,
 	[COMMAND_ENTER] = &request_enter,
+	[COMMAND_HEAP_DUMP] = &request_heap_dump,
 	[COMMAND_MEMORY] = &request_memory,
 	[COMMAND_BACKTRACE] = &request_backtrace,
 	[COMMAND_SOURCE] = &request_source,
@@ -154,6 +156,7 @@ static VALUE job(VALUE unused)
 	session_fork_clean();
 	evaluation_cancel_overdue();
 	request_cancel_overdue();
+	copies_finish();
 	had_sessions = session_first() != NULL;
 	queue_drain(run_command, &err);
 	keep_or_remove_queue(session_reap(), had_sessions);

@@ -52,6 +52,8 @@ DEBUG = "ruby/debug.h"
   ["rb_tracearg_parameters", DEBUG],
   # Everywhere so far, but declared nowhere: how the heap is walked over.
   ["rb_objspace_each_objects"],
+  # The same, for what an object refers to.
+  ["rb_objspace_reachable_objects_from"],
   # >= 3.3. A typed data object's data may lie within the object.
   ["RTYPEDDATA_GET_DATA", "ruby.h"],
 ].each { |function, *headers| have_func(function, headers) }

@@ -3,12 +3,15 @@
 
 #include <stdbool.h>
 
-/* What the writer thread asks of evaluation.c and request.c; by itself, so that the writer needs no Ruby. */
+/* What the writer thread asks of evaluation.c, request.c and copy.c; by itself, so that the writer needs no Ruby. */
 
 /* Whether some evaluation has passed its time limit. Any thread. */
 bool evaluation_overdue(void);
 
 /* Whether some request has. Any thread. */
 bool requests_overdue(void);
+
+/* Whether a copy of the process has ended, and a job is to hear of it. Any thread. */
+bool copies_ended(void);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "bell.h"
 #include "compat.h"
+#include "copy.h"
 #include "core.h"
 #include "dispatch.h"
 #include "evaluation.h"
@@ -33,6 +34,7 @@ RUBY_FUNC_EXPORTED void Init_rbprobe(void);
 static void at_fork_in_child(void)
 {
 	session_fork_child();
+	copies_fork_child();
 	queue_init();
 	bell_trigger();
 }

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define WAITING_MAX (1u << 20) /* bytes for a client that has not read yet, above which request_may_send() says no */
 
@@ -195,6 +196,19 @@ bool request_data(struct request *request, const msgpack_sbuffer *packed)
 		return false;
 	if (request->session)
 		session_send(request->session, &record);
+	return true;
+}
+
+bool request_data_descriptor(struct request *request, const msgpack_sbuffer *packed, int descriptor)
+{
+	struct record record = {.kind = RECORD_DATA,
+	                        .data = {.command_id = request->command_id, .packed = {packed->data, packed->size}}};
+
+	if (packed->size + 16 > FRAME_SIZE_MAX || !request->session) {
+		close(descriptor);
+		return !request->session;
+	}
+	session_send_descriptor(request->session, &record, descriptor);
 	return true;
 }
 

@@ -59,6 +59,7 @@ extern const struct request_kind request_complete;
 extern const struct request_kind request_enter;
 extern const struct request_kind request_eval;
 extern const struct request_kind request_list;
+extern const struct request_kind request_heap_dump;
 extern const struct request_kind request_memory;
 extern const struct request_kind request_source;
 void eval_init(void);
@@ -83,6 +84,8 @@ bool request_may_send(const struct request *request);
 void request_output(struct request *request, enum output_stream stream, const char *bytes, size_t size);
 /* One msgpack value: a map, in packed. Values larger than a record may be (FRAME_SIZE_MAX) are refused: false. */
 bool request_data(struct request *request, const msgpack_sbuffer *packed);
+/* The same with a descriptor for the client, which is closed here in any case. */
+bool request_data_descriptor(struct request *request, const msgpack_sbuffer *packed, int descriptor);
 /* Sends DONE and frees the request. code: 0 or an errno. text may be "". */
 void request_finish(struct request *request, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -48,7 +48,7 @@ struct session *session_find(const uint8_t nonce[NONCE_SIZE])
 	return NULL;
 }
 
-void session_send(struct session *session, const struct record *record)
+static struct message *encode(const struct record *record)
 {
 	msgpack_sbuffer buffer;
 	struct message *message;
@@ -58,10 +58,32 @@ void session_send(struct session *session, const struct record *record)
 	message = buffer.size <= FRAME_SIZE_MAX ? malloc(sizeof(*message) + buffer.size) : NULL;
 	if (message) {
 		message->size = buffer.size;
+		message->has_descriptor = false;
 		memcpy(message->bytes, buffer.data, buffer.size);
-		stream_post(session, message);
 	}
 	msgpack_sbuffer_destroy(&buffer);
+	return message;
+}
+
+void session_send(struct session *session, const struct record *record)
+{
+	struct message *message = encode(record);
+
+	if (message)
+		stream_post(session, message);
+}
+
+void session_send_descriptor(struct session *session, const struct record *record, int descriptor)
+{
+	struct message *message = encode(record);
+
+	if (!message) {
+		close(descriptor);
+		return;
+	}
+	message->has_descriptor = true;
+	message->descriptor = descriptor;
+	stream_post(session, message);
 }
 
 void session_note(struct session *session, enum note_level level, const char *format, ...)

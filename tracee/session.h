@@ -24,6 +24,8 @@ struct message {
 	_Atomic(struct message *) next;
 	uint64_t position; /* the ring's head when it was posted: events before it go out first */
 	size_t size;
+	int descriptor;      /* goes with it, and is closed then; */
+	bool has_descriptor; /* if there is one */
 	char bytes[];
 };
 
@@ -93,6 +95,8 @@ void session_fork_clean(void);
 
 /* Queues one record for the client. GVL; allocates. Dropped when there is no memory, or when it is larger than a record may be. */
 void session_send(struct session *session, const struct record *record);
+/* The same with a descriptor for the client, which is closed here in any case. */
+void session_send_descriptor(struct session *session, const struct record *record, int descriptor);
 void session_note(struct session *session, enum note_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -39,6 +39,8 @@ struct writer {
 	size_t written; /* of output */
 	uint64_t sent;  /* bytes in all */
 	struct encoder encoder;
+	int descriptor; /* to be sent with the output's byte at descriptor_at; -1: none */
+	size_t descriptor_at;
 };
 
 static uint64_t now_ms(void)
@@ -69,6 +71,11 @@ static void take_message(struct writer *writer, struct message *message)
 {
 	struct session *session = writer->session;
 
+	if (message->has_descriptor) {
+		writer->descriptor = message->descriptor;
+		writer->descriptor_at = writer->output.size;
+		message->has_descriptor = false;
+	}
 	msgpack_sbuffer_write(&writer->output, message->bytes, message->size);
 	atomic_fetch_sub_explicit(&session->waiting, message->size, memory_order_relaxed);
 	free(session->oldest);
@@ -88,7 +95,7 @@ static bool take_all(struct writer *writer)
 
 	while ((message = atomic_load_explicit(&session->oldest->next, memory_order_acquire))) {
 		if (!encoder_take(&writer->encoder, message->position, high_water(writer)) ||
-		    writer->output.size >= high_water(writer))
+		    writer->output.size >= high_water(writer) || (message->has_descriptor && writer->descriptor >= 0))
 			return false;
 		take_message(writer, message);
 	}
@@ -103,15 +110,45 @@ static void compact(struct writer *writer)
 {
 	writer->output.size -= writer->written;
 	memmove(writer->output.data, writer->output.data + writer->written, writer->output.size);
+	writer->descriptor_at -= writer->descriptor < 0 ? 0 : writer->written;
 	writer->written = 0;
+}
+
+/* Sends what may go in one piece: up to the byte that a descriptor goes with, or that byte and what follows. */
+static ssize_t send_some(struct writer *writer)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr aligned;
+	} control = {.bytes = {0}};
+	bool has_descriptor = writer->descriptor >= 0;
+	bool now = has_descriptor && writer->written == writer->descriptor_at;
+	size_t end = has_descriptor && !now ? writer->descriptor_at : writer->output.size;
+	struct iovec piece = {writer->output.data + writer->written, end - writer->written};
+	struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+	ssize_t size;
+
+	if (now) {
+		message.msg_control = control.bytes;
+		message.msg_controllen = sizeof(control.bytes);
+		control.aligned.cmsg_level = SOL_SOCKET;
+		control.aligned.cmsg_type = SCM_RIGHTS;
+		control.aligned.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.aligned), &writer->descriptor, sizeof(int));
+	}
+	size = sendmsg(writer->session->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (now && size > 0) {
+		close(writer->descriptor);
+		writer->descriptor = -1;
+	}
+	return size;
 }
 
 /* False when the client cannot be reached any more. */
 static bool flush(struct writer *writer)
 {
 	while (writer->written < writer->output.size) {
-		ssize_t size = send(writer->session->socket, writer->output.data + writer->written,
-		                    writer->output.size - writer->written, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t size = send_some(writer);
 
 		if (size < 0 && errno == EINTR)
 			continue;
@@ -219,6 +256,8 @@ static void session_free(struct session *session)
 	while (message) {
 		struct message *next = atomic_load_explicit(&message->next, memory_order_acquire);
 
+		if (message->has_descriptor)
+			close(message->descriptor);
 		free(message);
 		message = next;
 	}
@@ -248,7 +287,7 @@ static bool output_open(struct writer *writer)
 
 static void *stream_main(void *argument)
 {
-	struct writer writer = {.session = argument};
+	struct writer writer = {.session = argument, .descriptor = -1};
 	struct session *session = writer.session;
 	bool reachable;
 	uint64_t ring_at = 0;
@@ -259,7 +298,7 @@ static void *stream_main(void *argument)
 		bool idle;
 
 		reachable = round_trip(&writer, &idle) && wait_a_moment(&writer);
-		if ((evaluation_overdue() || requests_overdue()) && now_ms() >= ring_at) {
+		if ((evaluation_overdue() || requests_overdue() || copies_ended()) && now_ms() >= ring_at) {
 			bell_ring_self();
 			ring_at = now_ms() + RING_AGAIN_MS;
 		}
@@ -268,6 +307,8 @@ static void *stream_main(void *argument)
 		await_disarm(session);
 	else
 		finish(&writer);
+	if (writer.descriptor >= 0)
+		close(writer.descriptor);
 	if (writer.output.data != MAP_FAILED)
 		munmap(writer.output.data, OUTPUT_SIZE);
 	session_free(session);

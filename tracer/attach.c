@@ -365,7 +365,8 @@ int session_reply(struct session *session, const struct record_reply *reply, str
 {
 	if (session->asked_id && reply->command_id == session->asked_id) {
 		session->asked_id = 0;
-		session->wake_ns = UINT64_MAX;
+		if (session->state != SESSION_DETACHING) /* there, a command is on its way already */
+			session->wake_ns = UINT64_MAX;
 		return 0;
 	}
 	if (reply->command_id != session->request_id || session->state != SESSION_ASKED)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct subcommand *const verbs[] = {&heap_report};
+static const struct subcommand *const verbs[] = {&heap_dump, &heap_report};
 
 static const struct subcommand *verb_find(const char *name)
 {

@@ -14,6 +14,7 @@
 #define READ_SIZE (512u << 10)
 #define INPUT_SIZE (RECORD_PREFIX_SIZE + FRAME_SIZE_MAX + READ_SIZE)
 #define ZONE_SIZE (64u << 10)
+#define DESCRIPTORS (sizeof((struct stream *)0)->descriptors / sizeof(int))
 #define DEPTH_MAX (16u << 20)
 
 static void *ref_get(const struct ref_table *table, uint32_t ref)
@@ -410,6 +411,8 @@ struct stream *stream_new(pid_t pid, struct sink *sink, struct call_limit *limit
 	stream->handler = handler;
 	stream->owner = owner;
 	stream->bytes = memory_resize(NULL, INPUT_SIZE);
+	for (size_t i = 0; i < DESCRIPTORS; i++)
+		stream->descriptors[i] = -1;
 	if (!msgpack_zone_init(&stream->zone, ZONE_SIZE))
 		memory_resize(NULL, SIZE_MAX); /* says so and ends the program */
 	return stream;
@@ -419,11 +422,59 @@ void stream_free(struct stream *stream)
 {
 	if (!stream)
 		return;
+	for (int descriptor; (descriptor = stream_take_descriptor(stream)) >= 0;)
+		close(descriptor);
 	refs_free(&stream->methods, method_free);
 	refs_free(&stream->fibers, fiber_free);
 	msgpack_zone_destroy(&stream->zone);
 	free(stream->bytes);
 	free(stream);
+}
+
+int stream_take_descriptor(struct stream *stream)
+{
+	int descriptor = stream->descriptors[0];
+
+	memmove(stream->descriptors, stream->descriptors + 1, sizeof(stream->descriptors) - sizeof(int));
+	stream->descriptors[DESCRIPTORS - 1] = -1;
+	return descriptor;
+}
+
+/* A target that sends more than it announces gets them closed. */
+static void keep_descriptor(struct stream *stream, int descriptor)
+{
+	for (size_t i = 0; i < DESCRIPTORS; i++)
+		if (stream->descriptors[i] < 0) {
+			stream->descriptors[i] = descriptor;
+			return;
+		}
+	close(descriptor);
+}
+
+static ssize_t receive(struct stream *stream, int fd)
+{
+	union {
+		char bytes[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
+		struct cmsghdr aligned;
+	} control;
+	struct iovec piece = {stream->bytes + stream->end, READ_SIZE};
+	struct msghdr message = {
+		.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+	ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	for (struct cmsghdr *header = got < 0 ? NULL : CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+		size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			int descriptor;
+
+			memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+			keep_descriptor(stream, descriptor);
+		}
+	}
+	return got;
 }
 
 int stream_read(struct stream *stream, int fd, struct error *err)
@@ -439,7 +490,7 @@ int stream_read(struct stream *stream, int fd, struct error *err)
 		stream->end -= stream->begin;
 		stream->begin = 0;
 	}
-	got = recv(fd, stream->bytes + stream->end, READ_SIZE, MSG_DONTWAIT);
+	got = receive(stream, fd);
 	if (got < 0)
 		return errno == EAGAIN || errno == EINTR ? 0
 		       : errno == ECONNRESET

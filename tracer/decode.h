@@ -109,6 +109,7 @@ struct stream {
 	/* private */
 	uint8_t *bytes; /* received and not decoded yet: [begin, end) */
 	size_t begin, end;
+	int descriptors[4]; /* received and not taken yet, oldest first; -1: none */
 	msgpack_zone zone;
 	struct ref_table methods;
 	struct ref_table fibers;
@@ -124,6 +125,9 @@ void stream_free(struct stream *stream);
  * the stream, -EPROTO and others with err.
  */
 int stream_read(struct stream *stream, int fd, struct error *err);
+
+/* The oldest descriptor that came with the records so far; the caller's to close. -1: none. */
+int stream_take_descriptor(struct stream *stream);
 
 /* Gives the calls that are still open to the sink, as such. Once, when the stream is over. */
 void stream_finish(struct stream *stream);

@@ -30,6 +30,11 @@ bool requests_overdue(void)
 	return false;
 }
 
+bool copies_ended(void)
+{
+	return false;
+}
+
 bool evaluation_overdue(void)
 {
 	return false;

@@ -1,0 +1,387 @@
+# rbprobe heap dump: everything is in it, the application notices nothing, and whatever goes wrong leaves neither half a file nor a process behind.
+
+require_relative "helper"
+require "socket"
+require "zlib"
+
+class HeapDumpTest < LiveTest
+  # Distinctive objects: a class, its instances, a string that one of them refers to.
+  KNOWN = <<~'RUBY'
+    class Known; def initialize(value); @value = value; end; end
+    $known = Array.new(1_000) { |i| Known.new("known value number #{i} #{"of a length that is not embedded" * 3}") }
+    $known.size
+  RUBY
+
+  # Takes some tenths of a second to write, and more than fits into a pipe.
+  MANY = '$many = Array.new(400_000) { |i| "a string of some length, number #{i}" }; 1'.freeze
+
+  def dump(target, *options, **how)
+    rbprobe("heap", "dump", "-p", target.pid.to_s, *options, **how)
+  end
+
+  def dump_to_file(target, *options, **how)
+    path = "#{directory}/dump.json"
+    result = dump(target, "-o", path, *options, **how)
+    assert_exit 0, result
+    yield result if block_given?
+    path
+  end
+
+  def objects_in(path)
+    File.foreach(path).map { |line| JSON.parse(line, max_nesting: 10) }
+  end
+
+  def instances_of(name, objects)
+    address = objects.find { |object| object["type"] == "CLASS" && object["name"] == name }.fetch("address")
+    # The VM's own objects have classes as well.
+    objects.select { |object| object["class"] == address && object["type"] != "IMEMO" && object["type"] != "ICLASS" }
+  end
+
+  def assert_known(objects)
+    known = instances_of("Known", objects)
+    assert_equal 1_000, known.size
+    by_address = objects.to_h { |object| [object["address"], object] }
+    values = known.map { |object| object["references"].map { |address| by_address[address]&.fetch("value", nil) }.compact.grep(/\Aknown value/).first }
+    assert_equal (0...1_000).to_a, values.map { |value| value[/number (\d+)/, 1].to_i }.sort
+    assert_includes objects.map { |object| object["root"] }, "vm"
+  end
+
+  # PIDs below a process, however deep.
+  def descendants_of(pid)
+    parents = Dir.glob("/proc/[0-9]*/status").map do |path|
+      status = File.read(path)
+      [status[/^Pid:\t(\d+)/, 1].to_i, status[/^PPid:\t(\d+)/, 1].to_i]
+    rescue SystemCallError
+      nil
+    end.compact
+    children = ->(of) { parents.select { |_, parent| parent == of }.flat_map { |child, _| [child, *children.(child)] } }
+    children.(pid)
+  end
+
+  def possessions_of(target)
+    { descriptors: Processes.descriptors_of(target.pid), threads: Processes.threads_of(target.pid), below: descendants_of(target.pid) }
+  end
+
+  def assert_gone(target, before)
+    wait_until(-> { "#{possessions_of(target)} is #{before} again" }) { possessions_of(target) == before }
+  end
+
+  # A dump that is under way for as long as nobody reads it.
+  def held_dump(target, *options)
+    reader, writer = IO.pipe
+    tracer = launch("heap", "dump", "-p", target.pid.to_s, "-o", "-", *options, stdout: writer)
+    writer.close
+    wait_until("the copy is there") { copy_of(target) }
+    wait_until("it has begun to write") { reader.wait_readable(0) }
+    [tracer, reader]
+  end
+
+  def copy_of(target)
+    descendants_of(target.pid).find { |pid| File.read("/proc/#{pid}/comm") == "rbprobe-dump\n" }
+  rescue Errno::ENOENT
+    nil
+  end
+
+  test "every line is JSON, and known objects are in it with what they refer to" do
+    target = start("console")
+    target.run(KNOWN)
+    path = dump_to_file(target) do |result|
+      assert_match(/\Arbprobe: .*dump\.json: [\d,]+ lines, \d+\.\d MiB in \d+\.\d s; the process stood still for \d+\.\d ms to fork/, result.stderr)
+      assert_equal "", result.stdout
+    end
+    assert_known objects_in(path)
+    assert_equal 0o600, File.stat(path).mode & 0o777
+    assert_equal ["dump.json"], Dir.children(File.dirname(path))
+  end
+
+  test "what only a thread's stack holds is referred to by a root" do
+    target = start("console")
+    target.run(<<~RUBY)
+      queue = Queue.new
+      Thread.new { held = "only on a stack " * 8; queue << 1; sleep; held }
+      queue.pop
+    RUBY
+    objects = objects_in(dump_to_file(target))
+    address = objects.find { |object| object["value"]&.start_with?("only on a stack only") }.fetch("address")
+    assert_includes objects.select { |object| object["root"]&.start_with?("thread ") }.flat_map { |object| object["references"] }, address
+  end
+
+  test "the application does not notice: no signal, no child, no at_exit, no finalizer, nothing flushed" do
+    site = directory
+    target = start("console")
+    target.run(<<~RUBY)
+      $children = 0
+      trap("CLD") { $children += 1 }
+      at_exit { File.write("#{site}/ran", "at_exit \#{Process.pid}\\n", mode: "a") }
+      trap("TERM") { File.write("#{site}/ran", "TERM\\n", mode: "a") }
+      200.times { ObjectSpace.define_finalizer(Object.new, proc { File.write("#{site}/ran", "finalizer in \#{Process.pid}\\n", mode: "a") }) }
+      $buffered = File.open("#{site}/buffered", "w")
+      $buffered.write("not flushed yet")
+      $waiter = Thread.new { begin; Process.wait(-1); rescue Errno::ECHILD; sleep 0.01; retry; end }
+      $waiter.report_on_exception = false
+      1
+    RUBY
+    before = possessions_of(target)
+    3.times { dump_to_file(target) }
+    assert_gone(target, before)
+    assert_equal "0", target.run("$children")
+    assert_equal "true", target.run("$waiter.alive?")
+    assert_equal "", File.read("#{site}/buffered")
+    ran = File.exist?("#{site}/ran") ? File.read("#{site}/ran") : ""
+    assert_empty ran.lines.grep_v(/\Afinalizer in #{target.pid}$/)
+    assert_equal "true", target.run("begin; Process.wait(-1, Process::WNOHANG); false; rescue Errno::ECHILD; true; end")
+  end
+
+  test "objspace is not loaded into the application" do
+    target = start("console")
+    dump_to_file(target)
+    assert_equal "false", target.run("ObjectSpace.respond_to?(:trace_object_allocations_start)")
+    refute_match(/objspace/, File.read("/proc/#{target.pid}/maps"))
+  end
+
+  test "an application that has loaded objspace by itself" do
+    target = start("console")
+    target.run(KNOWN)
+    target.run("require 'objspace'")
+    assert_known objects_in(dump_to_file(target))
+  end
+
+  test "eight busy threads go on" do
+    target = start("busy", 8)
+    target.run(KNOWN)
+    target.run("go")
+    assert_known objects_in(dump_to_file(target))
+    before = target.run("steps").to_i
+    wait_until("they go on") { target.run("steps").to_i > before }
+    target.run("halt")
+  end
+
+  test "a process that sleeps, and one that never loaded the extension" do
+    skip "with a sanitizer's malloc in the target nothing can be loaded" unless Processes::TARGET_ENV.empty?
+    assert_operator objects_in(dump_to_file(start("states", "sleep"))).size, :>, 1_000
+    bare = start("console", load: false)
+    bare.run(KNOWN)
+    assert_known objects_in(dump_to_file(bare))
+  end
+
+  test "in a namespace where the application is PID 1" do
+    skip "needs root" unless Process.uid.zero?
+    skip "the target's Ruby is in a chroot" if Processes::RUBY.first == "chroot"
+    outside = start("console", wrapper: %w[unshare -p -f -m --mount-proc])
+    pid = outside.adopt(descendants_of(outside.pid).first)
+    outside.run(KNOWN)
+    assert_equal "1", outside.run("$children = 0; trap('CLD') { $children += 1 }; Process.pid")
+    path = "#{directory}/dump.json"
+    assert_exit 0, rbprobe("heap", "dump", "-p", pid.to_s, "-o", path)
+    assert_known objects_in(path)
+    wait_until("nothing is below it") { descendants_of(pid).empty? }
+    assert_equal "0", outside.run("$children")
+  end
+
+  test "Puma with Sinatra goes on answering" do
+    skip "needs puma and sinatra" if Processes::RUBY.first == "chroot" || !system(*Processes::RUBY, "-e", "require 'puma'; require 'sinatra/base'", err: File::NULL)
+    site = directory
+    puma = spawn(*Processes::RUBY, "-S", "puma", "--threads", "4:4", "-b", "unix://#{site}/socket", "#{Processes::ROOT}/tests/apps/demo/config.ru",
+                 out: "#{site}/log", err: "#{site}/log", pgroup: true)
+    wait_until("it listens") { File.read("#{site}/log").include?("Use Ctrl-C to stop") }
+    answer = -> { UNIXSocket.open("#{site}/socket") { |s| s.write("GET /items?word=tea HTTP/1.0\r\nHost: localhost\r\n\r\n"); s.read } }
+    first = answer.call
+    result = rbprobe("heap", "dump", "-p", puma.to_s, "-o", "#{site}/dump.json")
+    assert_exit 0, result
+    objects = objects_in("#{site}/dump.json")
+    assert_includes objects.map { |object| object["name"] if object["type"] == "CLASS" }, "Sinatra::Base"
+    assert_equal 4, instances_of("Item", objects).size
+    assert_equal first.lines.last, answer.call.lines.last
+    wait_until("nothing is below it") { descendants_of(puma).empty? }
+  ensure
+    if puma
+      Process.kill(:TERM, puma)
+      Process.wait(puma)
+    end
+  end
+
+  # --- Where it goes
+
+  test "to standard output, and packed by gzip or zstd" do
+    target = start("console")
+    target.run(KNOWN)
+    out = "#{directory}/out"
+    result = dump(target, "-o", "-", "-q", stdout: out)
+    assert_exit 0, result
+    assert_equal "", result.stderr
+    assert_known objects_in(out)
+    path = dump_to_file(target, "--gzip")
+    plain = "#{directory}/plain"
+    Zlib::GzipReader.open(path) { |gzip| IO.copy_stream(gzip, plain) }
+    assert_known objects_in(plain)
+    assert_operator File.size(path), :<, File.size(plain) / 3
+    assert_exit 0, rbprobe("heap", "report", path)
+    packed = dump_to_file(target, "--zstd")
+    assert_equal "28b52ffd", File.binread(packed, 4).unpack1("H*")
+    report = rbprobe("heap", "report", "--sort=objects", "--top=1000", packed)
+    assert_exit 0, report
+    assert_match(/\b1,?000\b.*Known/, report.stdout)
+  end
+
+  test "without -o the file is named by PID and time" do
+    target = start("console")
+    site = directory
+    result = rbprobe("heap", "dump", "-p", target.pid.to_s, "--gzip", command: ["env", "-C", site])
+    assert_exit 0, result
+    assert_match(/\Aheap-#{target.pid}-\d{8}-\d{6}\.json\.gz\z/, Dir.children(site).first)
+    assert_includes result.stderr, Dir.children(site).first
+  end
+
+  test "a file that is there is replaced at once, or not at all" do
+    target = start("console")
+    path = "#{directory}/dump.json"
+    File.write(path, "before")
+    assert_exit 0, dump(target, "-o", path)
+    refute_equal "before", File.read(path, 6)
+    assert_equal ["dump.json"], Dir.children(File.dirname(path))
+    assert_refused 1, %r{cannot write to /nowhere/dump.json: No such file}, "heap", "dump", "-p", target.pid.to_s, "-o", "/nowhere/dump.json"
+  end
+
+  # --- What goes wrong
+
+  test "the disk is full" do
+    target = start("console")
+    target.run(MANY)
+    before = possessions_of(target)
+    result = dump(target, "-o", "/dev/full")
+    assert_exit 1, result
+    assert_equal "rbprobe: cannot write to /dev/full: No space left on device; nothing was kept\n", result.stderr
+    assert_gone(target, before)
+    skip "needs root" unless Process.uid.zero?
+    site = directory
+    full = ["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=1m none '#{site}' || exit 9; \"$@\"; status=$?; ls -A '#{site}'; exit $status", "sh"]
+    result = dump(target, "-o", "#{site}/dump.json", command: full)
+    assert_exit 1, result
+    assert_match(/dump\.json: No space left on device; nothing was kept$/, result.stderr)
+    assert_equal "", result.stdout # of ls
+    assert_gone(target, before)
+  end
+
+  test "the file is larger than the limit for files" do
+    target = start("console")
+    site = directory
+    result = dump(target, "-o", "#{site}/dump.json", command: ["prlimit", "--fsize=100000"])
+    assert_exit 1, result
+    assert_match(/dump\.json: File too large; nothing was kept$/, result.stderr)
+    assert_empty Dir.children(site)
+  end
+
+  test "the client is killed" do
+    target = start("console")
+    target.run(MANY)
+    before = possessions_of(target)
+    tracer, reader = held_dump(target)
+    tracer.kill
+    reader.close
+    assert_gone(target, before)
+    assert_attachable(target)
+    site = directory
+    tracer = launch("heap", "dump", "-p", target.pid.to_s, "-o", "#{site}/dump.json")
+    wait_until("the copy is there") { copy_of(target) }
+    tracer.kill
+    assert_gone(target, before)
+    assert_empty Dir.children(site)
+  end
+
+  test "the client is interrupted" do
+    target = start("console")
+    target.run(MANY)
+    before = possessions_of(target)
+    site = directory
+    tracer = launch("heap", "dump", "-p", target.pid.to_s, "-o", "#{site}/dump.json")
+    wait_until("the copy is there") { copy_of(target) }
+    tracer.signal(:INT)
+    result = tracer.wait
+    assert_exit 1, result
+    assert_equal "rbprobe: interrupted; nothing was kept\n", result.stderr
+    assert_empty Dir.children(site)
+    assert_gone(target, before)
+  end
+
+  test "the client is stopped: the application goes on" do
+    target = start("console")
+    target.run(MANY)
+    before = possessions_of(target)
+    tracer, reader = held_dump(target)
+    tracer.signal(:STOP)
+    assert_equal "2", target.run("1 + 1")
+    tracer.signal(:CONT)
+    lines = 0
+    reader.each_line { lines += 1 }
+    assert_exit 0, tracer.wait
+    assert_operator lines, :>, 400_000
+    assert_gone(target, before)
+  end
+
+  test "the reader of standard output goes away" do
+    target = start("console")
+    target.run(MANY)
+    before = possessions_of(target)
+    tracer, reader = held_dump(target)
+    reader.close
+    result = tracer.wait
+    assert_exit 1, result
+    assert_equal "rbprobe: the reader closed the pipe before the dump was complete; nothing was kept\n", result.stderr
+    assert_gone(target, before)
+  end
+
+  test "the target is killed" do
+    target = start("console")
+    target.run(MANY)
+    site = directory
+    tracer = launch("heap", "dump", "-p", target.pid.to_s, "-o", "#{site}/dump.json")
+    copy = wait_until("the copy is there") { copy_of(target) }
+    tracer.signal(:STOP)
+    target.signal(:KILL)
+    target.wait
+    tracer.signal(:CONT)
+    result = tracer.wait
+    # What was complete before is kept.
+    assert_includes [4, 0], result.status, result.stderr
+    assert_match(/process #{target.pid} went away before it had answered/, result.stderr) if result.status == 4
+    assert_equal result.status == 4 ? [] : ["dump.json"], Dir.children(site)
+    wait_until("the copy is gone") { !File.exist?("/proc/#{copy}") || Processes.status_of(copy, "State")&.start_with?("Z") }
+  end
+
+  test "the copy is killed" do
+    target = start("console")
+    target.run(MANY)
+    before = possessions_of(target)
+    tracer, reader = held_dump(target)
+    Process.kill(:KILL, copy_of(target))
+    reader.read
+    result = tracer.wait
+    assert_exit 1, result
+    assert_match(/the copy of the process that wrote the dump was killed by signal 9 \(Killed\); short of memory\?; nothing was kept$/, result.stderr)
+    assert_gone(target, before)
+  end
+
+  test "no process can be made" do
+    skip "needs root" unless Process.uid.zero?
+    skip "user 65534 may not reach #{RBPROBE}" unless system("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "test", "-x", RBPROBE)
+    target = start("console", user: 65_534)
+    before = possessions_of(target)
+    assert_attachable(target)
+    refused = nil
+    # A session takes a thread, a dump a thread and two processes: one of these is one too many.
+    wait_until("a limit is found with which a session works and a dump does not") do
+      limit = Dir.glob("/proc/[0-9]*/task/*").count { |path| File.stat(path).uid == 65_534 rescue false } + 1 # rubocop:disable Style/RescueModifier
+      target.run("Process.setrlimit(:NPROC, #{limit}, 10_000)")
+      refused = rbprobe("heap", "dump", "-p", target.pid.to_s, "-o", "#{directory}/dump.json")
+      refused.status == 1
+    end
+    assert_match(/(the process cannot be forked|no thread for forking): Resource temporarily unavailable; nothing was kept$/, refused.stderr)
+    target.run("Process.setrlimit(:NPROC, 10_000, 10_000)")
+    dump_to_file(target)
+    assert_gone(target, before)
+  end
+
+  test "wrong usage" do
+    assert_refused 2, /heap dump needs the PID of one process/, "heap", "dump"
+  end
+end

@@ -1,0 +1,203 @@
+/*
+ * The heap dump request. Context: job.
+ *
+ * The dump is made by a copy of the process (copy.h), which writes it into a pipe whose other end the client gets: so the application stands still
+ * for the fork alone, and does not see a byte of it.
+ */
+
+#define _GNU_SOURCE
+#include "request.h"
+
+#include "bell.h"
+#include "compat.h"
+#include "copy.h"
+#include "core.h"
+#include "heap_dump_copy.h"
+#include "objspace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <ruby.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PIPE_SIZE (1 << 20) /* as large as an unprivileged user may make it, unless the system's limit was lowered */
+
+struct dump {
+	struct request *request;
+	struct copy *copy;
+	struct heap_dump_report *report; /* shared with the copy */
+	bool cancelled;
+};
+
+/* How long the process stood still, for what, and how much there is. */
+struct facts {
+	uint64_t gc_ns;
+	uint64_t fork_ns;
+	uint64_t live_slots;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void dump_free(struct dump *dump)
+{
+	munmap(dump->report, sizeof(*dump->report));
+	free(dump);
+}
+
+static void copy_ended(void *argument, int status)
+{
+	struct dump *dump = argument;
+	struct request *request = dump->request;
+
+	if (dump->cancelled)
+		request_finish(request, ECANCELED, "cancelled");
+	else if (WIFSIGNALED(status))
+		request_finish(request, EIO, "the copy of the process that wrote the dump was killed by signal %d (%s)%s",
+		               WTERMSIG(status), strsignal(WTERMSIG(status)),
+		               WTERMSIG(status) == SIGKILL ? "; short of memory?" : "");
+	else if (dump->report->complete && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		request_finish(request, 0, "%s", "");
+	else
+		request_finish(request, EIO, "the copy of the process that wrote the dump failed: %s",
+		               dump->report->error.code ? dump->report->error.text : "it ended early");
+	dump_free(dump);
+}
+
+static void pack_uint(msgpack_packer *packer, const char *key, uint64_t number)
+{
+	msgpack_pack_str(packer, strlen(key));
+	msgpack_pack_str_body(packer, key, strlen(key));
+	msgpack_pack_uint64(packer, number);
+}
+
+static void send_pipe(struct request *request, const struct facts *facts, int descriptor)
+{
+	msgpack_sbuffer packed;
+	msgpack_packer packer;
+
+	msgpack_sbuffer_init(&packed);
+	msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
+	msgpack_pack_map(&packer, 4);
+	pack_uint(&packer, "descriptors", 1);
+	pack_uint(&packer, "live_slots", facts->live_slots);
+	pack_uint(&packer, "gc_ns", facts->gc_ns);
+	pack_uint(&packer, "fork_ns", facts->fork_ns);
+	request_data_descriptor(request, &packed, descriptor);
+	msgpack_sbuffer_destroy(&packed);
+}
+
+static int stop_at_once(void *start, void *end, size_t stride, void *data)
+{
+	(void)start;
+	(void)end;
+	(void)stride;
+	(void)data;
+	return 1;
+}
+
+/* A GC that is under way is brought to its end here: in the copy it would free objects, which is not its business. */
+static void prepare_heap(uint32_t flags, struct facts *facts)
+{
+	uint64_t began_ns = now_ns();
+
+	if (flags & HEAP_DUMP_GC)
+		rb_gc_start();
+	compat_each_page(stop_at_once, NULL);
+	facts->gc_ns = now_ns() - began_ns;
+	facts->live_slots = rb_gc_stat(ID2SYM(rb_intern("heap_live_slots")));
+}
+
+static struct dump *dump_new(struct request *request)
+{
+	struct dump *dump = calloc(1, sizeof(*dump));
+
+	if (!dump)
+		return NULL;
+	dump->request = request;
+	dump->report = mmap(NULL, sizeof(*dump->report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (dump->report == MAP_FAILED) {
+		free(dump);
+		return NULL;
+	}
+	return dump;
+}
+
+/* Everything that can be known to fail is looked at before the process is made to stand still. */
+static int dump_start(struct request *request, uint32_t flags, struct error *err)
+{
+	char library[PATH_MAX];
+	struct heap_dump_order order = {.library = library};
+	struct facts facts;
+	struct dump *dump;
+	int pipe_ends[2], status;
+
+	if (!bell_in_job())
+		return error_set(err, -EAGAIN, "the process is just starting under rbprobe exec; ask again when it runs");
+	status = objspace_find(library, sizeof(library), err);
+	if (status < 0)
+		return status;
+	order.threads = core_call0(CORE_THREAD_LIST, rb_cThread);
+	order.fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
+	if (pipe2(pipe_ends, O_CLOEXEC) != 0)
+		return error_set(err, -errno, "no pipe for the dump: %s", strerror(errno));
+	fcntl(pipe_ends[1], F_SETPIPE_SZ, PIPE_SIZE);
+	dump = dump_new(request);
+	if (!dump) {
+		close(pipe_ends[0]);
+		close(pipe_ends[1]);
+		return error_set(err, -ENOMEM, "no memory for a dump");
+	}
+	order.report = dump->report;
+	order.descriptor = pipe_ends[1];
+	prepare_heap(flags, &facts);
+	facts.fork_ns = now_ns();
+	status = copy_start(&dump->copy, COPY_SERVANT, heap_dump_in_copy, copy_ended, &order, dump, err);
+	facts.fork_ns = now_ns() - facts.fork_ns;
+	close(pipe_ends[1]);
+	if (status < 0) {
+		close(pipe_ends[0]);
+		dump_free(dump);
+		return status;
+	}
+	request->state = dump;
+	send_pipe(request, &facts, pipe_ends[0]);
+	return 0;
+}
+
+static void begin(struct request *request, const struct command *command)
+{
+	struct error err;
+
+	if (dump_start(request, command->request.flags, &err) < 0)
+		request_finish(request, -err.code, "%s", err.text);
+}
+
+static void cancel(struct request *request, enum cancel_reason reason)
+{
+	struct dump *dump = request->state;
+
+	if (reason == CANCEL_EXIT)
+		return; /* the keeper ends the copy */
+	dump->cancelled = true;
+	copy_kill(dump->copy);
+	if (reason != CANCEL_DETACHED)
+		return;
+	copy_forget(dump->copy);
+	dump_free(dump);
+	request_finish(request, ECANCELED, "%s", "");
+}
+
+const struct request_kind request_heap_dump = {.name = "heap dump", .begin = begin, .cancel = cancel};

@@ -1,0 +1,209 @@
+/* The objspace extension. See objspace.h. */
+
+#define _GNU_SOURCE
+#include "objspace.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ruby.h>
+#include <ruby/io.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIBRARY "objspace.so"
+#define BUFFER_SIZE (256u << 10)
+
+/* rb_protect() for what is not for the application. False: it raised. */
+static bool try(VALUE (*run)(VALUE), VALUE argument)
+{
+	int failed = 0;
+
+	rb_protect(run, argument, &failed);
+	if (failed)
+		rb_set_errinfo(Qnil);
+	return !failed;
+}
+
+static VALUE object_space(void)
+{
+	return rb_define_module("ObjectSpace"); /* which it has been since Ruby began */
+}
+
+static bool has_method(const char *name)
+{
+	return rb_method_boundp(rb_singleton_class(object_space()), rb_intern(name), 0);
+}
+
+bool objspace_is_loaded(void)
+{
+	return has_method("trace_object_allocations_start");
+}
+
+struct search {
+	char *path;
+	size_t size;
+	bool found;
+};
+
+/* From the end of $LOAD_PATH, where Ruby's own directories are. */
+static VALUE search_load_path(VALUE argument)
+{
+	struct search *search = (struct search *)argument;
+	VALUE directories = rb_gv_get("$LOAD_PATH");
+
+	for (long i = RB_TYPE_P(directories, T_ARRAY) ? RARRAY_LEN(directories) : 0; i-- > 0 && !search->found;) {
+		VALUE directory = rb_ary_entry(directories, i);
+
+		if (!RB_TYPE_P(directory, T_STRING))
+			continue;
+		snprintf(search->path, search->size, "%.*s/" LIBRARY, (int)RSTRING_LEN(directory), RSTRING_PTR(directory));
+		search->found = access(search->path, R_OK) == 0;
+	}
+	RB_GC_GUARD(directories);
+	return Qnil;
+}
+
+int objspace_find(char *path, size_t size, struct error *err)
+{
+	struct search search = {path, size, false};
+
+	path[0] = '\0';
+	if (objspace_is_loaded())
+		return 0;
+	try(search_load_path, (VALUE)&search);
+	if (!search.found)
+		return error_set(err, -ENOENT,
+		                 "Ruby's " LIBRARY " is in no directory of $LOAD_PATH; it comes with Ruby (Debian: the package "
+		                 "libruby), and must be where the process can read it");
+	return 0;
+}
+
+static VALUE call_init(VALUE argument)
+{
+	((void (*)(void))argument)();
+	return Qnil;
+}
+
+int objspace_load(const char *path, struct error *err)
+{
+	void *library, *init;
+
+	if (objspace_is_loaded())
+		return 0;
+	library = dlopen(path, RTLD_LAZY);
+	if (!library)
+		return error_set(err, -ENOENT, "%s cannot be loaded: %s", path, dlerror());
+	init = dlsym(library, "Init_objspace");
+	if (!init || !try(call_init, (VALUE)init))
+		return error_set(err, -EIO, "%s cannot be used", path);
+	return 0;
+}
+
+/* --- The dump */
+
+struct dumping {
+	FILE *file;
+	char *buffer;
+	int descriptor;
+	bool failed;
+};
+
+/* As ObjectSpace.dump_all(output: io): all slots in use, and shapes where there are some. Its own argument checks are Ruby code from 3.0 on. */
+static void call_dump(VALUE io)
+{
+	VALUE arguments[] = {io, Qfalse, Qnil, INT2FIX(0)};
+	ID raw = rb_intern("_dump_all");
+
+	if (has_method("_dump_all")) {
+		rb_funcallv(object_space(), raw, rb_obj_method_arity(object_space(), raw), arguments);
+	} else {
+		VALUE options = rb_hash_new();
+
+		rb_hash_aset(options, ID2SYM(rb_intern("output")), io);
+		rb_funcallv(object_space(), rb_intern("dump_all"), 1, &options);
+	}
+}
+
+static VALUE dump(VALUE argument)
+{
+	struct dumping *dumping = (struct dumping *)argument;
+	VALUE io = rb_io_fdopen(dumping->descriptor, O_WRONLY, NULL);
+	rb_io_t *open_file;
+
+	dumping->descriptor = -1; /* the IO's now */
+	GetOpenFile(io, open_file);
+	dumping->file = rb_io_stdio_file(open_file);
+	dumping->buffer = malloc(BUFFER_SIZE);
+	if (dumping->buffer)
+		setvbuf(dumping->file, dumping->buffer, _IOFBF, BUFFER_SIZE);
+	call_dump(io);
+	dumping->failed = fflush(dumping->file) != 0 || ferror(dumping->file);
+	rb_io_close(io);
+	RB_GC_GUARD(io);
+	return Qnil;
+}
+
+int objspace_dump(int descriptor, struct error *err)
+{
+	struct dumping dumping = {.descriptor = descriptor};
+	bool done = try(dump, (VALUE)&dumping);
+
+	if (dumping.descriptor >= 0)
+		close(dumping.descriptor);
+	/* The FILE has it until it is closed; a dump that raised leaves it to the IO that is garbage now. */
+	if (done)
+		free(dumping.buffer);
+	if (!done)
+		return error_set(err, -EIO, "ObjectSpace's dump raised");
+	if (dumping.failed)
+		return error_set(err, -EIO, "the dump could not be written to its pipe");
+	return 0;
+}
+
+/* --- Where objects are allocated */
+
+static VALUE start_tracing(VALUE unused)
+{
+	(void)unused;
+	return rb_funcall(object_space(), rb_intern("trace_object_allocations_start"), 0);
+}
+
+static VALUE stop_tracing(VALUE unused)
+{
+	(void)unused;
+	return rb_funcall(object_space(), rb_intern("trace_object_allocations_stop"), 0);
+}
+
+static VALUE forget_allocations(VALUE unused)
+{
+	(void)unused;
+	return rb_funcall(object_space(), rb_intern("trace_object_allocations_clear"), 0);
+}
+
+static VALUE generation_of_new_object(VALUE known)
+{
+	*(bool *)known = !NIL_P(rb_funcall(object_space(), rb_intern("allocation_generation"), 1, rb_obj_alloc(rb_cObject)));
+	return Qnil;
+}
+
+bool objspace_is_tracing(void)
+{
+	bool known = false;
+
+	return objspace_is_loaded() && try(generation_of_new_object, (VALUE)&known) && known;
+}
+
+int objspace_trace_allocations(struct error *err)
+{
+	return try(start_tracing, Qnil) ? 0 : error_set(err, -EIO, "ObjectSpace.trace_object_allocations_start raised");
+}
+
+void objspace_stop_tracing(bool forget)
+{
+	try(stop_tracing, Qnil);
+	if (forget)
+		try(forget_allocations, Qnil);
+}

@@ -1,0 +1,146 @@
+/* rbprobe heap dump: all objects of a process, in a file, while it goes on. */
+
+#include "dump_file.h"
+#include "exit_status.h"
+#include "heap_dump.h"
+#include "heap_verbs.h"
+#include "message.h"
+#include "options.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+enum long_option {
+	OPTION_GZIP = 0x200,
+	OPTION_ZSTD,
+	OPTION_GC,
+	OPTION_NO_FORK,
+	OPTION_ALLOCATIONS,
+};
+
+struct arguments {
+	struct options options;
+	const char *path; /* NULL: a name is made */
+	enum dump_packing packing;
+	uint32_t flags;
+	uint64_t allocations_ns;
+	bool agreed;
+};
+
+static error_t parse_dump(int key, char *argument, struct argp_state *state)
+{
+	struct arguments *arguments = (struct arguments *)state->input;
+
+	switch (key) {
+	case 'o':
+		arguments->path = argument;
+		return 0;
+	case OPTION_GZIP:
+		arguments->packing = DUMP_GZIP;
+		return 0;
+	case OPTION_ZSTD:
+		arguments->packing = DUMP_ZSTD;
+		return 0;
+	case OPTION_GC:
+		arguments->flags |= HEAP_DUMP_GC;
+		return 0;
+	case OPTION_NO_FORK:
+		arguments->flags |= HEAP_DUMP_IN_PROCESS;
+		return 0;
+	case OPTION_ALLOCATIONS:
+		return options_seconds("--allocations", argument, &arguments->allocations_ns);
+	case 'y':
+		arguments->agreed = true;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp_option dump_list[] = {
+	{"output", 'o', "FILE", 0, "Where to; - is standard output (default: heap-PID-DATE-TIME.json)", 2},
+	{"gzip", OPTION_GZIP, NULL, 0, "Packed by gzip", 2},
+	{"zstd", OPTION_ZSTD, NULL, 0, "Packed by zstd", 2},
+	{"gc", OPTION_GC, NULL, 0, "Have the process collect its garbage first", 3},
+	{0},
+};
+
+static const struct argp options_dump = {.options = dump_list, .parser = parse_dump};
+
+static const struct argp_child children[] = {
+	{&options_target, 0, NULL, 0},
+	{&options_dump, 0, NULL, 0},
+	{&options_session, 0, NULL, 0},
+	{0},
+};
+
+static const struct argp argp = {
+	.args_doc = "-p PID [-o FILE]",
+	.doc = "Write all objects of a running Ruby process as JSON lines, as ObjectSpace.dump_all does. A forked copy of the "
+	       "process writes them, so that the process itself stands still for the fork alone.",
+	.children = children,
+};
+
+static void default_name(struct buffer *name, const struct arguments *arguments)
+{
+	time_t now = time(NULL);
+	char stamp[32];
+	struct tm local;
+
+	localtime_r(&now, &local);
+	strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &local);
+	buffer_add_format(name, "heap-%d-%s.json%s", (int)arguments->options.pids.items[0], stamp,
+	                  dump_packing_suffix(arguments->packing));
+	buffer_add_char(name, '\0');
+}
+
+/* The file is opened before the process is disturbed. */
+static int take(const struct arguments *arguments)
+{
+	struct heap_dump_order order = {.options = &arguments->options,
+	                                .flags = arguments->flags,
+	                                .allocations_ns = arguments->allocations_ns,
+	                                .agreed = arguments->agreed};
+	struct buffer name = {0};
+	const char *path = arguments->path;
+	struct error err;
+	int status;
+
+	if (!path) {
+		default_name(&name, arguments);
+		path = name.bytes;
+	}
+	order.name = strcmp(path, "-") == 0 ? NULL : path;
+	if (dump_file_open(&order.file, path, arguments->packing, &err) < 0) {
+		message("%s", err.text);
+		status = STATUS_FAILED;
+	} else {
+		status = heap_dump_take(&order);
+	}
+	buffer_free(&name);
+	return status;
+}
+
+static int dump_run(int argc, char **argv)
+{
+	struct arguments arguments = {.path = NULL};
+	int status;
+
+	options_init(&arguments.options);
+	status = options_parse(&argp, argc, argv, &arguments.options);
+	if (status == 0 && arguments.options.pids.count != 1) {
+		message("heap dump needs the PID of one process: -p PID; `rbprobe ps` lists them");
+		status = STATUS_USAGE;
+	}
+	if (status == 0)
+		status = take(&arguments);
+	options_free(&arguments.options);
+	return status;
+}
+
+const struct subcommand heap_dump = {
+	.name = "dump",
+	.arguments = "-p PID [-o FILE]",
+	.summary = "write all objects of a process to a file",
+	.run = dump_run,
+};

@@ -1,0 +1,40 @@
+#ifndef RBPROBE_DUMP_FILE_H
+#define RBPROBE_DUMP_FILE_H
+
+#include "proto/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * A file that is there as a whole or not at all: until dump_file_commit() it has no name, or, where the file system has no such files, another one in the same
+ * directory. Standard output, and what is no regular file (a pipe, a device), are written to directly.
+ */
+
+enum dump_packing {
+	DUMP_PLAIN,
+	DUMP_GZIP,
+	DUMP_ZSTD,
+};
+
+struct dump_file;
+
+/* What a packed file's name ends in: "", ".gz", ".zst". */
+const char *dump_packing_suffix(enum dump_packing packing);
+
+/* path "-": standard output. The path is not copied. Returns 0, or negative and err. */
+int dump_file_open(struct dump_file **made, const char *path, enum dump_packing packing, struct error *err);
+
+/* Negative with err: it cannot be written; discard it. -EPIPE: the reader of a pipe is gone. */
+int dump_file_write(struct dump_file *file, const void *bytes, size_t size, struct error *err);
+
+/* Bytes written to disk or pipe so far. */
+uint64_t dump_file_size(const struct dump_file *file);
+
+/* Writes what is left, makes sure that it is on the disk, and gives it its name. Frees it in any case. */
+int dump_file_commit(struct dump_file *file, struct error *err);
+/* As if it had never been. NULL is allowed. */
+void dump_file_discard(struct dump_file *file);
+
+#endif

@@ -1,0 +1,341 @@
+/*
+ * Taking a heap dump. See heap_dump.h.
+ *
+ * A dump is one to three requests in one session: what the process has (where it is to stand still, so that it can be said for how long), that
+ * allocation sites are recorded (a request that is under way until the session ends), and the dump itself. Its answer brings a pipe, out
+ * of which the dump comes; it is complete when the pipe has ended and the request is done.
+ */
+
+#define _GNU_SOURCE
+#include "heap_dump.h"
+
+#include "ask.h"
+#include "clock.h"
+#include "dump_progress.h"
+#include "exit_status.h"
+#include "message.h"
+#include "signals.h"
+#include "value.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define READ_SIZE (1u << 20)
+#define READS_A_TURN 16    /* before the session is looked at again */
+#define NS_PER_OBJECT 1000 /* what dumping one takes, rather more than less */
+
+enum phase {
+	PHASE_ESTIMATE, /* asked what there is */
+	PHASE_RECORDING,
+	PHASE_DUMP,
+};
+
+struct heap_dump {
+	const struct heap_dump_order *order;
+	struct dump_file *file; /* NULL: discarded */
+	struct ask ask;
+	struct command request;
+	enum phase phase;
+	uint64_t recorded_ns; /* when recording is over; 0: it has not begun */
+
+	int pipe; /* -1: not here yet, or at its end */
+	bool piped;
+	bool done; /* the target says that it is complete */
+	char *bytes;
+	uint64_t size;
+	uint64_t lines;
+	uint64_t began_ns;
+	uint64_t fork_ns, gc_ns;
+	uint64_t live_slots;
+	struct dump_progress progress;
+
+	int status; /* enum exit_status, of what failed here */
+};
+
+/* Nothing is kept, and the target is told to stop. */
+static void give_up(struct heap_dump *dump, int status)
+{
+	dump_progress_end(&dump->progress);
+	if (dump->pipe >= 0)
+		close(dump->pipe);
+	dump->pipe = -1;
+	dump_file_discard(dump->file);
+	dump->file = NULL;
+	if (dump->status == STATUS_DONE)
+		dump->status = status;
+	if (dump->ask.command_id)
+		ask_cancel(&dump->ask);
+	dump->ask.keep = false;
+	if (!dump->ask.command_id)
+		ask_detach(&dump->ask);
+}
+
+/* --- Requests */
+
+static void prepare(struct heap_dump *dump, enum phase phase)
+{
+	const struct heap_dump_order *order = dump->order;
+
+	dump->phase = phase;
+	dump->request =
+		(struct command){.kind = COMMAND_HEAP_DUMP, .request = {.flags = order->flags, .name = {"", 0}, .text = {"", 0}}};
+	if (phase == PHASE_ESTIMATE)
+		dump->request = (struct command){.kind = COMMAND_MEMORY, .request = {.name = {"", 0}, .text = {"", 0}}};
+	if (phase == PHASE_RECORDING)
+		dump->request.request.flags = HEAP_DUMP_ALLOCATIONS;
+}
+
+static void next_phase(struct heap_dump *dump)
+{
+	prepare(dump, dump->phase == PHASE_ESTIMATE && dump->order->allocations_ns ? PHASE_RECORDING : PHASE_DUMP);
+	ask_again(&dump->ask, &dump->request);
+}
+
+/* Nobody has said yes yet: a person is asked, and where there is none, that is a no. */
+static bool agree(const struct heap_dump *dump)
+{
+	double seconds = (double)dump->live_slots * NS_PER_OBJECT / 1e9;
+	char answer[16] = "";
+
+	if (dump->order->agreed)
+		return true;
+	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
+		message("without a fork process %d would stand still for about %.1f s (%llu objects); --yes if that may be",
+		        (int)dump->ask.session.target.pid, seconds, (unsigned long long)dump->live_slots);
+		return false;
+	}
+	fprintf(stderr, "Process %d will stand still for about %.1f s (%llu objects). Go on? [y/N] ",
+	        (int)dump->ask.session.target.pid, seconds, (unsigned long long)dump->live_slots);
+	fflush(stderr);
+	return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+static int on_pipe(struct heap_dump *dump, const msgpack_object *object, struct error *err)
+{
+	int descriptor = stream_take_descriptor(dump->ask.stream);
+
+	if (descriptor < 0 || dump->piped)
+		return error_set(err, -EPROTO, "process %d announced a pipe and sent none", (int)dump->ask.session.target.pid);
+	dump->piped = true;
+	if (!dump->file) { /* given up meanwhile */
+		close(descriptor);
+		return 0;
+	}
+	dump->pipe = descriptor;
+	dump->live_slots = value_uint(value_get(object, "live_slots"));
+	dump->fork_ns = value_uint(value_get(object, "fork_ns"));
+	dump->gc_ns = value_uint(value_get(object, "gc_ns"));
+	dump->began_ns = clock_now_ns();
+	dump_progress_begin(&dump->progress, !dump->order->options->quiet, dump->live_slots);
+	return 0;
+}
+
+static int on_data(void *owner, const msgpack_object *object, struct error *err)
+{
+	struct heap_dump *dump = owner;
+
+	switch (dump->phase) {
+	case PHASE_ESTIMATE:
+		dump->live_slots = value_uint(value_get(value_get(object, "gc"), "heap_live_slots"));
+		return 0;
+	case PHASE_RECORDING:
+		dump->recorded_ns = clock_now_ns() + dump->order->allocations_ns;
+		if (!dump->order->options->quiet)
+			message("process %d records where it allocates objects, for %g s", (int)dump->ask.session.target.pid,
+			        (double)dump->order->allocations_ns / 1e9);
+		return 0;
+	case PHASE_DUMP:
+		break;
+	}
+	return value_uint(value_get(object, "descriptors")) ? on_pipe(dump, object, err) : 0;
+}
+
+static void on_done(void *owner, uint32_t code, struct slice text)
+{
+	struct heap_dump *dump = owner;
+
+	if (code) {
+		dump_progress_end(&dump->progress);
+		if (dump->status == STATUS_DONE)
+			message("process %d: %.*s; nothing was kept", (int)dump->ask.session.target.pid, (int)text.size,
+			        text.bytes);
+		give_up(dump, STATUS_FAILED);
+	} else if (dump->phase == PHASE_ESTIMATE && dump->file) {
+		if (!agree(dump))
+			give_up(dump, STATUS_USAGE);
+		else
+			dump->recorded_ns = 0;
+	} else if (dump->phase == PHASE_DUMP) {
+		dump->done = true;
+		dump->ask.keep = false; /* what is in the pipe is in the pipe */
+	}
+}
+
+static const struct ask_handler handler = {.data = on_data, .done = on_done};
+
+/* --- The pipe */
+
+static uint64_t count_lines(const char *bytes, size_t size)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < size; i++)
+		count += bytes[i] == '\n';
+	return count;
+}
+
+/* Reads what is there. */
+static void read_pipe(struct heap_dump *dump)
+{
+	for (int i = 0; i < READS_A_TURN && dump->pipe >= 0; i++) {
+		ssize_t got = read(dump->pipe, dump->bytes, READ_SIZE);
+		struct error err;
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0) {
+			close(dump->pipe);
+			dump->pipe = -1;
+			return;
+		}
+		dump->size += (uint64_t)got;
+		dump->lines += count_lines(dump->bytes, (size_t)got);
+		if (dump_file_write(dump->file, dump->bytes, (size_t)got, &err) < 0) {
+			dump_progress_end(&dump->progress);
+			message("%s; nothing was kept",
+			        err.code == -EPIPE ? "the reader closed the pipe before the dump was complete" : err.text);
+			give_up(dump, STATUS_FAILED);
+			return;
+		}
+		dump_progress_update(&dump->progress, dump->lines, dump->size);
+		if (poll(&(struct pollfd){.fd = dump->pipe, .events = POLLIN}, 1, 0) == 0)
+			return;
+	}
+}
+
+/* --- The loop */
+
+/* Between two requests of the session. */
+static bool is_resting(const struct heap_dump *dump)
+{
+	return dump->ask.keep && !dump->ask.command_id && !dump->ask.over;
+}
+
+static bool is_recording(const struct heap_dump *dump)
+{
+	return dump->phase == PHASE_RECORDING && dump->recorded_ns && !dump->ask.over;
+}
+
+static void on_signal(struct heap_dump *dump)
+{
+	bool sent_by_process;
+
+	if (!signals_take(&sent_by_process))
+		return;
+	if (dump->file && dump->status == STATUS_DONE) {
+		dump_progress_end(&dump->progress);
+		message("interrupted; nothing was kept");
+	}
+	give_up(dump, STATUS_FAILED);
+}
+
+static void wait_for_something(struct heap_dump *dump, int signals_descriptor)
+{
+	uint64_t now_ns = clock_now_ns(), wake_ns = ask_wake_ns(&dump->ask);
+	struct pollfd polled[] = {
+		{.fd = signals_descriptor, .events = POLLIN},
+		{.fd = ask_descriptor(&dump->ask), .events = POLLIN},
+		{.fd = dump->pipe, .events = POLLIN},
+	};
+	struct timespec wait = {0};
+
+	if (is_recording(dump) && dump->recorded_ns < wake_ns)
+		wake_ns = dump->recorded_ns;
+	if (is_resting(dump))
+		wake_ns = now_ns;
+	if (wake_ns > now_ns)
+		wait = (struct timespec){(time_t)((wake_ns - now_ns) / NS_PER_S), (long)((wake_ns - now_ns) % NS_PER_S)};
+	if (ppoll(polled, 3, wake_ns == UINT64_MAX ? NULL : &wait, NULL) < 0)
+		polled[0].revents = polled[1].revents = polled[2].revents = 0;
+	if (polled[0].revents)
+		on_signal(dump);
+	if (polled[2].revents && dump->pipe >= 0)
+		read_pipe(dump);
+	if (dump->ask.over)
+		return;
+	ask_step(&dump->ask, polled[1].revents != 0, clock_now_ns());
+	if (dump->ask.over && dump->ask.status != STATUS_DONE)
+		give_up(dump, dump->ask.status);
+	else if (is_resting(dump) || (is_recording(dump) && dump->file && clock_now_ns() >= dump->recorded_ns))
+		next_phase(dump);
+}
+
+static void add_pauses(const struct heap_dump *dump, struct buffer *line)
+{
+	if (dump->order->flags & HEAP_DUMP_IN_PROCESS)
+		return;
+	buffer_add_format(line, "; the process stood still for %.1f ms to fork", (double)dump->fork_ns / 1e6);
+	if (dump->gc_ns > NS_PER_MS)
+		buffer_add_format(line, " and %.1f ms %s", (double)dump->gc_ns / 1e6,
+		                  dump->order->flags & HEAP_DUMP_GC ? "to collect garbage" : "to end a GC that was under way");
+}
+
+/* The dump is here: it gets its name. */
+static void finish(struct heap_dump *dump)
+{
+	double seconds = (double)(clock_now_ns() - dump->began_ns) / 1e9;
+	struct buffer line = {0};
+	struct error err;
+	int status;
+
+	dump_progress_end(&dump->progress);
+	status = dump_file_commit(dump->file, &err);
+	dump->file = NULL;
+	if (status < 0) {
+		message("%s; nothing was kept", err.text);
+		dump->status = STATUS_FAILED;
+		return;
+	}
+	if (dump->order->options->quiet)
+		return;
+	dump_add_count(&line, dump->lines);
+	buffer_add_text(&line, " lines, ");
+	dump_add_size(&line, dump->size);
+	buffer_add_format(&line, " in %.1f s", seconds);
+	add_pauses(dump, &line);
+	message("%s%s%.*s", dump->order->name ? dump->order->name : "", dump->order->name ? ": " : "", (int)line.size,
+	        line.bytes);
+	buffer_free(&line);
+}
+
+int heap_dump_take(const struct heap_dump_order *order)
+{
+	struct heap_dump dump = {.order = order, .file = order->file, .pipe = -1};
+	int signals_descriptor = signals_install();
+
+	signal(SIGXFSZ, SIG_IGN); /* a limit on files is then an error as others are */
+	dump.bytes = memory_resize(NULL, READ_SIZE);
+	prepare(&dump, order->flags & HEAP_DUMP_IN_PROCESS ? PHASE_ESTIMATE
+	               : order->allocations_ns             ? PHASE_RECORDING
+	                                                   : PHASE_DUMP);
+	ask_open(&dump.ask, order->options->pids.items[0], &dump.request, order->options, &handler, &dump);
+	dump.ask.keep = true;
+	if (dump.ask.over)
+		give_up(&dump, dump.ask.status);
+	while (!dump.ask.over || dump.pipe >= 0)
+		wait_for_something(&dump, signals_descriptor);
+	if (dump.ask.error.text[0])
+		message("%s", dump.ask.error.text);
+	if (dump.file && dump.done && dump.piped)
+		finish(&dump);
+	else if (dump.status == STATUS_DONE)
+		give_up(&dump, STATUS_FAILED);
+	ask_close(&dump.ask);
+	free(dump.bytes);
+	return dump.status;
+}
