@@ -12,7 +12,9 @@
 #include "definition.h"
 #include "fiber.h"
 #include "frame.h"
+#include "frame_direct.h"
 #include "observe.h"
+#include "observe_quick.h"
 #include "selection.h"
 #include "selector.h"
 
@@ -66,10 +68,9 @@ static bool target_can(const struct match *match, struct text *reason)
 	return true;
 }
 
-static void target_event(VALUE tracepoint, void *data)
+/* The VM is asked what the event is about. */
+static void event_asked(struct site *site, VALUE tracepoint, const void *anchor)
 {
-	const void *anchor = FRAME_ANCHOR();
-	struct site *site = data;
 	rb_trace_arg_t *trace_arg = rb_tracearg_from_tracepoint(tracepoint);
 	bool is_return = rb_tracearg_event_flag(trace_arg) == RUBY_EVENT_RETURN;
 	struct fiber_state *fiber = fiber_current_state();
@@ -98,6 +99,36 @@ static void target_event(VALUE tracepoint, void *data)
 		else
 			observe_call(probe, fiber, trace_arg, RUBY_EVENT_CALL, anchor);
 	}
+}
+
+/* True where the event was an ordinary one, and nothing had to be asked. */
+static inline bool event_read(const struct site *site, const void *anchor)
+{
+	const struct frame_site *place = frame_hinted_site(anchor);
+	const rb_trace_arg_t *trace_arg = frame_direct_trace_arg(place, anchor);
+	struct fiber_state *fiber;
+	struct probe *probe;
+
+	if (!trace_arg)
+		return false;
+	fiber = fiber_state_of_context(frame_direct_context(trace_arg));
+	if (!fiber || site->count != 1)
+		return false;
+	probe = site->probes[0];
+	if (frame_direct_event(trace_arg) == RUBY_EVENT_CALL)
+		return frame_direct_is_call_of(trace_arg, probe->callee_id, probe->owner) &&
+		       observe_quick_call(probe, fiber, frame_direct_frame(trace_arg));
+	/* Where frames are unwound, how they end has to be found out. */
+	return place->kind == SITE_RETURNED && place->bias == 0 &&
+	       observe_quick_return(probe, fiber, frame_direct_frame(trace_arg));
+}
+
+static void target_event(VALUE tracepoint, void *data)
+{
+	const void *anchor = FRAME_ANCHOR();
+
+	if (!event_read(data, anchor))
+		event_asked(data, tracepoint, anchor);
 }
 
 static struct site *shared_site(uintptr_t definition)

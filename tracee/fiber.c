@@ -2,8 +2,10 @@
  * The state of each fiber. See fiber.h. Context: event and job, GVL held.
  *
  * Finding it costs rb_fiber_current() and a comparison: the last fiber that a native thread met is remembered in thread-local
- * storage. A remembered fiber may have died and another taken its address, or compaction may have moved it; so a counter that
- * goes up at each such occasion is remembered, too.
+ * storage; where the execution context is known, not even that: a table of notes. A remembered fiber may have died and another taken its
+ * address, or compaction may have moved it; so a counter that goes up at each such occasion is remembered, too. Nothing dies without being found unmarked
+ * by the garbage collector first, so the occasion is that it marks: an object of ours without write barriers, which is never old, is
+ * marked each time, at the end of an incremental marking once more.
  */
 
 #define _GNU_SOURCE
@@ -21,13 +23,15 @@
 static struct {
 	struct fiber_state *states; /* all of them; under the GVL */
 	uint32_t next_ref;
-	_Atomic uint32_t generation; /* of remembered fibers */
 	ID id_state;
 	bool (*on_death)(struct fiber_state *state);
 	uint32_t free_refs[1024]; /* of fibers that are gone; beyond these, numbers are not used again */
 	uint32_t free_ref_count;
-	VALUE anchor; /* its compaction callback tells that objects have moved */
+	VALUE anchor; /* marking it or updating its references tells that objects die or move */
 } fibers;
+
+struct fiber_note fiber_notes[FIBER_NOTES];
+_Atomic uint32_t fiber_generation;
 
 static __thread struct {
 	VALUE fiber;
@@ -39,7 +43,7 @@ static void state_free(void *data)
 {
 	struct fiber_state *state = data;
 
-	atomic_fetch_add_explicit(&fibers.generation, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&fiber_generation, 1, memory_order_relaxed);
 	if (fibers.on_death(state) && fibers.free_ref_count < sizeof(fibers.free_refs) / sizeof(fibers.free_refs[0]))
 		fibers.free_refs[fibers.free_ref_count++] = state->ref;
 	*state->previous_next = state->next;
@@ -66,15 +70,16 @@ static const rb_data_type_t state_type = {
 	.flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
-static void anchor_compact(void *data)
+/* What this is about to free or to move may be given to others from now on. */
+static void anchor_mark(void *data)
 {
 	(void)data;
-	atomic_fetch_add_explicit(&fibers.generation, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&fiber_generation, 1, memory_order_relaxed);
 }
 
 static const rb_data_type_t anchor_type = {
 	.wrap_struct_name = "rbprobe fiber anchor",
-	.function = {.dcompact = anchor_compact},
+	.function = {.dmark = anchor_mark, .dcompact = anchor_mark},
 	.flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
@@ -130,7 +135,7 @@ static struct fiber_state *state_find(VALUE fiber)
 struct fiber_state *fiber_current_state(void)
 {
 	VALUE fiber = rb_fiber_current();
-	uint32_t generation = atomic_load_explicit(&fibers.generation, memory_order_relaxed);
+	uint32_t generation = atomic_load_explicit(&fiber_generation, memory_order_relaxed);
 
 	if (remembered.fiber == fiber && remembered.generation == generation)
 		return remembered.state;
@@ -154,6 +159,20 @@ void fiber_own_end(struct fiber_state *state)
 {
 	if (state)
 		state->own--;
+}
+
+struct fiber_state *fiber_note_context(uintptr_t context)
+{
+	uint32_t generation = atomic_load_explicit(&fiber_generation, memory_order_relaxed);
+	struct fiber_state *state = fiber_current_state();
+	struct fiber_note *note = fiber_note_of(context);
+
+	if (!state)
+		return NULL;
+	note->state = state;
+	atomic_store_explicit(&note->generation, generation, memory_order_relaxed);
+	atomic_store_explicit(&note->context, context, memory_order_relaxed);
+	return state;
 }
 
 bool call_stack_push(struct call_stack *stack, const struct open_call *call)

@@ -5,6 +5,7 @@
 
 #include <ruby.h>
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -53,6 +54,40 @@ struct fiber_state *fiber_current_state(void);
  */
 struct fiber_state *fiber_own_begin(void);
 void fiber_own_end(struct fiber_state *state);
+
+/*
+ * The same where it is known which execution context the event is of (frame_direct.h). The fibers that were met last are found by it at once. Other
+ * Ractors may look, too: they never find theirs, since only those of the main one are noted, under its GVL.
+ */
+struct fiber_note {
+	_Atomic uintptr_t context; /* 0: none */
+	_Atomic uint32_t generation;
+	struct fiber_state *state;
+};
+
+#define FIBER_NOTES 64u /* a power of two */
+
+extern struct fiber_note fiber_notes[FIBER_NOTES];
+extern _Atomic uint32_t fiber_generation; /* of notes: goes up when a fiber may have died or moved */
+
+struct fiber_state *fiber_note_context(uintptr_t context);
+
+static inline struct fiber_note *fiber_note_of(uintptr_t context)
+{
+	return &fiber_notes[(context >> 6 ^ context >> 12) & (FIBER_NOTES - 1)];
+}
+
+static inline struct fiber_state *fiber_state_of_context(uintptr_t context)
+{
+	const struct fiber_note *note = fiber_note_of(context);
+
+	if (__builtin_expect(atomic_load_explicit(&note->context, memory_order_relaxed) == context &&
+	                             atomic_load_explicit(&note->generation, memory_order_relaxed) ==
+	                                     atomic_load_explicit(&fiber_generation, memory_order_relaxed),
+	                     1))
+		return note->state;
+	return fiber_note_context(context);
+}
 
 /* False without memory. Event context. */
 bool call_stack_push(struct call_stack *stack, const struct open_call *call);

@@ -16,30 +16,25 @@
 
 #include "frame_layout.h"
 
-/* The stack above the callback belongs to frames that the sanitizers know nothing about. */
-#define READS_STACK __attribute__((no_sanitize("address")))
+#define READS_STACK FRAME_READS_STACK
 
 /* A jump's internal object has no more: the smallest slot of Ruby's heap. */
 #define JUMP_WORDS 5
 
 struct frame_layout frame_layout;
 
-READS_STACK static bool site_matches(const struct frame_site *site, const char *anchor)
-{
-	for (int level = 0; level < site->levels; level++) {
-		if (*(const uintptr_t *)(anchor + site->distance[level]) != site->address[level])
-			return false;
-	}
-	return true;
-}
-
 static const struct frame_site *site_find(const void *anchor)
 {
-	for (int i = 0; i < frame_layout.site_count; i++) {
-		if (site_matches(&frame_layout.sites[i], anchor))
-			return &frame_layout.sites[i];
+	const struct frame_site *site = frame_hinted_site(anchor);
+
+	for (int i = 0; i < frame_layout.site_count && !site; i++) {
+		if (!frame_site_matches(&frame_layout.sites[i], anchor))
+			continue;
+		site = &frame_layout.sites[i];
+		if (site->kind < SITE_UNWIND)
+			atomic_store_explicit(&frame_layout.hints[site->kind], (uint8_t)i, memory_order_relaxed);
 	}
-	return NULL;
+	return site;
 }
 
 static uintptr_t frame_at(const rb_trace_arg_t *trace_arg, int bias)

@@ -298,6 +298,20 @@ static ptrdiff_t group_unwinder(const struct site_group *group)
 	return lowest;
 }
 
+/* Where the trace argument is in every member, if that is in the frame of the function that the site's addresses vouch for; else 0. */
+static ptrdiff_t group_trace_arg(const struct site_group *group)
+{
+	const struct sample *member = group->member;
+	int last = group->first + group->levels - 1;
+
+	for (const struct sample *s = group_next(group, NULL); s; s = group_next(group, s)) {
+		if (s->trace_arg_distance != member->trace_arg_distance || s->trace_arg_distance <= s->levels[0].distance ||
+		    s->level_count <= last + 1 || s->trace_arg_distance >= s->levels[last + 1].distance)
+			return 0;
+	}
+	return member->trace_arg_distance;
+}
+
 static bool add_site(const struct site_group *group, enum site_kind kind)
 {
 	struct frame_site *site = &frame_layout.sites[frame_layout.site_count];
@@ -315,6 +329,7 @@ static bool add_site(const struct site_group *group, enum site_kind kind)
 	site->unwinder_distance = kind == SITE_UNWIND ? group_unwinder(group) : -1;
 	if (kind == SITE_UNWIND && site->unwinder_distance < 0)
 		return false;
+	site->trace_arg_distance = group_trace_arg(group);
 	frame_layout.site_count++;
 	return true;
 }

@@ -17,6 +17,7 @@
 #include <unwind.h>
 
 #include "frame.h"
+#include "frame_direct.h"
 #include "frame_sample.h"
 #include "frame_scratch.h"
 #include "proto/error.h"
@@ -213,6 +214,12 @@ static void sample_event(VALUE tracepoint, void *data)
 		return;
 	}
 	sample_chain(sample, anchor);
+	sample->event = event;
+	sample->trace_arg_distance = (const char *)trace_arg - anchor;
+	sample->original = rb_sym2id(name);
+	/* At a return the frame's stack is not empty: only what is found there as well does not depend on that. */
+	if (event == RUBY_EVENT_CALL || (event == RUBY_EVENT_RETURN && sample->truth == SAMPLE_RETURNED && !sample->block_method))
+		frame_direct_sample(sample, trace_arg);
 	if (sample->truth != SAMPLE_CALL && sample->truth != SAMPLE_RETURNED)
 		sample_stack(calibration, sample, anchor);
 	calibration->sample_count++;
@@ -268,6 +275,7 @@ static int calibrate(struct calibration *calibration, struct error *err)
 	VALUE saved_verbose = *verbose;
 	VALUE saved_error = rb_errinfo();
 	bool ran;
+	int code;
 
 	active = calibration;
 	*verbose = Qnil;
@@ -282,7 +290,10 @@ static int calibrate(struct calibration *calibration, struct error *err)
 		return error_set(err, -EAGAIN, "the application is inside a hook of its own, which suppresses all others");
 	if (!ran)
 		return error_set(err, -EAGAIN, "something interrupted the trial runs of methods");
-	return frame_analyse(calibration->scope, calibration->samples, calibration->sample_count, err);
+	code = frame_analyse(calibration->scope, calibration->samples, calibration->sample_count, err);
+	if (code == 0 && calibration->scope == FRAME_TARGETED)
+		frame_direct_analyse(calibration->samples, calibration->sample_count);
+	return code;
 }
 
 /* Without unwind information for this very file, libgcc's unwinder would abort. */

@@ -6,6 +6,7 @@
  * Written in the job context under the GVL; a site counts only once site_count includes it.
  */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +21,7 @@ enum site_kind {
 	SITE_CALL,     /* fires CALL or C_CALL */
 	SITE_RETURNED, /* fires when a value goes back to the caller, and only then */
 	SITE_UNWIND,   /* fires while the frame is being unwound; what unwinds it is in a word of the stack */
+	SITE_KINDS,
 };
 
 /*
@@ -33,8 +35,9 @@ struct frame_site {
 	int levels;
 	ptrdiff_t distance[SITE_LEVELS]; /* bytes from the anchor */
 	uintptr_t address[SITE_LEVELS];
-	int bias;                    /* the frame's position relative to the event's cfp: 0, or -1 for one deeper */
-	ptrdiff_t unwinder_distance; /* SITE_UNWIND: of what unwinds the frame; -1 when not found */
+	int bias;                     /* the frame's position relative to the event's cfp: 0, or -1 for one deeper */
+	ptrdiff_t unwinder_distance;  /* SITE_UNWIND: of what unwinds the frame; -1 when not found */
+	ptrdiff_t trace_arg_distance; /* of the trace argument; 0 when not known */
 };
 
 struct frame_layout {
@@ -48,6 +51,7 @@ struct frame_layout {
 	int throw_state_word; /* and whether it is a return, a break or a throw; 0: not found */
 
 	int site_count;
+	_Atomic uint8_t hints[SITE_KINDS]; /* the site of each kind that matched last: nearly always the next one's, too */
 	struct frame_site sites[SITES_MAX];
 };
 
@@ -55,5 +59,30 @@ struct frame_layout {
 enum { TAG_STATE_RETURN = 1, TAG_STATE_BREAK = 2, TAG_STATE_RAISE = 6, TAG_STATE_THROW = 7 };
 
 extern struct frame_layout frame_layout;
+
+/* Event context. The stack above the callback belongs to frames that the sanitizers know nothing about. */
+#define FRAME_READS_STACK __attribute__((no_sanitize("address")))
+
+FRAME_READS_STACK static inline bool frame_site_matches(const struct frame_site *site, const char *anchor)
+{
+	for (int level = 0; level < site->levels; level++) {
+		if (*(const uintptr_t *)(anchor + site->distance[level]) != site->address[level])
+			return false;
+	}
+	return true;
+}
+
+/* Only the sites that matched last; NULL: look at the others, too. */
+FRAME_READS_STACK static inline const struct frame_site *frame_hinted_site(const void *anchor)
+{
+	for (int kind = 0; kind < SITE_UNWIND; kind++) {
+		const struct frame_site *site =
+			&frame_layout.sites[atomic_load_explicit(&frame_layout.hints[kind], memory_order_relaxed)];
+
+		if (site->levels && frame_site_matches(site, anchor))
+			return site;
+	}
+	return NULL;
+}
 
 #endif

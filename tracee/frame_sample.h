@@ -16,7 +16,11 @@
 #define SAMPLE_LEVELS 12
 #define SAMPLE_FINDS 16
 #define TRACE_ARG_SPAN 8 /* words of a trace argument that may be the cfp; it has more than these everywhere */
-#define JUMP_SPAN 5      /* words of a jump's internal object: the smallest slot of Ruby's heap */
+#define BEHIND_SPAN 8    /* words of what its words point to */
+#define ENTRY_SPAN 5     /* words of a method entry */
+#define ENTRY_OFFSETS 3  /* words before where a pointer points in which a method entry is looked for */
+#define SAMPLE_ENTRIES 8
+#define JUMP_SPAN 5 /* words of a jump's internal object: the smallest slot of Ruby's heap */
 
 enum sample_truth {
 	SAMPLE_CALL,     /* the frame begins */
@@ -38,6 +42,14 @@ struct sample_find {
 	uintptr_t jump[JUMP_SPAN]; /* the object's words at that moment, unless the truth is SAMPLE_RAISED */
 };
 
+/* An internal object that the frame leads to, and on which way. */
+struct sample_entry {
+	int frame_word; /* of the trace argument */
+	int word;       /* of the frame */
+	int offset;
+	uintptr_t words[ENTRY_SPAN];
+};
+
 struct sample {
 	enum sample_truth truth;
 	bool c_method;
@@ -53,6 +65,16 @@ struct sample {
 	struct sample_level levels[SAMPLE_LEVELS];
 	int find_count;
 	struct sample_find finds[SAMPLE_FINDS];
+
+	/* For frame_direct.c; the second half only where has_direct is set. */
+	rb_event_flag_t event;
+	ptrdiff_t trace_arg_distance; /* of the trace argument from the anchor */
+	bool has_direct;
+	ID called, original;
+	VALUE owner;
+	uintptr_t behind[TRACE_ARG_SPAN][BEHIND_SPAN];
+	int entry_count;
+	struct sample_entry entries[SAMPLE_ENTRIES];
 
 	/* Filled in by the analysis. */
 	uintptr_t frame;

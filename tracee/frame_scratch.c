@@ -15,6 +15,7 @@
  */
 static const char scratch_source[] = "methods = proc do\n"
 				     "  def leave(x) x end\n"
+				     "  alias leave_again leave\n"
 				     "  def leave_early(x)\n"
 				     "    return x if x\n"
 				     "    1\n"
@@ -60,6 +61,7 @@ static const char scratch_source[] = "methods = proc do\n"
 
 const struct scratch_method scratch_methods[METHODS] = {
 	[LEAVE] = {.name = "leave"},
+	[LEAVE_AGAIN] = {.name = "leave_again"},
 	[LEAVE_EARLY] = {.name = "leave_early"},
 	[JUMP] = {.name = "jump"},
 	[RERAISE] = {.name = "reraise"},
@@ -99,6 +101,7 @@ const struct scratch_method scratch_methods[METHODS] = {
 
 static const struct scenario scenarios[] = {
 	{.entry = LEAVE, .how = -1},
+	{.entry = LEAVE_AGAIN, .how = -1}, /* its events are those of `leave`, but for the name that was called */
 	{.entry = LEAVE_EARLY, .how = -1},
 	{.entry = JUMP, .how = -1, .raises = true},
 	{.entry = JUMP, .how = -1, .raises = true},

@@ -14,6 +14,7 @@
 
 enum method {
 	LEAVE,
+	LEAVE_AGAIN,
 	LEAVE_EARLY,
 	JUMP,
 	RERAISE,

@@ -1,0 +1,62 @@
+#ifndef RBPROBE_OBSERVE_QUICK_H
+#define RBPROBE_OBSERVE_QUICK_H
+
+#include "fiber.h"
+#include "selection.h"
+#include "session.h"
+#include "ticks.h"
+
+/*
+ * What observe_call() and observe_return() come to where nothing is out of the ordinary: no values, no new fiber, no frames that vanished, room in the ring. Event
+ * context. Both say whether that was so; where not, nothing has happened yet, and the caller goes the long way.
+ *
+ * Here no Ruby code runs, nothing allocates and no other thread gets in between, so the session need not be marked as busy.
+ */
+
+static inline bool observe_is_ordinary(const struct session *session, const struct fiber_state *fiber)
+{
+	return !atomic_load_explicit(&session->gone, memory_order_relaxed) && !session->detaching && !fiber->own;
+}
+
+/* frame: of the call, not 0. */
+static inline bool observe_quick_call(struct probe *probe, struct fiber_state *fiber, uintptr_t frame)
+{
+	struct session *session = probe->session;
+	struct call_stack *stack = &fiber->stacks[session->slot];
+	struct open_call *call = &stack->calls[stack->depth];
+	struct ring_record record = {.kind = RING_START, .method = probe->ref, .fiber = fiber->ref};
+
+	if (__builtin_expect(!observe_is_ordinary(session, fiber) || probe->expressions || probe->only_kind_of != Qundef ||
+	                             !stack->defined || stack->depth == stack->size ||
+	                             (stack->depth && call[-1].frame <= frame) || !ring_has_room(&session->ring, 0),
+	                     0))
+		return false;
+	session->calls++;
+	stack->depth++;
+	call->frame = frame;
+	call->probe = probe;
+	record.time = ticks_now();
+	call->start = ring_push_start(&session->ring, &record, NULL, 0);
+	return true;
+}
+
+/* A return with a value that nobody asked for. frame: of the call, not 0. */
+static inline bool observe_quick_return(const struct probe *probe, struct fiber_state *fiber, uintptr_t frame)
+{
+	struct session *session = probe->session;
+	struct call_stack *stack = &fiber->stacks[session->slot];
+	const struct open_call *call = &stack->calls[stack->depth - 1];
+	struct ring_record record = {.kind = RING_END, .ending = ENDING_RETURNED, .method = probe->ref, .fiber = fiber->ref};
+
+	if (__builtin_expect(!observe_is_ordinary(session, fiber) || stack->depth == 0 || call->frame != frame ||
+	                             call->probe != probe || (session->options.flags & TRACE_RESULT),
+	                     0))
+		return false;
+	stack->depth--;
+	record.time = ticks_now();
+	if (call->start != RING_NOWHERE)
+		ring_push_end(&session->ring, call->start, &record, NULL, 0);
+	return true;
+}
+
+#endif
