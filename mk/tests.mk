@@ -81,7 +81,7 @@ RUBY_INCLUDES = $(shell $(RUBY) -rrbconfig -e 'c = RbConfig::CONFIG; \
 # What extconf.rb found out about this Ruby.
 EXTENSION_DEFINES = $(shell sed -n 's/^CPPFLAGS = //p' $(wildcard $(BUILD)/lint/ext/*/Makefile) | grep -o -e '-DHAVE_[A-Z_]*')
 tidy:
-	mk/tidy '$(RUBY_INCLUDES) $(EXTENSION_DEFINES)' '$(OWN_CXX_FLAGS)' $(OWN_FLAGS) $(PACKAGE_CFLAGS)
+	mk/tidy '$(RUBY_INCLUDES) $(EXTENSION_DEFINES)' '$(OWN_CXX_FLAGS) $(PACKAGE_CFLAGS)' $(OWN_FLAGS) $(PACKAGE_CFLAGS)
 
 # --- Fuzzing
 

@@ -7,8 +7,8 @@
 
 /*
  * Which objects a dump has, to find them again in a later dump of the same process: an object is the same if its address, type and class
- * are, and the GC generation of its allocation, unless the later dump does not know that. 12 bytes an object (with the table's free places 32, for a moment 48, when it has just grown). The
- * three are kept as a 64-bit hash. A zeroed struct is empty.
+ * are, and the GC generation of its allocation, unless the later dump does not know that. The three are kept as a 64-bit hash: 12 bytes an
+ * object (with the table's free places 32, for a moment 48, when it has just grown). A zeroed struct is empty.
  */
 struct heap_identities {
 	uint64_t *hashes; /* 0: free */

@@ -4,8 +4,9 @@
 #include "heap_line.h"
 
 /*
- * Which strings are there more than once. 16 bytes for each value (with the table's free places 43, for a moment 64, when it has just grown), 24 more for
- * one that comes again; texts are kept of those only that may be shown. Values are told apart by a 64-bit hash and their size.
+ * Which strings are there more than once. 16 bytes for each value (with the table's free places 43, for a moment 64, when it has just
+ * grown), 24 more for one that comes again; texts are kept of those only that may be shown. Values are told apart by a 64-bit hash and
+ * their size.
  */
 struct heap_strings;
 
