@@ -39,6 +39,13 @@ class Measure
     end
   end
 
+  # The block's value, or why there is none.
+  def or_reason
+    yield
+  rescue NotMeasured => e
+    "not measured: #{e.message}"
+  end
+
   def with(*started)
     yield(*started)
   ensure

@@ -183,6 +183,24 @@ class TreeTest < LiveTest
     assert_includes result.tree, "Shop#price <time>\n"
   end
 
+  test "fibers that come and go by the hundred are not taken for one another" do
+    calls = result_of(<<~RUBY.tr("\n", ";"), "--format", "json", "Shop#each_item", "Shop#price").events("call")
+      12.times do |wave|
+        fibers = Array.new(40) { Fiber.new { $shop.each_item { Fiber.yield; $shop.price(:tea) } } }
+        3.times { fibers.each { |fiber| fiber.resume if fiber.alive? } }
+        GC.start(full_mark: wave.odd?)
+        Array.new(40) { Fiber.new { $shop.each_item { Fiber.yield } }.resume }
+      end
+    RUBY
+    finished, left = calls.partition { |call| call["ended"] == "returned" }
+    assert_equal [12 * 40 * 2], finished.select { |call| call["name"] == "price" }.map { |call| call["depth"] }.tally.values
+    assert_equal [0], finished.select { |call| call["name"] == "each_item" }.map { |call| call["depth"] }.uniq
+    assert_equal 12 * 40, finished.count { |call| call["name"] == "each_item" }
+    assert_equal [0], left.map { |call| call["depth"] }.uniq
+    assert_equal 12 * 40, left.size
+    assert_empty left.map { |call| call["ended"] } - %w[killed open]
+  end
+
   test "-n leaves out the times" do
     assert_equal "Shop#price\n", result_of("$shop.price(:tea)", "-n", "Shop#price").stdout
   end

@@ -8,7 +8,7 @@ class Measurements
     { key: "ruby-args", what: "loop of a Ruby method, its two arguments captured", workload: "pair", selector: "Bench#pair", names: %w[first second] },
     { key: "c", what: "loop of a C method (`Hash#key?`)", workload: "key", selector: "Hash#key?", requirement: 3.5 },
     { key: "threads", what: "8 threads in a loop of a Ruby method", workload: "threads", selector: "Bench#traced" },
-    { key: "recursion", what: "recursion 1,000 deep, a call", workload: "recursion", selector: "Bench#descend" },
+    { key: "recursion", what: "recursion 1,000 deep, a call", workload: "recursion", selector: "Bench#descend", nested: true },
     { key: "ruby-hook", what: "loop of a Ruby method, `--engine hook`", workload: "traced", selector: "Bench#traced", options: ["--engine", "hook"] },
     { key: "c-hook", what: "loop of a C method, `--engine hook`", workload: "key", selector: "Hash#key?", options: ["--engine", "hook"] }
   ].freeze
@@ -57,8 +57,10 @@ class Measurements
   end
 
   # [ns untraced, ns traced, ratio after to before]
-  def loop_once(tool, workload, selector: nil, names: nil, options: [], firehose: false, burst: BURST, delivered: true, prepare: nil, arm: workload)
+  def loop_once(tool, workload, selector: nil, names: nil, options: [], firehose: false, burst: BURST, delivered: true, nested: false, prepare: nil,
+                arm: workload)
     burst = BURST_RBTRACE if tool == RbtraceTool
+    delivered = false if nested && tool == RbtraceTool # of which only the lines can be counted: two for most calls here
     arguments = firehose ? tool.firehose : names ? tool.arguments_of(selector, *names) : [*options, selector]
     with(Target.new(tool), Target.new(nil)) do |subject, control|
       [subject, control].each do |target|
