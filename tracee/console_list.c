@@ -64,7 +64,8 @@ static void add_methods(struct listing *listing, VALUE owner, enum core_method m
 /* From here on it is what all objects, or all modules, have. */
 static bool is_common(VALUE module)
 {
-	return module == rb_cObject || module == rb_cModule || module == rb_cClass || module == rb_class_of(rb_cObject);
+	return module == rb_cObject || module == rb_cModule || module == rb_cClass || module == rb_cBasicObject ||
+	       module == rb_class_of(rb_cObject);
 }
 
 /* Methods of a class and its ancestors, its own first. */

@@ -406,6 +406,11 @@ uint32_t session_ask(struct session *session, const struct command *command)
 	return numbered.id;
 }
 
+bool session_has_answered(const struct session *session)
+{
+	return session->asked_id == 0;
+}
+
 void session_detach(struct session *session)
 {
 	struct command detach = {.kind = COMMAND_DETACH, .id = ++session->last_id};

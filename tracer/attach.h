@@ -82,6 +82,9 @@ int session_reply(struct session *session, const struct record_reply *reply, str
  */
 uint32_t session_ask(struct session *session, const struct command *command);
 
+/* Whether the last of these has its REPLY: until then the target has not looked at it. */
+bool session_has_answered(const struct session *session);
+
 /* Asks the target to end the session. */
 void session_detach(struct session *session);
 

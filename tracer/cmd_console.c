@@ -137,8 +137,11 @@ static int end_status(struct console *console)
 {
 	struct ask *ask = &console->ask;
 
+	if (!ask->over && console->signal)
+		return 128 + console->signal;
+	/* What a person sees raise is no failure of theirs; what they had to leave behind is. */
 	if (!ask->over)
-		return console->signal ? 128 + console->signal : STATUS_DONE;
+		return console->failed && (!console->interactive || ask->command_id) ? STATUS_FAILED : STATUS_DONE;
 	if (ask->error.text[0] && (ask->command_id || ask->status != STATUS_TARGET_GONE))
 		message("%s", ask->error.text);
 	else if (ask->status == STATUS_TARGET_GONE)
@@ -171,7 +174,7 @@ static int session(struct console *console)
 		message("%s", console->output.error.text);
 		status = STATUS_FAILED;
 	}
-	return status == STATUS_DONE && console->failed && !console->interactive ? STATUS_FAILED : status;
+	return status;
 }
 
 static int console_run(int argc, char **argv)

@@ -157,6 +157,14 @@ int history_open(struct history *history, void (*add)(const char *entry))
 	return 0;
 }
 
+static bool ends_with_newline(int fd)
+{
+	struct stat status;
+	char last;
+
+	return fstat(fd, &status) != 0 || status.st_size == 0 || pread(fd, &last, 1, status.st_size - 1) != 1 || last == '\n';
+}
+
 void history_add(struct history *history, const char *entry)
 {
 	struct buffer line = {0};
@@ -167,6 +175,9 @@ void history_add(struct history *history, const char *entry)
 	fd = open_locked(history->path);
 	if (fd < 0)
 		return;
+	/* A line that was torn by a full disk is no part of this one. */
+	if (!ends_with_newline(fd))
+		buffer_add_char(&line, '\n');
 	for (; *entry; entry++) {
 		if (*entry == '\n' || *entry == '\\')
 			buffer_add_char(&line, '\\');

@@ -108,9 +108,49 @@ bool console_wait(struct console *console, struct pollfd *descriptors, size_t co
 	return wait_until(console, descriptors, count, UINT64_MAX);
 }
 
-/* A request that does not end although it is cancelled: it is in C code, or in an `ensure`. */
-static void cancel(struct console *console, uint64_t *patience_ns)
+/* What is waited for, and what the person was told about it. */
+struct patience {
+	uint64_t limit_ns;    /* then it is given up; UINT64_MAX: never */
+	uint64_t unheard_ns;  /* when it is said that the process does not even look at it */
+	uint64_t unending_ns; /* when it is said that it goes on although it is cancelled; UINT64_MAX: it is not */
+	bool may_leave;       /* that was said: one more Ctrl-C leaves it */
+};
+
+static uint64_t next_look(const struct console *console, const struct patience *patience)
 {
+	uint64_t next_ns = patience->limit_ns < patience->unending_ns ? patience->limit_ns : patience->unending_ns;
+
+	return patience->unheard_ns < next_ns && !session_has_answered(&console->ask.session) ? patience->unheard_ns : next_ns;
+}
+
+static void tell(const struct console *console, struct patience *patience)
+{
+	const struct session *session = &console->ask.session;
+	uint64_t now_ns = clock_now_ns();
+	int pid = (int)session->target.pid;
+
+	if (now_ns >= patience->unheard_ns && !session_has_answered(session)) {
+		char state = target_state(&session->target);
+
+		patience->unheard_ns = UINT64_MAX;
+		if (state == 'T' || state == 't')
+			message("process %d is stopped; waiting until it goes on: kill -CONT %d", pid, pid);
+		else
+			message("process %d has not come to a safe point yet: C code holds its GVL; waiting for it", pid);
+	}
+	if (now_ns >= patience->unending_ns) {
+		patience->unending_ns = UINT64_MAX;
+		patience->may_leave = true;
+		message("it has not ended yet: it is in C code, or in an `ensure`; Ctrl-C leaves it there and ends the console");
+	}
+}
+
+static void cancel(struct console *console, struct patience *patience)
+{
+	console->interrupted = false;
+	console->leaving = !console->interactive; /* a script ends there */
+	if (console->ask.cancelled)
+		return;
 	if (console->interactive) {
 		/* The terminal has shown ^C. */
 		buffer_add_char(&console->output.buffer, '\n');
@@ -118,38 +158,33 @@ static void cancel(struct console *console, uint64_t *patience_ns)
 	}
 	ask_cancel(&console->ask);
 	console->ask.deadline_ns = UINT64_MAX; /* the person decides how long that is waited for */
-	*patience_ns = clock_now_ns() + PATIENCE_NS;
+	patience->unending_ns = clock_now_ns() + PATIENCE_NS;
 }
 
-static enum answer finish(struct console *console, uint64_t limit_ns)
+/* Until the request under way is over. cancels: Ctrl-C is meant for it; else it is given up, and Ctrl-C is left to the caller. */
+static enum answer finish(struct console *console, uint64_t limit_ns, bool cancels)
 {
 	struct ask *ask = &console->ask;
-	uint64_t patience_ns = UINT64_MAX;
-	bool told = false;
+	struct patience patience = {.limit_ns = limit_ns, .unheard_ns = UINT64_MAX, .unending_ns = UINT64_MAX};
 
+	/* Of a completion nothing is said: the line that is being written is in the way. */
+	if (limit_ns == UINT64_MAX)
+		patience.unheard_ns = clock_now_ns() + console->options.timeout_ns;
 	while (!ask->over && ask->command_id) {
-		wait_until(console, NULL, 0, limit_ns < patience_ns ? limit_ns : patience_ns);
-		if (console->signal || (console->interrupted && told)) {
+		wait_until(console, NULL, 0, next_look(console, &patience));
+		if (console->signal || (console->interrupted && patience.may_leave)) {
 			ask_cancel(ask);
 			console->leaving = true;
+			console->failed = true;
 			return ANSWER_OVER;
 		}
-		if (console->interrupted && limit_ns != UINT64_MAX)
-			return ANSWER_FAILED; /* a completion: it is the line that is meant */
-		if (console->interrupted) {
-			console->interrupted = false;
-			console->leaving = !console->interactive; /* a script ends there */
-			if (!ask->cancelled)
-				cancel(console, &patience_ns);
-		}
+		if (console->interrupted && !cancels)
+			return ANSWER_FAILED;
+		if (console->interrupted)
+			cancel(console, &patience);
 		if (clock_now_ns() >= limit_ns)
 			return ANSWER_FAILED;
-		if (!told && clock_now_ns() >= patience_ns) {
-			message("it has not ended yet: it is in C code, or in an `ensure`; Ctrl-C leaves it there and ends the "
-			        "console");
-			told = true;
-			patience_ns = UINT64_MAX;
-		}
+		tell(console, &patience);
 	}
 	if (ask->over)
 		return ANSWER_OVER;
@@ -169,24 +204,27 @@ enum answer console_open(struct console *console, pid_t pid, const struct comman
 			return ANSWER_OVER;
 		}
 	}
-	return console->ask.over ? ANSWER_OVER : ANSWER_DONE;
+	if (console->ask.over)
+		return ANSWER_OVER;
+	/* From now on a process that does not answer is waited for: a person sees it, and has Ctrl-C. */
+	console->ask.session.timeout_ns = UINT64_MAX / 4;
+	return ANSWER_DONE;
 }
 
 enum answer console_ask(struct console *console, const struct command *request, uint32_t limit_ms,
                         void (*on_data_)(struct console *console, const msgpack_object *object))
 {
+	enum answer before;
+
 	/* A completion that was given up may still be under way. */
 	console->on_data = NULL;
-	while (!console->ask.over && console->ask.command_id && !console->interrupted && !console->signal)
-		console_wait(console, NULL, 0);
-	if (console->ask.over || console->signal)
-		return ANSWER_OVER;
-	if (console->interrupted)
-		return ANSWER_FAILED;
+	before = finish(console, limit_ms ? clock_now_ns() + limit_ms * NS_PER_MS : UINT64_MAX, false);
+	if (before == ANSWER_OVER || console->interrupted || console->ask.command_id)
+		return before;
 	console->on_data = on_data_;
 	console->answered = false;
 	ask_again(&console->ask, request);
-	return finish(console, limit_ms ? clock_now_ns() + limit_ms * NS_PER_MS : UINT64_MAX);
+	return finish(console, limit_ms ? clock_now_ns() + limit_ms * NS_PER_MS : UINT64_MAX, limit_ms == 0);
 }
 
 void console_close(struct console *console)
@@ -195,6 +233,7 @@ void console_close(struct console *console)
 
 	/* Where something is still running in there, the closed socket tells the process to end it. */
 	if (!ask->over && !ask->command_id && ask->session.state == SESSION_ARMED) {
+		ask->session.timeout_ns = console->options.timeout_ns;
 		ask_detach(ask);
 		while (!ask->over && !console->interrupted)
 			console_wait(console, NULL, 0);

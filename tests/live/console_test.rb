@@ -1,6 +1,7 @@
 # rbprobe console, on a real terminal and off one.
 
 require_relative "helper"
+require_relative "ipc"
 require_relative "terminal"
 
 class ConsoleTest < LiveTest
@@ -45,6 +46,13 @@ class ConsoleTest < LiveTest
     wait_until("nothing of the console is left in the process") do
       target.run("Thread.list.size") == "1" && Processes.threads_of(target.pid) == @threads_before
     end
+  end
+
+  # A target that will not empty its queue any more.
+  def abandon(target)
+    target.finish
+    @targets.delete(target)
+    Leftovers.remove_queues_of(target)
   end
 
   def start_quiet(*arguments, **options)
@@ -253,9 +261,69 @@ class ConsoleTest < LiveTest
   test "TERM ends the console and gives the terminal back" do
     target = start_quiet("shop")
     terminal = console(target)
+    refute terminal.as_usual?
     terminal.signal(:TERM)
     assert_equal 128 + 15, terminal.wait
+    assert terminal.as_usual?
     assert_clean(target)
+  end
+
+  test "a line in C code that cannot be cancelled is left there, when the person wants" do
+    target = start("shop")
+    terminal = console(target, "--timeout", "0.5")
+    terminal.enter("3.pow(7**60000, 11**60000)")
+    terminal.expect(/\n/)
+    ticks = -> { File.read("/proc/#{target.pid}/stat").split(") ").last.split[11].to_i }
+    before = ticks.call
+    wait_until("it computes") { ticks.call > before + 10 }
+    terminal.type(CTRL_C)
+    terminal.expect(/rbprobe: it has not ended yet: .*Ctrl-C leaves it there/)
+    assert terminal.running?
+    terminal.type(CTRL_C)
+    assert_equal 1, terminal.wait
+    abandon(target)
+  end
+
+  test "a process that does not come to a safe point, or is stopped, is waited for" do
+    target = start("shop")
+    terminal = console(target, "--timeout", "0.5")
+    target.signal(:STOP)
+    wait_until("it is stopped") { Processes.status_of(target.pid, "State").start_with?("T") }
+    # There are no candidates then, and what is typed meanwhile is not lost.
+    terminal.type("$sho#{TAB}x")
+    terminal.expect(/\$shox\z/)
+    drop(terminal)
+    terminal.enter("$shop")
+    terminal.expect(/rbprobe: process #{target.pid} is stopped; waiting/)
+    target.signal(:CONT)
+    assert_match(/#<Shop/, terminal.expect(prompt))
+    target.run_in_background("3.pow(7**60000, 11**60000)")
+    ticks = -> { File.read("/proc/#{target.pid}/stat").split(") ").last.split[11].to_i }
+    before = ticks.call
+    wait_until("it computes") { ticks.call > before + 10 }
+    terminal.enter("1")
+    terminal.expect(/rbprobe: process #{target.pid} has not come to a safe point yet: C code holds its GVL/)
+    terminal.type(CTRL_C)
+    terminal.expect(/Ctrl-C leaves it there/)
+    terminal.type(CTRL_C)
+    assert_equal 1, terminal.wait
+    abandon(target)
+  end
+
+  test "two consoles of one process do not mix" do
+    target = start("shop")
+    first = console(target)
+    second = console(target)
+    enter(first, "x = 1")
+    enter(second, "x = 2")
+    first.enter("puts x; sleep 0.01 until $released; x")
+    first.expect(/^1\n/)
+    assert_equal "2\n=> nil\n", enter(second, "puts x")
+    enter(second, "$released = true")
+    assert_match(/\A=> 1\n/, first.expect(prompt))
+    leave(second)
+    assert_equal "=> 1\n", enter(first, "x")
+    leave(first)
   end
 
   # --- History
@@ -439,6 +507,11 @@ class ConsoleTest < LiveTest
     assert_equal "String#upcase  (it is not written in Ruby)\n", enter(terminal, "source String#upcase")
     assert_equal "rbprobe: there is no such method: nope\n", enter(terminal, "source Shop#nope")
     enter(terminal, "def made; end")
+    touched = "#{directory}/late.rb"
+    File.write(touched, "class Late\n  def come\n    1\n  end\nend\n")
+    enter(terminal, "load #{touched.inspect}")
+    File.utime(Time.now + 60, Time.now + 60, touched)
+    assert_match(/\ALate#come  #{touched}:2  \(the file is younger than the process: .*\)\n     2    def come\n/, enter(terminal, "source Late#come"))
     assert_match(/\AObject#made  \(rbprobe\):1  \(the source cannot be read: No such file/, enter(terminal, "source made"))
     leave(terminal)
   end

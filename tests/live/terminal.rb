@@ -60,13 +60,9 @@ module Processes
       type("#{line}\r")
     end
 
-    # Enters a line and returns what was printed for it, once the next prompt is there.
-    def run(line, prompt = PROMPT)
-      expect_prompt
-      enter(line)
-      expect(prompt)
-      @at_prompt = true
-      @last_output = nil
+    # Whether the terminal is as programs expect it, and not readline's; also when the console is gone.
+    def as_usual?
+      @as_usual.nil? ? @output.echo? : @as_usual
     end
 
     def resize(rows, columns)
@@ -87,6 +83,7 @@ module Processes
 
     def wait(seconds = 30)
       Processes.wait_until(-> { "#{command} ends; it printed:\n#{text}" }, seconds) { !running? }
+      @as_usual = @output.echo?
       close
       @status.exitstatus || -@status.termsig
     end
