@@ -81,7 +81,9 @@ static void settle_descriptors(enum copy_kind kind)
 	if (null < 0)
 		null = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* a root without /dev */
 	if (kind == COPY_FROZEN) {
+		kept = null;
 		each_descriptor(close_all, 3);
+		kept = -1;
 		for (int fd = 0; fd < 3 && null >= 0; fd++)
 			dup2(null, fd);
 		if (null >= 3)

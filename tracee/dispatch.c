@@ -65,6 +65,7 @@ static const struct request_kind *const requests[] = {
 	[COMMAND_COMPLETE] = &request_complete,
 	[COMMAND_LIST] = &request_list,
 	[COMMAND_ENTER] = &request_enter,
+	[COMMAND_FORK] = &request_fork,
 	[COMMAND_HEAP_DUMP] = &request_heap_dump,
 	[COMMAND_MEMORY] = &request_memory,
 	[COMMAND_BACKTRACE] = &request_backtrace,

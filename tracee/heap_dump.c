@@ -12,8 +12,11 @@
 #include "compat.h"
 #include "copy.h"
 #include "core.h"
+#include "heap_allocations.h"
+#include "heap_allocations.h"
 #include "heap_dump_copy.h"
 #include "objspace.h"
+#include "pump.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -135,53 +138,102 @@ static struct dump *dump_new(struct request *request)
 	return dump;
 }
 
-/* Everything that can be known to fail is looked at before the process is made to stand still. */
-static int dump_start(struct request *request, uint32_t flags, struct error *err)
+static int pipe_make(int ends[2], struct error *err)
 {
-	char library[PATH_MAX];
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return error_set(err, -errno, "no pipe for the dump: %s", strerror(errno));
+	fcntl(ends[1], F_SETPIPE_SZ, PIPE_SIZE);
+	return 0;
+}
+
+/* Everything that can be known to fail is looked at before the process is made to stand still. */
+static int dump_by_copy(struct request *request, uint32_t flags, const char *library, struct error *err)
+{
 	struct heap_dump_order order = {.library = library};
 	struct facts facts;
 	struct dump *dump;
-	int pipe_ends[2], status;
+	int ends[2], status;
 
 	if (!bell_in_job())
 		return error_set(err, -EAGAIN, "the process is just starting under rbprobe exec; ask again when it runs");
-	status = objspace_find(library, sizeof(library), err);
-	if (status < 0)
-		return status;
 	order.threads = core_call0(CORE_THREAD_LIST, rb_cThread);
 	order.fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
-	if (pipe2(pipe_ends, O_CLOEXEC) != 0)
-		return error_set(err, -errno, "no pipe for the dump: %s", strerror(errno));
-	fcntl(pipe_ends[1], F_SETPIPE_SZ, PIPE_SIZE);
+	status = pipe_make(ends, err);
+	if (status < 0)
+		return status;
 	dump = dump_new(request);
 	if (!dump) {
-		close(pipe_ends[0]);
-		close(pipe_ends[1]);
+		close(ends[0]);
+		close(ends[1]);
 		return error_set(err, -ENOMEM, "no memory for a dump");
 	}
 	order.report = dump->report;
-	order.descriptor = pipe_ends[1];
+	order.descriptor = ends[1];
 	prepare_heap(flags, &facts);
 	facts.fork_ns = now_ns();
 	status = copy_start(&dump->copy, COPY_SERVANT, heap_dump_in_copy, copy_ended, &order, dump, err);
 	facts.fork_ns = now_ns() - facts.fork_ns;
-	close(pipe_ends[1]);
+	close(ends[1]);
 	if (status < 0) {
-		close(pipe_ends[0]);
+		close(ends[0]);
 		dump_free(dump);
 		return status;
 	}
 	request->state = dump;
-	send_pipe(request, &facts, pipe_ends[0]);
+	send_pipe(request, &facts, ends[0]);
 	return 0;
+}
+
+/* Between the dump and the client's pipe is a thread: the process waits for it alone, which does not wait for a client that stands still. */
+static int dump_in_process(struct request *request, uint32_t flags, const char *library, struct error *err)
+{
+	struct facts facts = {0};
+	int inner[2], outer[2], status;
+	struct pump *pump;
+
+	status = objspace_load(library, err);
+	if (status == 0)
+		status = pipe_make(inner, err);
+	if (status < 0)
+		return status;
+	status = pipe_make(outer, err);
+	if (status < 0) {
+		close(inner[0]);
+		close(inner[1]);
+		return status;
+	}
+	prepare_heap(flags, &facts);
+	send_pipe(request, &facts, outer[0]);
+	pump = pump_start(inner[0], outer[1]);
+	if (!pump) {
+		close(inner[1]);
+		return error_set(err, -EAGAIN, "no thread for the dump");
+	}
+	status = objspace_dump(inner[1], err);
+	if (!pump_end(pump) && status == 0)
+		status = error_set(err, -EPIPE,
+		                   "the client read nothing for 2 s; the dump was given up, so that the process goes on");
+	if (status == 0)
+		request_finish(request, 0, "%s", "");
+	return status;
 }
 
 static void begin(struct request *request, const struct command *command)
 {
+	uint32_t flags = command->request.flags;
+	char library[PATH_MAX];
 	struct error err;
+	int status = objspace_find(library, sizeof(library), &err);
 
-	if (dump_start(request, command->request.flags, &err) < 0)
+	if (status < 0)
+		;
+	else if (flags & HEAP_DUMP_ALLOCATIONS)
+		status = allocations_begin(request, library, &err);
+	else if (flags & HEAP_DUMP_IN_PROCESS)
+		status = dump_in_process(request, flags, library, &err);
+	else
+		status = dump_by_copy(request, flags, library, &err);
+	if (status < 0)
 		request_finish(request, -err.code, "%s", err.text);
 }
 
@@ -191,6 +243,10 @@ static void cancel(struct request *request, enum cancel_reason reason)
 
 	if (reason == CANCEL_EXIT)
 		return; /* the keeper ends the copy */
+	if (!dump) {
+		allocations_end(request);
+		return;
+	}
 	dump->cancelled = true;
 	copy_kill(dump->copy);
 	if (reason != CANCEL_DETACHED)

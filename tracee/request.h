@@ -59,6 +59,7 @@ extern const struct request_kind request_complete;
 extern const struct request_kind request_enter;
 extern const struct request_kind request_eval;
 extern const struct request_kind request_list;
+extern const struct request_kind request_fork;
 extern const struct request_kind request_heap_dump;
 extern const struct request_kind request_memory;
 extern const struct request_kind request_source;

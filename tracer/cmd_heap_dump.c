@@ -62,6 +62,11 @@ static const struct argp_option dump_list[] = {
 	{"gzip", OPTION_GZIP, NULL, 0, "Packed by gzip", 2},
 	{"zstd", OPTION_ZSTD, NULL, 0, "Packed by zstd", 2},
 	{"gc", OPTION_GC, NULL, 0, "Have the process collect its garbage first", 3},
+	{"allocations", OPTION_ALLOCATIONS, "SEC", 0,
+         "Have the process record for so long where it allocates objects, so that the dump has file and line of these", 3},
+	{"no-fork", OPTION_NO_FORK, NULL, 0,
+         "Dump in the process itself, which stands still meanwhile: where there is no memory for a fork", 4},
+	{"yes", 'y', NULL, 0, "With --no-fork: do not ask", 4},
 	{0},
 };
 

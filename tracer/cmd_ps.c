@@ -9,6 +9,7 @@
 #include "output.h"
 #include "subcommand.h"
 #include "target.h"
+#include "target_copy.h"
 #include "trace_permission.h"
 
 #include <dirent.h>
@@ -59,6 +60,10 @@ static void attachable(const struct target *target, char *text, size_t size)
 	bool stopped = target->state == 'T', bare = target->readable && !target->extension_mapped;
 	const char *obstacle;
 
+	if (copy_role_of(target->pid) == COPY_FROZEN) {
+		snprintf(text, size, "frozen copy");
+		return;
+	}
 	if (!stopped && (bare || (target->readable && target->sigurg != SIGURG_CAUGHT))) {
 		obstacle = bare ? loader_obstacle(target) : trace_permission_obstacle(target);
 		if (bare || !obstacle) {
@@ -125,7 +130,8 @@ static int list_all(struct output *output)
 	for (size_t i = 0; i < count; i++) {
 		struct target target;
 
-		if (target_describe(&target, pids[i], TARGET_VERSION, NULL) == 0 && target.is_ruby && target.state != 'Z')
+		if (target_describe(&target, pids[i], TARGET_VERSION, NULL) == 0 && target.is_ruby && target.state != 'Z' &&
+		    copy_role_of(pids[i]) != COPY_HELPING)
 			process_list(output, &target, width);
 	}
 	free(pids);

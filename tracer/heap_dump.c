@@ -277,8 +277,10 @@ static void wait_for_something(struct heap_dump *dump, int signals_descriptor)
 
 static void add_pauses(const struct heap_dump *dump, struct buffer *line)
 {
-	if (dump->order->flags & HEAP_DUMP_IN_PROCESS)
+	if (dump->order->flags & HEAP_DUMP_IN_PROCESS) {
+		buffer_add_text(line, ", in which the process stood still");
 		return;
+	}
 	buffer_add_format(line, "; the process stood still for %.1f ms to fork", (double)dump->fork_ns / 1e6);
 	if (dump->gc_ns > NS_PER_MS)
 		buffer_add_format(line, " and %.1f ms %s", (double)dump->gc_ns / 1e6,

@@ -16,6 +16,7 @@ extern const struct subcommand cmd_console;
 extern const struct subcommand cmd_eval;
 extern const struct subcommand cmd_exec;
 extern const struct subcommand cmd_extension_dir;
+extern const struct subcommand cmd_fork;
 extern const struct subcommand cmd_heap;
 extern const struct subcommand cmd_load;
 extern const struct subcommand cmd_memory;

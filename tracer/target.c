@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "elf_symbols.h"
+#include "target_copy.h"
 #include "trace_permission.h"
 
 #include "proto/names.h"
@@ -279,6 +280,12 @@ int target_check(const struct target *target, struct error *err)
 		return error_set(
 			err, -EINVAL,
 			"process %d is not a Ruby process: no libruby is loaded in it; `rbprobe ps` lists those that are", pid);
+	if (copy_role_of(target->pid) != COPY_NONE)
+		return error_set(
+			err, -EBUSY,
+			"process %d is a copy that rbprobe has made of another one: it runs nothing and cannot answer; a "
+			"debugger can look at it",
+			pid);
 	if (target->state == 'T')
 		return error_set(err, -EBUSY, "process %d is stopped and cannot answer; let it go on first, with: kill -CONT %d",
 		                 pid, pid);

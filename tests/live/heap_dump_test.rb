@@ -106,8 +106,14 @@ class HeapDumpTest < LiveTest
     assert_includes objects.select { |object| object["root"]&.start_with?("thread ") }.flat_map { |object| object["references"] }, address
   end
 
+  # A directory that the target can reach: here, and for the target.
+  def directory_of_target
+    path = Dir.mktmpdir("live-test-", "#{Processes::TARGET_ROOT}/tmp").tap { |made| @directories << made }
+    [path, "/tmp/#{File.basename(path)}"]
+  end
+
   test "the application does not notice: no signal, no child, no at_exit, no finalizer, nothing flushed" do
-    site = directory
+    here, site = directory_of_target
     target = start("console")
     target.run(<<~RUBY)
       $children = 0
@@ -126,8 +132,8 @@ class HeapDumpTest < LiveTest
     assert_gone(target, before)
     assert_equal "0", target.run("$children")
     assert_equal "true", target.run("$waiter.alive?")
-    assert_equal "", File.read("#{site}/buffered")
-    ran = File.exist?("#{site}/ran") ? File.read("#{site}/ran") : ""
+    assert_equal "", File.read("#{here}/buffered")
+    ran = File.exist?("#{here}/ran") ? File.read("#{here}/ran") : ""
     assert_empty ran.lines.grep_v(/\Afinalizer in #{target.pid}$/)
     assert_equal "true", target.run("begin; Process.wait(-1, Process::WNOHANG); false; rescue Errno::ECHILD; true; end")
   end
@@ -381,7 +387,84 @@ class HeapDumpTest < LiveTest
     assert_gone(target, before)
   end
 
+  # --- Other ways
+
+  test "--no-fork: the process dumps itself, where somebody has agreed to that" do
+    target = start("console")
+    target.run(KNOWN)
+    path = "#{directory}/dump.json"
+    refused = dump(target, "--no-fork", "-o", path)
+    assert_exit 2, refused
+    assert_match(/\Arbprobe: without a fork process #{target.pid} would stand still for about \d+\.\d s \(\d+ objects\); --yes if that may be$/, refused.stderr)
+    refute File.exist?(path)
+    before = possessions_of(target)
+    result = dump(target, "--no-fork", "--yes", "-o", path)
+    assert_exit 0, result
+    assert_match(/ in \d+\.\d s, in which the process stood still$/, result.stderr)
+    assert_known objects_in(path)
+    assert_gone(target, before)
+  end
+
+  test "--no-fork: a client that is stopped or killed does not hold the process up" do
+    target = start("console")
+    target.run(MANY)
+    before = possessions_of(target)
+    %i[STOP KILL].each do |signal|
+      reader, writer = IO.pipe
+      tracer = launch("heap", "dump", "-p", target.pid.to_s, "--no-fork", "--yes", "-o", "-", stdout: writer)
+      writer.close
+      wait_until("it has begun to write") { reader.wait_readable(0) }
+      tracer.signal(signal)
+      assert_equal "2", target.run("1 + 1")
+      tracer.kill
+      reader.close
+      assert_gone(target, before)
+    end
+  end
+
+  test "--gc: what is garbage is not in it" do
+    target = start("console")
+    target.run("class Garbage; end; GC.disable; 50_000.times { Garbage.new }; GC.enable; 1")
+    assert_operator instances_of("Garbage", objects_in(dump_to_file(target, "--gc"))).size, :<, 1_000
+  end
+
+  test "--allocations: file, line and generation of what is made meanwhile, and nothing of it stays" do
+    target = start("busy")
+    target.run("class Fresh; end; 1")
+    target.run("$maker = Thread.new { loop { $fresh = Array.new(50) { Fresh.new }; sleep 0.01 } }; 1")
+    path = dump_to_file(target, "--allocations=0.3") { |result| assert_match(/records where it allocates objects, for 0\.3 s$/, result.stderr) }
+    fresh = instances_of("Fresh", objects_in(path)).select { |object| object["file"] }
+    assert_operator fresh.size, :>=, 50
+    assert_equal [["console", 1]], fresh.map { |object| object.values_at("file", "line") }.uniq
+    assert_equal "nil", target.run("ObjectSpace.allocation_sourcefile($fresh.first)")
+    assert_equal "nil", target.run("ObjectSpace.allocation_sourcefile(Object.new)")
+  end
+
+  test "--allocations: what the application records by itself is not touched" do
+    target = start("console")
+    target.run("require 'objspace'; ObjectSpace.trace_object_allocations_start; $own = Object.new; 1")
+    dump_to_file(target, "--allocations=0.05")
+    assert_equal '"console"', target.run("ObjectSpace.allocation_sourcefile($own)")
+    assert_equal '"console"', target.run("ObjectSpace.allocation_sourcefile(Object.new)")
+  end
+
+  test "--allocations: recording ends with its client" do
+    target = start("console")
+    tracer = launch("heap", "dump", "-p", target.pid.to_s, "--allocations=600", "-o", "#{directory}/dump.json")
+    tracer.wait_for(/records where it allocates/)
+    refute_equal "nil", target.run("ObjectSpace.allocation_sourcefile(Object.new)")
+    tracer.kill
+    wait_until("it records no more") { target.run("ObjectSpace.allocation_sourcefile(Object.new)") == "nil" }
+    tracer = launch("heap", "dump", "-p", target.pid.to_s, "--allocations=600", "-o", "#{directory}/dump.json")
+    tracer.wait_for(/records where it allocates/)
+    result = tracer.stop
+    assert_exit 1, result
+    assert_match(/^rbprobe: interrupted; nothing was kept$/, result.stderr)
+    wait_until("it records no more") { target.run("ObjectSpace.allocation_sourcefile(Object.new)") == "nil" }
+  end
+
   test "wrong usage" do
+    assert_refused 2, /--allocations takes seconds/, "heap", "dump", "-p", "1", "--allocations=x"
     assert_refused 2, /heap dump needs the PID of one process/, "heap", "dump"
   end
 end

@@ -1,0 +1,22 @@
+#ifndef RBPROBE_TARGET_COPY_H
+#define RBPROBE_TARGET_COPY_H
+
+#include "target.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* The copies that the extension makes of processes, as /proc shows them: they have given themselves names. */
+
+enum copy_role {
+	COPY_NONE,    /* it is no copy */
+	COPY_HELPING, /* writes a dump, or waits for another copy to end: of no interest */
+	COPY_FROZEN,  /* of `rbprobe fork` */
+};
+
+enum copy_role copy_role_of(pid_t pid);
+
+/* The frozen copy of this target that has own_pid in the target's PID namespace, as it is seen from here. 0: it is not. */
+pid_t target_frozen_copy(const struct target *target, pid_t own_pid);
+
+#endif
