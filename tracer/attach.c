@@ -258,6 +258,7 @@ static int queue_vanished(struct session *session, uint64_t now_ns, struct error
 
 static int queue_step(struct session *session, uint64_t now_ns, struct error *err)
 {
+	size_t command, sent;
 	int status;
 
 	if (session->queue < 0) {
@@ -291,15 +292,21 @@ static int queue_step(struct session *session, uint64_t now_ns, struct error *er
 		return ring_if_due(session, now_ns, err);
 	}
 
+	command = session->outbox.command;
+	sent = session->outbox.sent;
 	status = outbox_send(&session->outbox, &session->target, session->queue, session->nonce, err);
+	if (session->outbox.command != command || session->outbox.sent != sent) {
+		/* A long command takes as long as it takes, while the target goes on reading. */
+		session->deadline_ns = now_ns + session->timeout_ns;
+		session->look_interval_ns = LOOK_INTERVAL_MIN_NS;
+		session->ring_ns = 0; /* there is something to take */
+		session->ring_interval_ns = RING_INTERVAL_MIN_NS;
+	}
 	if (status == -EIDRM)
 		return queue_vanished(session, now_ns, err);
 	if (status < 0)
 		return status;
-	if (status == 1) {
-		session->ring_ns = 0; /* it is all there: ring now */
-		session->ring_interval_ns = RING_INTERVAL_MIN_NS;
-	} else {
+	if (status == 0) {
 		if (session->ring_ns > now_ns + LOOK_INTERVAL_MAX_NS)
 			session->ring_ns = now_ns + LOOK_INTERVAL_MAX_NS; /* the target must make room */
 		look_again(session, now_ns);

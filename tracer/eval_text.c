@@ -47,13 +47,14 @@ void eval_text_add(struct buffer *buffer, struct slice text)
 void eval_text_result(struct buffer *buffer, const msgpack_object *data)
 {
 	const msgpack_object *text = value_get(data, "text");
-	uint64_t size = value_uint(value_get(data, "size"));
 
 	if (!text)
 		return;
 	eval_text_add(buffer, value_text(text));
-	if (value_bool(value_get(data, "cut")))
-		buffer_add_format(buffer, "... cut after %zu of %llu bytes\n", value_text(text).size, (unsigned long long)size);
+	if (value_bool(value_get(data, "cut"))) {
+		buffer->size--;
+		buffer_add_text(buffer, "...\n");
+	}
 }
 
 static void add_frames(struct buffer *buffer, const msgpack_object *frames, uint32_t first)

@@ -10,7 +10,7 @@
 /* Text of the target's, of any number of lines: terminals show it, and do nothing else. Ends with a newline. */
 void eval_text_add(struct buffer *buffer, struct slice text);
 
-/* The result, and on lines of its own what was cut off it. Nothing where it came as output (EVAL_RAW). */
+/* The result; "..." stands where it was cut. Nothing where it came as output (EVAL_RAW). */
 void eval_text_result(struct buffer *buffer, const msgpack_object *data);
 
 /* An exception as Ruby prints it: where, message and class, the other frames, and the same for its causes. */
