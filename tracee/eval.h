@@ -67,13 +67,35 @@ struct eval {
 
 /* eval.c. The evaluation that runs in the current thread, or in one that its code started; NULL: none. */
 struct eval *eval_current(void);
+/* NULL: it is over. */
+struct eval *eval_find(uint64_t serial);
+/* The oldest that is to run in the main thread and has not begun; NULL: none. */
+struct eval *eval_waiting_for_main(void);
+/* Of what is raised to cancel. */
+VALUE eval_exception_class(void);
+/* Tells the client, and frees it. */
+void eval_finish(struct eval *eval);
+/* Calls function under rb_protect. False: it raised, and that is forgotten. */
+bool eval_try(VALUE (*function)(VALUE), VALUE argument);
 
-/* eval_code.c. In the job: the binding the code is to run in. May raise. */
-VALUE eval_code_binding(const struct eval *eval);
-/* Parses and runs the code; returns what it returned, raises what it raised. */
-VALUE eval_code_run(struct eval *eval);
-/* Takes our own frames off the end of a backtrace of what eval_code_run() ran. */
-VALUE eval_code_frames(const struct eval *eval, VALUE backtrace);
+/* eval_thread.c. Runs it in a thread of its own; false: there can be none. */
+bool eval_thread_start(struct eval *eval);
+/* Raises eval->exception in its thread, and goes on where that does not help. */
+void eval_thread_interrupt(const struct eval *eval);
+/* Makes the current thread, one of ours, recognisable, and keeps it out of the way. May raise. */
+VALUE eval_introduce(VALUE name);
+
+/* eval_main.c. Has it run in the main thread; false: there is no way. */
+bool eval_main_start(struct eval *eval);
+/* When one that was to run there has been given up. */
+void eval_main_stop(void);
+
+/* eval_run.c. In the job: the binding the code is to run in. May raise. */
+VALUE eval_binding(const struct eval *eval);
+/* Runs the code in the current thread, in which interrupts are held back, and notes what came of it. Does not raise. */
+void eval_run(struct eval *eval);
+/* Takes our own frames off the end of a backtrace of the code. */
+VALUE eval_own_frames(const struct eval *eval, VALUE backtrace);
 
 /* eval_syntax.c. If the exception in raised[0] is about the code itself: sets the outcome, and line and column. */
 void eval_syntax_look(struct eval *eval);
@@ -81,10 +103,12 @@ void eval_syntax_look(struct eval *eval);
 /* eval_result.c. May run the application's methods (inspect, message), and raise. */
 void eval_result_returned(struct eval *eval, VALUE result);
 void eval_result_raised(struct eval *eval, VALUE error);
+/* A throw to a catch of the application's, which it does not reach. */
+void eval_result_thrown(struct eval *eval);
 /* Sends the DATA. Runs no Ruby code. */
 void eval_result_send(struct eval *eval);
 
-/* eval_output.c: what the code writes to $stdout and $stderr goes to the client from begin to end. Both are called in the thread that runs it. */
+/* eval_output.c: what the code writes to $stdout and $stderr goes to the client from begin to end. Both are called in the thread that runs it, and do not raise. */
 void eval_output_init(void);
 void eval_output_begin(void);
 void eval_output_end(void);

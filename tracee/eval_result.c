@@ -178,7 +178,7 @@ static void describe(struct eval *eval, VALUE error)
 	exception->class_name = exception->message = exception->detail = exception->backtrace = Qnil;
 	eval->raised_count++;
 	exception->class_name = name_of_class(rb_obj_class(error));
-	exception->backtrace = shorten_frames(eval_code_frames(eval, ask(eval, call_backtrace, error, NULL)));
+	exception->backtrace = shorten_frames(eval_own_frames(eval, ask(eval, call_backtrace, error, NULL)));
 	exception->message = shorten(ask(eval, call_message, error, NULL), limit);
 	exception->detail = shorten(ask(eval, call_detail, error, NULL), limit);
 }
@@ -193,6 +193,14 @@ void eval_result_raised(struct eval *eval, VALUE error)
 		if (eval->raised_count > EVAL_CAUSES_MAX || !RTEST(rb_obj_is_kind_of(error, rb_eException)))
 			return;
 	}
+}
+
+void eval_result_thrown(struct eval *eval)
+{
+	eval->raised[0] = (struct eval_exception){Qnil, Qnil, Qnil, Qnil};
+	eval->raised_count = 1;
+	eval->raised[0].class_name = rb_str_new_cstr("UncaughtThrowError");
+	eval->raised[0].message = rb_str_new_cstr("the code threw to a catch outside of it");
 }
 
 static void pack_text(msgpack_packer *packer, const char *bytes, size_t size)

@@ -1,0 +1,136 @@
+/* Running the code of an evaluation, whatever it does. See eval.h. Context: the thread that runs it, except where eval.h says otherwise; GVL held. */
+
+#include "eval.h"
+
+#include "console.h"
+#include "core.h"
+#include "interrupts.h"
+
+#include <time.h>
+
+VALUE eval_binding(const struct eval *eval)
+{
+	VALUE top_level;
+
+	if (eval->flags & EVAL_CONSOLE)
+		return console_binding(eval->request->session);
+	top_level = rb_const_get(rb_cObject, rb_intern("TOPLEVEL_BINDING"));
+	/* Sees the top level's local variables; those that it makes are its own. */
+	return core_call0(CORE_BINDING_DUP, top_level);
+}
+
+/* What later lines of a console find. */
+static void keep(const struct eval *eval, VALUE result)
+{
+	if (!(eval->flags & EVAL_SUBJECT))
+		rb_funcall(eval->binding, rb_intern("local_variable_set"), 2, ID2SYM(rb_intern("_")), result);
+	else if (eval->request->session)
+		console_set_subject(eval->request->session, result);
+}
+
+/* Ruby parses all of the code before it runs any; so a syntax error is one that has no frame of the code in its backtrace. */
+static VALUE run_binding(struct eval *eval)
+{
+	VALUE result;
+
+	eval->base = rb_make_backtrace();
+	result = rb_funcall(eval->binding, rb_intern("eval"), 3, eval->code, eval->name, INT2FIX(1));
+	if (eval->flags & EVAL_CONSOLE)
+		keep(eval, result);
+	return result;
+}
+
+VALUE eval_own_frames(const struct eval *eval, VALUE backtrace)
+{
+	long base, size;
+
+	if (!RB_TYPE_P(backtrace, T_ARRAY) || NIL_P(eval->base))
+		return backtrace;
+	base = RARRAY_LEN(eval->base);
+	size = RARRAY_LEN(backtrace);
+	if (size < base + 1)
+		return backtrace;
+	/* An exception may have been raised elsewhere, and been passed on by the code. */
+	for (long i = 1; i <= base; i++)
+		if (!RTEST(rb_equal(rb_ary_entry(eval->base, base - i), rb_ary_entry(backtrace, size - i))))
+			return backtrace;
+	/* The frame above is that of Binding#eval. */
+	return rb_ary_subseq(backtrace, 0, size - base - 1);
+}
+
+static VALUE run_code(VALUE argument)
+{
+	struct eval *eval = (struct eval *)argument;
+	VALUE result = run_binding(eval);
+
+	eval->outcome = EVAL_RETURNED;
+	eval_result_returned(eval, result);
+	RB_GC_GUARD(result);
+	return Qnil;
+}
+
+static VALUE run_admitted(VALUE argument)
+{
+	return interrupts_admitted(run_code, argument);
+}
+
+struct raised {
+	struct eval *eval;
+	VALUE error;
+};
+
+static VALUE look_at_error(VALUE argument)
+{
+	struct raised *raised = (struct raised *)argument;
+
+	eval_result_raised(raised->eval, raised->error);
+	if (RTEST(rb_obj_is_kind_of(raised->error, rb_eSyntaxError)))
+		eval_syntax_look(raised->eval);
+	return Qnil;
+}
+
+static VALUE look_admitted(VALUE argument)
+{
+	return interrupts_admitted(look_at_error, argument);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* What unwinds a frame may also be a throw, an internal object without a class, or a number: the thread is being killed. */
+static bool is_exception(VALUE error)
+{
+	return !RB_SPECIAL_CONST_P(error) && RB_BUILTIN_TYPE(error) != T_IMEMO && RTEST(rb_obj_is_kind_of(error, rb_eException));
+}
+
+void eval_run(struct eval *eval)
+{
+	struct raised raised = {eval, Qnil};
+	bool in_main = eval->flags & EVAL_MAIN;
+	int failed = 0;
+
+	eval->began_ns = now_ns();
+	eval->interruptible = true;
+	eval->outcome = EVAL_KILLED;
+	rb_protect(in_main ? run_code : run_admitted, (VALUE)eval, &failed);
+	if (failed) {
+		raised.error = rb_errinfo();
+		rb_set_errinfo(Qnil);
+		eval->outcome = RB_SPECIAL_CONST_P(raised.error) ? EVAL_KILLED : EVAL_RAISED;
+		if (eval->outcome == EVAL_RAISED && !is_exception(raised.error))
+			eval_result_thrown(eval);
+		/* Its methods are the application's, and may be interrupted like its code. */
+		if (is_exception(raised.error))
+			eval_try(raised.error == eval->exception || in_main ? look_at_error : look_admitted, (VALUE)&raised);
+	}
+	eval->interruptible = false;
+	eval->ended_ns = now_ns();
+	if (eval->interrupted)
+		eval->outcome = eval->reason == CANCEL_TIMEOUT ? EVAL_TIMED_OUT : EVAL_CANCELLED;
+	RB_GC_GUARD(raised.error);
+}

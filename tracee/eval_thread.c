@@ -1,0 +1,150 @@
+/*
+ * The thread an evaluation runs in, and the one that cancels it. See eval.h.
+ *
+ * The thread is made by a job, in which all interrupts are held back, and inherits that: so it can be killed, or cancelled, only where it lets
+ * interrupts in, around the user's code, and its end is always told.
+ *
+ * Who cancels it is one more thread, for a moment: the job may run on the very thread that is to be interrupted, where the VM would catch what it
+ * raises. It comes back after a while with Thread#kill, which no rescue stops.
+ */
+
+#include "eval.h"
+
+#include "interrupts.h"
+
+#define KILL_AFTER_US 500000 /* that code may go on after it was told to end */
+
+VALUE eval_introduce(VALUE name)
+{
+	VALUE thread = rb_thread_current();
+
+	rb_funcall(thread, rb_intern("name="), 1, name);
+	/* Puma warns of threads at its fork that have not this. */
+	rb_funcall(thread, rb_intern("thread_variable_set"), 2, ID2SYM(rb_intern("fork_safe")), Qtrue);
+	rb_funcall(thread, rb_intern("report_on_exception="), 1, Qfalse);
+	rb_funcall(thread, rb_intern("priority="), 1, INT2FIX(0));
+	return Qnil;
+}
+
+static VALUE thread_groups(void)
+{
+	return rb_const_get(rb_cObject, rb_intern("ThreadGroup"));
+}
+
+static VALUE enter_group(VALUE thread)
+{
+	VALUE group = rb_funcall(thread_groups(), rb_intern("new"), 0);
+
+	rb_funcall(group, rb_intern("add"), 1, thread);
+	return group;
+}
+
+/* Threads that the code has left behind are the application's from now on. */
+static VALUE leave_group(VALUE group)
+{
+	VALUE all = rb_funcall(group, rb_intern("list"), 0);
+	VALUE standard = rb_const_get(thread_groups(), rb_intern("Default"));
+
+	for (long i = 0; i < RARRAY_LEN(all); i++)
+		rb_funcall(standard, rb_intern("add"), 1, rb_ary_entry(all, i));
+	return Qnil;
+}
+
+static VALUE enter_own_group(VALUE argument)
+{
+	struct eval *eval = (struct eval *)argument;
+
+	eval->group = enter_group(eval->thread);
+	return Qnil;
+}
+
+static VALUE thread_deferring(VALUE argument)
+{
+	struct eval *eval = (struct eval *)argument;
+	VALUE group;
+
+	eval_try(eval_introduce, rb_str_new_cstr("rbprobe eval"));
+	eval_try(enter_own_group, argument);
+	eval_output_begin();
+	eval_run(eval);
+	eval_output_end();
+	group = eval->group;
+	if (!NIL_P(group))
+		eval_try(leave_group, group);
+	eval_finish(eval);
+	return Qnil;
+}
+
+static VALUE thread_protected(VALUE argument)
+{
+	return interrupts_deferred(thread_deferring, argument, Qnil);
+}
+
+static VALUE thread_main(void *argument)
+{
+	uint64_t serial = ((struct eval *)argument)->serial;
+	struct eval *eval;
+
+	eval_try(thread_protected, (VALUE)argument);
+	/* There was no memory for what stands around the code. */
+	eval = eval_find(serial);
+	if (eval)
+		eval_finish(eval);
+	return Qnil;
+}
+
+static VALUE create(VALUE argument)
+{
+	struct eval *eval = (struct eval *)argument;
+
+	eval->thread = rb_thread_create(thread_main, eval);
+	return Qnil;
+}
+
+bool eval_thread_start(struct eval *eval)
+{
+	return eval_try(create, (VALUE)eval);
+}
+
+/* In a thread of its own, by the serial, since the evaluation may be gone by then. Nothing runs between a look and what follows from it. */
+static VALUE interrupt(VALUE number)
+{
+	uint64_t serial = NUM2ULL(number);
+	struct eval *eval;
+
+	eval_introduce(rb_str_new_cstr("rbprobe cancel"));
+	for (unsigned attempt = 0; (eval = eval_find(serial)) && eval->interruptible; attempt++) {
+		VALUE thread = eval->thread;
+		struct timeval pause = {.tv_usec = KILL_AFTER_US};
+
+		eval->interrupted = true;
+		if (attempt == 0 || (eval->flags & EVAL_MAIN))
+			rb_funcall(thread, rb_intern("raise"), 1, eval->exception);
+		else if (attempt == 1)
+			rb_funcall(thread, rb_intern("kill"), 0);
+		else
+			return Qnil;
+		if (eval->flags & EVAL_MAIN)
+			rb_thread_wait_for(pause);
+		else
+			rb_funcall(thread, rb_intern("join"), 1, DBL2NUM(KILL_AFTER_US / 1e6));
+		RB_GC_GUARD(thread);
+	}
+	return Qnil;
+}
+
+static VALUE interrupter_main(void *argument)
+{
+	eval_try(interrupt, (VALUE)argument);
+	return Qnil;
+}
+
+static VALUE create_interrupter(VALUE number)
+{
+	return rb_thread_create(interrupter_main, (void *)number);
+}
+
+void eval_thread_interrupt(const struct eval *eval)
+{
+	eval_try(create_interrupter, ULL2NUM(eval->serial));
+}
