@@ -24,6 +24,7 @@
 
 #define LOOK_INTERVAL_MIN_NS (50 * NS_PER_US)
 #define LOOK_INTERVAL_MAX_NS (2 * NS_PER_MS)
+#define OTHER_CLIENT_LOOKS 250 /* of 2 ms */
 #define RING_INTERVAL_MIN_NS (2 * NS_PER_MS)
 #define RING_INTERVAL_MAX_NS (500 * NS_PER_MS)
 
@@ -81,6 +82,19 @@ static int session_address(struct session *session, struct error *err)
 	return 0;
 }
 
+/* Another client that is just attaching stops it for a moment; a debugger does so for longer. */
+static int await_other_client(struct session *session, struct error *err)
+{
+	struct timespec pause = {.tv_nsec = (long)(2 * NS_PER_MS)};
+	int status = 0;
+
+	for (unsigned i = 0; i < OTHER_CLIENT_LOOKS && status == 0 && session->target.state == 't'; i++) {
+		nanosleep(&pause, NULL);
+		status = target_describe(&session->target, session->target.pid, TARGET_BASIC, err);
+	}
+	return status;
+}
+
 int session_open(struct session *session, pid_t pid, const struct command *request, bool may_load, uint64_t timeout_ns,
                  struct error *err)
 {
@@ -96,6 +110,8 @@ int session_open(struct session *session, pid_t pid, const struct command *reque
 	/* Another client may have loaded it between our looks. */
 	if (status == 0 && !session->loading.loaded && session->target.sigurg != SIGURG_CAUGHT)
 		status = target_describe(&session->target, pid, TARGET_BASIC, err);
+	if (status == 0)
+		status = await_other_client(session, err);
 	/* What was just loaded, or is rung by calling it, needs no handler. */
 	if (status == 0 && !session->loading.started && session->loading.bell == LOADER_BELL_SIGNAL)
 		status = target_check_loaded(&session->target, err);
