@@ -92,7 +92,7 @@ static VALUE call_inspect(VALUE object)
 	/* A BasicObject has no such method; it is no mistake to look at one. */
 	if (!RTEST(rb_obj_is_kind_of(object, rb_mKernel)) && !rb_respond_to(object, rb_intern("inspect")))
 		return rb_any_to_s(object);
-	return rb_inspect(object);
+	return rb_funcall(object, rb_intern("inspect"), 0);
 }
 
 /* A result whose inspect fails is a result all the same. */
@@ -101,8 +101,11 @@ static VALUE inspect(const struct eval *eval, VALUE object)
 	VALUE error = Qnil, message;
 	VALUE text = ask(eval, call_inspect, object, &error);
 
-	if (NIL_P(error))
+	if (NIL_P(error) && RB_TYPE_P(text, T_STRING))
 		return text;
+	if (NIL_P(error))
+		return rb_sprintf("#<%" PRIsVALUE ": its inspect returned no String but a %" PRIsVALUE ">", eval->class_name,
+		                  name_of_class(rb_obj_class(text)));
 	message = ask(eval, call_message, error, NULL);
 	text = rb_sprintf("#<%" PRIsVALUE ": its inspect raised %" PRIsVALUE, eval->class_name,
 	                  name_of_class(rb_obj_class(error)));

@@ -116,7 +116,7 @@ class EvalTest < LiveTest
     target = start("console")
     assert_match(/\A#<BasicObject:0x\h+>\n\z/, eval_in(target, "BasicObject.new").stdout)
     assert_eval "#<Object: its inspect raised RuntimeError: I am shy>\n", target, "o = Object.new; def o.inspect; raise 'I am shy'; end; o"
-    assert_match(/\A#<Object:0x\h+>\n\z/, eval_in(target, "o = Object.new; def o.inspect; nil; end; o.to_s; o").stdout)
+    assert_eval "#<Object: its inspect returned no String but a NilClass>\n", target, "o = Object.new; def o.inspect; nil; end; o"
     refute_eval(/took longer than 0\.2 s/, target, "--timeout", "0.2", "o = Object.new; def o.inspect; sleep; end; o")
     # A terminal must not be made to do anything by what comes from the process.
     assert_eval "\\x1b[31mred\n", target, "o = Object.new; def o.inspect; \"\\e[31mred\"; end; o"
