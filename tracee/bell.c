@@ -36,7 +36,7 @@ static struct {
 	void (*at_exit)(void);
 	void (*ruby_handler)(int);
 	struct sigaction before; /* SIG_DFL or SIG_IGN */
-	bool in_job; /* GVL */
+	bool in_job;             /* GVL */
 } bell;
 
 /* Whether a person's tool sent it: not the kernel (out-of-band data), not our own timer or writer. */

@@ -254,8 +254,7 @@ enum compat_compiler compat_compiler(void)
 	static const struct {
 		const char *name;
 		enum compat_compiler compiler;
-	} compilers[] = {
-		{"YJIT", COMPAT_COMPILER_YJIT}, {"ZJIT", COMPAT_COMPILER_OTHER}, {"RJIT", COMPAT_COMPILER_OTHER}};
+	} compilers[] = {{"YJIT", COMPAT_COMPILER_YJIT}, {"ZJIT", COMPAT_COMPILER_OTHER}, {"RJIT", COMPAT_COMPILER_OTHER}};
 	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
 
 	for (size_t i = 0; i < sizeof(compilers) / sizeof(compilers[0]); i++)

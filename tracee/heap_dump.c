@@ -13,7 +13,6 @@
 #include "copy.h"
 #include "core.h"
 #include "heap_allocations.h"
-#include "heap_allocations.h"
 #include "heap_dump_copy.h"
 #include "objspace.h"
 #include "pump.h"

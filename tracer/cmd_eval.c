@@ -200,7 +200,8 @@ static void show_returned(struct eval *eval, const msgpack_object *data)
 	eval_text_result(&eval->output.buffer, data);
 	output_flush(&eval->output);
 	if (value_bool(value_get(data, "cut")) && !eval->options.quiet)
-		message("the result has %llu bytes and was cut after %zu (--value-size BYTES shows more, --raw a String as it is)",
+		message("the result has %llu bytes and was cut after %zu (--value-size BYTES shows more, --raw a String as it "
+		        "is)",
 		        (unsigned long long)value_uint(value_get(data, "size")), value_text(value_get(data, "text")).size);
 }
 

@@ -28,7 +28,7 @@ static const struct argp_child children[] = {
 static const struct argp argp = {
 	.args_doc = "-p PID",
 	.doc = "Make a frozen copy of a running process and print its PID. It runs nothing, holds no descriptor, and the process "
-               "does not "
+	       "does not "
 	       "notice it; kill it when you are done.",
 	.children = children,
 };

@@ -94,7 +94,7 @@ static void a_root_needs_no_address(void **state)
 static void unknown_fields_are_skipped(void **state)
 {
 	static const char text[] = "{\"v\":1, \"values\":[{\"type\":\"X\"}], \"typed\":\"Y\", \"address\":\"0x8\", \"\":{}, "
-	                           "\"type\":\"HASH\", \"value\":[1], "
+				   "\"type\":\"HASH\", \"value\":[1], "
 				   "\"size\":3, \"later\":[[{\"memsize\":9}]]}";
 	struct heap_line line;
 
