@@ -5,7 +5,6 @@ require_relative "processes"
 
 class WebServer < Started
   APPLICATION = "#{ROOT}/tests/apps/orders.ru"
-  PATH = "/orders/17"
 
   # nil, or what is not there.
   def self.missing
@@ -26,8 +25,8 @@ class WebServer < Started
   end
 
   # Requests a second, and the 99th percentile in ms.
-  def load(seconds, connections: 8)
-    report = IO.popen(["wrk", "--latency", "-t", "1", "-c", connections.to_s, "-d", seconds.to_s, "http://127.0.0.1:#{@port}#{PATH}"], err: File::NULL, &:read)
+  def load(seconds, path, connections: 8)
+    report = IO.popen(["wrk", "--latency", "-t", "1", "-c", connections.to_s, "-d", seconds.to_s, "http://127.0.0.1:#{@port}#{path}"], err: File::NULL, &:read)
     raise NotMeasured, "requests failed: #{report[/Non-2xx.*|Socket errors.*/]}" if report.match?(/Non-2xx|Socket errors/)
 
     rate = report[/Requests\/sec:\s*([\d.]+)/, 1] or raise NotMeasured, "wrk says: #{report}"

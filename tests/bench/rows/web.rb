@@ -1,34 +1,41 @@
-# A Sinatra application on Puma, with the 50 methods traced that its requests call most. Which these are, a firehose tells in a process of its own.
+# A Sinatra application on Puma, with the 50 methods traced that its requests call most, and with those that they spend most of their time in, callees
+# included. Which these are, a firehose tells in a process of its own.
 require_relative "../web"
 
 class Measurements
   HOTTEST = 50
+  HOT_BY = { calls: "most called", time: "most time-consuming" }.freeze
 
   measurement :web do
     raise NotMeasured, WebServer.missing if WebServer.missing
 
-    values = each_tool do |tool|
-      selectors = hottest(tool)
-      rounds = Array.new(amount(:web_processes)) { web_pairs(tool, selectors) }.flatten(1)
-      [*rounds.transpose.map { |column| Samples.new(column) }, selectors.size]
-    end
-    column = ->(i) { samples_or_text(values) { |columns| columns[i] } }
-    untraced = values["rbprobe"].is_a?(Array) ? values["rbprobe"].first(2) : [nil, nil]
-    notes = "8 connections, #{amount(:web_s)} s each in turn; #{values.map { |tool, v| "#{tool}: #{v.is_a?(Array) ? v.last : "no"} methods" }.join(", ")}"
-    [Row.new(key: "web-rate", what: "Sinatra on Puma, its #{HOTTEST} hottest methods traced", unit: :requests_per_s, requirement: 0.97, relative: true,
-             untraced: untraced[0], rbprobe: column.(2)["rbprobe"], rbtrace: column.(2)["rbtrace"], notes: notes),
-     Row.new(key: "web-p99", what: "the same: 99th percentile of a request's time", unit: :ms,
-             untraced: untraced[1], rbprobe: column.(3)["rbprobe"], rbtrace: column.(3)["rbtrace"])]
+    HOT_BY.flat_map { |by, how| web_rows(by, "/orders/17", "Sinatra on Puma, 2 ms of database, its #{HOTTEST} #{how} methods traced", 0.97) } +
+      web_rows(:calls, "/computed/17", "the same without a database, its #{HOTTEST} #{HOT_BY[:calls]} methods traced", nil)
   end
 
   private
 
+  def web_rows(by, path, what, requirement)
+    values = each_tool do |tool|
+      selectors = hottest(by)
+      rounds = Array.new(amount(:web_processes)) { web_pairs(tool, selectors, path) }.flatten(1)
+      rounds.transpose.map { |column| Samples.new(column) }
+    end
+    column = ->(i) { samples_or_text(values) { |columns| columns[i] } }
+    untraced = values["rbprobe"].is_a?(Array) ? values["rbprobe"].first(2) : [nil, nil]
+    [Row.new(key: "web-#{path[/\w+/]}-#{by}-rate", what: what, unit: :requests_per_s, requirement: requirement, relative: true,
+             untraced: untraced[0], rbprobe: column.(2)["rbprobe"], rbtrace: column.(2)["rbtrace"],
+             notes: "8 connections, #{amount(:web_s)} s each in turn; #{@calls_a_request[by].round} traced calls a request"),
+     Row.new(key: "web-#{path[/\w+/]}-#{by}-p99", what: "the same: 99th percentile of a request's time", unit: :ms,
+             untraced: untraced[1], rbprobe: column.(3)["rbprobe"], rbtrace: column.(3)["rbtrace"])]
+  end
+
   # [requests/s and p99 without, the same with], again and again
-  def web_pairs(tool, selectors)
+  def web_pairs(tool, selectors, path)
     with(WebServer.new(tool), WebServer.new(nil)) do |subject, control|
-      [subject, control].each { |server| server.load(1) }
+      [subject, control].each { |server| server.load(1, path) }
       client = tool.attach(subject, *selectors, output: output)
-      pairs = Array.new(amount(:web_rounds)) { control.load(amount(:web_s)) + subject.load(amount(:web_s)) }
+      pairs = Array.new(amount(:web_rounds)) { control.load(amount(:web_s), path) + subject.load(amount(:web_s), path) }
       client.stop
       if tool == RbprobeTool
         lost = Integer(client.rest[/(\d+) lost/, 1])
@@ -40,21 +47,37 @@ class Measurements
     end
   end
 
-  # Methods that are traced without the global hook; rbtrace gets what rbprobe found.
-  def hottest(tool)
-    @hottest ||= with(WebServer.new(RbprobeTool)) do |server|
-      server.load(1)
-      client = RbprobeTool.attach(server, "-f", "--format=json", "--overflow=block", output: output)
-      server.load(1, connections: 1)
-      client.stop
-      calls = Hash.new(0)
-      File.foreach(output) { |line| (name = line[/"method":"([^"]+)"/, 1]) && !line.include?('"class":"#<') && calls[name] += 1 }
-      names = calls.sort_by { |_, count| -count }.map(&:first).select { |name| name.match?(/\A[A-Z]\w*(::[A-Z]\w*)*[#.]\w+[?!=]?\z/) }
-      cheap = RbprobeTool.engines(server, names.first(300)).reject { |_, engine| engine == "hook" || engine == "none" }
-      cheap.keys.first(HOTTEST)
-    end
-    raise NotMeasured, "a firehose showed no method" if @hottest.empty?
+  # Methods that are traced without the global hook.
+  def hottest(by)
+    names = hot_methods
+    hottest = names.sort_by { |_, numbers| -numbers[by] }.first(HOTTEST)
+    (@calls_a_request ||= {})[by] = hottest.sum { |_, numbers| numbers[:calls] } / @requests
+    hottest.map(&:first)
+  end
 
-    tool == RbtraceTool ? @hottest.first(90) : @hottest
+  # { "Class#method" => { calls:, time: } }
+  def hot_methods
+    @hot_methods ||= with(WebServer.new(RbprobeTool)) do |server|
+      server.load(1, "/orders/17")
+      client = RbprobeTool.attach(server, "-f", "--format=json", "--overflow=block", output: output)
+      rate, = server.load(1, "/orders/17", connections: 1)
+      client.stop
+      found = Hash.new { |hash, name| hash[name] = { calls: 0.0, time: 0.0 } }
+      File.foreach(output) { |line| hot_method(line, found) }
+      @requests = found["Orders#call"][:calls].nonzero? || rate
+      engines = RbprobeTool.engines(server, HOT_BY.keys.flat_map { |by| found.sort_by { |_, numbers| -numbers[by] }.first(200).map(&:first) }.uniq)
+      found.slice(*engines.reject { |_, engine| %w[hook none].include?(engine) }.keys)
+    end
+    raise NotMeasured, "a firehose showed no method" if @hot_methods.empty?
+
+    @hot_methods
+  end
+
+  def hot_method(line, found)
+    name = line[/"method":"([^"]+)"/, 1]
+    return unless name&.match?(/\A[A-Z]\w*(::[A-Z]\w*)*[#.]\w+[?!=]?\z/)
+
+    found[name][:calls] += 1
+    found[name][:time] += line[/"duration_ns":(\d+)/, 1].to_i
   end
 end
