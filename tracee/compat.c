@@ -187,68 +187,6 @@ bool compat_each_page(int (*page)(void *start, void *end, size_t stride, void *d
 
 #endif
 
-#if RUBY_API_VERSION_MAJOR >= 3
-
-VALUE compat_call_watched(VALUE (*body)(VALUE), int (*over)(VALUE data, VALUE unwinder), VALUE data)
-{
-	int state = 0;
-	VALUE value = rb_protect(body, data, &state);
-	int jump = over(data, state ? rb_errinfo() : Qundef);
-
-	if (jump)
-		rb_jump_tag(jump);
-	if (state)
-		rb_jump_tag(state);
-	return value;
-}
-
-bool compat_watch_tells_jumps(void)
-{
-	return true;
-}
-
-#else
-
-struct watched {
-	VALUE (*body)(VALUE);
-	int (*over)(VALUE data, VALUE unwinder);
-	VALUE data;
-	bool returned;
-};
-
-static VALUE watched_body(VALUE argument)
-{
-	struct watched *watched = (struct watched *)argument;
-	VALUE value = watched->body(watched->data);
-
-	watched->returned = true;
-	return value;
-}
-
-static VALUE watched_over(VALUE argument)
-{
-	struct watched *watched = (struct watched *)argument;
-	int jump = watched->over(watched->data, watched->returned ? Qundef : rb_errinfo());
-
-	if (jump)
-		rb_jump_tag(jump);
-	return Qnil;
-}
-
-VALUE compat_call_watched(VALUE (*body)(VALUE), int (*over)(VALUE data, VALUE unwinder), VALUE data)
-{
-	struct watched watched = {.body = body, .over = over, .data = data};
-
-	return rb_ensure(watched_body, (VALUE)&watched, watched_over, (VALUE)&watched);
-}
-
-bool compat_watch_tells_jumps(void)
-{
-	return false;
-}
-
-#endif
-
 enum compat_compiler compat_compiler(void)
 {
 	static const struct {

@@ -51,17 +51,6 @@ void compat_restore_global_events(void);
  */
 bool compat_target_may_be_disabled(void);
 
-/*
- * Runs body, and behind it over, however body ends: with what unwinds it (an exception, a number where the thread is being killed, an internal object
- * for any other jump, nil where this Ruby does not tell), or Qundef where it returns. What unwinds goes on behind that, unless over gives a
- * state for rb_jump_tag() of its own. rb_protect does it; but on 2.7 fibers cannot be switched across one, and rb_ensure has to, which
- * tells of exceptions only.
- */
-VALUE compat_call_watched(VALUE (*body)(VALUE), int (*over)(VALUE data, VALUE unwinder), VALUE data);
-
-/* Whether compat_call_watched() tells other jumps from each other. */
-bool compat_watch_tells_jumps(void);
-
 /* Which compiler is at work that keeps the addresses of C functions in its code: MJIT does not. Job context. */
 enum compat_compiler { COMPAT_COMPILER_NONE, COMPAT_COMPILER_YJIT, COMPAT_COMPILER_OTHER };
 enum compat_compiler compat_compiler(void);

@@ -16,6 +16,9 @@
 /* Finds out, the first time. NULL: they can; else why not. Job context, GVL held; may raise. */
 const char *patch_unready(void);
 
+/* Copies size bytes; false where there is no such memory. Any context. */
+bool patch_read(uintptr_t from, void *to, size_t size);
+
 /* What a method (an UnboundMethod) leads to. This and what follows only after patch_unready() has said NULL. */
 bool patch_follow(VALUE method, struct patch_target *target);
 /* Puts a function in a method's place, at once for all threads. */

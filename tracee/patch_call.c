@@ -7,12 +7,12 @@
  */
 
 #include "call.h"
-#include "compat.h"
 #include "fiber.h"
 #include "frame.h"
 #include "observe.h"
 #include "patch.h"
 #include "patch_stubs.h"
+#include "patch_watch.h"
 #include "session.h"
 
 /* One call that is followed, on the machine stack of the stub. */
@@ -70,18 +70,18 @@ static uint32_t begin(const struct patch_slot *slot, struct fiber_state *fiber, 
 	return sessions;
 }
 
-static VALUE body(VALUE argument)
+static VALUE body(void *data)
 {
-	struct followed *followed = (struct followed *)argument;
+	struct followed *followed = data;
 	const struct seen_call *call = followed->call;
 
 	followed->value = followed->slot->call(followed->slot->function, call->receiver, call->argc, call->argv);
 	return followed->value;
 }
 
-static int over(VALUE argument, VALUE unwinder)
+static int over(void *data, VALUE unwinder)
 {
-	const struct followed *followed = (const struct followed *)argument;
+	const struct followed *followed = data;
 	struct frame_end end = {
 		.frame = followed->call->frame, .ending = FRAME_RETURNED, .exception = Qundef, .value = followed->value};
 	uint32_t sessions = followed->sessions;
@@ -125,5 +125,5 @@ VALUE patch_enter(struct patch_slot *slot, VALUE receiver, int argc, const VALUE
 		rb_jump_tag(give_up(&followed, jump));
 	if (!followed.sessions)
 		return slot->call(slot->function, receiver, argc, argv);
-	return compat_call_watched(body, over, (VALUE)&followed);
+	return patch_watch(&(struct patch_watch){.body = body, .over = over, .data = &followed});
 }

@@ -6,17 +6,20 @@
 #include "frame.h"
 #include "patch.h"
 #include "patch_stubs.h"
+#include "patch_watch.h"
 
 #include <string.h>
 
 #define ARITY_MIN (-2)
 #define ENDINGS_MAX 16
+#define JUMP_WORDS 5 /* of a jump's internal object: the smallest slot of Ruby's heap */
 
 /* What the running trial has seen: the scratch functions have no argument for it. Under the GVL. */
 static struct {
 	unsigned calls; /* of stubs */
 	unsigned named; /* of these, with a frame that names the method */
 	VALUE module;
+	VALUE object;
 	VALUE value; /* of the first ending */
 	enum frame_ending endings[ENDINGS_MAX];
 	unsigned ending_count;
@@ -99,11 +102,12 @@ static const char others_source[] =
 	"    [m.method(:__send__).unbind]\n"
 	"}\n";
 
+/* The object of each jump holds o. */
 static const char endings_source[] = "->(o) {\n"
 				     "  o.yielder { break o }\n"
-				     "  o.relay { break }\n"
+				     "  o.relay { break o }\n"
 				     "  catch(o) { o.yielder { throw o } }\n"
-				     "  -> { o.yielder { return } }.call\n"
+				     "  -> { o.yielder { return o } }.call\n"
 				     "  o.yielder { }\n"
 				     "}\n";
 
@@ -219,20 +223,20 @@ struct noting {
 	VALUE receiver;
 };
 
-static VALUE yield_body(VALUE argument)
+static VALUE yield_body(void *data)
 {
-	const struct noting *noting = (const struct noting *)argument;
+	const struct noting *noting = data;
 
 	return patched[YIELDER].call(noting->function, noting->receiver, 0, NULL);
 }
 
-static int yield_over(VALUE argument, VALUE unwinder)
+static int yield_over(void *data, VALUE unwinder)
 {
 	struct frame_end end = {.frame = innermost_frame(), .ending = FRAME_RETURNED};
 
 	/* The first is the break with a value. */
 	if (seen.ending_count == 0)
-		frame_learn_jump(unwinder, ((const struct noting *)argument)->receiver);
+		frame_learn_jump(unwinder, ((const struct noting *)data)->receiver);
 	if (unwinder != Qundef)
 		frame_of_unwinder(unwinder, &end);
 	if (seen.ending_count == 0)
@@ -248,7 +252,7 @@ static VALUE yield_noting(patch_function function, VALUE receiver, int argc, con
 
 	(void)argc;
 	(void)argv;
-	return compat_call_watched(yield_body, yield_over, (VALUE)&noting);
+	return patch_watch(&(struct patch_watch){.body = yield_body, .over = yield_over, .data = &noting});
 }
 
 static bool replace(int i, VALUE method, patch_function function)
@@ -310,6 +314,20 @@ bool trial_calls(struct trial *trial)
 	return seen.calls == 2 * TRIAL_ARITIES && seen.named == 2 * TRIAL_ARITIES;
 }
 
+/* What a jump of the endings' has: an internal object that holds theirs. */
+static bool is_jump(uintptr_t word)
+{
+	uintptr_t words[JUMP_WORDS];
+
+	if (RB_SPECIAL_CONST_P(word) || word % sizeof(uintptr_t) != 0 || !patch_read(word, words, sizeof(words)) ||
+	    (words[0] & RUBY_T_MASK) != RUBY_T_IMEMO)
+		return false;
+	for (int i = 1; i < JUMP_WORDS; i++)
+		if (words[i] == seen.object)
+			return true;
+	return false;
+}
+
 bool trial_endings(struct trial *trial)
 {
 	static const enum frame_ending expected[] = {
@@ -319,16 +337,24 @@ bool trial_endings(struct trial *trial)
 		FRAME_THROWN,   /* return in its block */
 		FRAME_RETURNED,
 	};
+	VALUE endings;
 
 	if (!replace(YIELDER, trial->yielder, (patch_function)yielder))
 		return false;
-	rb_funcall(run_source(endings_source), rb_intern("call"), 1, trial->object);
+	endings = run_source(endings_source);
+	seen.object = trial->object;
+	patch_watch_learn(is_jump);
+	rb_funcall(endings, rb_intern("call"), 1, trial->object);
+	if (!patch_watch_learn(NULL))
+		return false;
+	seen.ending_count = 0;
+	rb_funcall(endings, rb_intern("call"), 1, trial->object);
 	if (seen.ending_count != sizeof(expected) / sizeof(expected[0]))
 		return false;
-	if (compat_watch_tells_jumps() && seen.value != trial->object)
+	if (seen.value != trial->object)
 		return false;
 	for (unsigned i = 0; i < seen.ending_count; i++)
-		if (seen.endings[i] != expected[i] && (compat_watch_tells_jumps() || seen.endings[i] != FRAME_ENDED))
+		if (seen.endings[i] != expected[i])
 			return false;
 	return true;
 }

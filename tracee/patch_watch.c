@@ -1,0 +1,140 @@
+/* Seeing a C function end. See patch_watch.h. */
+
+#define _GNU_SOURCE
+#include "patch_watch.h"
+
+#include "patch.h"
+
+#include <stddef.h>
+
+#define REGISTERS 6
+#define STACK_WORDS 48
+#define PLACES (REGISTERS + STACK_WORDS)
+
+/* The stack above belongs to frames that the sanitizers know nothing about. */
+#define READS_STACK __attribute__((no_sanitize("address")))
+
+static struct {
+	bool known;
+	unsigned place;
+	bool (*is_unwinder)(uintptr_t word); /* while the place is looked for */
+	bool refuted[PLACES];
+	unsigned seen;
+} jumps;
+
+/* Called by the assembly: with the registers that a function has to keep for its caller, and the caller's stack. */
+VALUE patch_over(VALUE watch, const uintptr_t registers[REGISTERS], const uintptr_t *stack);
+
+#if defined(__x86_64__)
+
+VALUE patch_over_entry(VALUE watch);
+
+__asm__(".pushsection .text\n"
+        ".hidden patch_over_entry\n"
+        ".globl patch_over_entry\n"
+        ".type patch_over_entry, @function\n"
+        "patch_over_entry:\n"
+        "  .cfi_startproc\n"
+        "  endbr64\n"
+        "  push %rbp\n"
+        "  .cfi_def_cfa_offset 16\n"
+        "  .cfi_offset %rbp, -16\n"
+        "  mov %rsp, %rbp\n"
+        "  .cfi_def_cfa_register %rbp\n"
+        "  sub $48, %rsp\n"
+        "  mov %rbx, 0(%rsp)\n"
+        "  mov 0(%rbp), %rax\n"
+        "  mov %rax, 8(%rsp)\n"
+        "  mov %r12, 16(%rsp)\n"
+        "  mov %r13, 24(%rsp)\n"
+        "  mov %r14, 32(%rsp)\n"
+        "  mov %r15, 40(%rsp)\n"
+        "  mov %rsp, %rsi\n"
+        "  lea 16(%rbp), %rdx\n"
+        "  call patch_over\n"
+        "  leave\n"
+        "  .cfi_def_cfa %rsp, 8\n"
+        "  ret\n"
+        "  .cfi_endproc\n"
+        ".size patch_over_entry, . - patch_over_entry\n"
+        ".popsection\n");
+
+#else
+
+static VALUE patch_over_entry(VALUE watch)
+{
+	static const uintptr_t nothing[PLACES];
+
+	return patch_over(watch, nothing, nothing);
+}
+
+#endif
+
+READS_STACK static uintptr_t word_at(unsigned place, const uintptr_t *registers, const uintptr_t *stack)
+{
+	return place < REGISTERS ? registers[place] : stack[place - REGISTERS];
+}
+
+static void look(const uintptr_t *registers, const uintptr_t *stack)
+{
+	jumps.seen++;
+	for (unsigned place = 0; place < PLACES; place++)
+		if (!jumps.refuted[place])
+			jumps.refuted[place] = !jumps.is_unwinder(word_at(place, registers, stack));
+}
+
+/* A jump is rare enough to look twice. */
+static bool is_jump(uintptr_t word)
+{
+	uintptr_t flags;
+
+	if (RB_SPECIAL_CONST_P(word))
+		return RB_FIXNUM_P(word);
+	return word % sizeof(uintptr_t) == 0 && patch_read(word, &flags, sizeof(flags)) && (flags & RUBY_T_MASK) == RUBY_T_IMEMO;
+}
+
+VALUE patch_over(VALUE argument, const uintptr_t registers[REGISTERS], const uintptr_t *stack)
+{
+	const struct patch_watch *watch = (const struct patch_watch *)argument;
+	VALUE unwinder = watch->returned ? Qundef : rb_errinfo();
+	int jump;
+
+	/* Of exceptions rb_ensure tells. */
+	if (NIL_P(unwinder)) {
+		if (jumps.is_unwinder)
+			look(registers, stack);
+		if (jumps.known && is_jump(word_at(jumps.place, registers, stack)))
+			unwinder = word_at(jumps.place, registers, stack);
+	}
+	jump = watch->over(watch->data, unwinder);
+	if (jump)
+		rb_jump_tag(jump);
+	return Qnil;
+}
+
+static VALUE run_body(VALUE argument)
+{
+	struct patch_watch *watch = (struct patch_watch *)argument;
+	VALUE value = watch->body(watch->data);
+
+	watch->returned = true;
+	return value;
+}
+
+VALUE patch_watch(struct patch_watch *watch)
+{
+	return rb_ensure(run_body, (VALUE)watch, patch_over_entry, (VALUE)watch);
+}
+
+bool patch_watch_learn(bool (*is_unwinder)(uintptr_t word))
+{
+	jumps.is_unwinder = is_unwinder;
+	/* A word that held the object of every jump, and each had its own, is where rb_ensure keeps it. */
+	for (unsigned place = 0; !is_unwinder && jumps.seen > 1 && !jumps.known && place < PLACES; place++) {
+		if (jumps.refuted[place])
+			continue;
+		jumps.known = true;
+		jumps.place = place;
+	}
+	return jumps.known;
+}
