@@ -22,6 +22,7 @@
 #include "proto/bell.h"
 #include "queue.h"
 #include "startup.h"
+#include "stuck.h"
 
 #include <errno.h>
 #include <ruby.h>
@@ -50,9 +51,10 @@ static void bell_handler(int signal, siginfo_t *info, void *context)
 	int saved_errno = errno;
 
 	(void)context;
-	if (rung_from_outside(info))
+	if (rung_from_outside(info)) {
 		queue_create();
-	else if (info->si_code == SI_TIMER)
+		stuck_answer_if_asked(queue_of_process());
+	} else if (info->si_code == SI_TIMER)
 		queue_timer_rang();
 	compat_job_trigger();
 	bell.ruby_handler(signal);

@@ -77,4 +77,11 @@ bool compat_thread_frames_with_c(void);
 /* Calls each() with every object that this one refers to; a Thread refers to what its stack holds. Nothing of Ruby's may be allocated in it. */
 void compat_each_reference(VALUE object, void (*each)(VALUE reference, void *data), void *data);
 
+/*
+ * For a signal handler. Whether it runs on a thread that has the GVL (or waits to get it back), and rb_profile_frames() there tells that thread's own frames.
+ */
+bool compat_may_look_in_handler(void);
+/* Whether the names of symbols can be looked up without a lock: while there is but one Ractor. */
+bool compat_names_need_no_lock(void);
+
 #endif

@@ -53,3 +53,39 @@ bool compat_thread_frames_with_c(void)
 {
 	return RUBY_API_VERSION_MAJOR >= 3;
 }
+
+#if defined(HAVE_RUBY_THREAD_HAS_GVL_P) && (defined(HAVE_RB_PROFILE_THREAD_FRAMES) || defined(HAVE_RUBY_CURRENT_EC))
+
+int ruby_thread_has_gvl_p(void);
+
+bool compat_may_look_in_handler(void)
+{
+	return ruby_thread_has_gvl_p();
+}
+
+#else
+
+bool compat_may_look_in_handler(void)
+{
+	return false;
+}
+
+#endif
+
+#ifdef HAVE_RUBY_SINGLE_MAIN_RACTOR
+
+extern void *ruby_single_main_ractor;
+
+bool compat_names_need_no_lock(void)
+{
+	return ruby_single_main_ractor != NULL;
+}
+
+#else
+
+bool compat_names_need_no_lock(void)
+{
+	return false;
+}
+
+#endif

@@ -63,6 +63,15 @@ if try_link("#include <ruby.h>\nextern __thread void *ruby_current_ec;\nint main
   $defs << "-DHAVE_RUBY_CURRENT_EC"
 end
 
+# For the signal handler (stuck.c): exported, but not declared by every Ruby that has them.
+if try_link("int ruby_thread_has_gvl_p(void);\nint main(void) { return ruby_thread_has_gvl_p(); }\n")
+  $defs << "-DHAVE_RUBY_THREAD_HAS_GVL_P"
+end
+# >= 3.0. The Ractor while there is but one.
+if try_link("extern void *ruby_single_main_ractor;\nint main(void) { return ruby_single_main_ractor != 0; }\n")
+  $defs << "-DHAVE_RUBY_SINGLE_MAIN_RACTOR"
+end
+
 # --- Linking. What loading needs is exported: Init_rbprobe, what `rbprobe load` calls and reads (startup.c), and the ABI number that unreleased
 # Rubies look at. Everything is bound when it is loaded (-z now), so that no signal handler enters the dynamic loader. libruby is not
 # linked: its symbols are those of the process that loads us, be its Ruby a shared or a static one of the same ABI.

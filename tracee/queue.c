@@ -87,6 +87,11 @@ void queue_create(void)
 		ring_in_ms(RING_AGAIN_MS);
 }
 
+int queue_of_process(void)
+{
+	return msgget(queue_key(getpid()), 0);
+}
+
 void queue_timer_rang(void)
 {
 	ring_in_ms(RING_AGAIN_LATER_MS);

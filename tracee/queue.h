@@ -21,6 +21,9 @@ void queue_timer_rang(void);
 /* Makes the queue unless one is there. Async-signal-safe: that a client sees it tells it that the handler is alive, even while the VM is not. */
 void queue_create(void);
 
+/* This process's queue, or -1, without a look at whose it is. Async-signal-safe. */
+int queue_of_process(void);
+
 /*
  * Takes everything out of the queue and hands each complete command to `run`. Job context, no Ruby call of its own. Returns the number of messages taken,
  * or negative and err when the queue is not to be trusted (-EPERM: of a foreign owner, or writable for others).

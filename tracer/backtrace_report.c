@@ -2,6 +2,7 @@
 
 #include "backtrace_report.h"
 
+#include "backtrace_native.h"
 #include "backtrace_state.h"
 #include "backtrace_text.h"
 #include "target.h"
@@ -73,18 +74,48 @@ static void add_json(struct report *report, const msgpack_object *map)
 	buffer_free(&text);
 }
 
+static void push(struct report *report, struct stack stack)
+{
+	if ((report->count & (report->count - 1)) == 0)
+		report->stacks = memory_resize(report->stacks, (report->count ? 2 * report->count : 1) * sizeof(*report->stacks));
+	report->stacks[report->count++] = stack;
+}
+
 static void add_stack(struct report *report, const msgpack_object *map)
 {
-	struct stack stack = {.id = value_uint(value_get(map, "id")), .fiber = type_is(map, "type", "fiber")};
+	struct stack stack = {.id = value_uint(value_get(map, "id")),
+	                      .native_id = (pid_t)value_uint(value_get(map, "native_id")),
+	                      .fiber = type_is(map, "type", "fiber")};
 	bool asleep = was_asleep(report, map);
 
 	backtrace_text_heading(&stack.heading, map, asleep);
 	if (!stack.fiber)
 		backtrace_state_add(&stack.state, map, asleep);
 	backtrace_text_frames(&stack.frames, map);
-	if ((report->count & (report->count - 1)) == 0)
-		report->stacks = memory_resize(report->stacks, (report->count ? 2 * report->count : 1) * sizeof(*report->stacks));
-	report->stacks[report->count++] = stack;
+	push(report, stack);
+}
+
+void report_add_native(struct report *report, const struct native_stacks *stacks, bool only_known)
+{
+	for (size_t i = 0; i < stacks->count; i++) {
+		const struct native_thread *thread = &stacks->threads[i];
+		struct stack *known = NULL;
+
+		for (size_t k = 0; k < report->count && !known; k++)
+			if (report->stacks[k].native_id == thread->task.own_tid)
+				known = &report->stacks[k];
+		if (report->json) {
+			native_thread_json(&report->lines, (int)report->pid, thread);
+		} else if (known) {
+			native_frames_text(&known->frames, thread);
+		} else if (!only_known) {
+			struct stack stack = {.id = (uint64_t)thread->task.tid, .native_id = thread->task.own_tid};
+
+			native_heading_text(&stack.heading, thread);
+			native_frames_text(&stack.frames, thread);
+			push(report, stack);
+		}
+	}
 }
 
 void report_add(struct report *report, const msgpack_object *map)

@@ -2,6 +2,7 @@
 #define RBPROBE_BACKTRACE_REPORT_H
 
 #include "buffer.h"
+#include "native_stack.h"
 #include "tasks.h"
 
 #include <msgpack.h>
@@ -13,6 +14,7 @@
 
 struct stack {
 	uint64_t id;
+	pid_t native_id; /* as the process sees it; 0: not known */
 	bool fiber;
 	struct buffer heading, state, frames; /* as text; state is what of the heading tells where it is */
 };
@@ -34,6 +36,8 @@ struct report_style {
 
 void report_begin(struct report *report, pid_t pid, bool own_pids_differ, bool json);
 void report_add(struct report *report, const msgpack_object *map);
+/* Adds the native frames, to the threads whose native id is known and else as threads of their own; only_known: not the latter. */
+void report_add_native(struct report *report, const struct native_stacks *stacks, bool only_known);
 /* before: the look before this one, of which only the differences are shown; or NULL. */
 void report_write(const struct report *report, const struct report *before, const struct report_style *style, struct buffer *out);
 void report_free(struct report *report);

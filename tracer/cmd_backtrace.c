@@ -4,6 +4,7 @@
  */
 
 #include "ask.h"
+#include "backtrace_native.h"
 #include "backtrace_report.h"
 #include "children.h"
 #include "clock.h"
@@ -28,6 +29,7 @@ enum backtrace_option {
 	OPTION_EVERY,
 	OPTION_COUNT,
 	OPTION_CHILDREN,
+	OPTION_FULL,
 };
 
 /* One process, and the looks at it. */
@@ -44,7 +46,7 @@ struct backtrace {
 	struct command request;
 	const char *thread;
 	uint64_t limit;
-	bool fibers, json, children;
+	bool fibers, json, children, full;
 	struct report_style style;
 	uint64_t every_ns; /* 0: once */
 	uint64_t rounds;   /* 0: no end */
@@ -79,6 +81,9 @@ static error_t parse_backtrace(int key, char *argument, struct argp_state *state
 	case OPTION_FIBERS:
 		backtrace->fibers = true;
 		return 0;
+	case OPTION_FULL:
+		backtrace->full = true;
+		return 0;
 	case OPTION_CHILDREN:
 		backtrace->children = true;
 		return 0;
@@ -112,6 +117,7 @@ static const struct argp_option backtrace_list[] = {
          "Only threads of that name (* and ? stand for anything), native id or id; main: the main thread", 2},
 	{"limit", OPTION_LIMIT, "N", 0, "At most N frames of each", 2},
 	{"fibers", OPTION_FIBERS, NULL, 0, "Also the fibers that do not run", 2},
+	{"full", OPTION_FULL, NULL, 0, "Also the native frames (C functions), for which each thread is stopped for a moment", 2},
 	{"group", OPTION_GROUP, NULL, 0, "Threads with the same frames together", 3},
 	{"format", OPTION_FORMAT, "text|json", 0, "For people, or one JSON object a line", 3},
 	{"every", OPTION_EVERY, "SEC", 0, "Look again and again, and show what is different", 4},
@@ -204,6 +210,34 @@ static void choose(struct backtrace *backtrace)
 	forget(old, old_count);
 }
 
+static void add_native(struct backtrace *backtrace, struct watched *watched)
+{
+	struct native_stacks stacks;
+	struct target target;
+	struct error err;
+	int status = target_describe(&target, watched->pid, TARGET_BASIC, &err);
+
+	if (status < 0)
+		return; /* it has just ended */
+	if (native_stacks_take(&stacks, &target, 0, NATIVE_BUDGET_NS, &err) < 0)
+		message("no native frames: %s", err.text);
+	else
+		report_add_native(&watched->now, &stacks, backtrace->thread != NULL);
+	native_stacks_free(&stacks);
+}
+
+/* Where the VM runs no job, what can be had without it. True: that is the answer. */
+static bool look_from_outside(struct backtrace *backtrace, const struct watched *watched, const struct ask *ask)
+{
+	struct target target;
+	struct error err;
+
+	if (ask->status != STATUS_NOT_ATTACHED || ask->error.code != -ETIMEDOUT ||
+	    target_describe(&target, watched->pid, TARGET_BASIC, &err) < 0 || target.state == 'T' || target.state == 't')
+		return false;
+	return stuck_write(&backtrace->output.buffer, &target, backtrace->options.timeout_ns, backtrace->json);
+}
+
 /* One look at all of them. Returns a status; *interrupted: by a signal. */
 static int look(struct backtrace *backtrace, int signals_descriptor, bool *interrupted)
 {
@@ -222,6 +256,13 @@ static int look(struct backtrace *backtrace, int signals_descriptor, bool *inter
 		*interrupted = *interrupted || asks[i].cancelled;
 		ask_close(&asks[i]);
 	}
+	for (size_t i = 0; i < backtrace->count && backtrace->full; i++)
+		if (backtrace->watched[i].answered)
+			add_native(backtrace, &backtrace->watched[i]);
+	for (size_t i = 0; i < backtrace->count; i++)
+		if (!backtrace->watched[i].answered && look_from_outside(backtrace, &backtrace->watched[i], &asks[i]) &&
+		    status == asks[i].status)
+			status = STATUS_DONE;
 	free(asks);
 	return status;
 }

@@ -1,0 +1,117 @@
+# rbprobe backtrace where the VM runs no job: C code has the GVL and does not come back. The process goes on as if nothing had been.
+
+require_relative "helper"
+
+class StuckTest < LiveTest
+  # For attaching, before it is looked at from outside. The handler must have had a processor by then.
+  SECONDS = [0.5 * Processes::PATIENCE, 1].max.to_s
+
+  # Where a target in a chroot sees it, too.
+  def shared_directory
+    FileUtils.mkdir_p(Processes::BUILD)
+    Dir.mktmpdir("stuck-test-", Processes::BUILD).tap { |path| @directories << path }
+  end
+
+  # Compiles holder.c for the target's Ruby.
+  def holder
+    path = shared_directory
+    names = IO.popen([*Processes::RUBY, "-rrbconfig", "-e", 'print RbConfig::CONFIG.values_at("rubyhdrdir", "rubyarchhdrdir").join("\n")'], &:read)
+    headers = names.lines(chomp: true).map { |name| "-I#{Processes::TARGET_ROOT.chomp("/")}#{name}" }
+    assert system("cc", "-shared", "-fPIC", "-O2", "-w", *headers, "-o", "#{path}/holder.so", "#{Processes::ROOT}/tests/apps/holder.c"),
+           "holder.c compiles"
+    path
+  end
+
+  def ticks(target)
+    File.read("/proc/#{target.pid}/stat").split(") ").last.split[11].to_i
+  end
+
+  def computing(target)
+    before = ticks(target)
+    wait_until("it computes") { ticks(target) > before + 10 }
+  end
+
+  # Ruby 2.7's handler cannot tell.
+  def handler_answers?
+    Processes.target_ruby?(">= 3.0")
+  end
+
+  def backtrace(target, *options)
+    rbprobe("bt", "-p", target.pid.to_s, "--timeout", SECONDS, *options).tap do |result|
+      assert_exit 0, result
+      assert_match(handler_answers? ? /\A[^\n]*did not come to a safe point within [\d.]+ s[^\n]*\n\z/ : /did not come to a safe point/, result.stderr)
+    end
+  end
+
+  test "a C extension that does not give the GVL back, and then does" do
+    path = holder
+    target = start("threads")
+    target.run("waiting_threads")
+    target.run("require '#{path}/holder.so'")
+    target.run_in_background("Holder.hold('#{path}/release', false)")
+    computing(target)
+    result = backtrace(target)
+    assert_match(/^the VM has not reached a safe point for [\d.]+ s; it is inside hold in holder\.so/, result.stdout)
+    if handler_answers?
+      assert_match(/^thread #{target.pid}, which has the GVL\n(   .*\n)*   in hold\n   console:1 in .*\n(   .*\n)*   .*console\.rb:\d+ in console$/, result.stdout)
+    end
+    assert_match(/^native thread #{target.pid} ".*", running, .*\n(   native: .*\n)*   native: hold_the_gvl in holder\.so\n/, result.stdout)
+    assert_operator result.stdout.scan(/^native thread /).size, :>, 9
+    object = backtrace(target, "--format", "json").objects.find { |found| found["type"] == "stuck" }
+    assert_match(/\Ahold in holder\.so/, object["inside"])
+    assert_equal "hold", object["frames"].first["label"] if handler_answers?
+    File.write("#{path}/release", "")
+    assert_equal "1", target.answer
+    assert_match(/"popper", sleeping in /, rbprobe("bt", "-p", target.pid.to_s).stdout)
+  end
+
+  test "one that sleeps with the GVL" do
+    path = holder
+    target = start("threads")
+    target.run("require '#{path}/holder.so'")
+    target.run_in_background("Holder.hold('#{path}/release', true)")
+    wait_until("it holds the GVL") { rbprobe("bt", "-p", target.pid.to_s, "--timeout", SECONDS).stdout.include?("hold_the_gvl in holder.so") }
+    result = rbprobe("bt", "-p", target.pid.to_s, "--timeout", SECONDS)
+    assert_match(/^native thread #{target.pid} .*\n(   native: .*\n)*   native: hold_the_gvl in holder\.so\n/, result.stdout)
+    File.write("#{path}/release", "")
+    assert_equal "1", target.answer
+  end
+
+  test "plain Ruby that runs for minutes without looking for interrupts" do
+    target = start("threads")
+    target.run_in_background("3.pow(7**60000, 11**60000)")
+    computing(target)
+    result = backtrace(target)
+    assert_match(/^the VM has not reached a safe point for [\d.]+ s; it is inside ./, result.stdout)
+    assert_match(/^thread #{target.pid}, which has the GVL\n   in pow\n   console:1 in /, result.stdout) if handler_answers?
+    assert_match(/^   native: .* in libruby|^   native: .* in ruby/, result.stdout)
+    computing(target)
+    assert target.alive?
+    assert_equal "", target.stderr
+  end
+
+  test "a process that is stuck and never loaded the extension" do
+    target = start("threads", load: false)
+    target.run_in_background("3.pow(7**60000, 11**60000)")
+    computing(target)
+    result = rbprobe("bt", "-p", target.pid.to_s, "--timeout", SECONDS)
+    assert_exit 0, result
+    assert_match(/^the VM has not reached a safe point for /, result.stdout)
+    assert_match(/^native thread #{target.pid} .*, running/, result.stdout)
+    computing(target)
+    Leftovers.remove_queues_of(target)
+  end
+
+  test "native frames beside Ruby's" do
+    target = start("threads")
+    target.run("waiting_threads")
+    result = rbprobe("bt", "-p", target.pid.to_s, "--full")
+    assert_exit 0, result
+    assert_match(/^thread .*main, .*\n(   .*\n)*   .* in <main>\n   native: .* in libc\.so/, result.stdout)
+    assert_equal "3", target.run("1 + 2")
+    native = rbprobe("bt", "-p", target.pid.to_s, "--full", "--format", "json").objects.select { |object| object["type"] == "native" }
+    # A thread of ours may just be ending.
+    assert_empty Dir.children("/proc/#{target.pid}/task").map(&:to_i) - native.map { |object| object["native_id"] }
+    assert(native.all? { |object| object["frames"].any? { |frame| frame["module"] } })
+  end
+end

@@ -1,0 +1,286 @@
+/* Native stacks for people and programs. See backtrace_native.h. */
+
+#include "backtrace_native.h"
+
+#include "clock.h"
+#include "message.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HANDLER_TIMEOUT_NS (2 * NS_PER_S)
+
+static void add_text(struct buffer *buffer, const char *text)
+{
+	buffer_add_printable(buffer, text, strlen(text));
+}
+
+static void add_place(struct buffer *buffer, const struct native_frame *frame)
+{
+	if (frame->function)
+		add_text(buffer, frame->function);
+	else
+		buffer_add_format(buffer, "0x%llx", (unsigned long long)(frame->module ? frame->offset : frame->pc));
+	buffer_add_text(buffer, " in ");
+	add_text(buffer, frame->module ? frame->module : "code of no file (a JIT's)");
+}
+
+void native_heading_text(struct buffer *buffer, const struct native_thread *thread)
+{
+	buffer_add_format(buffer, "native thread %d \"", (int)thread->task.own_tid);
+	add_text(buffer, thread->task.command);
+	buffer_add_format(buffer, "\", %s, %.2f s CPU\n", thread->task.state == 'R' ? "running" : "sleeping",
+	                  (double)thread->task.cpu_ns / 1e9);
+}
+
+void native_frames_text(struct buffer *buffer, const struct native_thread *thread)
+{
+	for (size_t i = 0; i < thread->count; i++) {
+		if (thread->frames[i].after_gap)
+			buffer_add_text(buffer, "   native: (frames that cannot be told)\n");
+		buffer_add_text(buffer, "   native: ");
+		add_place(buffer, &thread->frames[i]);
+		buffer_add_char(buffer, '\n');
+	}
+	if (thread->cut)
+		buffer_add_text(buffer, "   native: ...\n");
+	if (thread->code != 0)
+		buffer_add_format(buffer, "   native: %s\n",
+		                  thread->code == -ETIMEDOUT ? "it could not be stopped for a look in time"
+		                  : thread->code == -ESRCH   ? "it has ended"
+		                                             : strerror(-thread->code));
+}
+
+/* --- JSON */
+
+static void add_json_text(struct buffer *buffer, const char *text)
+{
+	struct buffer clean = {0};
+
+	buffer_add_utf8(&clean, text, strlen(text));
+	buffer_add_char(buffer, '"');
+	for (size_t i = 0; i < clean.size; i++) {
+		unsigned char c = (unsigned char)clean.bytes[i];
+
+		if (c == '"' || c == '\\')
+			buffer_add_format(buffer, "\\%c", c);
+		else if (c < 0x20)
+			buffer_add_format(buffer, "\\u%04x", c);
+		else
+			buffer_add_char(buffer, (char)c);
+	}
+	buffer_add_char(buffer, '"');
+	buffer_free(&clean);
+}
+
+void native_thread_json(struct buffer *buffer, int pid, const struct native_thread *thread)
+{
+	buffer_add_format(buffer, "{\"pid\":%d,\"type\":\"native\",\"native_id\":%d,\"name\":", pid, (int)thread->task.own_tid);
+	add_json_text(buffer, thread->task.command);
+	buffer_add_format(buffer, ",\"state\":\"%c\",\"cpu_ns\":%llu,\"more\":%s,\"frames\":[", thread->task.state,
+	                  (unsigned long long)thread->task.cpu_ns, thread->cut ? "true" : "false");
+	for (size_t i = 0; i < thread->count; i++) {
+		const struct native_frame *frame = &thread->frames[i];
+
+		buffer_add_format(buffer, "%s{\"pc\":%llu,\"offset\":%llu", i ? "," : "", (unsigned long long)frame->pc,
+		                  (unsigned long long)frame->offset);
+		if (frame->after_gap)
+			buffer_add_text(buffer, ",\"after_gap\":true");
+		if (frame->function) {
+			buffer_add_text(buffer, ",\"function\":");
+			add_json_text(buffer, frame->function);
+		}
+		if (frame->module) {
+			buffer_add_text(buffer, ",\"module\":");
+			add_json_text(buffer, frame->module);
+		}
+		buffer_add_char(buffer, '}');
+	}
+	buffer_add_text(buffer, "]}\n");
+}
+
+static void add_slice_json(struct buffer *buffer, struct slice slice)
+{
+	char text[STUCK_TEXT_MAX + 1];
+
+	memcpy(text, slice.bytes, slice.size);
+	text[slice.size] = '\0';
+	add_json_text(buffer, text);
+}
+
+/* --- A VM that is stuck */
+
+struct stuck {
+	const struct target *target;
+	struct stuck_answer *answer; /* NULL: none */
+	bool running;
+	struct native_stacks stacks;        /* none: count 0 */
+	const struct native_thread *holder; /* whose native frames say what it is inside of; NULL: not known */
+};
+
+static bool in_vm(const struct stuck *stuck, const struct native_frame *frame)
+{
+	const char *file = strrchr(stuck->target->libruby, '/');
+
+	if (!frame->module)
+		return true;
+	if (file)
+		return strcmp(frame->module, file + 1) == 0;
+	return strncmp(frame->module, "ruby", 4) == 0;
+}
+
+/* The thread that has the GVL: the one that answered, or the only one that runs. */
+static const struct native_thread *holder_find(const struct stuck *stuck)
+{
+	const struct native_thread *found = NULL;
+
+	for (size_t i = 0; i < stuck->stacks.count; i++) {
+		const struct native_thread *thread = &stuck->stacks.threads[i];
+
+		if (stuck->answer && thread->task.own_tid == (pid_t)stuck->answer->native_id)
+			return thread->code == 0 ? thread : NULL;
+	}
+	for (size_t i = 0; i < stuck->stacks.count; i++) {
+		const struct native_thread *thread = &stuck->stacks.threads[i];
+
+		if (thread->code != 0 || (thread->task.state != 'R' && stuck->stacks.count > 1))
+			continue;
+		if (found)
+			return NULL;
+		found = thread;
+	}
+	return found;
+}
+
+/* What the VM has called and not come back from, and the VM's own function that did, where it has a name. */
+static void add_inside(struct buffer *buffer, const struct stuck *stuck)
+{
+	const struct native_frame *frames = stuck->holder->frames, *outside = NULL, *vm = NULL;
+
+	for (size_t i = 0; i < stuck->holder->count; i++) {
+		if (in_vm(stuck, &frames[i])) {
+			/* Only what called: further out is the VM's loop. */
+			if (frames[i].function && (!outside || vm == NULL))
+				vm = &frames[i];
+			if (outside || vm)
+				break;
+		} else if (frames[i].function || !outside) {
+			outside = &frames[i];
+		}
+	}
+	if (outside)
+		add_place(buffer, outside);
+	if (vm) {
+		buffer_add_text(buffer, outside ? ", called by " : "");
+		add_place(buffer, vm);
+	}
+	if (!outside && !vm)
+		add_place(buffer, &frames[0]);
+	else if (outside != &frames[0] && vm != &frames[0]) {
+		buffer_add_text(buffer, " (at this moment: ");
+		add_place(buffer, &frames[0]);
+		buffer_add_char(buffer, ')');
+	}
+}
+
+static void write_text(struct buffer *buffer, const struct stuck *stuck, uint64_t waited_ns)
+{
+	int pid = (int)stuck->target->pid;
+	char command[256];
+	struct stuck_frame frame;
+	size_t offset = 0;
+
+	target_command_line(stuck->target, command, sizeof(command));
+	buffer_add_format(buffer, "process %d, not answering: ", pid);
+	add_text(buffer, command);
+	buffer_add_format(buffer, "\nthe VM has not reached a safe point for %g s", (double)waited_ns / 1e9);
+	if (stuck->holder) {
+		buffer_add_text(buffer, "; it is inside ");
+		add_inside(buffer, stuck);
+	}
+	buffer_add_char(buffer, '\n');
+	if (stuck->answer) {
+		buffer_add_format(buffer, "thread %u, %s\n", stuck->answer->native_id,
+		                  stuck->running ? "which has the GVL" : "which may have the GVL");
+		if (stuck->answer->code == STUCK_IN_GC)
+			buffer_add_text(buffer, "   its Ruby frames cannot be read: it is collecting garbage\n");
+		while (stuck_next(stuck->answer, &offset, &frame)) {
+			buffer_add_text(buffer, "   ");
+			buffer_add_printable(buffer, frame.path.bytes, frame.path.size);
+			if (frame.line)
+				buffer_add_format(buffer, ":%u", frame.line);
+			buffer_add_text(buffer, frame.path.size ? " in " : "in ");
+			buffer_add_printable(buffer, frame.label.bytes, frame.label.size);
+			buffer_add_char(buffer, '\n');
+		}
+		if (stuck->answer->more)
+			buffer_add_text(buffer, "   ...\n");
+	}
+	for (size_t i = 0; i < stuck->stacks.count; i++) {
+		const struct native_thread *thread = &stuck->stacks.threads[i];
+
+		native_heading_text(buffer, thread);
+		native_frames_text(buffer, thread);
+	}
+}
+
+static void write_json(struct buffer *buffer, const struct stuck *stuck, uint64_t waited_ns)
+{
+	int pid = (int)stuck->target->pid;
+	struct stuck_frame frame;
+	size_t offset = 0;
+
+	buffer_add_format(buffer, "{\"pid\":%d,\"type\":\"stuck\",\"waited_ns\":%llu", pid, (unsigned long long)waited_ns);
+	if (stuck->holder) {
+		struct buffer inside = {0};
+
+		add_inside(&inside, stuck);
+		buffer_add_char(&inside, '\0');
+		buffer_add_text(buffer, ",\"inside\":");
+		add_json_text(buffer, inside.bytes);
+		buffer_free(&inside);
+	}
+	if (stuck->answer) {
+		buffer_add_format(buffer, ",\"native_id\":%u,\"running\":%s,\"in_gc\":%s,\"more\":%s,\"frames\":[",
+		                  stuck->answer->native_id, stuck->running ? "true" : "false",
+		                  stuck->answer->code == STUCK_IN_GC ? "true" : "false", stuck->answer->more ? "true" : "false");
+		for (bool first = true; stuck_next(stuck->answer, &offset, &frame); first = false) {
+			buffer_add_text(buffer, first ? "{" : ",{");
+			if (frame.path.size) {
+				buffer_add_text(buffer, "\"path\":");
+				add_slice_json(buffer, frame.path);
+				buffer_add_format(buffer, ",\"line\":%u,", frame.line);
+			}
+			buffer_add_text(buffer, "\"label\":");
+			add_slice_json(buffer, frame.label);
+			buffer_add_char(buffer, '}');
+		}
+		buffer_add_char(buffer, ']');
+	}
+	buffer_add_text(buffer, "}\n");
+	for (size_t i = 0; i < stuck->stacks.count; i++)
+		native_thread_json(buffer, pid, &stuck->stacks.threads[i]);
+}
+
+bool stuck_write(struct buffer *buffer, const struct target *target, uint64_t waited_ns, bool json)
+{
+	struct stuck stuck = {.target = target};
+	struct error err;
+	bool any;
+
+	if (stuck_ask(target, HANDLER_TIMEOUT_NS, &stuck.answer, &stuck.running, &err) < 0)
+		message("process %d: no Ruby frames: its signal handler %s", (int)target->pid, err.text);
+	if (native_stacks_take(&stuck.stacks, target, 0, NATIVE_BUDGET_NS, &err) < 0) {
+		message("no native stacks: %s", err.text);
+		native_stacks_free(&stuck.stacks);
+	}
+	any = stuck.answer || stuck.stacks.count;
+	if (any) {
+		stuck.holder = holder_find(&stuck);
+		(json ? write_json : write_text)(buffer, &stuck, waited_ns);
+	}
+	free(stuck.answer);
+	native_stacks_free(&stuck.stacks);
+	return any;
+}

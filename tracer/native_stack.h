@@ -1,0 +1,49 @@
+#ifndef RBPROBE_NATIVE_STACK_H
+#define RBPROBE_NATIVE_STACK_H
+
+#include "target.h"
+#include "tasks.h"
+
+#include "proto/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The native backtraces of a process's threads, taken from outside: what the processor executes, C functions, and none of Ruby's frames. They need no
+ * cooperation of the process, so they can be had where Ruby is stuck.
+ */
+
+struct native_frame {
+	uint64_t pc;
+	const char *function; /* NULL: not known, such as code of a JIT, or of a library without symbols */
+	const char *module;   /* name of the program's or library's file, without its directory; NULL: none (a JIT's) */
+	uint64_t offset;      /* of pc in the function, or else in the module */
+	bool after_gap; /* between this and the one before are frames that could not be told, such as those of hand-written assembler */
+};
+
+struct native_thread {
+	struct task task;
+	struct native_frame *frames; /* innermost first */
+	size_t count;
+	bool cut;            /* there are more, which were not looked at */
+	int code;            /* 0, or why there are none: -ETIMEDOUT: it did not stop, -ESRCH: it has ended, ... */
+	uint64_t stopped_ns; /* for how long it was stopped */
+};
+
+struct native_stacks {
+	struct native_thread *threads;
+	size_t count;
+	void *names; /* private: what frames point to */
+};
+
+/*
+ * Takes them, each thread being stopped for a moment, all within budget_ns. own: only of the thread with that id, as the process sees it; 0: all. Returns
+ * 0; negative with err where not one could be had: -EPERM (says who may), -EBUSY (says who traces it), -ESRCH.
+ */
+int native_stacks_take(struct native_stacks *stacks, const struct target *target, pid_t own, uint64_t budget_ns,
+                       struct error *err);
+void native_stacks_free(struct native_stacks *stacks);
+
+#endif

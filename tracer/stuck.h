@@ -1,0 +1,20 @@
+#ifndef RBPROBE_TRACER_STUCK_H
+#define RBPROBE_TRACER_STUCK_H
+
+#include "target.h"
+
+#include "proto/error.h"
+#include "proto/stuck.h"
+
+/*
+ * Asking a process whose VM reaches no safe point: its signal handler answers with the frames of the thread that it runs on. Only threads that are running
+ * are asked, since the signal could cut short what another one waits in, and the main thread, which the bell has woken anyway.
+ */
+
+/*
+ * Waits for the answer, at most timeout_ns. 0 and *answer, which the caller frees; negative with err: why there is none (as the end of a sentence:
+ * "its signal handler ..."). *running: the answering thread was running, so that it is the one that holds the GVL.
+ */
+int stuck_ask(const struct target *target, uint64_t timeout_ns, struct stuck_answer **answer, bool *running, struct error *err);
+
+#endif
