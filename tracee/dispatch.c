@@ -177,14 +177,34 @@ static VALUE job_deferring(VALUE unused)
 	return interrupts_deferred(job_protected, Qnil, Qnil);
 }
 
+/*
+ * Most jobs: bells that rang more than once. They are over before they could be told from none: what is under way on this thread is not held up, and
+ * nothing that is sent to it meets our code.
+ */
+static bool nothing_to_do(void)
+{
+	return !session_first() && !session_fork_left() && !queue_exists();
+}
+
 void dispatch_job(void)
 {
 	static bool running, again;
 	int failed = 0;
 
+	if (!running && nothing_to_do()) {
+		queue_keep();
+		if (!startup_stays())
+			bell_rest();
+		return;
+	}
 	/* A command may let other threads run, and the bell may ring meanwhile. */
 	if (running) {
 		again = true;
+		return;
+	}
+	/* The VM is about to deliver them, and would do so to the end of the job, which drops them: behind it the thread is its own, or no more. */
+	if (!running && interrupts_are_pending()) {
+		queue_ring_soon();
 		return;
 	}
 	running = true;

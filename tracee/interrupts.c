@@ -2,16 +2,25 @@
 
 #include "interrupts.h"
 
+#define END_TRIES_MAX 20
+#define END_PAUSE_MS 500
+
 static struct {
-	ID handle_interrupt, raise, kill;
+	ID handle_interrupt, raise, is_pending, is_alive, set_report_on_exception, set_abort_on_exception;
 	VALUE never, immediate; /* Symbols */
+	VALUE end;              /* class of exceptions */
 } ids;
 
 void interrupts_init(void)
 {
 	ids.handle_interrupt = rb_intern("handle_interrupt");
 	ids.raise = rb_intern("raise");
-	ids.kill = rb_intern("kill");
+	ids.is_alive = rb_intern("alive?");
+	ids.set_report_on_exception = rb_intern("report_on_exception=");
+	ids.set_abort_on_exception = rb_intern("abort_on_exception=");
+	ids.is_pending = rb_intern("pending_interrupt?");
+	rb_gc_register_address(&ids.end); /* first: it allocates, and may collect */
+	ids.end = rb_class_new(rb_eException);
 	ids.never = ID2SYM(rb_intern("never"));
 	ids.immediate = ID2SYM(rb_intern("immediate"));
 }
@@ -43,6 +52,11 @@ VALUE interrupts_deferred(VALUE (*run)(VALUE), VALUE argument, VALUE ours)
 	return rb_block_call(rb_cThread, ids.handle_interrupt, 1, &mask, run_deferred, (VALUE)&deferred);
 }
 
+bool interrupts_are_pending(void)
+{
+	return RTEST(rb_funcall(rb_cThread, ids.is_pending, 0));
+}
+
 VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument)
 {
 	struct deferred admitted = {run, argument};
@@ -52,14 +66,31 @@ VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument)
 	return rb_block_call(rb_cThread, ids.handle_interrupt, 1, &mask, run_deferred, (VALUE)&admitted);
 }
 
+/*
+ * A kill that the VM has delivered cannot be sent again: the thread is marked as being killed, and Thread#kill and the end of the process pass over such. So it
+ * is ended by an exception, of which nothing is said (but by Thread#join: this is for kills that come while a command runs on the thread). One that the
+ * thread rescues is followed by another.
+ */
+static void end_thread(VALUE thread)
+{
+	rb_funcall(thread, ids.set_report_on_exception, 1, Qfalse);
+	rb_funcall(thread, ids.set_abort_on_exception, 1, Qfalse);
+	for (int i = 0; i < END_TRIES_MAX && RTEST(rb_funcall(thread, ids.is_alive, 0)); i++) {
+		rb_funcall(thread, ids.raise, 1, rb_exc_new_cstr(ids.end, "killed"));
+		for (int ms = 0; ms < END_PAUSE_MS && RTEST(rb_funcall(thread, ids.is_alive, 0)); ms += 10)
+			rb_thread_wait_for((struct timeval){.tv_usec = 10000});
+	}
+}
+
 /* In a thread of its own. pair: the receiver, and the exception or nil for a kill. */
 static VALUE send_to(void *data)
 {
 	VALUE pair = (VALUE)data;
 	VALUE exception = rb_ary_entry(pair, 1);
 
+	rb_funcall(rb_thread_current(), ids.set_report_on_exception, 1, Qfalse);
 	if (NIL_P(exception))
-		rb_funcall(rb_ary_entry(pair, 0), ids.kill, 0);
+		end_thread(rb_ary_entry(pair, 0));
 	else
 		rb_funcall(rb_ary_entry(pair, 0), ids.raise, 1, exception);
 	RB_GC_GUARD(pair);

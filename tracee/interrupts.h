@@ -2,6 +2,7 @@
 #define RBPROBE_INTERRUPTS_H
 
 #include <ruby.h>
+#include <stdbool.h>
 
 /*
  * Keeping Thread#raise, Timeout and Thread#kill away from our code. What another thread sends to the thread we happen to run on is meant for
@@ -15,6 +16,9 @@ void interrupts_init(void);
  * has come meanwhile: so this raises nothing but that, provided that run raises nothing.
  */
 VALUE interrupts_deferred(VALUE (*run)(VALUE), VALUE argument, VALUE ours);
+
+/* Whether any is waiting to be delivered to the running thread. Lets none in. */
+bool interrupts_are_pending(void);
 
 /* The opposite, inside of that: calls run with all interrupts let in at once, also those held back so far. Raises what comes. */
 VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument);

@@ -92,6 +92,12 @@ int queue_of_process(void)
 	return msgget(queue_key(getpid()), 0);
 }
 
+void queue_ring_soon(void)
+{
+	if (bell_is_ours())
+		ring_in_ms(RING_AGAIN_MS);
+}
+
 void queue_timer_rang(void)
 {
 	ring_in_ms(RING_AGAIN_LATER_MS);

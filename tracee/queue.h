@@ -15,6 +15,9 @@
 /* Remembers when this process began: queues older than that are a dead process's. Init, and again in a forked child. */
 void queue_init(void);
 
+/* Has the bell ring in a moment, where it does by itself; who rings without the signal does so again. */
+void queue_ring_soon(void);
+
 /* The signal came from the queue's own timer. Async-signal-safe. */
 void queue_timer_rang(void);
 

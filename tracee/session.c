@@ -334,6 +334,11 @@ void session_fork_child(void)
 }
 
 /* The rings are not mapped here, and the lists of messages may have been caught in the middle of a change: both are left alone. */
+bool session_fork_left(void)
+{
+	return sessions.parents != NULL;
+}
+
 void session_fork_clean(void)
 {
 	while (sessions.parents) {

@@ -92,6 +92,8 @@ void session_exit(unsigned timeout_ms);
 void session_fork_child(void);
 /* Later, in a job of the child: frees what that left. */
 void session_fork_clean(void);
+/* Whether there are any. */
+bool session_fork_left(void);
 
 /* Queues one record for the client. GVL; allocates. Dropped when there is no memory, or when it is larger than a record may be. */
 void session_send(struct session *session, const struct record *record);
