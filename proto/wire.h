@@ -79,7 +79,9 @@ enum trace_flag {
 	TRACE_ARGUMENTS = 1 << 1,
 	TRACE_RESULT = 1 << 2,
 	TRACE_INSPECT = 1 << 3,
-	TRACE_IVARS = 1 << 4, /* objects are shown with their instance variables */
+	TRACE_IVARS = 1 << 4,        /* objects are shown with their instance variables */
+	TRACE_HOOK = 1 << 5,         /* engine hook may be used: without it or the next, the target asks (EACCES) */
+	TRACE_WITHOUT_HOOK = 1 << 6, /* methods that only engine hook could observe are left out */
 };
 
 /* Bits of an eval command's flags. */

@@ -226,12 +226,16 @@ static bool armed(void)
 
 void dispatch_wait_for_client(unsigned timeout_ms)
 {
+	bool attached = false;
+
 	queue_create();
-	for (unsigned waited_ms = 0; waited_ms < timeout_ms && !armed(); waited_ms++) {
+	/* A client that comes and goes again was refused what it asked for. */
+	for (unsigned waited_ms = 0; waited_ms < timeout_ms && !armed() && !(attached && !session_first()); waited_ms++) {
 		struct timespec pause = {.tv_nsec = 1000000};
 
 		nanosleep(&pause, NULL);
 		dispatch_job();
+		attached = attached || session_first();
 	}
 	if (!armed())
 		queue_remove();

@@ -7,6 +7,7 @@
 
 #include "selection.h"
 
+#include "consent.h"
 #include "core.h"
 #include "expression.h"
 #include "fiber.h"
@@ -28,7 +29,8 @@ struct selection {
 	uint32_t selector_count;
 	bool disabled;
 	bool hook_announced;
-	VALUE hook; /* the global TracePoint of engine hook, or nil */
+	uint32_t left_out; /* methods that engine hook could observe, and may not */
+	VALUE hook;        /* the global TracePoint of engine hook, or nil */
 
 	struct probe **buckets; /* by owner and name */
 	uint32_t bucket_count;  /* a power of two */
@@ -423,6 +425,14 @@ static void match_describe(const struct match *match, char *buffer, size_t size)
 	         (int)names.name.size, names.name.bytes);
 }
 
+/* While the trace begins one line is enough for all of them; see arm_all(). */
+static void leave_out(struct selection *selection, const char *description, bool late, const struct text *reason)
+{
+	selection->left_out++;
+	session_note(selection->session, late ? NOTE_WARNING : NOTE_INFO, "%s%s left out: it needs engine hook%s%.*s",
+	             description, late ? " defined now," : "", reason->used ? ", " : "", (int)reason->used, reason->bytes);
+}
+
 static void match_arm(const struct match *match, void *argument)
 {
 	struct arming *arming = argument;
@@ -446,6 +456,10 @@ static void match_arm(const struct match *match, void *argument)
 	if (!engine) {
 		session_note(session, NOTE_WARNING, "%s cannot be traced by engine %s: %.*s", description,
 		             engine_name(session->options.engine), (int)reason.used, reason.bytes);
+		return;
+	}
+	if (!consent_given(engine, session->options.flags)) {
+		leave_out(selection, description, arming->late, &reason);
 		return;
 	}
 	probe = probe_new(selection, match, arming->selector);
@@ -488,6 +502,10 @@ static VALUE arm_all(VALUE argument)
 			session_note(selection->session, NOTE_WARNING,
 			             "%s matches no method yet; it will be traced when one is defined", text);
 	}
+	if (selection->left_out)
+		session_note(selection->session, NOTE_WARNING,
+		             "%u method%s left out, which only engine hook could observe (-v names them)", selection->left_out,
+		             selection->left_out == 1 ? "" : "s");
 	if (request->command->options.flags & TRACE_FIREHOSE) {
 		announce_hook(selection);
 		if (engine_hook_start(selection, &selection->hook, &err) < 0)
@@ -520,13 +538,33 @@ static int error_from_exception(struct error *err)
 	return error_set(err, -EINVAL, "%s: %.*s", rb_obj_classname(exception), (int)RSTRING_LEN(message), RSTRING_PTR(message));
 }
 
+struct asking {
+	const struct command *command;
+	struct error *err;
+	int status;
+};
+
+static VALUE ask_consent(VALUE argument)
+{
+	struct asking *asking = (struct asking *)argument;
+
+	asking->status = consent_check(asking->command, asking->err);
+	return Qnil;
+}
+
 int selection_arm(struct session *session, const struct command *command, uint64_t *count, struct error *err)
 {
 	struct request request = {.command = command, .session = session};
+	struct asking asking = {.command = command, .err = err};
 	int failed = 0;
 
 	if (session->selection)
 		return error_set(err, -EBUSY, "this session traces already");
+	protect_arming(ask_consent, (VALUE)&asking, &failed);
+	if (failed)
+		return error_from_exception(err);
+	if (asking.status < 0)
+		return asking.status;
 	session->options = command->options;
 	request.selection = selection_new(session, command);
 	if (!request.selection)
@@ -606,6 +644,13 @@ static void rearm(struct probe *probe, const struct match *match)
 
 	if (!engine)
 		return;
+	if (!consent_given(engine, probe->session->options.flags)) {
+		char description[512];
+
+		match_describe(match, description, sizeof(description));
+		leave_out(probe->session->selection, description, true, &reason);
+		return;
+	}
 	probe->engine = engine;
 	send_method(probe->session, probe, probe->engine, match->method);
 	engine->arm(probe, match->method, &err);

@@ -2,6 +2,7 @@
 
 #include "exit_status.h"
 #include "follow.h"
+#include "hook_question.h"
 #include "message.h"
 #include "options.h"
 #include "output.h"
@@ -32,7 +33,7 @@ static const struct argp argp = {
 static int trace(struct options *options)
 {
 	struct output output;
-	struct error err;
+	struct error err, question;
 	struct sink *sink;
 	int signals_descriptor, status;
 
@@ -47,7 +48,12 @@ static int trace(struct options *options)
 	}
 	options_settle(options, output.fd);
 	sink = sink_new(options->format, &output, &options->style);
-	status = follow(options, &output, sink, signals_descriptor, 0);
+	question.code = 0;
+	status = follow(options, &output, sink, signals_descriptor, 0, hook_question_possible(options) ? &question : NULL);
+	if (question.code && hook_question_ask(question.text, signals_descriptor)) {
+		options->trace.flags |= TRACE_HOOK;
+		status = follow(options, &output, sink, signals_descriptor, 0, NULL);
+	}
 	sink_free(sink);
 	if (output_close(&output) < 0) {
 		message("%s", output.error.text);

@@ -168,7 +168,8 @@ static bool turn(struct follow *follow)
 	return true;
 }
 
-int follow(const struct options *options, struct output *output, struct sink *sink, int signals_descriptor, pid_t launched)
+int follow(const struct options *options, struct output *output, struct sink *sink, int signals_descriptor, pid_t launched,
+           struct error *hook_question)
 {
 	struct follow follow = {
 		.run =
@@ -179,6 +180,7 @@ int follow(const struct options *options, struct output *output, struct sink *si
 				.launched = launched,
 				.process_count = launched ? 1 : options->pids.count,
 				.request = options_request(options, COMMAND_TRACE),
+				.hook_question = hook_question,
 				.limit = {.limited = options->count > 0, .left = options->count},
 			},
 		.signals = signals_descriptor,

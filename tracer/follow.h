@@ -14,8 +14,11 @@
  * launched: 0, or the process that `rbprobe exec` started, instead of options->pids; it is attached to again whenever
  * it calls exec, and gets the signals that were meant for it.
  *
+ * hook_question: NULL, or where the target's words go (code -EACCES) if it asks for the user's consent to engine hook; then nothing was traced.
+ *
  * Returns an enum exit_status.
  */
-int follow(const struct options *options, struct output *output, struct sink *sink, int signals_descriptor, pid_t launched);
+int follow(const struct options *options, struct output *output, struct sink *sink, int signals_descriptor, pid_t launched,
+           struct error *hook_question);
 
 #endif

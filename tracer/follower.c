@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "exit_status.h"
+#include "hook_question.h"
 #include "message.h"
 
 #include <errno.h>
@@ -80,9 +81,13 @@ static void follower_finish(struct follower *follower, const char *reason)
 static void follower_fail(struct follower *follower, const struct error *err)
 {
 	bool attached = follower->session.state >= SESSION_ARMED;
+	struct error *question = err->code == -EACCES ? follower->run->hook_question : NULL;
 
 	output_flush(follower->run->output);
-	message("%s", err->text);
+	if (question)
+		*question = *err;
+	else
+		message("%s%s", err->text, err->code == -EACCES ? hook_remedy(follower->run->options) : "");
 	run_status(follower->run, attached || err->code == -ECANCELED ? STATUS_FAILED : STATUS_NOT_ATTACHED);
 	follower_finish(follower, "an error");
 }
@@ -105,6 +110,8 @@ static int on_reply(void *owner, const struct record_reply *reply, struct error 
 	bool was_armed = follower->session.state >= SESSION_ARMED;
 	int status = session_reply(&follower->session, reply, err);
 
+	if (status == -ECANCELED && reply->code == EACCES)
+		return err->code = -EACCES;
 	if (status < 0 || was_armed)
 		return status;
 	follower->armed_ns = clock_now_ns();

@@ -20,6 +20,8 @@ struct run {
 	size_t process_count;
 	struct command request;
 	struct call_limit limit;
+	struct error
+		*hook_question; /* where the target's question whether engine hook may be used goes; NULL: it counts as refused */
 	const char *stop_reason; /* NULL: going on */
 	int status;              /* enum exit_status: the first thing that went wrong */
 	uint64_t armed_ns;       /* when the first process was; 0: none is */

@@ -34,6 +34,7 @@ enum long_option {
 	OPTION_COLOR,
 	OPTION_TIMEOUT,
 	OPTION_NO_LOAD,
+	OPTION_NO_HOOK,
 };
 
 void options_init(struct options *options)
@@ -237,6 +238,12 @@ static error_t parse_trace(int key, char *argument, struct argp_state *state)
 	case 'f':
 		options->trace.flags |= TRACE_FIREHOSE;
 		return 0;
+	case 'y':
+		options->trace.flags |= TRACE_HOOK;
+		return 0;
+	case OPTION_NO_HOOK:
+		options->trace.flags |= TRACE_WITHOUT_HOOK;
+		return 0;
 	case OPTION_ARGS:
 		options->trace.flags |= TRACE_ARGUMENTS;
 		return 0;
@@ -303,6 +310,8 @@ static const struct argp_option selector_options[] = {
 
 static const struct argp_option trace_list[] = {
 	{"firehose", 'f', NULL, 0, "All methods (hook engine)", 2},
+	{"yes", 'y', NULL, 0, "Use the hook engine where it is needed, without asking", 8},
+	{"no-hook", OPTION_NO_HOOK, NULL, 0, "Leave out the methods that need it", 8},
 	{"args", OPTION_ARGS, NULL, 0, "Show all arguments", 3},
 	{"return", OPTION_RETURN, NULL, 0, "Show results", 3},
 	{"inspect", OPTION_INSPECT, NULL, 0, "Render values by calling their inspect method", 3},
@@ -370,11 +379,18 @@ int options_check_trace(const struct options *options)
 {
 	const char *wrong = NULL;
 	bool firehose = options->trace.flags & TRACE_FIREHOSE;
+	bool hook_meant = firehose || options->trace.engine == ENGINE_HOOK;
+	bool without_hook = options->trace.flags & TRACE_WITHOUT_HOOK;
 
 	if (!firehose && options->selectors.count == 0)
 		wrong = "which methods? Give selectors such as String#gsub, or --firehose for all";
 	else if (firehose && options->trace.engine != ENGINE_AUTO && options->trace.engine != ENGINE_HOOK)
 		wrong = "--firehose needs the hook engine; leave out --engine";
+	else if (without_hook && hook_meant)
+		wrong = firehose ? "--firehose needs the hook engine; leave out --no-hook"
+		                 : "--engine hook and --no-hook contradict each other";
+	else if (without_hook && options->trace.flags & TRACE_HOOK)
+		wrong = "--yes and --no-hook contradict each other";
 	else if (options->append && !options->output_path)
 		wrong = "-a appends to a file; name it with -o FILE";
 	if (!wrong)

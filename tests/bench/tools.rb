@@ -29,7 +29,7 @@ module RbprobeTool
   end
 
   def command(target, *arguments)
-    [PROGRAM, "trace", "-v", "-p", target.pid.to_s, *arguments]
+    [PROGRAM, "trace", "-v", "--yes", "-p", target.pid.to_s, *arguments]
   end
 
   # Armed when it returns. arguments are selectors and options.

@@ -59,9 +59,10 @@ class LiveTest < Minitest::Test
     Tracer.new(arguments, **options).tap { |tracer| @tracers << tracer }
   end
 
-  # `rbprobe trace -p TARGET ARGUMENTS`, in the background, armed.
+  # `rbprobe trace -p TARGET ARGUMENTS`, in the background, armed. Which methods need engine hook is another for each Ruby.
   def trace(target, *arguments, **options)
-    launch("trace", "-v", "-p", target.pid.to_s, *arguments, **options).wait_until_armed
+    consent = arguments.include?("--no-hook") ? [] : ["--yes"]
+    launch("trace", "-v", *consent, "-p", target.pid.to_s, *arguments, **options).wait_until_armed
   end
 
   # An empty directory for this test.
