@@ -6,6 +6,7 @@
 #include "expression.h"
 #include "fiber.h"
 #include "frame.h"
+#include "observe_quick.h"
 #include "proto/record.h"
 #include "session.h"
 #include "ticks.h"
@@ -360,6 +361,8 @@ bool observe_begin(struct probe *probe, struct fiber_state *fiber, const struct 
 {
 	struct keeping keeping = {.probe = probe, .fiber = fiber, .call = call};
 
+	if (observe_quick_call(probe, fiber, call->frame))
+		return true;
 	if (is_over(probe->session) || (probe->only_kind_of != Qundef && !is_meant(probe, call->receiver)))
 		return false;
 	if (!probe->expressions)
@@ -376,6 +379,8 @@ void observe_over(unsigned slot, struct fiber_state *fiber, const struct frame_e
 
 	/* Where the session has ended meanwhile, nothing is left of its calls. */
 	if (stack->depth == 0)
+		return;
+	if (end->ending == FRAME_RETURNED && observe_quick_return(stack->calls[stack->depth - 1].probe, fiber, end->frame))
 		return;
 	session = stack->calls[stack->depth - 1].probe->session;
 	if (is_over(session))
