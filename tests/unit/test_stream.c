@@ -67,7 +67,7 @@ static void post(struct session *session, const struct record *record)
 
 	msgpack_sbuffer_init(&buffer);
 	record_encode(&buffer, record);
-	message = malloc(sizeof(*message) + buffer.size);
+	message = calloc(1, sizeof(*message) + buffer.size);
 	message->size = buffer.size;
 	memcpy(message->bytes, buffer.data, buffer.size);
 	stream_post(session, message);
