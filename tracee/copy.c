@@ -101,7 +101,7 @@ static void futex_set(_Atomic uint32_t *word, uint32_t value)
 static void keeper_close_descriptors(void)
 {
 #ifdef SYS_close_range
-	if (raw_syscall(SYS_close_range, 0, (long)~0u, 0, 0, 0) == 0)
+	if (raw_syscall(SYS_close_range, 0, UINT32_MAX, 0, 0, 0) == 0)
 		return;
 #endif
 	for (long fd = 0; fd < DESCRIPTORS_MAX; fd++)
