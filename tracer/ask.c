@@ -11,7 +11,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <time.h>
 
+#define EXIT_LOOKS 100 /* of 2 ms */
 #define GRACE_NS (2 * NS_PER_S) /* for a target to end what was cancelled */
 
 static int pid_of(const struct ask *ask)
@@ -157,6 +159,16 @@ uint64_t ask_wake_ns(const struct ask *ask)
 	return ask->session.wake_ns < ask->deadline_ns ? ask->session.wake_ns : ask->deadline_ns;
 }
 
+/* A process that exits closes its socket a moment before it counts as ended. */
+static bool has_execed(const struct ask *ask)
+{
+	struct timespec pause = {.tv_nsec = (long)(2 * NS_PER_MS)};
+
+	for (unsigned i = 0; i < EXIT_LOOKS && session_has_execed(&ask->session); i++)
+		nanosleep(&pause, NULL);
+	return session_has_execed(&ask->session);
+}
+
 static void read_stream(struct ask *ask)
 {
 	bool answered = !ask->command_id && !ask->keep;
@@ -168,7 +180,7 @@ static void read_stream(struct ask *ask)
 		fail(ask, answered ? ask->status : STATUS_TARGET_GONE);
 		if (!answered)
 			error_set(&ask->error, status, "process %d %s before it had answered", pid_of(ask),
-			          session_has_execed(&ask->session) ? "replaced itself by another program (exec)" : "went away");
+			          has_execed(ask) ? "replaced itself by another program (exec)" : "went away");
 		return;
 	}
 	fail(ask, status == -ECANCELED ? STATUS_FAILED : status == -ESRCH ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);

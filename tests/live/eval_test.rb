@@ -5,6 +5,9 @@ require "socket"
 require "net/http"
 
 class EvalTest < LiveTest
+  # A time that is there to be over; attaching has to be done in it as well.
+  LIMIT = (0.2 * Processes::PATIENCE).round(2).to_s.delete_suffix(".0").freeze
+
   def eval_in(target, *arguments, **options)
     rbprobe("eval", "-p", target.pid.to_s, *arguments, **options)
   end
@@ -14,7 +17,6 @@ class EvalTest < LiveTest
     assert_equal [expected, "", 0], [result.stdout, result.stderr, result.status]
   end
 
-  # Deadlines in the target that are there to be reached are short, whatever the machine.
   def refute_eval(message, target, *arguments, **options)
     result = eval_in(target, *arguments, **options)
     assert_exit 1, result
@@ -117,7 +119,7 @@ class EvalTest < LiveTest
     assert_match(/\A#<BasicObject:0x\h+>\n\z/, eval_in(target, "BasicObject.new").stdout)
     assert_eval "#<Object: its inspect raised RuntimeError: I am shy>\n", target, "o = Object.new; def o.inspect; raise 'I am shy'; end; o"
     assert_eval "#<Object: its inspect returned no String but a NilClass>\n", target, "o = Object.new; def o.inspect; nil; end; o"
-    refute_eval(/took longer than 0\.2 s/, target, "--timeout", "0.2", "o = Object.new; def o.inspect; sleep; end; o")
+    refute_eval(/took longer than #{LIMIT} s/, target, "--timeout", LIMIT, "o = Object.new; def o.inspect; sleep; end; o")
     # A terminal must not be made to do anything by what comes from the process.
     assert_eval "\\x1b[31mred\n", target, "o = Object.new; def o.inspect; \"\\e[31mred\"; end; o"
   end
@@ -170,15 +172,15 @@ class EvalTest < LiveTest
 
   test "what the application does with $stdout meanwhile is respected" do
     target = start("console")
-    target.run("require 'stringio'; require 'logger'; $go = Queue.new; nil")
+    target.run("require 'stringio'; $go = Queue.new; nil")
     client = launch("eval", "-p", target.pid.to_s, "puts 'waiting'; $go.pop; puts 'done'")
     client.wait_for(/waiting\n/)
     # A reference to what stands in $stdout now, kept for good; and another object in its place.
-    target.run("$logger = Logger.new($stdout, formatter: ->(*, text) { text + \"\\n\" }); $kept = $stdout; $stderr = StringIO.new; nil")
+    target.run("$kept = $stdout; $log = $stdout.method(:write); $stderr = StringIO.new; nil")
     target.run("$go << 1; nil")
     assert_equal "waiting\ndone\nnil\n", client.wait.stdout
     assert_equal "StringIO", target.run("$stderr.class.tap { $stderr = STDERR }")
-    target.run_in_background("$logger.info('logged'); $kept.puts 'kept'; $stdout.equal?(STDOUT)")
+    target.run_in_background("$log.call(\"logged\\n\"); $kept.puts 'kept'; $stdout.equal?(STDOUT)")
     target.expect("logged")
     target.expect("kept")
     assert_equal "true", target.answer
@@ -229,8 +231,8 @@ class EvalTest < LiveTest
     assert_equal "", result.stdout
     lines = result.stderr.lines
     assert_match(/\A\(rbprobe\):4:in .*inner': second \(RuntimeError\)\n\z/, lines.first)
-    assert_match(/\A\tfrom \(rbprobe\):6:in [`']<main>'\n\z/, lines[2])
-    assert_match(/\A\(rbprobe\):2:in .*inner': first \(ArgumentError\)\n\z/, lines[3])
+    cause = lines.index { |line| line.match?(/\A\(rbprobe\):2:in .*inner': first \(ArgumentError\)\n\z/) }
+    assert_match(/\A\tfrom \(rbprobe\):6:in [`']<main>'\n\z/, lines[cause - 1])
     # None of our own frames.
     assert(lines.all? { |line| line.match?(/\A(\tfrom )?\(rbprobe\):/) }, result.stderr)
   end
@@ -247,7 +249,7 @@ class EvalTest < LiveTest
     refute_eval(/stack level too deep \(SystemStackError\)/, target, "def deeper; deeper; end; deeper")
     refute_eval(/\(NoMemoryError\)|\(ArgumentError\)/, target, "'x' * (2**62)")
     refute_eval(/\(FiberError\)/, target, "Fiber.yield")
-    refute_eval(/no message here \(Class\b|\(#<Class/, target, "raise Class.new(StandardError), 'no message here'")
+    refute_eval(/no message here/, target, "raise Class.new(StandardError), 'no message here'")
     refute_eval(/\(RuntimeError\)|RuntimeError/, target, "e = RuntimeError.new; def e.message; raise 'no'; end; raise e")
     assert_eval "[1, 2]\n", target, "f = Fiber.new { Fiber.yield 1; 2 }; [f.resume, f.resume]"
     assert_equal "1", target.run("1")
@@ -283,18 +285,18 @@ class EvalTest < LiveTest
 
   test "--timeout cancels the code, says where it was, and its ensure runs" do
     target = start("console")
-    result = refute_eval(/took longer than 0\.2 s and was cancelled.*it was here:\n\tfrom \(rbprobe\):2:in .*sleep/m, target, "--timeout", "0.2", "begin\n  sleep\nensure\n  $cleaned = true\nend")
+    result = refute_eval(/took longer than #{LIMIT} s and was cancelled.*it was here:\n\tfrom \(rbprobe\):2:in .*sleep/m, target, "--timeout", LIMIT, "begin\n  sleep\nensure\n  $cleaned = true\nend")
     assert_equal "", result.stdout
     wait_until("ensure has run") { target.run("$cleaned") == "true" }
-    refute_eval(/took longer than 0\.2 s/, target, "--timeout", "0.2", "nil while true")
-    assert_equal "timeout", JSON.parse(eval_in(target, "--timeout", "0.2", "--format", "json", "sleep").stdout)["outcome"]
+    refute_eval(/took longer than #{LIMIT} s/, target, "--timeout", LIMIT, "nil while true")
+    assert_equal "timeout", JSON.parse(eval_in(target, "--timeout", LIMIT, "--format", "json", "sleep").stdout)["outcome"]
   end
 
   test "code that rescues everything is killed" do
     target = start("console")
-    refute_eval(/took longer than 0\.2 s/, target, "--timeout", "0.2", "begin; sleep; rescue Exception; retry; ensure; $ended = true; end")
+    refute_eval(/took longer than #{LIMIT} s/, target, "--timeout", LIMIT, "begin; sleep; rescue Exception; retry; ensure; $ended = true; end")
     assert_equal "true", target.run("$ended")
-    refute_eval(/took longer than 0\.2 s/, target, "--timeout", "0.2", "loop { begin; nil while true; rescue Exception; end }")
+    refute_eval(/took longer than #{LIMIT} s/, target, "--timeout", LIMIT, "loop { begin; nil while true; rescue Exception; end }")
   end
 
   test "Ctrl-C cancels the code" do
@@ -320,7 +322,7 @@ class EvalTest < LiveTest
   test "code that cannot be interrupted: the client leaves, and the process cleans up when it can" do
     target = start("console")
     before = picture_of(target)
-    client = launch("eval", "-p", target.pid.to_s, "--timeout", "0.3", "puts 'in it'; $stdout.flush; Thread.handle_interrupt(Object => :never) { sleep 4; $over = true }")
+    client = launch("eval", "-p", target.pid.to_s, "--timeout", LIMIT, "puts 'in it'; $stdout.flush; Thread.handle_interrupt(Object => :never) { sleep 4; $over = true }")
     result = client.wait
     assert_exit 1, result
     assert_match(/has not ended the request, although it was told to/, result.stderr)
@@ -331,8 +333,8 @@ class EvalTest < LiveTest
   test "a cancelled evaluation does not touch the application" do
     target = start("console")
     target.run("$seen = []; $worker = Thread.new { begin; loop { $count = $count.to_i + 1; sleep 0.001 }; rescue Exception => e; $seen << e; end }; nil")
-    5.times { refute_eval(/took longer/, target, "--timeout", "0.05", "sleep") }
-    5.times { refute_eval(/took longer/, target, "--timeout", "0.05", "--main", "sleep") }
+    5.times { refute_eval(/took longer/, target, "--timeout", LIMIT, "sleep") }
+    5.times { refute_eval(/took longer/, target, "--timeout", LIMIT, "--main", "sleep") }
     assert_equal "[[], true]", target.run("[$seen, $worker.alive?]")
   end
 
@@ -345,7 +347,7 @@ class EvalTest < LiveTest
     refute_eval(/exit \(SystemExit\)/, target, "--main", "exit")
     refute_eval(/\(ThreadError\)/, target, "--main", "Mutex.new.lock")
     refute_eval(/end-of-input/, target, "--main", "1 +")
-    refute_eval(/took longer than 0\.2 s/, target, "--timeout", "0.2", "--main", "begin; sleep; ensure; $ended = true; end")
+    refute_eval(/took longer than #{LIMIT} s/, target, "--timeout", LIMIT, "--main", "begin; sleep; ensure; $ended = true; end")
     assert_equal "true", target.run("$ended")
   end
 
@@ -353,7 +355,7 @@ class EvalTest < LiveTest
     ["sleep", "join", "queue", "mutex", "blocking read", "busy", "join with eight busy threads"].each do |state|
       target = start("states", state)
       2.times { assert_eval "true\n", target, "--main", "--timeout", "30", "Thread.current == Thread.main" }
-      refute_eval(/took longer than 0\.3 s/, target, "--main", "--timeout", "0.3", "sleep") unless state.include?("eight")
+      refute_eval(/took longer than #{LIMIT} s/, target, "--main", "--timeout", LIMIT, "sleep") unless state.include?("eight")
       assert_eval "true\n", target, "--timeout", "30", "Thread.main.alive?"
       assert target.alive?, state
     end
@@ -375,7 +377,7 @@ class EvalTest < LiveTest
     client.wait_for(/in it/)
     second = launch("eval", "-p", target.pid.to_s, "--main", "--timeout", "20", ":second")
     assert_eval "2\n", target, "1 + 1"
-    refute_eval(/took longer than 0\.2 s/, target, "--main", "--timeout", "0.2", ":never")
+    refute_eval(/took longer than #{LIMIT} s/, target, "--main", "--timeout", LIMIT, ":never")
     assert_eval "true\n", target, "$go = true"
     assert_equal ["in it\n:first\n", ":second\n"], [client.wait.stdout, second.wait.stdout]
     assert_eval "[\"DEFAULT\", \"DEFAULT\"]\n", target, "%w[PWR XFSZ].map { |name| trap(name, 'DEFAULT').to_s.sub(/\\ASYSTEM_/, '').sub(/\\A\\z/, 'DEFAULT') }"
