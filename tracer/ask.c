@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#define EXIT_LOOKS 100 /* of 2 ms */
+#define EXIT_LOOKS 100          /* of 2 ms */
 #define GRACE_NS (2 * NS_PER_S) /* for a target to end what was cancelled */
 
 static int pid_of(const struct ask *ask)

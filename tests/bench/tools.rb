@@ -121,6 +121,11 @@ module RbtraceTool
                armed: /attached to process/, output: output)
   end
 
+  def evaluation(target, code)
+    enter = isolated? ? ["nsenter", "--ipc=/proc/#{target.pid}/ns/ipc"] : []
+    [*enter, "rbtrace", "-p", target.pid.to_s, "-e", code]
+  end
+
   # Its selectors are sent after it is attached, and it does not say when they are in force: calls show it.
   def await_armed(target, client, workload)
     deadline = now + 10
