@@ -10,6 +10,7 @@
 
 #include "eval.h"
 
+#include "fiber.h"
 #include "interrupts.h"
 
 #define KILL_AFTER_US 500000 /* that code may go on after it was told to end */
@@ -112,6 +113,7 @@ static VALUE interrupt(VALUE number)
 	uint64_t serial = NUM2ULL(number);
 	struct eval *eval;
 
+	fiber_own_begin();
 	eval_introduce(rb_str_new_cstr("rbprobe cancel"));
 	for (unsigned attempt = 0; (eval = eval_find(serial)) && eval->interruptible; attempt++) {
 		VALUE thread = eval->thread;

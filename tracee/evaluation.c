@@ -23,6 +23,7 @@ struct evaluation {
 	int failed;      /* or how it ended otherwise: a state of rb_protect, */
 	VALUE error;     /* and what rb_errinfo() said */
 	VALUE exception; /* Qnil until it is overdue */
+	bool sent;       /* it has been raised in the thread, or cannot be */
 	uint64_t deadline_ns;
 	struct evaluation *next;
 };
@@ -64,14 +65,30 @@ bool evaluation_overdue(void)
 	return earliest != UINT64_MAX && now_ns() > earliest;
 }
 
-static VALUE raise_in(void *argument)
+static VALUE raise_protected(VALUE argument)
 {
-	VALUE pair = (VALUE)argument;
+	const struct evaluation *evaluation = (const struct evaluation *)argument;
 
 	fiber_own_begin();
-	rb_funcall(rb_ary_entry(pair, 0), rb_intern("raise"), 1, rb_ary_entry(pair, 1));
-	RB_GC_GUARD(pair);
+	return rb_funcall(evaluation->thread, rb_intern("raise"), 1, evaluation->exception);
+}
+
+/* The evaluation is there until it is told that this is done. */
+static VALUE raise_in(void *argument)
+{
+	struct evaluation *evaluation = argument;
+	int failed = 0;
+
+	rb_protect(raise_protected, (VALUE)evaluation, &failed);
+	if (failed)
+		rb_set_errinfo(Qnil);
+	evaluation->sent = true;
 	return Qnil;
+}
+
+static VALUE create_raiser(VALUE argument)
+{
+	return rb_thread_create(raise_in, (void *)argument);
 }
 
 void evaluation_cancel_overdue(void)
@@ -79,14 +96,16 @@ void evaluation_cancel_overdue(void)
 	uint64_t now = now_ns();
 
 	for (struct evaluation *evaluation = evaluations.running; evaluation; evaluation = evaluation->next) {
-		VALUE pair;
+		int failed = 0;
 
 		if (!NIL_P(evaluation->exception) || now <= evaluation->deadline_ns)
 			continue;
 		evaluation->exception = rb_exc_new_cstr(evaluations.exception_class, "rbprobe: time limit of an expression");
-		pair = rb_ary_new_from_args(2, evaluation->thread, evaluation->exception);
-		rb_thread_create(raise_in, (void *)pair);
-		RB_GC_GUARD(pair);
+		rb_protect(create_raiser, (VALUE)evaluation, &failed);
+		if (failed) {
+			rb_set_errinfo(Qnil);
+			evaluation->sent = true;
+		}
 	}
 	update_earliest();
 }
@@ -120,17 +139,23 @@ static bool is_exception(VALUE error)
 static VALUE run_protected(VALUE argument)
 {
 	struct evaluation *evaluation = (struct evaluation *)argument;
-	bool arrived = false;
 
 	evaluation->value = rb_protect(evaluation->run, evaluation->argument, &evaluation->failed);
 	for (;;) {
+		bool sent = evaluation->sent;
+
 		evaluation->error = evaluation->failed ? rb_errinfo() : Qnil;
-		arrived = arrived || (evaluation->failed && evaluation->error == evaluation->exception);
-		if (arrived || NIL_P(evaluation->exception))
+		if (NIL_P(evaluation->exception) || evaluation->error == evaluation->exception)
 			return Qnil;
 		/* Our exception is on its way: it must not reach the application. */
 		evaluation->failed = 0;
 		rb_protect(wait_for_interrupt, Qnil, &evaluation->failed);
+		/* What had been sent before has arrived by now, or the code has rescued it. */
+		if (sent && !evaluation->failed) {
+			evaluation->error = evaluation->exception;
+			evaluation->failed = 1;
+			return Qnil;
+		}
 	}
 }
 

@@ -171,4 +171,11 @@ class ValuesTest < LiveTest
     assert_equal '"first"', target.run('begin; raise "first"; rescue; $shop.price(:tea); $!.message; end')
     tracer.stop
   end
+
+  test "an expression that rescues what interrupts it is over all the same, and the traced call goes on" do
+    target = start("shop")
+    tracer = trace(target, "--timeout", "1", "Shop#price((begin; sleep; rescue Exception; 1; end))")
+    assert_equal "300", target.run("$shop.price(:a)")
+    assert_match(/=#<timed out after 1000 ms>\)/, tracer.stop.stdout)
+  end
 end
