@@ -16,6 +16,7 @@
 #include "proto/names.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +31,19 @@ struct visit_result {
 	struct error err;
 };
 
+/* The kernel's killer is to take others first, where we may say so. */
+static void spare_from_memory_shortage(void)
+{
+	static const char never[] = "-1000";
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (write(fd, never, sizeof(never) - 1) < 0)
+		errno = 0; /* not permitted: as it was */
+	close(fd);
+}
+
 static void visit_help(struct visit *visit, struct visit_result *result)
 {
 	sigset_t all;
@@ -38,6 +52,7 @@ static void visit_help(struct visit *visit, struct visit_result *result)
 	/* A Ctrl-C is for all of the terminal's foreground group, and a kill -9 of that group as well: this is not in it. */
 	setsid();
 	signal(SIGCHLD, SIG_DFL);
+	spare_from_memory_shortage();
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	visit->remote = REMOTE_CLOSED;

@@ -1,6 +1,7 @@
 # rbprobe ps: which Ruby processes there are, and which can be attached to.
 
 require_relative "helper"
+require "etc"
 
 class PsTest < LiveTest
   def line_of(target)
@@ -35,5 +36,73 @@ class PsTest < LiveTest
     line = line_of(target)
     refute_includes rbprobe("ps").stdout, "\e"
     assert_includes line, "red"
+  end
+
+  test "the columns" do
+    began = Time.now.to_i
+    target = start("shop", load: false, user: Process.uid.zero? ? 65_534 : nil)
+    result = rbprobe("ps")
+    assert_equal %w[PID USER RUBY ABI ATTACHABLE SINCE COMMAND], result.stdout.lines.first.split
+    line = result.stdout.lines.find { |text| text.split.first == target.pid.to_s }
+    assert_match(/\A *#{target.pid} +(\S+) +(\S+) +(\S+) +(\S+) +(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) .*shop\.rb$/, line)
+    pid, user, version, abi, attachable, = line.split
+    assert_equal [target.pid.to_s, Etc.getpwuid(Process.uid.zero? ? 65_534 : Process.uid).name, "loadable"], [pid, user, attachable]
+    assert_equal Processes::RUBY_VERSION_OF_TARGET, version
+    assert_equal IO.popen([*Processes::RUBY, "-e", "print RbConfig::CONFIG['ruby_version']"], &:read), abi
+    assert_includes (began - 2)..(Time.now.to_i + 1), Time.new(*line[/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d/].scan(/\d+/).map(&:to_i)).to_i
+  end
+
+  test "a process is found under whatever title it has given itself" do
+    target = start("console", load: false)
+    ["sidekiq 6.4.1 shop [0 of 5 busy]", "unicorn worker[2] -c config/unicorn.rb -D", "Passenger RubyApp: /srv/shop (production)", "x"].each do |title|
+      target.run("$0 = #{title.dump}")
+      assert_match(/ loadable +\S+ \S+ #{Regexp.escape(title)}/, line_of(target))
+    end
+  end
+
+  test "a real Puma" do
+    skip "needs puma" if Processes::RUBY.first == "chroot" || !system(*Processes::RUBY, "-e", "require 'puma'", err: File::NULL)
+    File.write("#{site = directory}/config.ru", "run ->(_) { [200, {}, []] }\n")
+    puma = spawn(*Processes::RUBY, "-S", "puma", "-b", "unix://#{site}/socket", "#{site}/config.ru", out: File::NULL, err: File::NULL)
+    line = nil
+    wait_until("puma has its title") { (line = rbprobe("ps").stdout[/^ *#{puma} .*/])&.match?(/ puma \d[\d.]+ \(unix:/) }
+    assert_match(/ loadable /, line)
+    assert_exit 0, rbprobe("methods", "-p", puma.to_s, "Puma::Server#run")
+  ensure
+    if puma
+      Process.kill(:TERM, puma)
+      Process.wait(puma)
+    end
+  end
+
+  test "a Ruby whose program has another name" do
+    skip "a chroot's Ruby needs its libraries" if Processes::RUBY.first == "chroot"
+    ruby = IO.popen([*Processes::RUBY, "-e", "print RbConfig.ruby"], &:read)
+    FileUtils.cp(ruby, program = "#{directory}/app-server")
+    reader, writer = IO.pipe
+    pid = spawn(program, "-e", "$stdout.puts 1; $stdout.flush; sleep", out: writer)
+    assert_equal "1\n", reader.gets
+    assert_match(/ loadable .*app-server/, rbprobe("ps").stdout[/^ *#{pid} .*/])
+  ensure
+    if pid
+      Process.kill(:KILL, pid)
+      Process.wait(pid)
+    end
+  end
+
+  test "SIGURG taken, where rbprobe may not ring otherwise either" do
+    skip "needs strace" unless system("command -v strace >/dev/null")
+    target = start("console")
+    target.run("trap('URG', 'IGNORE'); nil")
+    strace = spawn("strace", "-o", File::NULL, "-p", target.pid.to_s, err: File::NULL)
+    wait_until("strace has it") { Processes.status_of(target.pid, "TracerPid") != "0" }
+    assert_match(/ SIGURG taken /, line_of(target))
+  ensure
+    if strace
+      Process.kill(:TERM, strace)
+      Process.wait(strace)
+      wait_until("strace has let it go") { Processes.status_of(target.pid, "TracerPid") == "0" }
+      assert_match(/ yes /, line_of(target))
+    end
   end
 end
