@@ -84,4 +84,11 @@ bool compat_may_look_in_handler(void);
 /* Whether the names of symbols can be looked up without a lock: while there is but one Ractor. */
 bool compat_names_need_no_lock(void);
 
+/*
+ * Calls act() while no other Ractor runs. Before Ruby 4.0 that cannot be had: compat_ractors_can_stop() is false where there are others. A fork would
+ * leave behind whatever locks they hold. Calls a method of Ruby's.
+ */
+void compat_exclusively(void (*act)(void *), void *argument);
+bool compat_ractors_can_stop(void);
+
 #endif

@@ -65,6 +65,8 @@ struct copy {
 	_Atomic bool dead; /* the copy: its PID means nothing any more */
 	int status;
 
+	bool here; /* this is the copy */
+
 	/* Between the job and the collector. */
 	_Atomic uint32_t stage;
 	pid_t keeper;
@@ -227,8 +229,15 @@ static __attribute__((noinline)) bool fork_by_keeper(struct copy *copy)
 	return false;
 }
 
-int copy_start(struct copy **made, enum copy_kind kind, void (*run)(void *order), void (*ended)(void *owner, int status),
-               void *order, void *owner, struct error *err)
+static void fork_now(void *argument)
+{
+	struct copy *copy = argument;
+
+	copy->here = fork_by_keeper(copy);
+}
+
+int copy_start(struct copy **made, enum copy_kind kind, void (*exclusively)(void (*act)(void *), void *argument),
+               void (*run)(void *order), void (*ended)(void *owner, int status), void *order, void *owner, struct error *err)
 {
 	struct copy *copy;
 	sigset_t all, before;
@@ -248,7 +257,11 @@ int copy_start(struct copy **made, enum copy_kind kind, void (*run)(void *order)
 		let_go(copy);
 		return error_set(err, status, "no thread for forking: %s", strerror(-status));
 	}
-	if (fork_by_keeper(copy)) {
+	if (exclusively)
+		exclusively(fork_now, copy);
+	else
+		fork_now(copy);
+	if (copy->here) {
 		run(order);
 		_exit(127);
 	}

@@ -123,7 +123,7 @@ static void call_dump(VALUE io)
 		VALUE options = rb_hash_new();
 
 		rb_hash_aset(options, ID2SYM(rb_intern("output")), io);
-		rb_funcallv(object_space(), rb_intern("dump_all"), 1, &options);
+		rb_funcallv_kw(object_space(), rb_intern("dump_all"), 1, &options, RB_PASS_KEYWORDS);
 	}
 }
 
