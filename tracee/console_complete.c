@@ -10,9 +10,11 @@
 #include "request.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <string.h>
 
 #define CANDIDATES_MAX 5000 /* more is nothing that a person could use */
+#define LINE_MAX_SIZE 65536 /* bytes; in a longer line nothing is completed */
 
 struct completion {
 	struct slice line; /* up to the cursor */
@@ -166,20 +168,20 @@ static void complete_with_sigil(struct completion *completion)
 	}
 }
 
+static bool is_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
+}
+
 static size_t find_word(struct slice line)
 {
 	size_t word = line.size;
 
-	while (word > 0 && (isalnum((unsigned char)line.bytes[word - 1]) || line.bytes[word - 1] == '_' ||
-	                    (unsigned char)line.bytes[word - 1] >= 0x80))
-		word--;
 	/* `size?` is a word, `size ? ` is not: the mark may stand at the end only. */
-	if (word == line.size && word > 1 && (line.bytes[word - 1] == '?' || line.bytes[word - 1] == '!')) {
-		size_t before = find_word((struct slice){line.bytes, word - 1});
-
-		if (before < word - 1)
-			return before;
-	}
+	if (word > 1 && (line.bytes[word - 1] == '?' || line.bytes[word - 1] == '!') && is_word(line.bytes[word - 2]))
+		word--;
+	while (word > 0 && is_word(line.bytes[word - 1]))
+		word--;
 	while (word > 0 && (line.bytes[word - 1] == '@' || line.bytes[word - 1] == '$'))
 		word--;
 	if (word > 0 && line.bytes[word - 1] == ':' && !(word > 1 && line.bytes[word - 2] == ':'))
@@ -216,6 +218,10 @@ static void begin(struct request *request, const struct command *command)
 
 	if (command->request.limit < line.size)
 		line.size = (size_t)command->request.limit;
+	if (line.size > LINE_MAX_SIZE) {
+		request_finish(request, EFBIG, "the line is too long");
+		return;
+	}
 	completion = (struct completion){
 		.line = line, .word = find_word(line), .binding = console_binding(request->session), .found = rb_hash_new()};
 	/* What cannot be found out is no candidate, and no error. */

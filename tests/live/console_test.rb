@@ -71,6 +71,7 @@ class ConsoleTest < LiveTest
   end
 
   test "a process that never loaded the extension" do
+    skip "with a sanitizer's malloc in the target nothing can be loaded" unless Processes::TARGET_ENV.empty?
     target = start("shop", load: false)
     terminal = console(target)
     assert_equal "=> 700\n", enter(terminal, "$shop.price('oatcake')")
@@ -265,6 +266,17 @@ class ConsoleTest < LiveTest
     terminal.signal(:TERM)
     assert_equal 128 + 15, terminal.wait
     assert terminal.as_usual?
+    assert_clean(target)
+  end
+
+  test "the terminal goes away: so does the console, and its line" do
+    target = start_quiet("shop")
+    terminal = console(target)
+    terminal.enter("puts 'begun'; begin; sleep; ensure; $ended = true; end")
+    terminal.expect(/^begun\n/)
+    terminal.hang_up
+    assert_equal 128 + 1, terminal.wait
+    wait_until("the line has ended") { target.run("$ended") == "true" }
     assert_clean(target)
   end
 

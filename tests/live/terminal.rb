@@ -69,6 +69,11 @@ module Processes
       @output.winsize = [rows, columns]
     end
 
+    def hang_up
+      as_usual?
+      @output.close
+    end
+
     def signal(name)
       Process.kill(name, @pid)
     end
@@ -83,7 +88,7 @@ module Processes
 
     def wait(seconds = 30)
       Processes.wait_until(-> { "#{command} ends; it printed:\n#{text}" }, seconds) { !running? }
-      @as_usual = @output.echo?
+      @as_usual = @output.echo? unless @output.closed?
       close
       @status.exitstatus || -@status.termsig
     end
@@ -99,7 +104,7 @@ module Processes
     private
 
     def close
-      read_more
+      read_more unless @output.closed?
       @output.close unless @output.closed?
     end
 
