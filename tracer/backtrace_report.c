@@ -23,7 +23,7 @@ static bool same(const struct buffer *one, const struct buffer *other)
 	return one->size == other->size && (one->size == 0 || memcmp(one->bytes, other->bytes, one->size) == 0);
 }
 
-void report_begin(struct report *report, pid_t pid, bool own_pids_differ, bool json)
+void report_begin(struct report *report, pid_t pid, bool json)
 {
 	struct target target = {.pid = pid};
 
@@ -31,7 +31,7 @@ void report_begin(struct report *report, pid_t pid, bool own_pids_differ, bool j
 	report->pid = pid;
 	report->json = json;
 	target_command_line(&target, report->command, sizeof(report->command));
-	tasks_read(&report->tasks, pid, own_pids_differ);
+	tasks_read(&report->tasks, pid);
 }
 
 static struct stack *stack_find(const struct report *report, uint64_t id, bool fiber)

@@ -34,7 +34,7 @@ struct report_style {
 	bool group; /* threads with the same frames together */
 };
 
-void report_begin(struct report *report, pid_t pid, bool own_pids_differ, bool json);
+void report_begin(struct report *report, pid_t pid, bool json);
 void report_add(struct report *report, const msgpack_object *map);
 /* Adds the native frames, to the threads whose native id is known and else as threads of their own; only_known: not the latter. */
 void report_add_native(struct report *report, const struct native_stacks *stacks, bool only_known);

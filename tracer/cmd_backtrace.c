@@ -248,7 +248,7 @@ static int look(struct backtrace *backtrace, int signals_descriptor, bool *inter
 		struct watched *watched = &backtrace->watched[i];
 
 		watched->answered = false;
-		report_begin(&watched->now, watched->pid, false, backtrace->json);
+		report_begin(&watched->now, watched->pid, backtrace->json);
 		ask_open(&asks[i], watched->pid, &backtrace->request, &backtrace->options, &handler, watched);
 	}
 	status = ask_run(asks, backtrace->count, signals_descriptor);

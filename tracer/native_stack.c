@@ -328,7 +328,7 @@ int native_stacks_take(struct native_stacks *stacks, const struct target *target
 	int status;
 
 	memset(stacks, 0, sizeof(*stacks));
-	tasks_read(&tasks, target->pid, !target->same_pid_namespace);
+	tasks_read(&tasks, target->pid);
 	stacks->names = memory_zeroed(sizeof(struct names));
 	stacks->threads = memory_zeroed(tasks.count * sizeof(*stacks->threads) + 1);
 	taking.tasks = &tasks;

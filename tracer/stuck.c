@@ -155,7 +155,7 @@ int stuck_ask(const struct target *target, uint64_t timeout_ns, struct stuck_ans
 	}
 	memcpy(question.magic, STUCK_MAGIC, sizeof(question.magic));
 	memcpy(question.socket_path, rendezvous.socket_path, sizeof(question.socket_path));
-	tasks_read(&tasks, target->pid, !target->same_pid_namespace);
+	tasks_read(&tasks, target->pid);
 	*answer = memory_zeroed(sizeof(**answer));
 	asked = put_questions(target, &tasks, queue, &question);
 	status = asked > 0 ? receive(&rendezvous, target, &tasks, &question, deadline_ns, *answer, err)

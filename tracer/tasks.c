@@ -8,9 +8,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Fields of /proc/PID/task/TID/stat, counted from the state, which is the first behind the name. */
@@ -71,11 +73,21 @@ static pid_t own_tid_of(int directory, const char *tid)
 	return own;
 }
 
-void tasks_read(struct tasks *tasks, pid_t pid, int own_differs)
+static bool in_our_namespace(pid_t pid)
+{
+	struct stat ours, theirs;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
+	return stat("/proc/self/ns/pid", &ours) != 0 || stat(path, &theirs) != 0 || ours.st_ino == theirs.st_ino;
+}
+
+void tasks_read(struct tasks *tasks, pid_t pid)
 {
 	char path[64], text[1024];
 	struct dirent *entry;
 	DIR *directory;
+	bool same = in_our_namespace(pid);
 
 	memset(tasks, 0, sizeof(*tasks));
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
@@ -88,7 +100,7 @@ void tasks_read(struct tasks *tasks, pid_t pid, int own_differs)
 		if (task.tid <= 0 || text_read(dirfd(directory), entry->d_name, "stat", text, sizeof(text)) <= 0 ||
 		    stat_parse(&task, text) != 0)
 			continue;
-		task.own_tid = own_differs ? own_tid_of(dirfd(directory), entry->d_name) : task.tid;
+		task.own_tid = same ? task.tid : own_tid_of(dirfd(directory), entry->d_name);
 		if ((tasks->count & (tasks->count - 1)) == 0)
 			tasks->items = memory_resize(tasks->items, (tasks->count ? 2 * tasks->count : 1) * sizeof(task));
 		tasks->items[tasks->count++] = task;

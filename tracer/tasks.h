@@ -19,8 +19,8 @@ struct tasks {
 	size_t count;
 };
 
-/* Fills tasks; what cannot be read is left out. own_differs: the process is in another PID namespace, so that its own numbers have to be read, too. */
-void tasks_read(struct tasks *tasks, pid_t pid, int own_differs);
+/* Fills tasks; what cannot be read is left out. */
+void tasks_read(struct tasks *tasks, pid_t pid);
 void tasks_free(struct tasks *tasks);
 /* NULL: it was not there. */
 const struct task *tasks_find(const struct tasks *tasks, pid_t own_tid);

@@ -1,7 +1,7 @@
 # What the benchmark measures: a program that does on request what its standard input says, and times itself.
 #
 #     ruby target.rb                    "NAME COUNT" on each line of stdin: runs that workload, prints the nanoseconds it took
-#     ruby target.rb sleep|compute|join goes into that state for good
+#     ruby target.rb sleep|waiting|compute|join goes into that state for good
 #
 # With each time comes when it began, on CLOCK_MONOTONIC, so that others can go on counting from there.
 
@@ -127,6 +127,12 @@ WORKLOADS["many-build"] = many
 
 STATES = {
   "sleep" => -> { sleep },
+  "waiting" => lambda do
+    queue = Queue.new
+    wait = ->(levels) { levels.zero? ? queue.pop : wait.call(levels - 1) }
+    100.times { Thread.new { wait.call(5) } }
+    sleep
+  end,
   "compute" => -> { WORKLOADS["traced"].call(1_000_000) while true },
   "join" => lambda do
     Array.new(BUSY_THREADS) { Thread.new { WORKLOADS["untraced"].call(1_000_000) while true } }.each(&:join)
