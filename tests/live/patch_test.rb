@@ -232,4 +232,65 @@ class PatchTest < LiveTest
     assert_equal '"outer"', target.run(code)
     tracer.stop
   end
+
+  test "ten thousand methods at once" do
+    target = start("console")
+    target.run('class Many; 5000.times { |i| alias_method("same_#{i}", :object_id) }; end; nil')
+    target.run('class Many; 5000.times { |i| define_method("hash_#{i}", Kernel.instance_method(:hash)) }; end; nil')
+    tracer = trace(target, "--engine", "patch", "Many#", "--timeout", "60")
+    assert_match(/tracing 10000 methods/, tracer.wait_for(/tracing/).stderr)
+    target.run('m = Many.new; 5000.times { |i| m.send("same_#{i}"); m.send("hash_#{i}") }; m.object_id; m.hash; nil')
+    tree = tracer.stop.tree
+    assert_equal 10_000, tree.lines.size
+    assert_equal "Many#same_0 <time>\nMany#hash_0 <time>\n", tree.lines.first(2).join
+    assert_equal "5000", target.run('m = Many.new; 5000.times { |i| m.send("same_#{i}") }')
+  end
+
+  test "compiled code that called it before is seen from the first call on, and calls it directly again afterwards" do
+    target = start("console")
+    target.run("def swap(s) s.swapcase; end; 100_000.times { swap('a') }; nil")
+    2.times do
+      tracer = trace(target, "--format", "json", "--engine", "patch", "String#swapcase")
+      target.run("1000.times { swap('a') }; nil")
+      assert_equal 1000, tracer.stop.events("call").size
+      target.run("100_000.times { swap('a') }; nil")
+    end
+  end
+
+  test "calls in other Ractors go on, and are counted" do
+    skip "no Ractors" unless target_ruby?(">= 3.0")
+    target = start("console", ruby_options: ["-W0"])
+    join = target.run("Ractor.method_defined?(:value)") == "true" ? "value" : "take"
+    target.run("$r = 2.times.map { Ractor.new { loop { break if Ractor.receive == :stop; 100.times { 'a'.swapcase } }; 7 } }; nil")
+    tracer = trace(target, "--engine", "patch", "String#swapcase")
+    target.run("$r.each { |r| 5.times { r.send(:go) } }; 10.times { 'b'.swapcase }; $r.each { |r| r.send(:stop) }; nil")
+    assert_equal "[7, 7]", target.run("$r.map(&:#{join})")
+    result = tracer.stop
+    assert_equal "String#swapcase <time>\n" * 10, result.tree
+    assert_match(/1000 in other Ractors not followed/, result.stderr)
+  end
+
+  test "a thread that raises from inside, and methods that take their own frame back" do
+    code = <<~'RUBY'
+      10.times do
+        begin; raise "a"; rescue; end
+        begin; Object.new.nothing; rescue NoMethodError; end
+        begin; Thread.current.raise(ArgumentError); rescue ArgumentError; end
+        Thread.new { Thread.stop; 1 }.tap { |t| Thread.pass until t.stop?; t.raise("x") rescue nil; t.report_on_exception = false; t.join rescue nil }
+        Fiber.new { Fiber.yield(1) }.resume
+        Enumerator.new { |y| y << 1; y << 2 }.tap { |e| e.next; e.next; begin; e.next; rescue StopIteration; end }
+        loop { raise StopIteration }
+        catch(:x) { 3.times { |i| throw :x if i == 1 } }
+        [3, 1].sort_by { |x| -x }.each_slice(2) { |a| next }
+      end
+      :well
+    RUBY
+    target = start("console")
+    before = target.run(code)
+    tracer = trace(target, "--engine", "patch", "Kernel#", "Thread#", "Fiber#", "Fiber.", "Enumerator#", "Array#", "BasicObject#", "Exception#", "Thread.",
+                   "Enumerator::Yielder#")
+    assert_equal before, target.run(code)
+    assert_match(/Kernel#raise ! RuntimeError: a <time>$/, tracer.stop.tree)
+    assert_equal before, target.run(code)
+  end
 end
