@@ -131,7 +131,8 @@ class PatchTest < LiveTest
     target = start("console")
     target.run("class Held < Array; freeze; end; $held = Held.new([1]); nil")
     target.run("class Array; def none; end; freeze; end; nil")
-    tracer = trace(target, "--engine", "patch", "Array#each_index")
+    # YJIT cannot be told of a change in a frozen class.
+    tracer = trace(target, "--engine", "auto", "Array#each_index")
     target.run("GC.compact if GC.respond_to?(:compact); $held.each_index { }; nil")
     target.run("GC.compact if GC.respond_to?(:compact); $held.each_index { }; nil")
     assert_equal "Array#each_index <time>\n" * 2, tracer.stop.tree
@@ -235,11 +236,11 @@ class PatchTest < LiveTest
 
   test "ten thousand methods at once" do
     target = start("console")
-    target.run('class Many; 5000.times { |i| alias_method("same_#{i}", :object_id) }; end; nil')
+    target.run('class Many < String; 5000.times { |i| alias_method("same_#{i}", :swapcase) }; end; nil')
     target.run('class Many; 5000.times { |i| define_method("hash_#{i}", Kernel.instance_method(:hash)) }; end; nil')
     tracer = trace(target, "--engine", "patch", "Many#", "--timeout", "60")
-    assert_match(/tracing 10000 methods/, tracer.wait_for(/tracing/).stderr)
-    target.run('m = Many.new; 5000.times { |i| m.send("same_#{i}"); m.send("hash_#{i}") }; m.object_id; m.hash; nil')
+    tracer.wait_for(/tracing 10000 methods/)
+    target.run('m = Many.new; 5000.times { |i| m.send("same_#{i}"); m.send("hash_#{i}") }; m.swapcase; m.hash; nil')
     tree = tracer.stop.tree
     assert_equal 10_000, tree.lines.size
     assert_equal "Many#same_0 <time>\nMany#hash_0 <time>\n", tree.lines.first(2).join
