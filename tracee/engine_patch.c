@@ -184,7 +184,7 @@ static int patch_arm(struct probe *probe, VALUE method, struct error *err)
 	if (!patched || !slot_add(patched->slot, probe)) {
 		if (patched && patched->links == 0)
 			patched_free(patched);
-		free(link);
+		free(link); // NOLINT(clang-analyzer-unix.Malloc): what is not freed is in the table
 		return error_set(err, -ENOMEM, "no memory for a probe");
 	}
 	patched->links++;

@@ -192,7 +192,7 @@ static int dump_by_copy(struct request *request, uint32_t flags, const char *lib
 static int dump_in_process(struct request *request, uint32_t flags, const char *library, struct error *err)
 {
 	struct facts facts = {0};
-	int inner[2], outer[2], status;
+	int inner[2] = {-1, -1}, outer[2] = {-1, -1}, status;
 	struct pump *pump;
 
 	status = objspace_load(library, err);

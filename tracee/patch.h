@@ -47,7 +47,7 @@ static inline bool patch_frame_method(uintptr_t frame, ID *name, VALUE *owner)
 {
 	const uintptr_t *environment, *entry;
 
-	if (__builtin_expect(!patch_frame_layout.known, 0)) {
+	if (__builtin_expect(!patch_frame_layout.known || !frame, 0)) {
 		ID original;
 
 		*name = rb_frame_callee();

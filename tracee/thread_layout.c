@@ -97,7 +97,8 @@ static VALUE mutex_lock(VALUE mutex)
 static void mutex_find(uintptr_t thread, uintptr_t fiber)
 {
 	VALUE mutex = rb_mutex_new();
-	uintptr_t object[OBJECT_WORDS], locked[MUTEX_WORDS], unlocked[MUTEX_WORDS], type = (uintptr_t)RTYPEDDATA_TYPE(mutex);
+	uintptr_t object[OBJECT_WORDS] = {0}, locked[MUTEX_WORDS], unlocked[MUTEX_WORDS],
+		  type = (uintptr_t)RTYPEDDATA_TYPE(mutex);
 	size_t words;
 
 	if (!RTEST(mutex_lock(mutex)))
