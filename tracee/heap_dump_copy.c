@@ -14,13 +14,11 @@
 
 #include <errno.h>
 #include <ruby.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
-
-#define NICE 5 /* the application first */
 
 struct line {
 	char *bytes;
@@ -104,7 +102,7 @@ void heap_dump_in_copy(void *argument)
 	struct heap_dump_report *report = order->report;
 	int descriptor = copy_settle(COPY_SERVANT, "rbprobe-dump", order->descriptor);
 
-	setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICE);
+	sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0}); /* whoever wakes up in the application goes first */
 	rb_gc_disable();
 	write_threads(descriptor, order);
 	rb_thread_atfork();

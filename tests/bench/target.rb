@@ -104,6 +104,14 @@ WORKLOADS = {
     count.times { |i| $article["key #{i}"] = i }
     $article_keys = $article.keys
   end,
+  "heap-build" => lambda do |count|
+    $heap = Array.new(count) { |i| [i, "text of number #{i}, longer than what is embedded in its slot", { i => i }] }
+  end,
+  "heap-dump" => lambda do |count|
+    require "objspace"
+    require "tmpdir"
+    count.times { File.open("#{Dir.tmpdir}/bench-heap-#{Process.pid}.json", "w") { |file| ObjectSpace.dump_all(output: file) } }
+  end,
   "collect" => lambda do |count|
     count.times { GC.start }
   end,
