@@ -5,6 +5,7 @@
 #include "tracee/overdue.h"
 #include "tracee/stream.h"
 #include "tracee/ticks.h"
+#include "tracer/decode.h"
 #include "unit.h"
 
 #include <pthread.h>
@@ -60,7 +61,8 @@ static struct pair session_pair(void)
 	return pair;
 }
 
-static void post(struct session *session, const struct record *record)
+/* descriptor -1: none goes with it. */
+static void post_with(struct session *session, const struct record *record, int descriptor)
 {
 	msgpack_sbuffer buffer;
 	struct message *message;
@@ -69,9 +71,16 @@ static void post(struct session *session, const struct record *record)
 	record_encode(&buffer, record);
 	message = calloc(1, sizeof(*message) + buffer.size);
 	message->size = buffer.size;
+	message->has_descriptor = descriptor >= 0;
+	message->descriptor = descriptor;
 	memcpy(message->bytes, buffer.data, buffer.size);
 	stream_post(session, message);
 	msgpack_sbuffer_destroy(&buffer);
+}
+
+static void post(struct session *session, const struct record *record)
+{
+	post_with(session, record, -1);
 }
 
 /* The traced side: calls one after the other, of fibers that are defined just before their first call. */
@@ -239,11 +248,82 @@ static void a_client_that_goes_is_noticed(void **state)
 	stream_await_all(10000);
 }
 
+struct taken {
+	struct stream *stream;
+	int descriptors[3];
+	size_t count;
+	size_t notes_before[3];
+	size_t notes;
+};
+
+static int take_note(void *owner, const struct record_note *note, struct error *err)
+{
+	(void)note;
+	(void)err;
+	((struct taken *)owner)->notes++;
+	return 0;
+}
+
+static int take_data(void *owner, const struct record_data *data, struct error *err)
+{
+	struct taken *taken = owner;
+
+	(void)data;
+	(void)err;
+	taken->notes_before[taken->count] = taken->notes;
+	taken->descriptors[taken->count++] = stream_take_descriptor(taken->stream);
+	return 0;
+}
+
+/* A pipe that holds that one byte. */
+static int pipe_with(char byte)
+{
+	int ends[2];
+
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(write(ends[1], &byte, 1), 1);
+	close(ends[1]);
+	return ends[0];
+}
+
+static void descriptors_come_with_their_records(void **state)
+{
+	static const struct stream_handler handler = {.note = take_note, .data = take_data};
+	struct pair pair = session_pair();
+	struct taken taken = {.count = 0};
+	struct record note = {.kind = RECORD_NOTE, .note = {.text = {"note", 4}}};
+	struct record data = {.kind = RECORD_DATA, .data = {.command_id = 1, .packed = {"\x80", 1}}};
+
+	(void)state;
+	taken.stream = stream_new(1, NULL, NULL, &handler, &taken);
+	for (int i = 0; i < 3; i++) {
+		post(pair.session, &note);
+		post_with(pair.session, &data, pipe_with((char)('a' + i)));
+	}
+	while (taken.count < 3)
+		assert_true(stream_read(taken.stream, pair.client, NULL) >= 0);
+	for (size_t i = 0; i < 3; i++) {
+		char byte = 0;
+
+		assert_int_equal(taken.notes_before[i], i + 1);
+		assert_true(taken.descriptors[i] >= 0);
+		assert_int_equal(read(taken.descriptors[i], &byte, 1), 1);
+		assert_int_equal(byte, 'a' + i);
+		close(taken.descriptors[i]);
+	}
+	assert_int_equal(stream_take_descriptor(taken.stream), -1);
+	stream_free(taken.stream);
+	end_session(&pair);
+	stream_await_all(10000);
+	close(pair.client);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_that_is_pushed_arrives),
 		cmocka_unit_test(a_call_that_takes_long_is_told_when_it_begins),
+		cmocka_unit_test(descriptors_come_with_their_records),
 		cmocka_unit_test(a_client_that_goes_is_noticed),
 	};
 
