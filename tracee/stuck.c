@@ -24,7 +24,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define QUESTIONS_MAX 8 /* that are looked at: those of clients that are gone are passed over */
+#define C_METHOD "(method written in C)" /* its name cannot be had here */
+#define QUESTIONS_MAX 8                  /* that are looked at: those of clients that are gone are passed over */
 
 /* Set aside, since a handler cannot allocate; no memory is used before it is asked. */
 static struct {
@@ -56,7 +57,7 @@ static void add_frames(struct stuck_answer *answer)
 		} else if (compat_names_need_no_lock()) {
 			frame.label = slice_of(rb_profile_frame_method_name(stuck.frames[i]));
 		} else {
-			continue;
+			frame.label = (struct slice){C_METHOD, sizeof(C_METHOD) - 1};
 		}
 		/* Below a main thread's first frame lies a dummy. */
 		if (i > 0 && i == count - 1 && frame.path.size && frame.line == 0)

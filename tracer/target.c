@@ -232,20 +232,22 @@ static void version_read(struct target *target)
 		         (unsigned)api[2] % 1000);
 }
 
-static bool namespace_is_ours(pid_t pid, const char *name)
+/* Ours is the one that rbprobe was started in: it goes into others to use their queues (queue.c). */
+static bool namespace_is_ours(pid_t pid, const char *name, ino_t *home)
 {
 	struct stat ours, theirs;
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/self/ns/%s", name);
-	if (stat(path, &ours) != 0)
-		return true;
+	if (*home == 0 && stat(path, &ours) == 0)
+		*home = ours.st_ino;
 	snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
-	return stat(path, &theirs) != 0 || ours.st_ino == theirs.st_ino;
+	return *home == 0 || stat(path, &theirs) != 0 || *home == theirs.st_ino;
 }
 
 int target_describe(struct target *target, pid_t pid, enum target_detail detail, struct error *err)
 {
+	static ino_t home_pid, home_ipc;
 	int status;
 
 	memset(target, 0, sizeof(*target));
@@ -255,8 +257,8 @@ int target_describe(struct target *target, pid_t pid, enum target_detail detail,
 		status = status_read(target);
 	if (status == 0) {
 		maps_read(target); /* what may not be read stays unknown: target->readable */
-		target->same_pid_namespace = namespace_is_ours(pid, "pid");
-		target->same_ipc_namespace = namespace_is_ours(pid, "ipc");
+		target->same_pid_namespace = namespace_is_ours(pid, "pid", &home_pid);
+		target->same_ipc_namespace = namespace_is_ours(pid, "ipc", &home_ipc);
 		if (target->readable && !target->is_ruby)
 			target->is_ruby = executable_is_ruby(pid);
 		if (target->is_ruby && detail == TARGET_VERSION)
