@@ -519,11 +519,10 @@ class ConsoleTest < LiveTest
     assert_equal "String#upcase  (it is not written in Ruby)\n", enter(terminal, "source String#upcase")
     assert_equal "rbprobe: there is no such method: nope\n", enter(terminal, "source Shop#nope")
     enter(terminal, "def made; end")
-    touched = "#{directory}/late.rb"
-    File.write(touched, "class Late\n  def come\n    1\n  end\nend\n")
-    enter(terminal, "load #{touched.inspect}")
-    File.utime(Time.now + 60, Time.now + 60, touched)
-    assert_match(/\ALate#come  #{touched}:2  \(the file is younger than the process: .*\)\n     2    def come\n/, enter(terminal, "source Late#come"))
+    enter(terminal, "made_later = '/tmp/late-#{target.pid}.rb'; File.write(made_later, \"class Late\\n  def come\\n    1\\n  end\\nend\\n\")")
+    enter(terminal, "load made_later; File.utime(Time.now + 60, Time.now + 60, made_later)")
+    assert_match(/\ALate#come  \/tmp\/late-#{target.pid}\.rb:2  \(the file is younger than the process: .*\)\n     2    def come\n/, enter(terminal, "source Late#come"))
+    enter(terminal, "File.delete(made_later)")
     assert_match(/\AObject#made  \(rbprobe\):1  \(the source cannot be read: No such file/, enter(terminal, "source made"))
     leave(terminal)
   end
