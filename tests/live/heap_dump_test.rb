@@ -1,6 +1,7 @@
 # rbprobe heap dump: everything is in it, the application notices nothing, and whatever goes wrong leaves neither half a file nor a process behind.
 
 require_relative "helper"
+require "pty"
 require "socket"
 require "zlib"
 
@@ -246,6 +247,30 @@ class HeapDumpTest < LiveTest
     refute_equal "before", File.read(path, 6)
     assert_equal ["dump.json"], Dir.children(File.dirname(path))
     assert_refused 1, %r{cannot write to /nowhere/dump.json: No such file}, "heap", "dump", "-p", target.pid.to_s, "-o", "/nowhere/dump.json"
+  end
+
+  test "a terminal sees how far it is; with -q it does not" do
+    target = start("console")
+    target.run("$many = Array.new(1_500_000) { |i| [i] }; 1")
+    bar = %r{\[#*-*\] +\d+ %  [\d,]+ of about 1,[\d,]+ objects, \d+\.\d MiB, \d+ MiB/s}
+    assert_match bar, seen_by_terminal(target)
+    assert_equal "", seen_by_terminal(target, "-q")
+  end
+
+  # What a dump writes to a terminal.
+  def seen_by_terminal(target, *options)
+    terminal, side = PTY.open
+    pid = Process.spawn(RBPROBE, "heap", "dump", "-p", target.pid.to_s, "-o", "#{directory}/dump.json", *options,
+                        in: File::NULL, out: File::NULL, err: side, pgroup: true)
+    side.close
+    seen = +""
+    begin
+      loop { seen << terminal.readpartial(4096) }
+    rescue Errno::EIO, EOFError
+      Process.wait(pid)
+    end
+    assert_equal 0, $?.exitstatus, seen
+    seen
   end
 
   # --- What goes wrong
