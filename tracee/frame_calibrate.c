@@ -25,6 +25,7 @@
 #define READS_STACK __attribute__((no_sanitize("address")))
 
 #define NESTING_MAX 16
+#define DIRECT_SAMPLES 3 /* of the calls of a method, and of its returns */
 
 struct calibration {
 	enum frame_scope scope;
@@ -36,6 +37,7 @@ struct calibration {
 	int open[NESTING_MAX]; /* CALL samples of the frames in progress */
 	enum method open_method[NESTING_MAX];
 	bool confused;
+	uint8_t direct_samples[METHODS][2]; /* of calls and of returns, so far */
 
 	int sample_count;
 	struct sample *samples; /* SAMPLES_MAX of them */
@@ -217,8 +219,13 @@ static void sample_event(VALUE tracepoint, void *data)
 	sample->event = event;
 	sample->trace_arg_distance = (const char *)trace_arg - anchor;
 	sample->original = rb_sym2id(name);
-	/* At a return the frame's stack is not empty: only what is found there as well does not depend on that. */
-	if (event == RUBY_EVENT_CALL || (event == RUBY_EVENT_RETURN && sample->truth == SAMPLE_RETURNED && !sample->block_method))
+	/*
+	 * At a return the frame's stack is not empty: only what is found there as well does not depend on that. A few of each method will do: reading takes
+	 * its time.
+	 */
+	if ((event == RUBY_EVENT_CALL ||
+	     (event == RUBY_EVENT_RETURN && sample->truth == SAMPLE_RETURNED && !sample->block_method)) &&
+	    calibration->direct_samples[method][event == RUBY_EVENT_RETURN]++ < DIRECT_SAMPLES)
 		frame_direct_sample(sample, trace_arg);
 	if (sample->truth != SAMPLE_CALL && sample->truth != SAMPLE_RETURNED)
 		sample_stack(calibration, sample, anchor);

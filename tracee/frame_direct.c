@@ -16,34 +16,35 @@
 struct frame_direct frame_direct;
 
 /* process_vm_readv does not fault, whatever the word is. */
-static bool words_read(uintptr_t address, uintptr_t *into, size_t words)
+static bool words_read(pid_t pid, uintptr_t address, uintptr_t *into, size_t words)
 {
 	struct iovec local = {.iov_base = into, .iov_len = words * sizeof(*into)};
 	struct iovec remote = {.iov_base = (void *)address, .iov_len = words * sizeof(*into)};
 
 	if (address < 4096 || address % sizeof(*into) != 0)
 		return false;
-	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)local.iov_len;
+	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)local.iov_len;
 }
 
 /* Internal objects that a frame's words lead to: words of the frame as pointers, and what stands there or shortly before. */
-static void entries_find(struct sample *sample, int frame_word)
+static void entries_find(struct sample *sample, int frame_word, pid_t pid)
 {
 	const uintptr_t *frame = sample->behind[frame_word];
 
 	for (int word = 0; word < BEHIND_SPAN; word++) {
-		for (int offset = -ENTRY_OFFSETS; offset <= 0; offset++) {
-			struct sample_entry *entry = &sample->entries[sample->entry_count];
-			uintptr_t address;
+		uintptr_t before[ENTRY_OFFSETS + 1]; /* and there */
 
-			if (sample->entry_count == SAMPLE_ENTRIES)
-				return;
-			if (!words_read(frame[word] + (uintptr_t)((intptr_t)sizeof(address) * offset), &address, 1) ||
-			    !words_read(address, entry->words, ENTRY_SPAN) || (entry->words[0] & RUBY_T_MASK) != RUBY_T_IMEMO)
+		if (!words_read(pid, frame[word] - ENTRY_OFFSETS * sizeof(*before), before, ENTRY_OFFSETS + 1))
+			continue;
+		for (int i = 0; i <= ENTRY_OFFSETS && sample->entry_count < SAMPLE_ENTRIES; i++) {
+			struct sample_entry *entry = &sample->entries[sample->entry_count];
+
+			if (!words_read(pid, before[i], entry->words, ENTRY_SPAN) ||
+			    (entry->words[0] & RUBY_T_MASK) != RUBY_T_IMEMO)
 				continue;
 			entry->frame_word = frame_word;
 			entry->word = word;
-			entry->offset = offset;
+			entry->offset = i - ENTRY_OFFSETS;
 			sample->entry_count++;
 		}
 	}
@@ -61,17 +62,18 @@ void frame_direct_sample(struct sample *sample, rb_trace_arg_t *trace_arg)
 {
 	VALUE callee = rb_tracearg_callee_id(trace_arg);
 	VALUE receiver = rb_tracearg_self(trace_arg);
+	pid_t pid = getpid();
 
 	if (!RB_SYMBOL_P(callee))
 		return;
 	sample->called = rb_sym2id(callee);
 	sample->owner = rb_tracearg_defined_class(trace_arg);
 	for (int word = 0; word < TRACE_ARG_SPAN; word++) {
-		if (!words_read(sample->words[word], sample->behind[word], BEHIND_SPAN))
+		if (!words_read(pid, sample->words[word], sample->behind[word], BEHIND_SPAN))
 			memset(sample->behind[word], 0, sizeof(sample->behind[word]));
 		/* A control frame has its receiver; the receiver has not itself. */
 		else if (sample->words[word] != receiver && holds_receiver(sample->behind[word], receiver))
-			entries_find(sample, word);
+			entries_find(sample, word, pid);
 	}
 	sample->has_direct = true;
 }
