@@ -13,6 +13,8 @@ static struct {
 
 void interrupts_init(void)
 {
+	if (ids.never)
+		return;
 	ids.handle_interrupt = rb_intern("handle_interrupt");
 	ids.raise = rb_intern("raise");
 	ids.is_alive = rb_intern("alive?");

@@ -20,6 +20,7 @@
 #include "bell.h"
 #include "compat.h"
 #include "dispatch.h"
+#include "interrupts.h"
 #include "proto/startup.h"
 #include "queue.h"
 
@@ -190,24 +191,47 @@ static void fail(void)
 	state_set(STARTUP_FAILED);
 }
 
+/* What Init itself raises is a failure; what others send to the thread meanwhile is not for us. */
+static VALUE initialise_protected(VALUE unused)
+{
+	int failed = 0;
+
+	(void)unused;
+	rb_protect(initialise, Qnil, &failed);
+	if (failed)
+		fail();
+	rb_set_errinfo(Qnil);
+	return Qnil;
+}
+
+static VALUE initialise_deferring(VALUE unused)
+{
+	(void)unused;
+	return interrupts_deferred(initialise_protected, Qnil, Qnil);
+}
+
 static void start_job(void *unused)
 {
 	VALUE error = rb_errinfo(), in_main;
 	int failed = 0;
 
 	(void)unused;
-	if (state_now() != STARTUP_ASKED)
+	/* Init lets other threads run, and one of them may come by here as well. */
+	if (state_now() != STARTUP_ASKED || state.by_loader)
 		return;
-	in_main = rb_protect(in_main_ractor, Qnil, &failed);
+	state.by_loader = true;
+	interrupts_init();
+	in_main = interrupts_are_pending() ? Qfalse : rb_protect(in_main_ractor, Qnil, &failed);
 	if (failed || !RTEST(in_main)) {
+		state.by_loader = false;
 		rb_set_errinfo(error);
 		return; /* ask_again() will */
 	}
-	state.by_loader = true;
-	rb_protect(initialise, Qnil, &failed);
-	state.by_loader = false;
+	rb_protect(initialise_deferring, Qnil, &failed);
 	if (failed)
-		fail();
+		interrupts_send_again();
+	state.by_loader = false;
+	failed = state_now() != STARTUP_DONE;
 	rb_set_errinfo(error);
 	if (!failed && atomic_load(&state.make_queue)) {
 		/* In this order: the job removes what a dead process of our PID may have left, and sees to it that ours goes if nobody comes. */
