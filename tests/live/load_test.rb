@@ -150,7 +150,8 @@ class LoadTest < LiveTest
       expected ||= target.run(code)
       target.run_in_background(code)
       sleep 0.2
-      result = load(target)
+      # With a collection at every allocation, starting takes longer than usual.
+      result = load(target, "--timeout", "60")
       assert_exit 0, result
       assert_equal expected, target.answer
       assert_attachable(target)
