@@ -55,6 +55,12 @@ bool compat_target_may_be_disabled(void);
 enum compat_compiler { COMPAT_COMPILER_NONE, COMPAT_COMPILER_YJIT, COMPAT_COMPILER_OTHER };
 enum compat_compiler compat_compiler(void);
 
+/*
+ * Has YJIT compile everything anew, after hooks or targeted TracePoints were on: what it reached meanwhile it has left to the interpreter, and keeps so (seen on
+ * 4.0: a loop that calls nothing 9 times slower after a targeted TracePoint of another method, a C call twice as slow after a hook). Job context; may raise.
+ */
+void compat_compile_anew(void);
+
 /* Whether a define_method method's CALL event comes behind the evaluation of its default arguments; on 2.7 it does not: they are still nil. */
 bool compat_block_method_defaults(void);
 

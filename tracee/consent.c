@@ -19,6 +19,7 @@
 
 /* Those that only the hook can observe. */
 struct needing {
+	enum engine_id wanted;
 	struct text names;  /* of the first */
 	struct text reason; /* of the first one */
 	uint32_t count;
@@ -30,11 +31,11 @@ static void look(const struct match *match, void *argument)
 	char reason_bytes[256], class_bytes[256];
 	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
 	struct text class_name = {.bytes = class_bytes, .size = sizeof(class_bytes)};
-	const struct engine *engine = engine_choose(ENGINE_AUTO, match, &reason);
+	const struct engine *engine = engine_choose(needing->wanted, match, &reason);
 	VALUE name;
 	char separator;
 
-	if (!engine || engine->id != ENGINE_HOOK || ++needing->count > NAMED_MAX)
+	if (!engine || consent_given(engine, match, 0) || ++needing->count > NAMED_MAX)
 		return;
 	if (needing->count == 1)
 		text_append(&needing->reason, reason.bytes, reason.used);
@@ -67,23 +68,22 @@ static int refuse(struct error *err, const char *who, int size, const struct nee
 int consent_check(const struct command *command, struct error *err)
 {
 	char names_bytes[600], reason_bytes[256];
-	struct needing needing = {.names = {.bytes = names_bytes, .size = sizeof(names_bytes)},
+	struct needing needing = {.wanted = command->options.engine,
+	                          .names = {.bytes = names_bytes, .size = sizeof(names_bytes)},
 	                          .reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)}};
 
 	if (command->options.flags & (TRACE_HOOK | TRACE_WITHOUT_HOOK))
 		return 0;
 	if (command->options.flags & TRACE_FIREHOSE)
 		return refuse(err, "--firehose", sizeof("--firehose") - 1, NULL);
-	if (command->options.engine == ENGINE_HOOK)
-		return refuse(err, "--engine hook", sizeof("--engine hook") - 1, NULL);
-	if (command->options.engine != ENGINE_AUTO)
+	if (command->options.engine != ENGINE_AUTO && command->options.engine != ENGINE_HOOK)
 		return 0;
 	for (uint32_t i = 0; i < command->selector_count; i++)
 		selector_each_match(&command->selectors[i], look, &needing);
 	return needing.count ? refuse(err, names_bytes, (int)needing.names.used, &needing) : 0;
 }
 
-bool consent_given(const struct engine *engine, uint32_t flags)
+bool consent_given(const struct engine *engine, const struct match *match, uint32_t flags)
 {
-	return engine->id != ENGINE_HOOK || flags & TRACE_HOOK;
+	return engine->id != ENGINE_HOOK || flags & TRACE_HOOK || !engine_hook_stays(match->method, match->owner, match->name);
 }

@@ -46,8 +46,18 @@ uint64_t engine_target_foreign_calls(const struct probe *probe);
 void engine_patch_mark(const struct probe *probe);
 uint64_t engine_patch_foreign_calls(const struct probe *probe);
 
-/* The global hook of a selection, shared by all its probes of engine hook. Starting it twice is harmless. */
-int engine_hook_start(struct selection *selection, VALUE *tracepoint, struct error *err);
-void engine_hook_stop(VALUE *tracepoint);
+/* The global hook of a selection, shared by all its probes of engine hook. */
+struct engine_hook_state {
+	VALUE tracepoint; /* nil: off */
+	bool whole;       /* sees every call, and leaves the process slower; else C calls only, and leaves nothing */
+};
+
+/* Starting one that is on is harmless, and makes it whole where that is wanted. */
+void engine_hook_start(struct selection *selection, struct engine_hook_state *hook, bool whole);
+void engine_hook_stop(struct engine_hook_state *hook);
+/* Whether a method needs the whole hook. */
+bool engine_hook_stays(VALUE method, VALUE owner, VALUE name);
+/* compat_restore_global_events() without consequences for hooks that are on. */
+void engine_hook_restore_global_events(void);
 
 #endif

@@ -1,16 +1,22 @@
 /*
- * Engine "hook": one global TracePoint per session, whose events are filtered by the session's table of methods. For methods written in C and
- * for the firehose. It makes every call in the process slower while it is on; and since the VM never writes back the instructions it
- * rewrote for it, the process stays slower until it restarts. Contexts: job (arm), event (callback).
+ * Engine "hook": one global TracePoint per session, whose events are filtered by the session's table of methods. It makes every call in the process
+ * slower while it is on. Contexts: job (arm), event (callback).
+ *
+ * There are two of it. The whole hook, for the firehose, methods written in Ruby, and what the VM has instructions for, sees every call; since the VM never
+ * writes back the instructions it rewrites for it, the process stays slower until it restarts. The light one, for the rest (attr_reader, ...), has the
+ * events of C calls alone, and the VM is kept from rewriting anything (event_flags.h): nothing of it stays. Where the application enables or disables
+ * a global TracePoint of its own while a light one is on, the VM does rewrite: for both.
  */
 
 #include "engine.h"
 
 #include "compat.h"
 #include "definition.h"
+#include "event_flags.h"
 #include "fiber.h"
 #include "frame.h"
 #include "observe.h"
+#include "patch.h"
 #include "selection.h"
 #include "selector.h"
 #include "session.h"
@@ -18,7 +24,10 @@
 #include <errno.h>
 #include <ruby/debug.h>
 
-#define HOOK_EVENTS (RUBY_EVENT_CALL | RUBY_EVENT_RETURN | RUBY_EVENT_C_CALL | RUBY_EVENT_C_RETURN)
+#define C_EVENTS (RUBY_EVENT_C_CALL | RUBY_EVENT_C_RETURN)
+#define HOOK_EVENTS (RUBY_EVENT_CALL | RUBY_EVENT_RETURN | C_EVENTS)
+
+static unsigned light_count; /* light hooks that are on */
 
 /* attr_reader and attr_writer have a place in the source, but neither instructions nor a C function. */
 static bool is_attribute(VALUE method)
@@ -54,29 +63,84 @@ static void hook_event(VALUE tracepoint, void *data)
 		observe_return(probe, fiber, trace_arg, event, anchor);
 }
 
-int engine_hook_start(struct selection *selection, VALUE *tracepoint, struct error *err)
+bool engine_hook_stays(VALUE method, VALUE owner, VALUE name)
 {
-	(void)err;
-	if (!NIL_P(*tracepoint))
-		return 0;
-	frame_calibrate(FRAME_GLOBAL, NULL);
-	compat_restore_global_events();
-	*tracepoint = rb_tracepoint_new(Qnil, HOOK_EVENTS, hook_event, selection);
-	rb_tracepoint_enable(*tracepoint);
-	return 0;
+	return !NIL_P(definition_instructions(method)) || patch_bypassed(owner, name, true) || !event_flags_ready();
 }
 
-void engine_hook_stop(VALUE *tracepoint)
+/* What makes the VM look at its list of hooks makes it rewrite for all that are in it, unless that is held. */
+static void hold_for_light(void)
 {
-	if (!NIL_P(*tracepoint) && RTEST(rb_tracepoint_enabled_p(*tracepoint)))
-		rb_tracepoint_disable(*tracepoint);
-	*tracepoint = Qnil;
+	if (light_count > 0)
+		event_flags_hold(C_EVENTS);
+}
+
+static void release_for_light(void)
+{
+	if (light_count > 0)
+		event_flags_release();
+}
+
+void engine_hook_restore_global_events(void)
+{
+	hold_for_light();
+	compat_restore_global_events();
+	release_for_light();
+}
+
+static void start_light(struct engine_hook_state *hook)
+{
+	light_count++;
+	/* Its own code has to be made for all events, other code not to be rewritten. */
+	event_flags_hold(HOOK_EVENTS);
+	frame_calibrate(FRAME_GLOBAL, NULL);
+	event_flags_release();
+	hold_for_light();
+	rb_tracepoint_enable(hook->tracepoint);
+	release_for_light();
+}
+
+static void stop(VALUE tracepoint, bool whole)
+{
+	if (NIL_P(tracepoint) || !RTEST(rb_tracepoint_enabled_p(tracepoint)))
+		return;
+	hold_for_light();
+	rb_tracepoint_disable(tracepoint);
+	release_for_light();
+	if (!whole)
+		light_count--;
+}
+
+void engine_hook_start(struct selection *selection, struct engine_hook_state *hook, bool whole)
+{
+	struct engine_hook_state before = *hook;
+
+	if (!NIL_P(before.tracepoint) && (before.whole || !whole))
+		return;
+	engine_hook_restore_global_events();
+	hook->whole = whole;
+	hook->tracepoint = rb_tracepoint_new(Qnil, whole ? HOOK_EVENTS : C_EVENTS, hook_event, selection);
+	if (whole) {
+		frame_calibrate(FRAME_GLOBAL, NULL);
+		rb_tracepoint_enable(hook->tracepoint);
+	} else {
+		start_light(hook);
+	}
+	stop(before.tracepoint, before.whole);
+	RB_GC_GUARD(before.tracepoint);
+}
+
+void engine_hook_stop(struct engine_hook_state *hook)
+{
+	stop(hook->tracepoint, hook->whole);
+	hook->tracepoint = Qnil;
 }
 
 static int hook_arm(struct probe *probe, VALUE method, struct error *err)
 {
-	(void)method;
-	return selection_hook_start(probe->session->selection, err);
+	(void)err;
+	selection_hook_start(probe->session->selection, engine_hook_stays(method, probe->owner, probe->callee));
+	return 0;
 }
 
 const struct engine engine_hook = {

@@ -226,7 +226,7 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
 		return site_add(site, probe) ? 0 : error_set(err, -ENOMEM, "no memory for a probe");
 	sweep_left_over();
 	frame_calibrate(FRAME_TARGETED, NULL);
-	compat_restore_global_events();
+	engine_hook_restore_global_events();
 	site = calloc(1, sizeof(*site));
 	if (!site || !site_add(site, probe)) {
 		free(site);
@@ -262,7 +262,7 @@ static void target_disarm(struct probe *probe)
 			rb_tracepoint_disable(link->site->tracepoint);
 	}
 	if (probe->sites)
-		compat_restore_global_events();
+		engine_hook_restore_global_events();
 }
 
 static void target_release(struct probe *probe)

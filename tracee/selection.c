@@ -7,6 +7,7 @@
 
 #include "selection.h"
 
+#include "compat.h"
 #include "consent.h"
 #include "core.h"
 #include "expression.h"
@@ -28,9 +29,9 @@ struct selection {
 	struct selector *selectors; /* with all their text in one allocation */
 	uint32_t selector_count;
 	bool disabled;
-	bool hook_announced;
-	uint32_t left_out; /* methods that engine hook could observe, and may not */
-	VALUE hook;        /* the global TracePoint of engine hook, or nil */
+	unsigned hook_announced; /* 0 no, 1 the light one, 2 the whole one */
+	uint32_t left_out;       /* methods that engine hook could observe, and may not */
+	struct engine_hook_state hook;
 
 	struct probe **buckets; /* by owner and name */
 	uint32_t bucket_count;  /* a power of two */
@@ -105,7 +106,7 @@ static void mark(void *data)
 	(void)data;
 	engine_target_mark_left_over();
 	for (struct selection *selection = selections.first; selection; selection = selection->next) {
-		rb_gc_mark(selection->hook);
+		rb_gc_mark(selection->hook.tracepoint);
 		for (uint32_t i = 0; i < selection->bucket_count; i++) {
 			for (struct probe *probe = selection->buckets[i]; probe; probe = probe->next) {
 				/* Marked without being movable: the table is keyed by addresses. */
@@ -193,7 +194,7 @@ static struct selection *selection_new(struct session *session, const struct com
 	if (!selection)
 		return NULL;
 	selection->session = session;
-	selection->hook = Qnil;
+	selection->hook.tracepoint = Qnil;
 	selection->selectors = copy_selectors(command);
 	selection->selector_count = command->selector_count;
 	selection->buckets = calloc(BUCKETS_MIN, sizeof(selection->buckets[0]));
@@ -212,13 +213,17 @@ static struct selection *selection_new(struct session *session, const struct com
 static VALUE disable(VALUE argument)
 {
 	struct selection *selection = (struct selection *)argument;
+	bool left_to_interpreter = !NIL_P(selection->hook.tracepoint);
 
 	engine_hook_stop(&selection->hook);
 	for (uint32_t i = 0; i < selection->bucket_count; i++)
 		for (struct probe *probe = selection->buckets[i]; probe; probe = probe->next) {
+			left_to_interpreter = left_to_interpreter || probe->sites;
 			engine_target.disarm(probe);
 			engine_patch.disarm(probe);
 		}
+	if (left_to_interpreter)
+		compat_compile_anew();
 	return Qnil;
 }
 
@@ -396,15 +401,20 @@ static void probe_widen(struct probe *probe, const struct match *match)
 		rb_ary_push(probe->only_kind_of, match->only_kind_of);
 }
 
-static void announce_hook(struct selection *selection)
+static void announce_hook(struct selection *selection, bool whole)
 {
-	if (selection->hook_announced)
+	unsigned announcement = whole ? 2 : 1;
+
+	if (selection->hook_announced >= announcement)
 		return;
-	selection->hook_announced = true;
+	selection->hook_announced = announcement;
 	session_note(selection->session, NOTE_WARNING,
-	             "engine hook: the whole process runs 3 to 7 times slower while this trace is on, and up to 3 times slower "
-	             "(15 times "
-	             "with YJIT) until it restarts; methods written in Ruby alone would not need it");
+	             whole ? "engine hook: the whole process runs 3 to 7 times slower while this trace is on, and up to 3 times "
+	                     "slower (15 "
+	                     "times with YJIT) until it restarts"
+	                   : "engine hook: every call of a method written in C is slower while this trace is on, in the whole "
+	                     "process; "
+	                     "nothing of it stays");
 }
 
 /* What selector_each_match() and the watch hand to match_arm(). */
@@ -429,8 +439,9 @@ static void match_describe(const struct match *match, char *buffer, size_t size)
 static void leave_out(struct selection *selection, const char *description, bool late, const struct text *reason)
 {
 	selection->left_out++;
-	session_note(selection->session, late ? NOTE_WARNING : NOTE_INFO, "%s%s left out: it needs engine hook%s%.*s",
-	             description, late ? " defined now," : "", reason->used ? ", " : "", (int)reason->used, reason->bytes);
+	session_note(selection->session, late ? NOTE_WARNING : NOTE_INFO,
+	             "%s%s left out: that would leave the process slower%s%.*s", description, late ? " defined now," : "",
+	             reason->used ? ", " : "", (int)reason->used, reason->bytes);
 }
 
 static void match_arm(const struct match *match, void *argument)
@@ -458,7 +469,7 @@ static void match_arm(const struct match *match, void *argument)
 		             engine_name(session->options.engine), (int)reason.used, reason.bytes);
 		return;
 	}
-	if (!consent_given(engine, session->options.flags)) {
+	if (!consent_given(engine, match, session->options.flags)) {
 		leave_out(selection, description, arming->late, &reason);
 		return;
 	}
@@ -466,7 +477,7 @@ static void match_arm(const struct match *match, void *argument)
 	probe->expressions = expression_list_new(selector, match->method, match->owner, session->options.flags & TRACE_ARGUMENTS,
 	                                         engine == &engine_patch);
 	if (engine->id == ENGINE_HOOK)
-		announce_hook(selection);
+		announce_hook(selection, engine_hook_stays(match->method, match->owner, match->name));
 	send_method(session, probe, engine, match->method);
 	probe->engine = engine;
 	session_note(session, NOTE_INFO, "%s %s, engine %s%s%.*s", description, arming->late ? "defined now, armed" : "armed",
@@ -489,7 +500,6 @@ static VALUE arm_all(VALUE argument)
 {
 	struct request *request = (struct request *)argument;
 	struct selection *selection = request->selection;
-	struct error err;
 
 	for (uint32_t i = 0; i < selection->selector_count; i++) {
 		struct arming arming = {.selection = selection, .selector = i};
@@ -504,12 +514,11 @@ static VALUE arm_all(VALUE argument)
 	}
 	if (selection->left_out)
 		session_note(selection->session, NOTE_WARNING,
-		             "%u method%s left out, which only engine hook could observe (-v names them)", selection->left_out,
-		             selection->left_out == 1 ? "" : "s");
+		             "%u method%s left out: to trace them would leave the process slower (-v names them)",
+		             selection->left_out, selection->left_out == 1 ? "" : "s");
 	if (request->command->options.flags & TRACE_FIREHOSE) {
-		announce_hook(selection);
-		if (engine_hook_start(selection, &selection->hook, &err) < 0)
-			rb_raise(rb_eRuntimeError, "%s", err.text);
+		announce_hook(selection, true);
+		engine_hook_start(selection, &selection->hook, true);
 	}
 	return Qnil;
 }
@@ -644,7 +653,7 @@ static void rearm(struct probe *probe, const struct match *match)
 
 	if (!engine)
 		return;
-	if (!consent_given(engine, probe->session->options.flags)) {
+	if (!consent_given(engine, match, probe->session->options.flags)) {
 		char description[512];
 
 		match_describe(match, description, sizeof(description));
@@ -711,9 +720,9 @@ void selection_method_added(VALUE owner, VALUE name)
 
 /* The hook. */
 
-int selection_hook_start(struct selection *selection, struct error *err)
+void selection_hook_start(struct selection *selection, bool whole)
 {
-	return engine_hook_start(selection, &selection->hook, err);
+	engine_hook_start(selection, &selection->hook, whole);
 }
 
 struct sighting {

@@ -52,7 +52,7 @@ void selection_free(struct selection *selection);
 void selection_method_added(VALUE owner, VALUE name);
 
 /* Starts the selection's global hook unless it is on. */
-int selection_hook_start(struct selection *selection, struct error *err);
+void selection_hook_start(struct selection *selection, bool whole);
 
 /*
  * The probe for a method, or NULL. Under the firehose one is made at the first sight of a method: slow path, allocates. Event context.

@@ -96,17 +96,15 @@ static int run_traced(struct options *options, char **command)
 	return status ? status : command_status;
 }
 
-/* What needs engine hook in any process is refused before there is one. */
+/* What leaves any process slower is refused before there is one. */
 static int check_hook(const struct options *options)
 {
-	bool firehose = options->trace.flags & TRACE_FIREHOSE;
-
-	if ((!firehose && options->trace.engine != ENGINE_HOOK) || options->trace.flags & TRACE_HOOK)
+	if (!(options->trace.flags & TRACE_FIREHOSE) || options->trace.flags & TRACE_HOOK)
 		return 0;
-	message("%s makes the whole process 3 to 7 times slower while it is traced, and leaves it up to 3 times slower (15 under "
-	        "YJIT) "
-	        "for as long as it runs%s",
-	        firehose ? "--firehose" : "--engine hook", hook_remedy(options));
+	message("--firehose makes the whole process 3 to 7 times slower while it is traced, and leaves it up to 3 times slower "
+	        "(15 under "
+	        "YJIT) for as long as it runs%s",
+	        hook_remedy(options));
 	return STATUS_USAGE;
 }
 

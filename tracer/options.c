@@ -295,10 +295,10 @@ static const struct argp_option color_list[] = {
 static const struct argp_option engine_list[] = {
 	{"engine", OPTION_ENGINE, "auto|target|patch|hook", 0,
          "How methods are observed. target: those written in Ruby, patch: those written in C, both at no cost for others. hook: "
-         "any "
-         "method, but the whole process is several times slower meanwhile, and up to 3 times (15 under YJIT) until it restarts. "
-         "auto "
-         "(default): the cheapest that can",
+         "any method, but "
+         "all calls of C methods are slower meanwhile; and where the VM has instructions of its own for a method, the process "
+         "stays slower, "
+         "about which you are asked. auto (default): the cheapest that can",
          8},
 	{0},
 };
@@ -310,8 +310,8 @@ static const struct argp_option selector_options[] = {
 
 static const struct argp_option trace_list[] = {
 	{"firehose", 'f', NULL, 0, "All methods (hook engine)", 2},
-	{"yes", 'y', NULL, 0, "Use the hook engine where it is needed, without asking", 8},
-	{"no-hook", OPTION_NO_HOOK, NULL, 0, "Leave out the methods that need it", 8},
+	{"yes", 'y', NULL, 0, "Trace also what leaves the process slower afterwards, without asking", 8},
+	{"no-hook", OPTION_NO_HOOK, NULL, 0, "Leave out what leaves the process slower afterwards", 8},
 	{"args", OPTION_ARGS, NULL, 0, "Show all arguments", 3},
 	{"return", OPTION_RETURN, NULL, 0, "Show results", 3},
 	{"inspect", OPTION_INSPECT, NULL, 0, "Render values by calling their inspect method", 3},
@@ -379,16 +379,14 @@ int options_check_trace(const struct options *options)
 {
 	const char *wrong = NULL;
 	bool firehose = options->trace.flags & TRACE_FIREHOSE;
-	bool hook_meant = firehose || options->trace.engine == ENGINE_HOOK;
 	bool without_hook = options->trace.flags & TRACE_WITHOUT_HOOK;
 
 	if (!firehose && options->selectors.count == 0)
 		wrong = "which methods? Give selectors such as String#gsub, or --firehose for all";
 	else if (firehose && options->trace.engine != ENGINE_AUTO && options->trace.engine != ENGINE_HOOK)
 		wrong = "--firehose needs the hook engine; leave out --engine";
-	else if (without_hook && hook_meant)
-		wrong = firehose ? "--firehose needs the hook engine; leave out --no-hook"
-		                 : "--engine hook and --no-hook contradict each other";
+	else if (without_hook && firehose)
+		wrong = "--firehose needs the hook engine; leave out --no-hook";
 	else if (without_hook && options->trace.flags & TRACE_HOOK)
 		wrong = "--yes and --no-hook contradict each other";
 	else if (options->append && !options->output_path)

@@ -21,12 +21,11 @@ class HookConsentTest < LiveTest
   test "--firehose and --engine hook are refused, too" do
     target = start("shop")
     assert_refused 1, /--firehose needs engine hook, .*; --yes goes on all the same$/, "trace", "-p", target.pid.to_s, "-f"
-    assert_refused 1, /--engine hook needs .*; --yes goes on all the same$/, "trace", "-p", target.pid.to_s, "--engine", "hook", "Shop#price"
+    assert_refused 1, /Shop#price needs .*; --yes goes on all the same$/, "trace", "-p", target.pid.to_s, "--engine", "hook", "Shop#price"
   end
 
   test "exec refuses before it starts the command" do
     assert_refused 2, /--firehose makes .*; --yes goes/, "exec", "-f", "--", "false"
-    assert_refused 2, /--engine hook makes .*; --yes goes/, "exec", "--engine", "hook", "Kernel#sleep", "--", "false"
   end
 
   test "a command whose trace is refused runs on without waiting" do
@@ -49,22 +48,54 @@ class HookConsentTest < LiveTest
     target.run("a = 1; a + 2; $shop.price(:tea)")
     result = tracer.stop
     assert_equal "Shop#price <time>\n", result.tree
-    assert_match(/Integer#\+ left out: it needs engine hook/, result.stderr)
-    assert_match(/1 method left out, which only engine hook could observe/, result.stderr)
+    assert_match(/Integer#\+ left out: that would leave the process slower/, result.stderr)
+    assert_match(/1 method left out: to trace them would/, result.stderr)
   end
 
   test "a method that is defined later does not bring the hook in" do
     target = start("shop")
-    tracer = launch("trace", "-v", "-p", target.pid.to_s, "Late#name", "Shop#price").wait_until_armed
-    target.run("class Late; attr_reader :name; end; Late.new.name; $shop.price(:tea)")
+    tracer = launch("trace", "-v", "--engine", "hook", "-p", target.pid.to_s, "Late#name").wait_until_armed
+    target.run("class Late; def name; end; end; Late.new.name")
     result = tracer.stop
-    assert_equal "Shop#price <time>\n", result.tree
-    # 2.7 gives no events for attr_reader at all.
-    assert_match(/Late#name (?:defined now, left out: it needs engine hook|cannot be traced)/, result.stderr)
+    assert_equal "", result.tree
+    assert_match(/Late#name defined now, left out: that would leave the process slower/, result.stderr)
+  end
+
+  # Of calls of Integer#+ in code that was there before.
+  COUNT = <<~RUBY.freeze
+    $add = ->(number) { number + 1 }
+    def additions
+      seen = 0
+      TracePoint.new(:c_call) { |event| seen += 1 if event.method_id == :+ && event.defined_class == Integer }.enable { 3.times { $add.call(1) } }
+      seen
+    end
+  RUBY
+
+  test "what the VM has no instruction for is traced without consent" do
+    target = start("shop")
+    target.run(COUNT)
+    tracer = launch("trace", "-v", "--engine", "hook", "-p", target.pid.to_s, "String#upcase", "String#tr").wait_until_armed
+    target.run("'a'.upcase; 'a'.tr('a', 'b')")
+    result = tracer.stop
+    assert_equal "String#upcase <time>\nString#tr <time>\n", result.tree
+    assert_match(/nothing of it stays/, result.stderr)
+    # The application's own TracePoints miss nothing afterwards, ...
+    assert_equal "3", target.run("additions")
+    # ... nor meanwhile.
+    tracer = launch("trace", "-v", "--engine", "hook", "-p", target.pid.to_s, "String#upcase").wait_until_armed
+    assert_equal "3", target.run("additions")
+    tracer.stop
+  end
+
+  test "what the VM has no instruction for goes on with the whole hook when that is needed, too" do
+    target = start("shop")
+    tracer = trace(target, "--engine", "hook", "String#upcase", "Integer#+")
+    target.run("a = 1; a + 2; 'a'.upcase")
+    assert_equal "Integer#+ <time>\nString#upcase <time>\n", tracer.stop.tree
   end
 
   test "options that contradict each other" do
-    { ["-f"] => /leave out --no-hook/, ["--engine", "hook", "A#b"] => /contradict/, ["--yes", "A#b"] => /contradict/ }.each do |options, message|
+    { ["-f"] => /leave out --no-hook/, ["--yes", "A#b"] => /contradict/ }.each do |options, message|
       assert_refused 2, message, "trace", "-p", "1", "--no-hook", *options
     end
   end

@@ -1,0 +1,181 @@
+/*
+ * The VM's memory of enabled events. See event_flags.h. Context: job.
+ *
+ * ruby_vm_event_enabled_global_flags holds every event for which there has ever been a global hook. update_global_event_hook() in vm_trace.c (of 2.7.4,
+ * 3.1.2, 3.3.8, 3.4, 4.0 and 4.1-dev; there *_hooks()) calls rb_iseq_trace_set_all() only for events that are not in it, and adds them;
+ * iseq.c gives new code the trace_ instructions of the events that are. C_CALL and C_RETURN of ordinary calls need no such instruction, vm_call_cfunc and the calls
+ * of attributes ask the list of hooks; only what the VM has instructions for (Integer#+) does.
+ *
+ * The variable is exported up to 3.1 only, so it is looked for: a hook for an event that needs no instructions sets a bit in it that stays when the hook
+ * is removed. The one word of libruby's own data that does so for each of three events is it. Then it is tried with B_CALL, which next
+ * to nothing uses.
+ */
+
+#define _GNU_SOURCE 1
+
+#include "event_flags.h"
+
+#include <link.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DATA_SIZE_MAX ((size_t)16 << 20)
+#define CANDIDATES_MAX 64u
+#define ATTEMPTS 3
+
+/* No code is rewritten for these. */
+static const rb_event_flag_t harmless[] = {RUBY_EVENT_THREAD_BEGIN, RUBY_EVENT_THREAD_END, RUBY_EVENT_FIBER_SWITCH};
+
+static struct {
+	volatile rb_event_flag_t *place; /* NULL: not known */
+	rb_event_flag_t held;            /* what event_flags_hold() has added */
+	bool works;
+	unsigned attempts;
+	unsigned seen; /* B_CALL events */
+} flags;
+
+struct search {
+	uintptr_t inside; /* an address in libruby */
+	const char *data; /* its writable segment */
+	size_t size;
+	volatile rb_event_flag_t *candidates[CANDIDATES_MAX];
+	unsigned count;
+};
+
+static void on_event(rb_event_flag_t event, VALUE data, VALUE self, ID id, VALUE class)
+{
+	(void)data;
+	(void)self;
+	(void)id;
+	(void)class;
+	flags.seen += event == RUBY_EVENT_B_CALL;
+}
+
+static int find_data(struct dl_phdr_info *info, size_t size, void *argument)
+{
+	struct search *search = argument;
+	bool here = false;
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + header->p_vaddr;
+
+		if (header->p_type != PT_LOAD)
+			continue;
+		here = here || (search->inside >= start && search->inside - start < header->p_memsz);
+		if (header->p_flags & PF_W) {
+			search->data = (const char *)((start + 3) & ~(uintptr_t)3);
+			search->size = header->p_memsz - 4;
+		}
+	}
+	return here;
+}
+
+/* Words that get the event, and keep it. */
+static void search_first(struct search *search, rb_event_flag_t event)
+{
+	size_t words = search->size / sizeof(rb_event_flag_t), found = 0;
+	rb_event_flag_t *before = malloc(words * sizeof(*before));
+
+	search->count = 0;
+	if (!before)
+		return;
+	memcpy(before, search->data, words * sizeof(*before));
+	rb_add_event_hook(on_event, event, Qnil);
+	for (size_t i = 0; i < words && found < CANDIDATES_MAX; i++) {
+		volatile rb_event_flag_t *word = (volatile rb_event_flag_t *)search->data + i;
+
+		if (!(before[i] & event) && *word == (before[i] | event))
+			search->candidates[found++] = word;
+	}
+	rb_remove_event_hook(on_event);
+	free(before);
+	for (size_t i = 0; i < found && found < CANDIDATES_MAX; i++)
+		if (*search->candidates[i] & event)
+			search->candidates[search->count++] = search->candidates[i];
+}
+
+static void search_again(struct search *search, rb_event_flag_t event)
+{
+	rb_event_flag_t before[CANDIDATES_MAX];
+	bool got[CANDIDATES_MAX];
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < search->count; i++)
+		before[i] = *search->candidates[i];
+	rb_add_event_hook(on_event, event, Qnil);
+	for (unsigned i = 0; i < search->count; i++)
+		got[i] = !(before[i] & event) && *search->candidates[i] == (before[i] | event);
+	rb_remove_event_hook(on_event);
+	for (unsigned i = 0; i < search->count; i++)
+		if (got[i] && *search->candidates[i] == (before[i] | event))
+			search->candidates[kept++] = search->candidates[i];
+	search->count = kept;
+}
+
+static bool find(void)
+{
+	struct search search = {.inside = (uintptr_t)rb_tracepoint_new};
+
+	if (!dl_iterate_phdr(find_data, &search) || !search.data || search.size > DATA_SIZE_MAX)
+		return false;
+	search_first(&search, harmless[0]);
+	search_again(&search, harmless[1]);
+	search_again(&search, harmless[2]);
+	if (search.count != 1)
+		return false;
+	flags.place = search.candidates[0];
+	for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++)
+		*flags.place &= ~harmless[i];
+	return true;
+}
+
+void event_flags_hold(rb_event_flag_t events)
+{
+	flags.held = events & ~*flags.place;
+	*flags.place |= flags.held;
+}
+
+void event_flags_release(void)
+{
+	*flags.place &= ~flags.held;
+	flags.held = 0;
+}
+
+static VALUE scratch(void)
+{
+	return rb_eval_string("lambda { }");
+}
+
+/* Code from before the hook must not be rewritten, and code that is made for the event must give it. */
+static bool try(void)
+{
+	VALUE before, meanwhile;
+	unsigned seen_before;
+
+	if (*flags.place & RUBY_EVENT_B_CALL)
+		return false;
+	before = scratch();
+	event_flags_hold(RUBY_EVENT_B_CALL);
+	meanwhile = scratch(); /* raises at most NoMemoryError */
+	flags.seen = 0;
+	rb_add_event_hook(on_event, RUBY_EVENT_B_CALL, Qnil);
+	event_flags_release();
+	rb_proc_call(before, rb_ary_new());
+	seen_before = flags.seen;
+	rb_proc_call(meanwhile, rb_ary_new());
+	rb_remove_event_hook(on_event);
+	*flags.place &= ~(rb_event_flag_t)RUBY_EVENT_B_CALL;
+	return seen_before == 0 && flags.seen == 1;
+}
+
+bool event_flags_ready(void)
+{
+	if (flags.works || flags.attempts >= ATTEMPTS)
+		return flags.works;
+	flags.attempts++;
+	flags.works = (flags.place || find()) && try();
+	return flags.works;
+}
