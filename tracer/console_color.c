@@ -56,7 +56,9 @@ static size_t symbol_length(const char *text, size_t size)
 		return 0;
 	if (text[1] == '"')
 		return 1 + quoted_length(text + 1, size - 1);
-	length = 1 + strspn(text + 1, "@$");
+	length = 1;
+	while (length < size && length <= 3 && (text[length] == '@' || text[length] == '$'))
+		length++;
 	if (length > 3)
 		return 0;
 	length += word_length(text + length, size - length);
@@ -64,7 +66,7 @@ static size_t symbol_length(const char *text, size_t size)
 		length++;
 	if (length > 1)
 		return length;
-	while (length < size && strchr("+-*/%<=>!~^&|[]", text[length]) &&
+	while (length < size && text[length] && strchr("+-*/%<=>!~^&|[]", text[length]) &&
 	       !(text[length] == '=' && length + 1 < size && text[length + 1] == '>' && length > 1))
 		length++;
 	return length > 1 ? length : 0;
