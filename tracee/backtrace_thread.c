@@ -56,12 +56,14 @@ void thread_facts_get(struct thread_facts *facts, VALUE thread)
 	facts->name = (struct text){.bytes = facts->name_bytes, .size = THREAD_TEXT_MAX};
 	if (RB_TYPE_P(name, T_STRING))
 		text_append(&facts->name, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
-	if (facts->is_current)
+	if (facts->is_current) {
 		facts->native_id = (uint32_t)syscall(SYS_gettid);
-	else if (!NIL_P(core_method(CORE_THREAD_NATIVE_ID))) {
+	} else if (!NIL_P(core_method(CORE_THREAD_NATIVE_ID))) {
 		VALUE native_id = core_call0(CORE_THREAD_NATIVE_ID, thread);
 
 		facts->native_id = FIXNUM_P(native_id) ? (uint32_t)FIX2ULONG(native_id) : 0;
+	} else if (facts->is_main) {
+		facts->native_id = (uint32_t)getpid(); /* Ruby's main thread is the process's */
 	}
 	word = last_word(begin, end, facts->status, sizeof(facts->status));
 	/* The place stands behind the address and the name, which may hold blanks. */

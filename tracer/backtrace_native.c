@@ -130,6 +130,15 @@ static bool in_vm(const struct stuck *stuck, const struct native_frame *frame)
 	return strncmp(frame->module, "ruby", 4) == 0;
 }
 
+/* A ring wakes threads that wait in the VM, and they may be seen running on their way back to sleep. */
+static bool waits(const struct native_thread *thread)
+{
+	for (size_t i = 0; i < thread->count && i < 4; i++)
+		if (thread->frames[i].function && strncmp(thread->frames[i].function, "pthread_cond_", 13) == 0)
+			return true;
+	return false;
+}
+
 /* The thread that has the GVL: the one that answered, or the only one that runs. */
 static const struct native_thread *holder_find(const struct stuck *stuck)
 {
@@ -144,7 +153,7 @@ static const struct native_thread *holder_find(const struct stuck *stuck)
 	for (size_t i = 0; i < stuck->stacks.count; i++) {
 		const struct native_thread *thread = &stuck->stacks.threads[i];
 
-		if (thread->code != 0 || (thread->task.state != 'R' && stuck->stacks.count > 1))
+		if (thread->code != 0 || waits(thread) || (thread->task.state != 'R' && stuck->stacks.count > 1))
 			continue;
 		if (found)
 			return NULL;

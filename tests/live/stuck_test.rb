@@ -46,6 +46,13 @@ class StuckTest < LiveTest
     end
   end
 
+  # One that will not empty its queue any more, should the bell have made it another one late.
+  def abandon(target)
+    target.finish
+    @targets.delete(target)
+    Leftovers.remove_queues_of(target)
+  end
+
   test "a C extension that does not give the GVL back, and then does" do
     path = holder
     target = start("threads")
@@ -91,6 +98,7 @@ class StuckTest < LiveTest
     computing(target)
     assert target.alive?
     assert_equal "", target.stderr
+    abandon(target)
   end
 
   test "a process that is stuck and never loaded the extension" do
@@ -102,7 +110,7 @@ class StuckTest < LiveTest
     assert_match(/^the VM has not reached a safe point for /, result.stdout)
     assert_match(/^native thread #{target.pid} .*, running/, result.stdout)
     computing(target)
-    Leftovers.remove_queues_of(target)
+    abandon(target)
   end
 
   test "native frames beside Ruby's" do
@@ -110,7 +118,7 @@ class StuckTest < LiveTest
     target.run("waiting_threads")
     result = rbprobe("bt", "-p", target.pid.to_s, "--full")
     assert_exit 0, result
-    assert_match(/^thread .*main, .*\n(   .*\n)*   .* in <main>\n   native: .* in libc\.so/, result.stdout)
+    assert_match(/^thread .*main, .*\n(   .*\n)*   .* in <main>\n   native: .* in libc[-.]/, result.stdout)
     assert_equal "3", target.run("1 + 2")
     native = rbprobe("bt", "-p", target.pid.to_s, "--full", "--format", "json").objects.select { |object| object["type"] == "native" }
     # A thread of ours may just be ending.
@@ -128,7 +136,7 @@ class StuckTest < LiveTest
     assert_exit 0, result
     # It calls its main thread 1.
     assert_match(/^thread (1 )?main, .*\n(   .*\n)*   .* in <main>\n/, result.stdout)
-    assert_match(/^   native: .* in libc\.so/, result.stdout)
+    assert_match(/^   native: .* in libc[-.]/, result.stdout)
     target.run_in_background("3.pow(7**60000, 11**60000)")
     wait_until("it computes") { File.read("/proc/#{inside}/stat").split(") ").last.split[11].to_i > 50 }
     result = rbprobe("bt", "-p", inside.to_s, "--timeout", SECONDS)
