@@ -139,17 +139,11 @@ static bool waits(const struct native_thread *thread)
 	return false;
 }
 
-/* The thread that has the GVL: the one that answered, or the only one that runs. */
+/* The thread that has the GVL: the only one that runs. */
 static const struct native_thread *holder_find(const struct stuck *stuck)
 {
 	const struct native_thread *found = NULL;
 
-	for (size_t i = 0; i < stuck->stacks.count; i++) {
-		const struct native_thread *thread = &stuck->stacks.threads[i];
-
-		if (stuck->answer && thread->task.own_tid == (pid_t)stuck->answer->native_id)
-			return thread->code == 0 ? thread : NULL;
-	}
 	for (size_t i = 0; i < stuck->stacks.count; i++) {
 		const struct native_thread *thread = &stuck->stacks.threads[i];
 
@@ -278,15 +272,16 @@ bool stuck_write(struct buffer *buffer, const struct target *target, uint64_t wa
 	struct error err;
 	bool any;
 
-	if (stuck_ask(target, HANDLER_TIMEOUT_NS, &stuck.answer, &stuck.running, &err) < 0)
-		message("process %d: no Ruby frames: its signal handler %s", (int)target->pid, err.text);
 	if (native_stacks_take(&stuck.stacks, target, 0, NATIVE_BUDGET_NS, &err) < 0) {
 		message("no native stacks: %s", err.text);
 		native_stacks_free(&stuck.stacks);
 	}
+	stuck.holder = holder_find(&stuck);
+	stuck.running = stuck.holder != NULL;
+	if (stuck_ask(target, stuck.holder ? stuck.holder->task.own_tid : 0, HANDLER_TIMEOUT_NS, &stuck.answer, &err) < 0)
+		message("process %d: no Ruby frames: its signal handler %s", (int)target->pid, err.text);
 	any = stuck.answer || stuck.stacks.count;
 	if (any) {
-		stuck.holder = holder_find(&stuck);
 		(json ? write_json : write_text)(buffer, &stuck, waited_ns);
 	}
 	free(stuck.answer);

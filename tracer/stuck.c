@@ -22,7 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RING_AGAIN_MS 200
+#define ASK_AGAIN_MS 200
+#define LOOKS_A_RING 200
 #define LOOK_INTERVAL_NS (200 * NS_PER_US)
 
 /* Reads what has come, to the end of the stream. Returns the size, or -errno. */
@@ -48,42 +49,9 @@ static ssize_t read_all(int fd, void *bytes, size_t size, uint64_t deadline_ns)
 	}
 }
 
-static void ring(const struct target *target, const struct tasks *tasks)
-{
-	for (size_t i = 0; i < tasks->count; i++)
-		if (tasks->items[i].state == 'R')
-			syscall(SYS_tgkill, target->pid, tasks->items[i].tid, SIGURG);
-}
-
-static int receive(struct rendezvous *rendezvous, const struct target *target, const struct tasks *tasks,
-                   const struct stuck_question *question, uint64_t deadline_ns, struct stuck_answer *answer, struct error *err)
-{
-	for (;;) {
-		struct pollfd listener = {.fd = rendezvous->listener, .events = POLLIN};
-		uint64_t now_ns = clock_now_ns();
-		ssize_t size;
-		int fd;
-
-		if (now_ns >= deadline_ns)
-			return error_set(err, -ETIMEDOUT, "did not answer: no running thread has the GVL");
-		if (poll(&listener, 1, RING_AGAIN_MS) <= 0) {
-			ring(target, tasks);
-			continue;
-		}
-		fd = rendezvous_accept(rendezvous, target);
-		if (fd < 0)
-			continue;
-		size = read_all(fd, answer, sizeof(*answer), deadline_ns);
-		close(fd);
-		if (size < 0)
-			return error_set(err, -EPROTO, "began to answer and stopped");
-		if (stuck_check(answer, (size_t)size, question->nonce, err) == 0 && answer->pid == (uint32_t)target->own_pid)
-			return 0;
-	}
-}
-
-/* One question and one signal for each thread. */
-static int put_questions(const struct target *target, const struct tasks *tasks, int queue, const struct stuck_question *question)
+/* One question and one signal for each thread: only that one, or all that run, or the main one where none does. Returns how many. */
+static int put_questions(const struct target *target, const struct tasks *tasks, pid_t only, int queue,
+                         const struct stuck_question *question)
 {
 	bool any_running = false;
 	int asked = 0;
@@ -93,7 +61,7 @@ static int put_questions(const struct target *target, const struct tasks *tasks,
 	for (size_t i = 0; i < tasks->count; i++) {
 		const struct task *task = &tasks->items[i];
 
-		if (any_running ? task->state != 'R' : task->tid != target->pid)
+		if (only ? task->own_tid != only : any_running ? task->state != 'R' : task->tid != target->pid)
 			continue;
 		if (msgsnd(queue, question, sizeof(*question) - sizeof(question->type), IPC_NOWAIT) != 0 ||
 		    syscall(SYS_tgkill, target->pid, task->tid, SIGURG) != 0)
@@ -103,13 +71,39 @@ static int put_questions(const struct target *target, const struct tasks *tasks,
 	return asked;
 }
 
+/*
+ * Where nothing comes, or another thread has answered that believed to have the GVL as well (it waits for it, and the bell has woken it), the question is put
+ * again.
+ */
+static int receive(struct rendezvous *rendezvous, const struct target *target, const struct tasks *tasks, pid_t only, int queue,
+                   const struct stuck_question *question, uint64_t deadline_ns, struct stuck_answer *answer, struct error *err)
+{
+	while (clock_now_ns() < deadline_ns) {
+		struct pollfd listener = {.fd = rendezvous->listener, .events = POLLIN};
+		ssize_t size;
+		int fd = -1;
+
+		if (poll(&listener, 1, ASK_AGAIN_MS) > 0)
+			fd = rendezvous_accept(rendezvous, target);
+		if (fd >= 0) {
+			size = read_all(fd, answer, sizeof(*answer), deadline_ns);
+			close(fd);
+			if (size >= 0 && stuck_check(answer, (size_t)size, question->nonce, err) == 0 &&
+			    answer->pid == (uint32_t)target->own_pid && (!only || answer->native_id == (uint32_t)only))
+				return 0;
+		}
+		put_questions(target, tasks, only, queue, question);
+	}
+	return error_set(err, -ETIMEDOUT, "did not answer: no running thread has the GVL");
+}
+
 /* Those that nobody took; the target drops what is left when it gets on. */
-static void take_back(int queue, int count)
+static void take_back(int queue)
 {
 	struct stuck_question question;
 
-	while (count-- > 0 && msgrcv(queue, &question, sizeof(question) - sizeof(question.type), STUCK_MESSAGE_TYPE,
-	                             IPC_NOWAIT | MSG_NOERROR) >= 0)
+	while (msgrcv(queue, &question, sizeof(question) - sizeof(question.type), STUCK_MESSAGE_TYPE, IPC_NOWAIT | MSG_NOERROR) >=
+	       0)
 		;
 }
 
@@ -120,16 +114,17 @@ static int queue_await(const struct target *target, uint64_t deadline_ns, int *q
 	int status = queue_find(target, queue, err);
 
 	*made = status == 0;
-	if (status == 0)
-		bell_ring(target->pid);
-	while (status == 0 && clock_now_ns() < deadline_ns) {
+	/* A ring that meets one of the target's own timer is lost. */
+	for (unsigned looks = 0; status == 0 && clock_now_ns() < deadline_ns; looks++) {
+		if (looks % LOOKS_A_RING == 0)
+			bell_ring(target->pid);
 		nanosleep(&pause, NULL);
 		status = queue_find(target, queue, err);
 	}
 	return status;
 }
 
-int stuck_ask(const struct target *target, uint64_t timeout_ns, struct stuck_answer **answer, bool *running, struct error *err)
+int stuck_ask(const struct target *target, pid_t only, uint64_t timeout_ns, struct stuck_answer **answer, struct error *err)
 {
 	struct stuck_question question = {.type = STUCK_MESSAGE_TYPE, .version = STUCK_VERSION};
 	struct rendezvous rendezvous;
@@ -157,20 +152,16 @@ int stuck_ask(const struct target *target, uint64_t timeout_ns, struct stuck_ans
 	memcpy(question.socket_path, rendezvous.socket_path, sizeof(question.socket_path));
 	tasks_read(&tasks, target->pid);
 	*answer = memory_zeroed(sizeof(**answer));
-	asked = put_questions(target, &tasks, queue, &question);
-	status = asked > 0 ? receive(&rendezvous, target, &tasks, &question, deadline_ns, *answer, err)
+	asked = put_questions(target, &tasks, only, queue, &question);
+	status = asked > 0 ? receive(&rendezvous, target, &tasks, only, queue, &question, deadline_ns, *answer, err)
 	                   : error_set(err, -EAGAIN, "could not be asked");
-	take_back(queue, asked);
+	take_back(queue);
 	if (made)
 		queue_remove(target);
 	rendezvous_close(&rendezvous);
 	if (status < 0) {
 		free(*answer);
 		*answer = NULL;
-	} else {
-		const struct task *task = tasks_find(&tasks, (pid_t)(*answer)->native_id);
-
-		*running = task && task->state == 'R';
 	}
 	tasks_free(&tasks);
 	return status;

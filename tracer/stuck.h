@@ -12,9 +12,9 @@
  */
 
 /*
- * Waits for the answer, at most timeout_ns. 0 and *answer, which the caller frees; negative with err: why there is none (as the end of a sentence:
- * "its signal handler ..."). *running: the answering thread was running, so that it is the one that holds the GVL.
+ * Waits for the answer, at most timeout_ns. only: the thread that must answer, by its id as the process sees it; 0: any that runs. 0 and *answer, which the
+ * caller frees; negative with err: why there is none (as the end of a sentence: "its signal handler ...").
  */
-int stuck_ask(const struct target *target, uint64_t timeout_ns, struct stuck_answer **answer, bool *running, struct error *err);
+int stuck_ask(const struct target *target, pid_t only, uint64_t timeout_ns, struct stuck_answer **answer, struct error *err);
 
 #endif
