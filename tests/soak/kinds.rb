@@ -140,7 +140,7 @@ rescue LoadError
 end
 
 # Fiddle is no default gem since 4.0.
-MISSING = { "dlopen" => "fiddle", "puma" => "puma/cli" }.select { |_, library| missing(library) }.keys.freeze
+MISSING = { "dlopen" => ["fiddle"], "puma" => ["puma/cli", "rack"] }.select { |_, libraries| libraries.any? { |one| missing(one) } }.keys.freeze
 
 # A Puma as the puma command starts it. Who asks for /N gets a body that depends on N, with its checksum in a header.
 def serve(directory)
