@@ -166,6 +166,14 @@ def answer(directory, number)
   check("body of /#{number}", body.split.size, 20 + number % 50)
 end
 
+# The file is there a moment before anybody listens.
+def listening?(path)
+  UNIXSocket.open(path).close
+  true
+rescue SystemCallError
+  false
+end
+
 # Asks without a pause, in three threads, until told to stop; then tells the server.
 def ask(directory, server, stop)
   over = false
@@ -225,7 +233,7 @@ def start(kind, stop, others_end)
 
   directory = Dir.mktmpdir("soak-")
   server = fork { [$stdin, stop, others_end].each(&:close); serve(directory) }
-  sleep 0.01 until File.socket?("#{directory}/socket") || Process.wait(server, Process::WNOHANG)
+  sleep 0.01 until listening?("#{directory}/socket") || Process.wait(server, Process::WNOHANG)
   [server, fork { [$stdin, others_end].each(&:close); ask(directory, server, stop) }, directory]
 end
 
