@@ -111,32 +111,37 @@ static void slot_remove(struct patch_slot *slot, const struct probe *probe)
 	}
 }
 
+struct method_name {
+	VALUE owner, name;
+};
+
 /* Code that YJIT has compiled holds the function's address; changing the method's visibility makes it forget that one method. */
 static VALUE renew_compiled(VALUE argument)
 {
-	const struct probe *probe = (const struct probe *)argument;
-	VALUE name = probe->callee;
+	VALUE owner = ((const struct method_name *)argument)->owner;
+	VALUE name = ((const struct method_name *)argument)->name;
 	enum core_method now = CORE_MODULE_PUBLIC;
 	enum core_method other = CORE_MODULE_PRIVATE;
 
-	if (RTEST(core_call(CORE_MODULE_PRIVATE_METHOD_DEFINED, probe->owner, 1, &name))) {
+	if (RTEST(core_call(CORE_MODULE_PRIVATE_METHOD_DEFINED, owner, 1, &name))) {
 		now = CORE_MODULE_PRIVATE;
 		other = CORE_MODULE_PUBLIC;
-	} else if (RTEST(core_call(CORE_MODULE_PROTECTED_METHOD_DEFINED, probe->owner, 1, &name))) {
+	} else if (RTEST(core_call(CORE_MODULE_PROTECTED_METHOD_DEFINED, owner, 1, &name))) {
 		now = CORE_MODULE_PROTECTED;
 	}
-	core_call(other, probe->owner, 1, &name);
-	core_call(now, probe->owner, 1, &name);
+	core_call(other, owner, 1, &name);
+	core_call(now, owner, 1, &name);
 	return Qnil;
 }
 
-static void tell_compiler(const struct probe *probe)
+static void tell_compiler(VALUE owner, VALUE name)
 {
+	struct method_name method = {owner, name};
 	int failed = 0;
 
 	if (compat_compiler() == COMPAT_COMPILER_NONE)
 		return;
-	rb_protect(renew_compiled, (VALUE)probe, &failed);
+	rb_protect(renew_compiled, (VALUE)&method, &failed);
 	if (failed)
 		rb_set_errinfo(Qnil);
 }
@@ -176,6 +181,101 @@ static void patched_free(struct patched *patched)
 	free(patched);
 }
 
+/*
+ * Method objects are compared, and hashed, by the functions they lead to. So the methods that do that are patched, too, as long as any is: they
+ * see the original functions.
+ */
+
+static struct shield {
+	const VALUE *class;
+	const char *name;
+	VALUE method;
+	struct patched *patched; /* NULL: not up */
+	/* Set once: a slot whose calls go through shield_call() does so for good, since calls may be under way in other Ractors. */
+	struct patch_slot *slot;
+	VALUE (*call)(patch_function function, VALUE receiver, int argc, const VALUE *argv); /* the slot's own */
+} shields[] = {
+	{.class = &rb_cMethod, .name = "hash"},      {.class = &rb_cMethod, .name = "=="},
+	{.class = &rb_cMethod, .name = "eql?"},      {.class = &rb_cUnboundMethod, .name = "hash"},
+	{.class = &rb_cUnboundMethod, .name = "=="}, {.class = &rb_cUnboundMethod, .name = "eql?"},
+};
+
+#define SHIELDS (sizeof(shields) / sizeof(shields[0]))
+
+static uint32_t probe_links; /* the shields are up while there are any */
+
+static struct patched *patched_behind(VALUE object)
+{
+	struct patch_target target;
+	st_data_t found;
+
+	if (!RTEST(rb_obj_is_kind_of(object, rb_cMethod)) && !RTEST(rb_obj_is_kind_of(object, rb_cUnboundMethod)))
+		return NULL;
+	return patch_follow(object, &target) && st_lookup(definitions, target.definition, &found) ? (struct patched *)found
+	                                                                                          : NULL;
+}
+
+/* Instead of a slot's own. The functions that it calls run no Ruby code and raise nothing. */
+static VALUE shield_call(patch_function function, VALUE receiver, int argc, const VALUE *argv)
+{
+	struct patched *behind[2] = {NULL, NULL};
+	size_t i = 0;
+	VALUE value;
+
+	while (!shields[i].slot || shields[i].slot->function != function)
+		i++;
+	if (compat_in_main_ractor()) {
+		behind[0] = patched_behind(receiver);
+		behind[1] = argc > 0 ? patched_behind(argv[0]) : NULL;
+	}
+	for (int b = 0; b < 2; b++)
+		if (behind[b])
+			patch_put(&behind[b]->target, (uintptr_t)behind[b]->slot->function);
+	value = shields[i].call(function, receiver, argc, argv);
+	for (int b = 0; b < 2; b++)
+		if (behind[b])
+			patch_put(&behind[b]->target, patch_stub_of(behind[b]->slot));
+	return value;
+}
+
+static void shields_up(void)
+{
+	for (size_t i = 0; i < SHIELDS; i++) {
+		VALUE class = *shields[i].class;
+		VALUE name = ID2SYM(rb_intern(shields[i].name));
+		struct patched *patched;
+
+		if (!shields[i].method)
+			rb_gc_register_address(&shields[i].method);
+		shields[i].method = core_call(CORE_MODULE_INSTANCE_METHOD, class, 1, &name);
+		patched = patched_of(shields[i].method);
+		if (!patched)
+			continue;
+		patched->links++;
+		shields[i].patched = patched;
+		if (patched->slot->call != shield_call) {
+			shields[i].call = patched->slot->call;
+			shields[i].slot = patched->slot;
+			patched->slot->call = shield_call;
+		}
+		patch_put(&patched->target, patch_stub_of(patched->slot));
+		tell_compiler(class, name);
+	}
+}
+
+static void unlink_patched(struct patched *patched);
+
+static void shields_down(void)
+{
+	for (size_t i = 0; i < SHIELDS; i++) {
+		if (!shields[i].patched)
+			continue;
+		unlink_patched(shields[i].patched);
+		shields[i].patched = NULL;
+		tell_compiler(*shields[i].class, ID2SYM(rb_intern(shields[i].name)));
+	}
+}
+
 static int patch_arm(struct probe *probe, VALUE method, struct error *err)
 {
 	struct engine_patch_link *link = calloc(1, sizeof(*link));
@@ -188,6 +288,8 @@ static int patch_arm(struct probe *probe, VALUE method, struct error *err)
 		return error_set(err, -ENOMEM, "no memory for a probe");
 	}
 	patched->links++;
+	if (probe_links++ == 0)
+		shields_up();
 	link->patched = patched;
 	link->slot = patched->slot;
 	link->foreign_before = atomic_load_explicit(&patched->slot->foreign_calls, memory_order_relaxed);
@@ -195,7 +297,7 @@ static int patch_arm(struct probe *probe, VALUE method, struct error *err)
 	probe->patches = link;
 	probe->armed = true;
 	patch_put(&patched->target, patch_stub_of(patched->slot));
-	tell_compiler(probe);
+	tell_compiler(probe->owner, probe->callee);
 	return 0;
 }
 
@@ -220,9 +322,11 @@ static void patch_disarm(struct probe *probe)
 		unlink_patched(link->patched);
 		link->patched = NULL;
 		changed = true;
+		if (--probe_links == 0)
+			shields_down();
 	}
 	if (changed)
-		tell_compiler(probe);
+		tell_compiler(probe->owner, probe->callee);
 }
 
 static void patch_release(struct probe *probe)

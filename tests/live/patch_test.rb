@@ -294,4 +294,23 @@ class PatchTest < LiveTest
     assert_match(/Kernel#raise ! RuntimeError: a <time>$/, tracer.stop.tree)
     assert_equal before, target.run(code)
   end
+
+  test "Method objects are equal, and the same Hash keys, as before" do
+    look = 'm = Hash.instance_method(:key?); [m.hash, m == Hash.instance_method(:member?), m.eql?(Hash.instance_method(:key?)), ' \
+           '$keys[m], $keys[{}.method(:key?).unbind], $bound[$bound.keys[0]], $h.method(:key?) == $h.method(:member?), m == 1, ' \
+           'Hash.instance_method(:dig) == m]'
+    target = start("console")
+    target.run("$keys = { Hash.instance_method(:key?) => 1 }; $bound = { {}.method(:key?) => 2 }; $h = {}; nil")
+    before = target.run(look)
+    tracer = trace(target, "--engine", "patch", "Hash#key?", "Hash#dig")
+    assert_equal before, target.run(look)
+    target.run("$h.key?(1)")
+    second = trace(target, "--engine", "patch", "Hash#key?", "Method#", "UnboundMethod#")
+    assert_equal before, target.run(look)
+    second.stop
+    target.run("$h.key?(1)")
+    assert_equal before, target.run(look)
+    assert_equal "Hash#key? <time>\n" * 2, tracer.stop.tree
+    assert_equal before, target.run(look)
+  end
 end
