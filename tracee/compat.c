@@ -246,44 +246,7 @@ void compat_each_reference(VALUE object, void (*each)(VALUE reference, void *dat
 
 #endif
 
-#ifdef HAVE_RB_VM_LOCK_WITH_BARRIER
-
-/* Exported for the objspace extension, too. */
-VALUE rb_vm_lock_with_barrier(VALUE (*function)(void *), void *argument);
-
-struct exclusive {
-	void (*act)(void *);
-	void *argument;
-};
-
-static VALUE act_exclusively(void *argument)
-{
-	const struct exclusive *exclusive = argument;
-
-	exclusive->act(exclusive->argument);
-	return Qnil;
-}
-
-void compat_exclusively(void (*act)(void *), void *argument)
-{
-	struct exclusive exclusive = {act, argument};
-
-	rb_vm_lock_with_barrier(act_exclusively, &exclusive);
-}
-
-bool compat_ractors_can_stop(void)
-{
-	return true;
-}
-
-#else
-
-void compat_exclusively(void (*act)(void *), void *argument)
-{
-	act(argument);
-}
-
-bool compat_ractors_can_stop(void)
+bool compat_is_only_ractor(void)
 {
 #ifdef HAVE_RB_RACTOR_LOCAL_STORAGE_PTR_NEWKEY
 	return NUM2INT(rb_funcall(rb_cRactor, rb_intern("count"), 0)) == 1;
@@ -291,5 +254,3 @@ bool compat_ractors_can_stop(void)
 	return true;
 #endif
 }
-
-#endif

@@ -91,10 +91,9 @@ bool compat_may_look_in_handler(void);
 bool compat_names_need_no_lock(void);
 
 /*
- * Calls act() while no other Ractor runs. Before Ruby 4.0 that cannot be had: compat_ractors_can_stop() is false where there are others. A fork would
- * leave behind whatever locks they hold. Calls a method of Ruby's.
+ * Whether there is no Ractor but the main one. A fork would leave behind whatever locks others hold, and stopping them for it is no way: with the VM's own
+ * barrier (rb_vm_lock_with_barrier) around the fork, Ruby 4.0.5 with YJIT and two busy Ractors hung now and then. Calls a method of Ruby's.
  */
-void compat_exclusively(void (*act)(void *), void *argument);
-bool compat_ractors_can_stop(void);
+bool compat_is_only_ractor(void);
 
 #endif

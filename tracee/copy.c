@@ -230,15 +230,8 @@ static __attribute__((noinline)) bool fork_by_keeper(struct copy *copy)
 	return false;
 }
 
-static void fork_now(void *argument)
-{
-	struct copy *copy = argument;
-
-	copy->here = fork_by_keeper(copy);
-}
-
-int copy_start(struct copy **made, enum copy_kind kind, void (*exclusively)(void (*act)(void *), void *argument),
-               void (*run)(void *order), void (*ended)(void *owner, int status), void *order, void *owner, struct error *err)
+int copy_start(struct copy **made, enum copy_kind kind, void (*run)(void *order), void (*ended)(void *owner, int status),
+               void *order, void *owner, struct error *err)
 {
 	struct copy *copy;
 	sigset_t all, before;
@@ -258,10 +251,7 @@ int copy_start(struct copy **made, enum copy_kind kind, void (*exclusively)(void
 		let_go(copy);
 		return error_set(err, status, "no thread for forking: %s", strerror(-status));
 	}
-	if (exclusively)
-		exclusively(fork_now, copy);
-	else
-		fork_now(copy);
+	copy->here = fork_by_keeper(copy);
 	if (copy->here) {
 		run(order);
 		_exit(127);

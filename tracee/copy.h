@@ -20,11 +20,11 @@ struct copy;
 
 /*
  * Forks. In the copy run(order) is called, on the stack of the caller, and must not return; copy_settle() is the first thing it does. ended(owner) is
- * called by a later job, with what waitpid() says, and not any more once copy_forget() was called. exclusively(), where it is given, calls what it is given, in
- * both processes, while nothing else in Ruby runs. 0, or negative and err.
+ * called by a later job, with what waitpid() says, and not any more once copy_forget() was called. The caller sees to it that there is no
+ * Ractor but the main one. 0, or negative and err.
  */
-int copy_start(struct copy **made, enum copy_kind kind, void (*exclusively)(void (*act)(void *), void *argument),
-               void (*run)(void *order), void (*ended)(void *owner, int status), void *order, void *owner, struct error *err);
+int copy_start(struct copy **made, enum copy_kind kind, void (*run)(void *order), void (*ended)(void *owner, int status),
+               void *order, void *owner, struct error *err);
 
 /* In this process's PID namespace. */
 pid_t copy_pid(const struct copy *copy);

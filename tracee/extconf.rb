@@ -54,8 +54,6 @@ DEBUG = "ruby/debug.h"
   ["rb_objspace_each_objects"],
   # The same, for what an object refers to.
   ["rb_objspace_reachable_objects_from"],
-  # >= 4.0, likewise: how other Ractors are made to stand still.
-  ["rb_vm_lock_with_barrier"],
   # >= 3.3. A typed data object's data may lie within the object.
   ["RTYPEDDATA_GET_DATA", "ruby.h"],
 ].each { |function, *headers| have_func(function, headers) }

@@ -50,7 +50,7 @@ static void begin(struct request *request, const struct command *command)
 	struct error err;
 
 	(void)command;
-	if (copy_start(&copy, COPY_FROZEN, NULL, frozen_main, NULL, NULL, NULL, &err) < 0) {
+	if (copy_start(&copy, COPY_FROZEN, frozen_main, NULL, NULL, NULL, &err) < 0) {
 		request_finish(request, -err.code, "%s", err.text);
 		return;
 	}

@@ -155,11 +155,9 @@ static int dump_by_copy(struct request *request, uint32_t flags, const char *lib
 
 	if (!bell_in_job())
 		return error_set(err, -EAGAIN, "the process is just starting under rbprobe exec; ask again when it runs");
-	if (!compat_ractors_can_stop())
-		return error_set(
-			err, -EBUSY,
-			"the process has several Ractors, which this Ruby cannot stop for a fork (4.0 and newer can); --no-fork "
-			"does without");
+	if (!compat_is_only_ractor())
+		return error_set(err, -EBUSY,
+		                 "the process has several Ractors, which cannot be stopped for a fork; --no-fork does without");
 	order.threads = core_call0(CORE_THREAD_LIST, rb_cThread);
 	order.fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
 	status = pipe_make(ends, err);
@@ -175,7 +173,7 @@ static int dump_by_copy(struct request *request, uint32_t flags, const char *lib
 	order.descriptor = ends[1];
 	prepare_heap(flags, &facts);
 	facts.fork_ns = now_ns();
-	status = copy_start(&dump->copy, COPY_SERVANT, compat_exclusively, heap_dump_in_copy, copy_ended, &order, dump, err);
+	status = copy_start(&dump->copy, COPY_SERVANT, heap_dump_in_copy, copy_ended, &order, dump, err);
 	facts.fork_ns = now_ns() - facts.fork_ns;
 	close(ends[1]);
 	if (status < 0) {
