@@ -56,8 +56,10 @@ enum compat_compiler { COMPAT_COMPILER_NONE, COMPAT_COMPILER_YJIT, COMPAT_COMPIL
 enum compat_compiler compat_compiler(void);
 
 /*
- * Has YJIT compile everything anew, after hooks or targeted TracePoints were on: what it reached meanwhile it has left to the interpreter, and keeps so (seen on
- * 4.0: a loop that calls nothing 9 times slower after a targeted TracePoint of another method, a C call twice as slow after a hook). Job context; may raise.
+ * Has YJIT compile everything anew, after hooks or targeted TracePoints were on. Enabling them makes it drop all it has compiled; what it then compiles while C
+ * calls are hooked leaves them to the interpreter for good; and what is called seldom while a traced method, uncompiled, is called often, counts as cold
+ * (rb_yjit_threshold_hit() in vm.c of 4.0) and is never looked at again. Seen on 4.0: a loop that calls nothing stayed 9 times slower after
+ * a targeted TracePoint of another method, a C call twice as slow after a hook. Job context; may raise.
  */
 void compat_compile_anew(void);
 

@@ -26,6 +26,8 @@ class Bench
   end
 
   def unused; end
+
+  attr_reader :attribute
 end
 
 BENCH = Bench.new
@@ -74,6 +76,18 @@ WORKLOADS = {
   "recursion" => lambda do |count|
     bench = BENCH
     count.fdiv(1_000).ceil.times { bench.descend(999) }
+  end,
+  "empty" => lambda do |count|
+    i = 0
+    i += 1 while i < count
+  end,
+  "attribute" => lambda do |count|
+    bench = BENCH
+    i = 0
+    while i < count
+      bench.attribute
+      i += 1
+    end
   end,
   # A Ruby method and a C method.
   "mixed" => lambda do |count|
