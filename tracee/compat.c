@@ -183,6 +183,11 @@ bool compat_block_method_defaults(void)
 	return RUBY_AT_LEAST(3, 0);
 }
 
+bool compat_instruction_events(void)
+{
+	return RUBY_AT_LEAST(3, 0);
+}
+
 bool compat_attribute_events(void)
 {
 	return RUBY_AT_LEAST(3, 0);

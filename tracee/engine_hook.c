@@ -37,6 +37,10 @@ static bool is_attribute(VALUE method)
 
 static bool hook_can(const struct match *match, struct text *reason)
 {
+	if (!compat_instruction_events() && patch_bypassed(match->owner, match->name, false)) {
+		text_append_cstr(reason, "; this Ruby gives no events for what it has instructions for");
+		return false;
+	}
 	if (compat_attribute_events() || !is_attribute(match->method))
 		return true;
 	text_append_cstr(reason, "; this Ruby gives no events for attr_reader and attr_writer");

@@ -4,12 +4,16 @@ require_relative "helper"
 require_relative "terminal"
 
 class HookConsentTest < LiveTest
+  # 2.7 gives no events for Integer#+ and its like: there nothing observes them, and there is nothing to consent to.
+  NO_EVENTS = Processes::RUBY_VERSION_OF_TARGET.start_with?("2.")
+
   def terminal(*arguments)
     Terminal.new(arguments).tap { |terminal| @tracers << terminal }
   end
 
   # Integer#+ is an instruction of every Ruby's, which nothing but the hook sees.
   test "what needs the hook is refused with its name, the price and the remedies, and nothing is armed" do
+    skip "2.7 gives no events for instructions" if NO_EVENTS
     target = start("shop")
     result = assert_refused 1, /Integer#\+ \(.*\) needs engine hook, .* until it restarts; --yes .*, --no-hook/, "trace", "-p", target.pid.to_s,
                             "Integer#+", "Shop#price"
@@ -29,6 +33,7 @@ class HookConsentTest < LiveTest
   end
 
   test "a command whose trace is refused runs on without waiting" do
+    skip "2.7 gives no events for instructions" if NO_EVENTS
     result = rbprobe("exec", "Integer#+", "--", *Processes::RUBY, "-e", "puts 1")
     assert_exit 1, result
     assert_equal "1\n", result.stdout
@@ -36,6 +41,7 @@ class HookConsentTest < LiveTest
   end
 
   test "--yes uses it" do
+    skip "2.7 gives no events for instructions" if NO_EVENTS
     target = start("shop")
     tracer = launch("trace", "-v", "--yes", "-p", target.pid.to_s, "Integer#+").wait_until_armed
     target.run("a = 1; a + 2")
@@ -43,6 +49,7 @@ class HookConsentTest < LiveTest
   end
 
   test "--no-hook leaves out what needs it" do
+    skip "2.7 gives no events for instructions" if NO_EVENTS
     target = start("shop")
     tracer = trace(target, "--no-hook", "Integer#+", "Shop#price")
     target.run("a = 1; a + 2; $shop.price(:tea)")
@@ -72,6 +79,7 @@ class HookConsentTest < LiveTest
   RUBY
 
   test "what the VM has no instruction for is traced without consent" do
+    skip "2.7 gives no events for instructions" if NO_EVENTS
     target = start("shop")
     target.run(COUNT)
     tracer = launch("trace", "-v", "--engine", "hook", "-p", target.pid.to_s, "String#upcase", "String#tr").wait_until_armed
@@ -88,6 +96,7 @@ class HookConsentTest < LiveTest
   end
 
   test "what the VM has no instruction for goes on with the whole hook when that is needed, too" do
+    skip "2.7 gives no events for instructions" if NO_EVENTS
     target = start("shop")
     tracer = trace(target, "--engine", "hook", "String#upcase", "Integer#+")
     target.run("a = 1; a + 2; 'a'.upcase")
@@ -101,6 +110,7 @@ class HookConsentTest < LiveTest
   end
 
   test "on a terminal it is asked for: no" do
+    skip "2.7 gives no events for instructions" if NO_EVENTS
     target = start("shop")
     terminal = terminal("trace", "-p", target.pid.to_s, "Integer#+")
     terminal.expect(/Integer#\+ .*needs engine hook.*Go on all the same\? \[y\/N\] /m)
@@ -109,6 +119,7 @@ class HookConsentTest < LiveTest
   end
 
   test "on a terminal it is asked for: yes" do
+    skip "2.7 gives no events for instructions" if NO_EVENTS
     target = start("shop")
     terminal = terminal("trace", "-v", "-p", target.pid.to_s, "--count", "1", "Integer#+")
     terminal.expect(/Go on all the same\? \[y\/N\] /)
