@@ -185,7 +185,7 @@ bool compat_block_method_defaults(void)
 
 bool compat_instruction_events(void)
 {
-	return RUBY_AT_LEAST(3, 0);
+	return RUBY_AT_LEAST(3, 1);
 }
 
 bool compat_attribute_events(void)

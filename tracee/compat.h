@@ -66,7 +66,7 @@ void compat_compile_anew(void);
 /* Whether a define_method method's CALL event comes behind the evaluation of its default arguments; on 2.7 it does not: they are still nil. */
 bool compat_block_method_defaults(void);
 
-/* Whether instructions that stand for calls, such as that of Integer#+, give C_CALL events (compile.c of 3.1.2 marks them for that); on 2.7 they do not. */
+/* Whether instructions that stand for calls, such as that of Integer#+, give C_CALL events (compile.c of 3.1.2 marks them for that); on 2.7 and 3.0 they do not. */
 bool compat_instruction_events(void);
 
 /* Whether calls of attr_reader and attr_writer methods give C_CALL events; on 2.7 they do not. */
