@@ -313,4 +313,30 @@ class PatchTest < LiveTest
     assert_equal "Hash#key? <time>\n" * 2, tracer.stop.tree
     assert_equal before, target.run(look)
   end
+
+  # A method whose function the VM or its compiler goes past would be armed and never seen.
+  test "what is armed is seen, also where the VM or its compiler has ways of its own to call methods" do
+    prepare = <<~'RUBY'
+      sources = { String => '+"b c"', Array => "[3, 1]", Hash => "{ a: 1 }", Integer => "7", Float => "0.5", Symbol => ":b", Range => "(1..3)",
+                  NilClass => "nil", Regexp => "/b/", Kernel => "Object.new", Comparable => "3", Time => "Time.at(0)", Proc => "proc { }" }
+      $calls = sources.flat_map do |owner, source|
+        names = owner.public_instance_methods(false).select { |name| name =~ /\A[a-z_]+[?]?\z/ && [0, -1].include?(owner.instance_method(name).arity) }
+        (names - %i[display]).map do |name|
+          ["#{owner}##{name}", eval("->(times) { i = 0; while i < times; r = #{source}; begin; r.#{name}; rescue StandardError; end; i += 1; end }")]
+        end
+      end.to_h
+      $calls.each_value { |call| call.call(300) }
+      $calls.size > 300
+    RUBY
+    target = start("console")
+    assert_equal "true", target.run(prepare)
+    names = target.run("$calls.keys.join(' ')").undump.split
+    listing = rbprobe("methods", "-p", target.pid.to_s, "--engine", "patch", *names)
+    armed = listing.stdout.lines.select { |line| line.include?("  patch") }.map { |line| line[/\S+/] } & names
+    assert_operator armed.size, :>, 200, listing.stdout
+    tracer = trace(target, "--engine", "patch", *armed)
+    target.run("$calls.values_at(*#{armed.inspect}).each { |call| call.call(20) }; nil")
+    seen = tracer.stop.tree.lines.map { |line| line.strip[/[^\s<(]+/] }.tally
+    assert_empty(armed.select { |name| seen.fetch(name, 0) < 20 })
+  end
 end
