@@ -483,7 +483,7 @@ class EvalTest < LiveTest
   test "Puma with Sinatra" do
     skip "no Puma for this Ruby" unless Processes::RUBY == ["ruby"] && system("command -v puma >/dev/null")
     log = "#{directory}/puma.log"
-    pid = spawn("ruby", "-I", "#{BUILD}/tracee", "-rrbprobe", "-S", "puma", "--threads", "2:2", "--bind", "tcp://127.0.0.1:0", "#{Processes::ROOT}/tests/apps/demo/config.ru",
+    pid = spawn(Processes::TARGET_ENV, "ruby", "-I", "#{BUILD}/tracee", "-rrbprobe", "-S", "puma", "--threads", "2:2", "--bind", "tcp://127.0.0.1:0", "#{Processes::ROOT}/tests/apps/demo/config.ru",
                 in: File::NULL, %i[out err] => log)
     port = wait_until(-> { "Puma listens: #{File.read(log)}" }) { File.read(log)[/Listening on .*:(\d+)/, 1] }.to_i
     result = rbprobe("eval", "-p", pid.to_s, "puts 'to the client'; [defined?(Puma), Shop.superclass.name]")
