@@ -128,7 +128,7 @@ static int stop_wait(pid_t tid, uint64_t deadline_ns, int *signal)
 
 int snapshot_take(struct snapshot *snapshot, pid_t pid, pid_t tid, uint64_t deadline_ns)
 {
-	uint64_t began_ns = clock_now_ns();
+	uint64_t began_ns;
 	int status, signal;
 
 	memset(snapshot, 0, sizeof(*snapshot));
