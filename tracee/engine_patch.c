@@ -72,6 +72,9 @@ static bool patch_can(const struct match *match, struct text *reason)
 		return refuse(reason, why);
 	if (compiler == COMPAT_COMPILER_YJIT && OBJ_FROZEN(match->owner))
 		return refuse(reason, "its class is frozen, so that YJIT cannot be told");
+	/* Telling it changes the method's visibility there and back, and another Ractor might call the method in between. */
+	if (compiler == COMPAT_COMPILER_YJIT && !compat_is_only_ractor())
+		return refuse(reason, "YJIT cannot be told while several Ractors run");
 	return true;
 }
 
@@ -139,7 +142,8 @@ static void tell_compiler(VALUE owner, VALUE name)
 	struct method_name method = {owner, name};
 	int failed = 0;
 
-	if (compat_compiler() == COMPAT_COMPILER_NONE)
+	/* With Ractors that have come since: rather calls that go through a stub which records nothing than one that finds no method. */
+	if (compat_compiler() == COMPAT_COMPILER_NONE || !compat_is_only_ractor())
 		return;
 	rb_protect(renew_compiled, (VALUE)&method, &failed);
 	if (failed)

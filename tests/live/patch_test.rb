@@ -263,6 +263,11 @@ class PatchTest < LiveTest
     target = start("console", ruby_options: ["-W0"])
     join = target.run("Ractor.method_defined?(:value)") == "true" ? "value" : "take"
     target.run("$r = 2.times.map { Ractor.new { loop { break if Ractor.receive == :stop; 100.times { 'a'.swapcase } }; 7 } }; nil")
+    if target.run("defined?(RubyVM::YJIT.enabled?) && RubyVM::YJIT.enabled?") == "true"
+      listing = rbprobe("methods", "-p", target.pid.to_s, "--engine", "patch", "String#swapcase").stdout
+      assert_match(/none \(.*YJIT cannot be told while several Ractors run\)/, listing)
+      next
+    end
     tracer = trace(target, "--engine", "patch", "String#swapcase")
     target.run("$r.each { |r| 5.times { r.send(:go) } }; 10.times { 'b'.swapcase }; $r.each { |r| r.send(:stop) }; nil")
     assert_equal "[7, 7]", target.run("$r.map(&:#{join})")
