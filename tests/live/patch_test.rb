@@ -333,7 +333,7 @@ class PatchTest < LiveTest
       $calls.each_value { |call| call.call(300) }
       $calls.size > 300
     RUBY
-    target = start("console")
+    target = start("console", ruby_options: ["-W0"])
     assert_equal "true", target.run(prepare)
     names = target.run("$calls.keys.join(' ')").undump.split
     listing = rbprobe("methods", "-p", target.pid.to_s, "--engine", "patch", *names)
