@@ -212,26 +212,6 @@ static bool executable_is_ruby(pid_t pid)
 	return is_ruby;
 }
 
-/* The VM's file says its version itself. */
-static void version_read(struct target *target)
-{
-	int api[3] = {0};
-	struct elf_symbol symbols[] = {
-		{.name = "ruby_version", .bytes = target->ruby_version, .size = sizeof(target->ruby_version) - 1},
-		{.name = "ruby_api_version", .bytes = api, .size = sizeof(api)},
-	};
-	char path[640];
-
-	snprintf(path, sizeof(path), target->libruby[0] ? "/proc/%d/root%s" : "/proc/%d/exe", (int)target->pid, target->libruby);
-	elf_symbols_find(path, symbols, 2);
-	for (char *c = target->ruby_version; *c; c++)
-		if (!isgraph((unsigned char)*c))
-			*c = '\0';
-	if (target->abi[0] == '\0' && symbols[1].found)
-		snprintf(target->abi, sizeof(target->abi), "%u.%u.%u", (unsigned)api[0] % 1000, (unsigned)api[1] % 1000,
-		         (unsigned)api[2] % 1000);
-}
-
 /* Ours is the one that rbprobe was started in: it goes into others to use their queues (queue.c). */
 static bool namespace_is_ours(pid_t pid, const char *name, ino_t *home)
 {
@@ -243,6 +223,32 @@ static bool namespace_is_ours(pid_t pid, const char *name, ino_t *home)
 		*home = ours.st_ino;
 	snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
 	return *home == 0 || stat(path, &theirs) != 0 || *home == theirs.st_ino;
+}
+
+/* The VM's file says its version itself. */
+static void version_read(struct target *target)
+{
+	int api[3] = {0};
+	struct elf_symbol symbols[] = {
+		{.name = "ruby_version", .bytes = target->ruby_version, .size = sizeof(target->ruby_version) - 1},
+		{.name = "ruby_api_version", .bytes = api, .size = sizeof(api)},
+	};
+	static ino_t home;
+	char path[640];
+
+	/* Names in its maps are as seen from our own root where we can see that far, in a chroot as well, else as it sees them. */
+	if (target->libruby[0] && namespace_is_ours(target->pid, "mnt", &home))
+		snprintf(path, sizeof(path), "%s", target->libruby);
+	else
+		snprintf(path, sizeof(path), target->libruby[0] ? "/proc/%d/root%s" : "/proc/%d/exe", (int)target->pid,
+		         target->libruby);
+	elf_symbols_find(path, symbols, 2);
+	for (char *c = target->ruby_version; *c; c++)
+		if (!isgraph((unsigned char)*c))
+			*c = '\0';
+	if (target->abi[0] == '\0' && symbols[1].found)
+		snprintf(target->abi, sizeof(target->abi), "%u.%u.%u", (unsigned)api[0] % 1000, (unsigned)api[1] % 1000,
+		         (unsigned)api[2] % 1000);
 }
 
 int target_describe(struct target *target, pid_t pid, enum target_detail detail, struct error *err)

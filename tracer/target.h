@@ -28,7 +28,7 @@ struct target {
 	bool extension_mapped; /* rbprobe.so is loaded */
 	bool same_pid_namespace;
 	bool same_ipc_namespace;
-	char libruby[512]; /* the file that holds the VM, as the process sees it */
+	char libruby[512]; /* the file that holds the VM, as its maps name it */
 	char abi[32];      /* "3.1.0"; "": not known */
 	char ruby_version[32];
 };

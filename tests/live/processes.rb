@@ -3,6 +3,7 @@
 require "fileutils"
 require "io/wait"
 require "tempfile"
+require_relative "ipc"
 
 module Processes
   ROOT = File.expand_path("../..", __dir__)

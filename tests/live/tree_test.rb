@@ -185,6 +185,7 @@ class TreeTest < LiveTest
 
   test "fibers that come and go by the hundred are not taken for one another" do
     calls = result_of(<<~RUBY.tr("\n", ";"), "--format", "json", "Shop#each_item", "Shop#price").events("call")
+      require "fiber"
       12.times do |wave|
         fibers = Array.new(40) { Fiber.new { $shop.each_item { Fiber.yield; $shop.price(:tea) } } }
         3.times { fibers.each { |fiber| fiber.resume if fiber.alive? } }
