@@ -153,6 +153,8 @@ class SafetyTest < LiveTest
     in_child = launch("trace", "-v", "-p", child.to_s, "Shop#price(item)").wait_until_armed
     in_child.wait_for(/Shop#price\(item=:child\)/)
     assert_exit 0, in_child.stop
+    # A bell that rings late gets a queue for 2 s, which nobody would take away from a dead child.
+    wait_until("the child's queue is gone", 6) { Leftovers.queues.none? { |queue| queue.key == Leftovers.queue_key(child) } }
     target.run("Process.kill(:TERM, $child); Process.wait($child); $shop.price(:parent)")
     assert_equal "Shop#price <time>\n" * 2, tracer.stop.tree
   end
