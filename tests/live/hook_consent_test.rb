@@ -34,7 +34,7 @@ class HookConsentTest < LiveTest
 
   test "a command whose trace is refused runs on without waiting" do
     skip "2.7 gives no events for instructions" if NO_EVENTS
-    result = rbprobe("exec", "Integer#+", "--", *Processes::RUBY, "-e", "puts 1")
+    result = rbprobe("exec", "Integer#+", "--", *Processes::RUBY, "-e", "puts 1", env: Processes::TARGET_ENV)
     assert_exit 1, result
     assert_equal "1\n", result.stdout
     assert_match(/Integer#\+ .*needs engine hook/, result.stderr)

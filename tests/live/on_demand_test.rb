@@ -183,7 +183,7 @@ class OnDemandTest < LiveTest
     COMMANDS.each do |command, check|
       test "#{command} of #{kind}" do
         subject = send(start)
-        assert subject.goes_on.call
+        wait_until("it goes on at first") { subject.goes_on.call }
         before = wait_until("it is at rest") { possessions_of(subject.pid) }
         send(check, subject)
         wait_until(-> { "#{possessions_of(subject.pid)} is #{before} again" }) { possessions_of(subject.pid) == before }
