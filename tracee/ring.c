@@ -104,8 +104,11 @@ const struct ring_record *ring_held_back(const struct ring *ring)
 	uint64_t tail = ring_position(ring);
 	uint64_t written = atomic_load_explicit(&ring->written, memory_order_acquire);
 
-	/* In this order: if head has not passed the consumer yet, what had been written before can only be that start. */
-	if (written == tail || atomic_load_explicit(&ring->head, memory_order_acquire) != tail)
+	/*
+	 * In this order: if head has not passed the consumer yet, what had been written before can only be that start. Between the two stores of
+	 * ring_publish() the consumer may have passed what counts as written.
+	 */
+	if (written <= tail || atomic_load_explicit(&ring->head, memory_order_acquire) != tail)
 		return NULL;
 	return ring_record_at(ring, tail);
 }
