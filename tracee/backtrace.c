@@ -7,6 +7,7 @@
 #include "backtrace_thread.h"
 #include "core.h"
 #include "frame_classes.h"
+#include "proto/clock.h"
 #include "request.h"
 #include "thread_layout.h"
 
@@ -16,7 +17,6 @@
 #include <ruby/version.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PIECE_SIZE (256u << 10) /* bytes after which frames go on in another record */
@@ -234,7 +234,6 @@ static void send_fibers(struct work *work)
 
 static void send_process(struct work *work, VALUE threads)
 {
-	struct timespec now;
 	long count = 0;
 
 	for (long i = 0; i < RARRAY_LEN(threads); i++) {
@@ -243,12 +242,11 @@ static void send_process(struct work *work, VALUE threads)
 		thread_facts_get(&facts, RARRAY_AREF(threads, i));
 		count += !thread_is_ours(&facts);
 	}
-	clock_gettime(CLOCK_REALTIME, &now);
 	answer_map(&work->answer, NULL);
 	answer_cstr(&work->answer, "type", "process");
 	answer_uint(&work->answer, "own_pid", (uint64_t)getpid());
 	answer_cstr(&work->answer, "ruby", ruby_version);
-	answer_uint(&work->answer, "time_ns", (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+	answer_uint(&work->answer, "time_ns", clock_ns(CLOCK_REALTIME));
 	answer_uint(&work->answer, "threads", (uint64_t)count);
 	if (!NIL_P(core_method(CORE_RACTOR_COUNT))) {
 		VALUE ractors = core_call0(CORE_RACTOR_COUNT, rb_path2class("Ractor"));

@@ -5,8 +5,7 @@
 #include "console.h"
 #include "core.h"
 #include "interrupts.h"
-
-#include <time.h>
+#include "proto/clock.h"
 
 VALUE eval_binding(const struct eval *eval)
 {
@@ -94,14 +93,6 @@ static VALUE look_admitted(VALUE argument)
 	return interrupts_admitted(look_at_error, argument);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* What unwinds a frame may also be a throw, an internal object without a class, or a number: the thread is being killed. */
 static bool is_exception(VALUE error)
 {
@@ -114,7 +105,7 @@ void eval_run(struct eval *eval)
 	bool in_main = eval->flags & EVAL_MAIN;
 	int failed = 0;
 
-	eval->began_ns = now_ns();
+	eval->began_ns = clock_now_ns();
 	eval->interruptible = true;
 	eval->outcome = EVAL_KILLED;
 	rb_protect(in_main ? run_code : run_admitted, (VALUE)eval, &failed);
@@ -129,7 +120,7 @@ void eval_run(struct eval *eval)
 			eval_try(raised.error == eval->exception || in_main ? look_at_error : look_admitted, (VALUE)&raised);
 	}
 	eval->interruptible = false;
-	eval->ended_ns = now_ns();
+	eval->ended_ns = clock_now_ns();
 	if (eval->interrupted)
 		eval->outcome = eval->reason == CANCEL_TIMEOUT ? EVAL_TIMED_OUT : EVAL_CANCELLED;
 	RB_GC_GUARD(raised.error);

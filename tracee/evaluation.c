@@ -11,9 +11,9 @@
 
 #include "fiber.h"
 #include "interrupts.h"
+#include "proto/clock.h"
 
 #include <stdatomic.h>
-#include <time.h>
 
 struct evaluation {
 	VALUE (*run)(VALUE);
@@ -33,14 +33,6 @@ static struct {
 	_Atomic uint64_t earliest_ns; /* their earliest deadline, UINT64_MAX for none */
 	VALUE exception_class;
 } evaluations = {.earliest_ns = UINT64_MAX};
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 void evaluation_init(void)
 {
@@ -62,7 +54,7 @@ bool evaluation_overdue(void)
 {
 	uint64_t earliest = atomic_load_explicit(&evaluations.earliest_ns, memory_order_relaxed);
 
-	return earliest != UINT64_MAX && now_ns() > earliest;
+	return earliest != UINT64_MAX && clock_now_ns() > earliest;
 }
 
 static VALUE raise_protected(VALUE argument)
@@ -93,7 +85,7 @@ static VALUE create_raiser(VALUE argument)
 
 void evaluation_cancel_overdue(void)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	for (struct evaluation *evaluation = evaluations.running; evaluation; evaluation = evaluation->next) {
 		int failed = 0;
@@ -176,7 +168,7 @@ enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, uint32_t l
 	int interrupted = 0;
 
 	if (limit_ms)
-		evaluation.deadline_ns = now_ns() + (uint64_t)limit_ms * 1000000u;
+		evaluation.deadline_ns = clock_now_ns() + (uint64_t)limit_ms * NS_PER_MS;
 	evaluation.next = evaluations.running;
 	evaluations.running = &evaluation;
 	update_earliest();

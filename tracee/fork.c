@@ -7,13 +7,13 @@
 #include "request.h"
 
 #include "copy.h"
+#include "proto/clock.h"
 
 #include <errno.h>
 #include <msgpack.h>
 #include <ruby.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static void frozen_main(void *unused)
@@ -26,14 +26,6 @@ static void frozen_main(void *unused)
 		pause();
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void pack_uint(msgpack_packer *packer, const char *key, uint64_t number)
 {
 	msgpack_pack_str(packer, strlen(key));
@@ -43,7 +35,7 @@ static void pack_uint(msgpack_packer *packer, const char *key, uint64_t number)
 
 static void begin(struct request *request, const struct command *command)
 {
-	uint64_t began_ns = now_ns();
+	uint64_t began_ns = clock_now_ns();
 	msgpack_sbuffer packed;
 	msgpack_packer packer;
 	struct copy *copy;
@@ -58,7 +50,7 @@ static void begin(struct request *request, const struct command *command)
 	msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
 	msgpack_pack_map(&packer, 2);
 	pack_uint(&packer, "pid", (uint64_t)copy_pid(copy));
-	pack_uint(&packer, "fork_ns", now_ns() - began_ns);
+	pack_uint(&packer, "fork_ns", clock_now_ns() - began_ns);
 	request_data(request, &packed);
 	msgpack_sbuffer_destroy(&packed);
 	copy_forget(copy);

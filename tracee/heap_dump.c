@@ -15,6 +15,7 @@
 #include "heap_allocations.h"
 #include "heap_dump_copy.h"
 #include "objspace.h"
+#include "proto/clock.h"
 #include "pump.h"
 
 #include <errno.h>
@@ -26,7 +27,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PIPE_SIZE (1 << 20) /* as large as an unprivileged user may make it, unless the system's limit was lowered */
@@ -44,14 +44,6 @@ struct facts {
 	uint64_t fork_ns;
 	uint64_t live_slots;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void dump_free(struct dump *dump)
 {
@@ -113,12 +105,12 @@ static int stop_at_once(void *start, void *end, size_t stride, void *data)
 /* A GC that is under way is brought to its end here: in the copy it would free objects, which is not its business. */
 static void prepare_heap(uint32_t flags, struct facts *facts)
 {
-	uint64_t began_ns = now_ns();
+	uint64_t began_ns = clock_now_ns();
 
 	if (flags & HEAP_DUMP_GC)
 		rb_gc_start();
 	compat_each_page(stop_at_once, NULL);
-	facts->gc_ns = now_ns() - began_ns;
+	facts->gc_ns = clock_now_ns() - began_ns;
 	facts->live_slots = rb_gc_stat(ID2SYM(rb_intern("heap_live_slots")));
 }
 
@@ -172,9 +164,9 @@ static int dump_by_copy(struct request *request, uint32_t flags, const char *lib
 	order.report = dump->report;
 	order.descriptor = ends[1];
 	prepare_heap(flags, &facts);
-	facts.fork_ns = now_ns();
+	facts.fork_ns = clock_now_ns();
 	status = copy_start(&dump->copy, COPY_SERVANT, heap_dump_in_copy, copy_ended, &order, dump, err);
-	facts.fork_ns = now_ns() - facts.fork_ns;
+	facts.fork_ns = clock_now_ns() - facts.fork_ns;
 	close(ends[1]);
 	if (status < 0) {
 		close(ends[0]);

@@ -12,12 +12,12 @@
 #include "compat.h"
 #include "core.h"
 #include "naming.h"
+#include "proto/clock.h"
 #include "tally.h"
 
 #include <errno.h>
 #include <ruby.h>
 #include <string.h>
-#include <time.h>
 
 #define CLASSES_SENT_MAX 100u
 #define CLASS_NAME_MAX 256u
@@ -42,14 +42,6 @@ struct walk {
 	struct tally classes;
 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Whether an object is the program's; the VM has others of its own in the same heap, and for those that are gone there are placeholders. */
 static bool has_class(VALUE object, unsigned type)
 {
@@ -73,7 +65,7 @@ static int count_page(void *start, void *end, size_t stride, void *argument)
 		if (has_class(object, type))
 			tally_add(&walk->classes, rb_obj_class(object));
 	}
-	walk->took_ns = now_ns() - walk->began_ns;
+	walk->took_ns = clock_now_ns() - walk->began_ns;
 	walk->cut = walk->took_ns > walk->limit_ns;
 	return walk->cut;
 }
@@ -194,7 +186,7 @@ static VALUE pack_answer(VALUE argument)
 	rb_gc_stat(gc);
 	msgpack_pack_map(packer, 2u + !NIL_P(heaps) + measured + (answer->walk != NULL));
 	pack_key(packer, "time_ns");
-	msgpack_pack_uint64(packer, now_ns());
+	msgpack_pack_uint64(packer, clock_now_ns());
 	pack_key(packer, "gc");
 	pack_hash(packer, gc);
 	if (!NIL_P(heaps)) {
@@ -214,13 +206,13 @@ static VALUE pack_answer(VALUE argument)
 
 static void begin(struct request *request, const struct command *command)
 {
-	struct walk walk = {.limit_ns = command->request.limit * 1000000u};
+	struct walk walk = {.limit_ns = command->request.limit * NS_PER_MS};
 	struct answer answer = {.walk = NULL};
 	msgpack_sbuffer packed;
 	int failed = 0;
 
 	if (command->request.flags & MEMORY_OBJECTS) {
-		walk.began_ns = now_ns();
+		walk.began_ns = clock_now_ns();
 		if (compat_each_page(count_page, &walk))
 			answer.walk = &walk;
 	}

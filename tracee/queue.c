@@ -4,6 +4,7 @@
 #include "queue.h"
 
 #include "bell.h"
+#include "proto/clock.h"
 #include "proto/queue_key.h"
 #include "startup.h"
 
@@ -31,15 +32,12 @@ static struct {
 	struct chunk chunk;          /* what is being received; too large for a foreign stack */
 	volatile sig_atomic_t timer; /* the kernel's number for it; NO_TIMER */
 	bool expiring;
-	struct timespec expires_at;
+	uint64_t expires_at_ns;
 } queue = {.timer = NO_TIMER};
 
 static time_t monotonic_s(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec;
+	return (time_t)(clock_now_ns() / NS_PER_S);
 }
 
 void queue_init(void)
@@ -172,8 +170,7 @@ void queue_expire_after(unsigned seconds)
 	if (queue.expiring)
 		return;
 	queue.expiring = true;
-	clock_gettime(CLOCK_MONOTONIC, &queue.expires_at);
-	queue.expires_at.tv_sec += seconds;
+	queue.expires_at_ns = clock_now_ns() + seconds * NS_PER_S;
 	if (bell_is_ours())
 		ring_in_ms(seconds * 1000);
 	else
@@ -182,11 +179,7 @@ void queue_expire_after(unsigned seconds)
 
 bool queue_expired(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return queue.expiring && (now.tv_sec > queue.expires_at.tv_sec ||
-	                          (now.tv_sec == queue.expires_at.tv_sec && now.tv_nsec >= queue.expires_at.tv_nsec));
+	return queue.expiring && clock_now_ns() >= queue.expires_at_ns;
 }
 
 void queue_keep(void)

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "request.h"
 
+#include "proto/clock.h"
 #include "session.h"
 
 #include <errno.h>
@@ -17,20 +18,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define WAITING_MAX (1u << 20) /* bytes for a client that has not read yet, above which request_may_send() says no */
 
 static _Atomic uint64_t earliest_ns = UINT64_MAX; /* deadline of a request under way */
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void update_earliest(void)
 {
@@ -47,7 +39,7 @@ bool requests_overdue(void)
 {
 	uint64_t earliest = atomic_load_explicit(&earliest_ns, memory_order_relaxed);
 
-	return earliest != UINT64_MAX && now_ns() > earliest;
+	return earliest != UINT64_MAX && clock_now_ns() > earliest;
 }
 
 int request_open(struct request **made, const struct request_kind *kind, struct session *session, const struct command *command,
@@ -62,7 +54,7 @@ int request_open(struct request **made, const struct request_kind *kind, struct 
 	request->command_id = command->id;
 	request->deadline_ns = UINT64_MAX;
 	if (command->request.timeout_ms)
-		request->deadline_ns = now_ns() + (uint64_t)command->request.timeout_ms * 1000000u;
+		request->deadline_ns = clock_now_ns() + (uint64_t)command->request.timeout_ms * NS_PER_MS;
 	request->next = session->requests;
 	session->requests = request;
 	*made = request;
@@ -152,7 +144,7 @@ void request_fork_child(struct session *session)
 
 void request_cancel_overdue(void)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	if (!requests_overdue())
 		return;

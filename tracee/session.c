@@ -10,6 +10,7 @@
 
 #include "console.h"
 #include "fiber.h"
+#include "proto/clock.h"
 #include "proto/names.h"
 #include "request.h"
 #include "selection.h"
@@ -24,7 +25,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #define RING_SIZE (8u << 20)
@@ -99,14 +99,6 @@ void session_note(struct session *session, enum note_level level, const char *fo
 	session_send(session, &record);
 }
 
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void send_hello(struct session *session)
 {
 	struct record record = {
@@ -116,7 +108,7 @@ static void send_hello(struct session *session)
 	                  .pid = (uint32_t)getpid(),
 	                  .ruby_version = {ruby_version, strlen(ruby_version)},
 	                  .extension_version = {RBPROBE_VERSION, strlen(RBPROBE_VERSION)},
-	                  .monotonic_ns = clock_ns(CLOCK_MONOTONIC),
+	                  .monotonic_ns = clock_now_ns(),
 	                  .realtime_ns = clock_ns(CLOCK_REALTIME)},
 	};
 

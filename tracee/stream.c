@@ -11,6 +11,7 @@
 #include "bell.h"
 #include "encoder.h"
 #include "overdue.h"
+#include "proto/clock.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -45,10 +46,7 @@ struct writer {
 
 static uint64_t now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return clock_now_ns() / NS_PER_MS;
 }
 
 void stream_post(struct session *session, struct message *message)

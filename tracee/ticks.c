@@ -56,15 +56,13 @@ struct ticks_reading ticks_read(void)
 	uint64_t shortest = UINT64_MAX;
 
 	for (int i = 0; i < TRIES; i++) {
-		struct timespec now;
-		uint64_t before = ticks_now(), after;
+		uint64_t before = ticks_now(), ns = clock_now_ns(), after;
 
-		clock_gettime(CLOCK_MONOTONIC, &now);
 		after = ticks_now();
 		if (after - before < shortest) {
 			shortest = after - before;
 			best.ticks = before + shortest / 2;
-			best.ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+			best.ns = ns;
 		}
 	}
 	return best;

@@ -1,9 +1,10 @@
 #ifndef RBPROBE_TICKS_H
 #define RBPROBE_TICKS_H
 
+#include "proto/clock.h"
+
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 /*
  * The time of an event, as cheaply as the machine gives it, and what it was on CLOCK_MONOTONIC. Knows nothing of Ruby.
@@ -26,14 +27,11 @@ extern bool ticks_are_tsc; /* ticks_init()'s */
 
 static inline uint64_t ticks_now(void)
 {
-	struct timespec now;
-
 #ifdef __x86_64__
 	if (__builtin_expect(ticks_are_tsc, 1))
 		return __builtin_ia32_rdtsc();
 #endif
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return clock_now_ns();
 }
 
 /* Both clocks at one moment. */

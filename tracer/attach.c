@@ -10,7 +10,7 @@
 #define _GNU_SOURCE
 #include "attach.h"
 
-#include "clock.h"
+#include "proto/clock.h"
 
 #include "proto/bell.h"
 #include "proto/names.h"

@@ -2,8 +2,8 @@
 
 #include "backtrace_native.h"
 
-#include "clock.h"
 #include "message.h"
+#include "proto/clock.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #define RBPROBE_BACKTRACE_NATIVE_H
 
 #include "buffer.h"
-#include "clock.h"
 #include "native_stack.h"
+#include "proto/clock.h"
 #include "stuck.h"
 #include "target.h"
 

@@ -2,7 +2,7 @@
 
 #include "buffer.h"
 
-#include "clock.h"
+#include "proto/clock.h"
 
 #include <stdarg.h>
 #include <stdbool.h>

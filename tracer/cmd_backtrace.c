@@ -7,11 +7,11 @@
 #include "backtrace_native.h"
 #include "backtrace_report.h"
 #include "children.h"
-#include "clock.h"
 #include "exit_status.h"
 #include "message.h"
 #include "options.h"
 #include "output.h"
+#include "proto/clock.h"
 #include "signals.h"
 #include "subcommand.h"
 

@@ -7,13 +7,13 @@
 
 #define _GNU_SOURCE
 #include "ask.h"
-#include "clock.h"
 #include "code.h"
 #include "eval_text.h"
 #include "exit_status.h"
 #include "message.h"
 #include "options.h"
 #include "output.h"
+#include "proto/clock.h"
 #include "signals.h"
 #include "subcommand.h"
 #include "value.h"

@@ -1,7 +1,6 @@
 /* rbprobe exec: start a Ruby process and trace it from its first line. */
 
 #define _GNU_SOURCE
-#include "clock.h"
 #include "exit_status.h"
 #include "extension.h"
 #include "follow.h"
@@ -10,6 +9,7 @@
 #include "message.h"
 #include "options.h"
 #include "output.h"
+#include "proto/clock.h"
 #include "signals.h"
 #include "subcommand.h"
 #include "trace_help.h"

@@ -1,11 +1,11 @@
 /* rbprobe load: put the extension into processes that never required it, and leave it there. */
 
 #define _GNU_SOURCE
-#include "clock.h"
 #include "exit_status.h"
 #include "loader.h"
 #include "message.h"
 #include "options.h"
+#include "proto/clock.h"
 #include "subcommand.h"
 #include "target.h"
 

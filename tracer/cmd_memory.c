@@ -2,12 +2,12 @@
 
 #define _GNU_SOURCE
 #include "ask.h"
-#include "clock.h"
 #include "exit_status.h"
 #include "memory_report.h"
 #include "message.h"
 #include "options.h"
 #include "output.h"
+#include "proto/clock.h"
 #include "signals.h"
 #include "subcommand.h"
 

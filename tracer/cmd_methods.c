@@ -2,12 +2,12 @@
 
 #define _GNU_SOURCE
 #include "attach.h"
-#include "clock.h"
 #include "decode.h"
 #include "exit_status.h"
 #include "message.h"
 #include "options.h"
 #include "output.h"
+#include "proto/clock.h"
 #include "signals.h"
 #include "subcommand.h"
 #include "trace_help.h"

@@ -3,9 +3,9 @@
 #define _GNU_SOURCE
 #include "console.h"
 
-#include "clock.h"
 #include "exit_status.h"
 #include "message.h"
+#include "proto/clock.h"
 #include "signals.h"
 
 #include <errno.h>

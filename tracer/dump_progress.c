@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "dump_progress.h"
 
-#include "clock.h"
+#include "proto/clock.h"
 
 #include <inttypes.h>
 #include <stdio.h>

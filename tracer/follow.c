@@ -3,9 +3,9 @@
 #define _GNU_SOURCE
 #include "follow.h"
 
-#include "clock.h"
 #include "exit_status.h"
 #include "follower.h"
+#include "proto/clock.h"
 #include "signals.h"
 
 #include <poll.h>

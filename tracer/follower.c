@@ -5,10 +5,10 @@
 #define _GNU_SOURCE
 #include "follower.h"
 
-#include "clock.h"
 #include "exit_status.h"
 #include "hook_question.h"
 #include "message.h"
+#include "proto/clock.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -10,10 +10,10 @@
 #include "heap_dump.h"
 
 #include "ask.h"
-#include "clock.h"
 #include "dump_progress.h"
 #include "exit_status.h"
 #include "message.h"
+#include "proto/clock.h"
 #include "signals.h"
 #include "value.h"
 

@@ -9,7 +9,7 @@
 #define _GNU_SOURCE
 #include "inject.h"
 
-#include "clock.h"
+#include "proto/clock.h"
 
 #include <errno.h>
 #include <signal.h>

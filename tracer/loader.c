@@ -9,8 +9,8 @@
 #include "loader.h"
 
 #include "arch.h"
-#include "clock.h"
 #include "proc_status.h"
+#include "proto/clock.h"
 #include "visit.h"
 
 #include "proto/names.h"

@@ -3,24 +3,21 @@
 #define _GNU_SOURCE
 #include "memory_report.h"
 
-#include "clock.h"
+#include "proto/clock.h"
 #include "value.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 
 #define LABEL_WIDTH 10
 #define ROWS_MAX 100u
 
 void memory_sample_take(struct memory_sample *sample, const struct target *target, const msgpack_object *answer)
 {
-	struct timespec now;
 	msgpack_packer packer;
 
 	memset(sample, 0, sizeof(*sample));
-	clock_gettime(CLOCK_REALTIME, &now);
-	sample->wall_ns = (int64_t)now.tv_sec * (int64_t)NS_PER_S + now.tv_nsec;
+	sample->wall_ns = (int64_t)clock_ns(CLOCK_REALTIME);
 	process_memory_read(&sample->process, target->pid);
 	msgpack_sbuffer_init(&sample->packed);
 	msgpack_packer_init(&packer, &sample->packed, msgpack_sbuffer_write);

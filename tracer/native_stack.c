@@ -9,7 +9,7 @@
 #include "native_stack.h"
 
 #include "buffer.h"
-#include "clock.h"
+#include "proto/clock.h"
 #include "thread_snapshot.h"
 #include "trace_permission.h"
 

@@ -8,9 +8,9 @@
 #define _GNU_SOURCE
 #include "options.h"
 
-#include "clock.h"
 #include "exit_status.h"
 #include "message.h"
+#include "proto/clock.h"
 
 #include <errno.h>
 #include <limits.h>

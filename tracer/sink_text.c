@@ -21,7 +21,7 @@
 
 #include "sink.h"
 
-#include "clock.h"
+#include "proto/clock.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -4,7 +4,7 @@
 #include "stuck.h"
 
 #include "buffer.h"
-#include "clock.h"
+#include "proto/clock.h"
 #include "queue.h"
 #include "rendezvous.h"
 #include "tasks.h"

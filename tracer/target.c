@@ -6,8 +6,8 @@
 #define _GNU_SOURCE
 #include "target.h"
 
-#include "clock.h"
 #include "elf_symbols.h"
+#include "proto/clock.h"
 #include "target_copy.h"
 #include "trace_permission.h"
 

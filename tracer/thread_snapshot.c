@@ -8,7 +8,7 @@
 #define _GNU_SOURCE
 #include "thread_snapshot.h"
 
-#include "clock.h"
+#include "proto/clock.h"
 
 #include <elf.h>
 #include <errno.h>

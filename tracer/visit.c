@@ -15,8 +15,8 @@
 #include "visit.h"
 
 #include "arch.h"
-#include "clock.h"
 #include "proc_status.h"
+#include "proto/clock.h"
 #include "trace_permission.h"
 
 #include "proto/names.h"

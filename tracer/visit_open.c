@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "visit.h"
 
-#include "clock.h"
+#include "proto/clock.h"
 
 #include "proto/names.h"
 

@@ -9,7 +9,7 @@
 #include "visit.h"
 
 #include "arch.h"
-#include "clock.h"
+#include "proto/clock.h"
 
 #include <errno.h>
 #include <stdlib.h>
