@@ -6,6 +6,7 @@
 #include "shape.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 static void selectors_encode(msgpack_packer *packer, const struct command *command)
@@ -24,65 +25,71 @@ static void selectors_encode(msgpack_packer *packer, const struct command *comma
 	}
 }
 
+/* EVAL and all behind it have the same fields. */
+static bool has_request_fields(enum command_kind kind)
+{
+	return kind >= COMMAND_EVAL && kind < COMMAND_COUNT;
+}
+
+/* fields: how many follow. */
+static void header_encode(msgpack_packer *packer, const struct command *command, size_t fields)
+{
+	msgpack_pack_array(packer, 2 + fields);
+	msgpack_pack_uint32(packer, command->kind);
+	msgpack_pack_uint32(packer, command->id);
+}
+
+static void trace_encode(msgpack_packer *packer, const struct command *command)
+{
+	const struct trace_options *options = &command->options;
+
+	header_encode(packer, command, 8);
+	msgpack_pack_uint32(packer, options->flags);
+	msgpack_pack_uint32(packer, options->engine);
+	msgpack_pack_uint32(packer, options->overflow);
+	msgpack_pack_uint32(packer, options->value_size);
+	msgpack_pack_uint32(packer, options->value_depth);
+	msgpack_pack_uint32(packer, options->value_length);
+	msgpack_pack_uint32(packer, options->expression_timeout_ms);
+	selectors_encode(packer, command);
+}
+
+static void request_encode(msgpack_packer *packer, const struct command *command)
+{
+	header_encode(packer, command, 5);
+	msgpack_pack_uint32(packer, command->request.flags);
+	msgpack_pack_uint64(packer, command->request.limit);
+	msgpack_pack_uint32(packer, command->request.timeout_ms);
+	pack_text(packer, command->request.name.bytes, command->request.name.size);
+	pack_text(packer, command->request.text.bytes, command->request.text.size);
+}
+
 void command_encode(msgpack_sbuffer *buffer, const struct command *command)
 {
 	msgpack_packer packer;
-	const struct trace_options *options = &command->options;
 
 	msgpack_packer_init(&packer, buffer, msgpack_sbuffer_write);
 	switch (command->kind) {
 	case COMMAND_ATTACH:
-		msgpack_pack_array(&packer, 5);
-		msgpack_pack_uint32(&packer, command->kind);
-		msgpack_pack_uint32(&packer, command->id);
+		header_encode(&packer, command, 3);
 		msgpack_pack_uint32(&packer, command->attach.version);
 		pack_text(&packer, command->attach.socket_path.bytes, command->attach.socket_path.size);
 		msgpack_pack_uint32(&packer, command->attach.client_pid);
 		break;
 	case COMMAND_TRACE:
-		msgpack_pack_array(&packer, 10);
-		msgpack_pack_uint32(&packer, command->kind);
-		msgpack_pack_uint32(&packer, command->id);
-		msgpack_pack_uint32(&packer, options->flags);
-		msgpack_pack_uint32(&packer, options->engine);
-		msgpack_pack_uint32(&packer, options->overflow);
-		msgpack_pack_uint32(&packer, options->value_size);
-		msgpack_pack_uint32(&packer, options->value_depth);
-		msgpack_pack_uint32(&packer, options->value_length);
-		msgpack_pack_uint32(&packer, options->expression_timeout_ms);
-		selectors_encode(&packer, command);
+		trace_encode(&packer, command);
 		break;
 	case COMMAND_METHODS:
-		msgpack_pack_array(&packer, 4);
-		msgpack_pack_uint32(&packer, command->kind);
-		msgpack_pack_uint32(&packer, command->id);
-		msgpack_pack_uint32(&packer, options->engine);
+		header_encode(&packer, command, 2);
+		msgpack_pack_uint32(&packer, command->options.engine);
 		selectors_encode(&packer, command);
 		break;
 	case COMMAND_DETACH:
-		msgpack_pack_array(&packer, 2);
-		msgpack_pack_uint32(&packer, command->kind);
-		msgpack_pack_uint32(&packer, command->id);
+		header_encode(&packer, command, 0);
 		break;
-	case COMMAND_EVAL:
-	case COMMAND_CANCEL:
-	case COMMAND_COMPLETE:
-	case COMMAND_BACKTRACE:
-	case COMMAND_HEAP_DUMP:
-	case COMMAND_FORK:
-	case COMMAND_MEMORY:
-	case COMMAND_LIST:
-	case COMMAND_ENTER:
-	case COMMAND_SOURCE:
-		msgpack_pack_array(&packer, 7);
-		msgpack_pack_uint32(&packer, command->kind);
-		msgpack_pack_uint32(&packer, command->id);
-		msgpack_pack_uint32(&packer, command->request.flags);
-		msgpack_pack_uint64(&packer, command->request.limit);
-		msgpack_pack_uint32(&packer, command->request.timeout_ms);
-		pack_text(&packer, command->request.name.bytes, command->request.name.size);
-		pack_text(&packer, command->request.text.bytes, command->request.text.size);
-		break;
+	default:
+		if (has_request_fields(command->kind))
+			request_encode(&packer, command);
 	}
 }
 
@@ -159,6 +166,15 @@ static void trace_decode(struct command *command, struct fields *fields, msgpack
 	selectors_decode(command, fields, zone);
 }
 
+static void request_decode(struct command *command, struct fields *fields)
+{
+	command->request.flags = (uint32_t)fields_uint(fields, UINT32_MAX);
+	command->request.limit = fields_uint(fields, UINT64_MAX);
+	command->request.timeout_ms = (uint32_t)fields_uint(fields, UINT32_MAX);
+	command->request.name = fields_text(fields, NAME_SIZE_MAX);
+	command->request.text = fields_text(fields, COMMAND_SIZE_MAX);
+}
+
 int command_decode(struct command *command, const uint8_t *bytes, size_t size, msgpack_zone *zone, struct error *err)
 {
 	msgpack_object object;
@@ -190,25 +206,11 @@ int command_decode(struct command *command, const uint8_t *bytes, size_t size, m
 		break;
 	case COMMAND_DETACH:
 		break;
-	case COMMAND_EVAL:
-	case COMMAND_CANCEL:
-	case COMMAND_COMPLETE:
-	case COMMAND_BACKTRACE:
-	case COMMAND_HEAP_DUMP:
-	case COMMAND_FORK:
-	case COMMAND_MEMORY:
-	case COMMAND_LIST:
-	case COMMAND_ENTER:
-	case COMMAND_SOURCE:
-		command->request.flags = (uint32_t)fields_uint(&fields, UINT32_MAX);
-		command->request.limit = fields_uint(&fields, UINT64_MAX);
-		command->request.timeout_ms = (uint32_t)fields_uint(&fields, UINT32_MAX);
-		command->request.name = fields_text(&fields, NAME_SIZE_MAX);
-		command->request.text = fields_text(&fields, COMMAND_SIZE_MAX);
-		break;
 	default:
-		return error_set(err, -EPROTO, "the loaded extension knows no command %d; it is older than this rbprobe",
-		                 (int)command->kind);
+		if (!has_request_fields(command->kind))
+			return error_set(err, -EPROTO, "the loaded extension knows no command %d; it is older than this rbprobe",
+			                 (int)command->kind);
+		request_decode(command, &fields);
 	}
 	return fields_status(&fields);
 }

@@ -7,7 +7,6 @@
 #include "wire.h"
 
 #include <msgpack.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 /* What a client asks of the target; PROTOCOL.md, "Commands". Everything here points into memory of the caller or of the decoded message. */
@@ -39,7 +38,7 @@ struct command {
 		struct slice socket_path; /* as the target sees it */
 		uint32_t client_pid;      /* as the target sees it; 0 where it cannot see it */
 	} attach;
-	struct { /* requests: COMMAND_EVAL and all behind it; PROTOCOL.md tells what each takes */
+	struct { /* COMMAND_EVAL and all behind it; PROTOCOL.md tells what each takes */
 		uint32_t flags;
 		uint64_t limit;
 		uint32_t timeout_ms; /* 0: none */
@@ -50,12 +49,6 @@ struct command {
 	uint32_t selector_count;      /* both */
 	const struct selector *selectors;
 };
-
-/* Whether a command is a request: answered by REPLY when it begins and by DONE when it is over. */
-static inline bool command_is_request(enum command_kind kind)
-{
-	return kind >= COMMAND_EVAL;
-}
 
 /* Appends the encoded command to buffer. */
 void command_encode(msgpack_sbuffer *buffer, const struct command *command);

@@ -23,6 +23,7 @@ enum command_kind {
 	COMMAND_LIST = 12,
 	COMMAND_ENTER = 13,
 	COMMAND_SOURCE = 14,
+	COMMAND_COUNT,
 };
 
 /* Records: target to client, through the socket. */

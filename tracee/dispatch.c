@@ -21,11 +21,8 @@
 
 #define QUEUE_GRACE_SECONDS 2 /* how long a queue waits for the command that the bell announced */
 
-struct handler {
-	const char *name;
-	/* 0, or negative and err. text is for people and may stay empty. */
-	int (*run)(struct session *session, const struct command *command, uint64_t *count, struct error *err);
-};
+/* 0, or negative and err. */
+typedef int (*handler)(struct session *session, const struct command *command, uint64_t *count, struct error *err);
 
 static int run_trace(struct session *session, const struct command *command, uint64_t *count, struct error *err)
 {
@@ -53,14 +50,14 @@ static int run_cancel(struct session *session, const struct command *command, ui
 	return 0;
 }
 
-static const struct handler handlers[] = {
-	[COMMAND_TRACE] = {"trace", run_trace},
-	[COMMAND_METHODS] = {"methods", run_methods},
-	[COMMAND_CANCEL] = {"cancel", run_cancel},
+static const handler handlers[COMMAND_COUNT] = {
+	[COMMAND_TRACE] = run_trace,
+	[COMMAND_METHODS] = run_methods,
+	[COMMAND_CANCEL] = run_cancel,
 };
 
 /* Commands that are answered before they run, and report their end by themselves. */
-static const struct request_kind *const requests[] = {
+static const struct request_kind *const requests[COMMAND_COUNT] = {
 	[COMMAND_EVAL] = &request_eval,     [COMMAND_COMPLETE] = &request_complete,   [COMMAND_LIST] = &request_list,
 	[COMMAND_ENTER] = &request_enter,   [COMMAND_FORK] = &request_fork,           [COMMAND_HEAP_DUMP] = &request_heap_dump,
 	[COMMAND_MEMORY] = &request_memory, [COMMAND_BACKTRACE] = &request_backtrace, [COMMAND_SOURCE] = &request_source,
@@ -89,7 +86,7 @@ static void run_in_session(struct session *session, const struct command *comman
 		session_detach(session, END_DETACHED, "");
 		return;
 	}
-	if (status == 0 && (size_t)command->kind < sizeof(requests) / sizeof(requests[0]) && requests[command->kind]) {
+	if (status == 0 && requests[command->kind]) {
 		struct request *request;
 
 		status = request_open(&request, requests[command->kind], session, command, err);
@@ -98,10 +95,10 @@ static void run_in_session(struct session *session, const struct command *comman
 			request_begin(request, command);
 		return;
 	}
-	if (status == 0 && ((size_t)command->kind >= sizeof(handlers) / sizeof(handlers[0]) || !handlers[command->kind].run))
+	if (status == 0 && !handlers[command->kind])
 		status = error_set(err, -ENOSYS, "command %d cannot be used here", (int)command->kind);
 	if (status == 0)
-		status = handlers[command->kind].run(session, command, &count, err);
+		status = handlers[command->kind](session, command, &count, err);
 	reply(session, command->id, status, err, count);
 }
 

@@ -124,7 +124,7 @@ static void methods_and_detach_come_back_as_they_were(void **state)
 
 static void a_request_comes_back_as_it_was(void **state)
 {
-	struct command command = {.kind = COMMAND_EVAL, .id = 9};
+	struct command command = {.id = 9};
 	struct command result;
 
 	(void)state;
@@ -133,12 +133,15 @@ static void a_request_comes_back_as_it_was(void **state)
 	command.request.timeout_ms = UINT32_MAX;
 	command.request.name = SLICE("(file)");
 	command.request.text = SLICE("1 +\n1");
-	result = passed(&command);
-	assert_int_equal(result.request.flags, EVAL_MAIN | EVAL_PARTIAL);
-	assert_true(result.request.limit == UINT64_MAX);
-	assert_int_equal(result.request.timeout_ms, UINT32_MAX);
-	assert_slice(result.request.name, "(file)");
-	assert_slice(result.request.text, "1 +\n1");
+	for (command.kind = COMMAND_EVAL; command.kind < COMMAND_COUNT; command.kind++) {
+		result = passed(&command);
+		assert_int_equal(result.request.flags, EVAL_MAIN | EVAL_PARTIAL);
+		assert_true(result.request.limit == UINT64_MAX);
+		assert_int_equal(result.request.timeout_ms, UINT32_MAX);
+		assert_slice(result.request.name, "(file)");
+		assert_slice(result.request.text, "1 +\n1");
+		msgpack_sbuffer_clear(&buffer);
+	}
 }
 
 static void as_many_selectors_as_allowed_and_not_one_more(void **state)
