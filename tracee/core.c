@@ -109,3 +109,20 @@ VALUE core_call0(enum core_method method, VALUE receiver)
 {
 	return core_call(method, receiver, 0, NULL);
 }
+
+static VALUE added_ignore(VALUE self, VALUE name)
+{
+	(void)self;
+	(void)name;
+	return Qnil;
+}
+
+VALUE core_scratch_module(void)
+{
+	VALUE module = rb_module_new();
+
+	/* The first is told of itself, too. */
+	rb_define_singleton_method(module, "singleton_method_added", added_ignore, 1);
+	rb_define_singleton_method(module, "method_added", added_ignore, 1);
+	return module;
+}

@@ -71,4 +71,7 @@ VALUE core_method(enum core_method method);
 VALUE core_call(enum core_method method, VALUE receiver, int argc, const VALUE *argv);
 VALUE core_call0(enum core_method method, VALUE receiver);
 
+/* An anonymous module for methods of our own, to try something on: no method_added of the application's hears of them. Job context; may raise. */
+VALUE core_scratch_module(void);
+
 #endif

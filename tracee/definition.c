@@ -10,6 +10,8 @@
 #define _GNU_SOURCE
 #include "definition.h"
 
+#include "core.h"
+
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -17,11 +19,12 @@
 #define OBJECT_WORDS 6
 #define ENTRY_WORDS 6
 
-static const char scratch_source[] = "m = Module.new\n"
-				     "m.send(:define_method, :a) { }\n"
-				     "m.send(:define_method, :b, m.instance_method(:a))\n"
-				     "m.send(:define_method, :c) { }\n"
-				     "[m.instance_method(:a), m.instance_method(:b), m.instance_method(:c)]\n";
+static const char scratch_source[] = "->(m) {\n"
+				     "  m.send(:define_method, :a) { }\n"
+				     "  m.send(:define_method, :b, m.instance_method(:a))\n"
+				     "  m.send(:define_method, :c) { }\n"
+				     "  [m.instance_method(:a), m.instance_method(:b), m.instance_method(:c)]\n"
+				     "}\n";
 
 static struct {
 	bool tried, found;
@@ -76,7 +79,7 @@ static void find_layout(void)
 
 	/* First of all: defining the scratch methods may lead here again. */
 	layout.tried = true;
-	methods = run_source(scratch_source);
+	methods = rb_funcall(run_source(scratch_source), rb_intern("call"), 1, core_scratch_module());
 	for (int i = 0; i < 3; i++)
 		if (!read_words((uintptr_t)RTYPEDDATA_DATA(rb_ary_entry(methods, i)), objects[i], OBJECT_WORDS))
 			return;

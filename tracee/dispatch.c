@@ -58,9 +58,11 @@ static const handler handlers[COMMAND_COUNT] = {
 
 /* Commands that are answered before they run, and report their end by themselves. */
 static const struct request_kind *const requests[COMMAND_COUNT] = {
-	[COMMAND_EVAL] = &request_eval,     [COMMAND_COMPLETE] = &request_complete,   [COMMAND_LIST] = &request_list,
-	[COMMAND_ENTER] = &request_enter,   [COMMAND_FORK] = &request_fork,           [COMMAND_HEAP_DUMP] = &request_heap_dump,
-	[COMMAND_MEMORY] = &request_memory, [COMMAND_BACKTRACE] = &request_backtrace, [COMMAND_SOURCE] = &request_source,
+	[COMMAND_EVAL] = &request_eval,     [COMMAND_COMPLETE] = &request_complete,
+	[COMMAND_LIST] = &request_list,     [COMMAND_ENTER] = &request_enter,
+	[COMMAND_FORK] = &request_fork,     [COMMAND_HEAP_DUMP] = &request_heap_dump,
+	[COMMAND_MEMORY] = &request_memory, [COMMAND_BACKTRACE] = &request_backtrace,
+	[COMMAND_SOURCE] = &request_source, [COMMAND_SELFTEST] = &request_selftest,
 };
 
 static void reply(struct session *session, uint32_t command_id, int status, const struct error *err, uint64_t count)

@@ -45,6 +45,8 @@ uint64_t engine_target_foreign_calls(const struct probe *probe);
 
 void engine_patch_mark(const struct probe *probe);
 uint64_t engine_patch_foreign_calls(const struct probe *probe);
+/* Why no method at all can be patched at this moment: a compiler is at work that goes its own ways. NULL: they can. Job context. */
+const char *engine_patch_refused(void);
 
 /* The global hook of a selection, shared by all its probes of engine hook. */
 struct engine_hook_state {
@@ -59,5 +61,7 @@ void engine_hook_stop(struct engine_hook_state *hook);
 bool engine_hook_stays(VALUE method, VALUE owner, VALUE name);
 /* compat_restore_global_events() without consequences for hooks that are on. */
 void engine_hook_restore_global_events(void);
+/* frame_calibrate(FRAME_GLOBAL) without consequences for the process. event_flags_ready() first. */
+int engine_hook_calibrate(struct error *err);
 
 #endif

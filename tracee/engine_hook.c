@@ -92,13 +92,21 @@ void engine_hook_restore_global_events(void)
 	release_for_light();
 }
 
+int engine_hook_calibrate(struct error *err)
+{
+	int status;
+
+	/* Its own code has to be made for all events, other code not to be rewritten. */
+	event_flags_hold(HOOK_EVENTS);
+	status = frame_calibrate(FRAME_GLOBAL, err);
+	event_flags_release();
+	return status;
+}
+
 static void start_light(struct engine_hook_state *hook)
 {
 	light_count++;
-	/* Its own code has to be made for all events, other code not to be rewritten. */
-	event_flags_hold(HOOK_EVENTS);
-	frame_calibrate(FRAME_GLOBAL, NULL);
-	event_flags_release();
+	engine_hook_calibrate(NULL);
 	hold_for_light();
 	rb_tracepoint_enable(hook->tracepoint);
 	release_for_light();

@@ -46,6 +46,19 @@ static bool refuse(struct text *reason, const char *why)
 	return false;
 }
 
+static const char other_compiler[] = "a compiler is at work that may call C functions in ways of its own";
+/* Telling it changes the method's visibility there and back, and another Ractor might call the method in between. */
+static const char several_ractors[] = "YJIT cannot be told while several Ractors run";
+
+const char *engine_patch_refused(void)
+{
+	enum compat_compiler compiler = compat_compiler();
+
+	if (compiler == COMPAT_COMPILER_OTHER)
+		return other_compiler;
+	return compiler == COMPAT_COMPILER_YJIT && !compat_is_only_ractor() ? several_ractors : NULL;
+}
+
 static bool patch_can(const struct match *match, struct text *reason)
 {
 	struct patch_target target;
@@ -66,15 +79,14 @@ static bool patch_can(const struct match *match, struct text *reason)
 	if (!patch_slot_of(target.function, target.arity))
 		return refuse(reason, "all stubs are in use");
 	if (compiler == COMPAT_COMPILER_OTHER)
-		return refuse(reason, "a compiler is at work that may call C functions in ways of its own");
+		return refuse(reason, other_compiler);
 	why = patch_bypassed(match->owner, match->name, compiler == COMPAT_COMPILER_YJIT);
 	if (why)
 		return refuse(reason, why);
 	if (compiler == COMPAT_COMPILER_YJIT && OBJ_FROZEN(match->owner))
 		return refuse(reason, "its class is frozen, so that YJIT cannot be told");
-	/* Telling it changes the method's visibility there and back, and another Ractor might call the method in between. */
 	if (compiler == COMPAT_COMPILER_YJIT && !compat_is_only_ractor())
-		return refuse(reason, "YJIT cannot be told while several Ractors run");
+		return refuse(reason, several_ractors);
 	return true;
 }
 

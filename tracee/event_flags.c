@@ -7,13 +7,15 @@
  * of attributes ask the list of hooks; only what the VM has instructions for (Integer#+) does.
  *
  * The variable is exported up to 3.1 only, so it is looked for: a hook for an event that needs no instructions sets a bit in it that stays when the hook
- * is removed. The one word of libruby's own data that does so for each of three events is it. Then it is tried with B_CALL, which next
- * to nothing uses.
+ * is removed. The one word of libruby's own data that does so for each of three events is it. Then it is tried with END, which next
+ * to nothing uses, and whose instruction no other event has (that of B_CALL is rewritten for CALL, too).
  */
 
 #define _GNU_SOURCE 1
 
 #include "event_flags.h"
+
+#include "core.h"
 
 #include <link.h>
 #include <stdint.h>
@@ -23,6 +25,7 @@
 #define DATA_SIZE_MAX ((size_t)16 << 20)
 #define CANDIDATES_MAX 64u
 #define ATTEMPTS 3
+#define TRIED RUBY_EVENT_END
 
 /* No code is rewritten for these. */
 static const rb_event_flag_t harmless[] = {RUBY_EVENT_THREAD_BEGIN, RUBY_EVENT_THREAD_END, RUBY_EVENT_FIBER_SWITCH};
@@ -31,8 +34,9 @@ static struct {
 	volatile rb_event_flag_t *place; /* NULL: not known */
 	rb_event_flag_t held;            /* what event_flags_hold() has added */
 	bool works;
+	const char *failed; /* why not */
 	unsigned attempts;
-	unsigned seen; /* B_CALL events */
+	unsigned seen; /* events of the trial */
 } flags;
 
 struct search {
@@ -49,7 +53,7 @@ static void on_event(rb_event_flag_t event, VALUE data, VALUE self, ID id, VALUE
 	(void)self;
 	(void)id;
 	(void)class;
-	flags.seen += event == RUBY_EVENT_B_CALL;
+	flags.seen += event == TRIED;
 }
 
 static int find_data(struct dl_phdr_info *info, size_t size, void *argument)
@@ -146,28 +150,30 @@ void event_flags_release(void)
 
 static VALUE scratch(void)
 {
-	return rb_eval_string("lambda { }");
+	return rb_eval_string("lambda { |m| class << m; end }");
 }
 
 /* Code from before the hook must not be rewritten, and code that is made for the event must give it. */
 static bool try(void)
 {
-	VALUE before, meanwhile;
+	VALUE module = core_scratch_module(), arguments = rb_ary_new_from_args(1, module), before, meanwhile;
 	unsigned seen_before;
 
-	if (*flags.place & RUBY_EVENT_B_CALL)
+	flags.failed = "a hook for the ends of class bodies was on before, so that it cannot be tried";
+	if (*flags.place & TRIED)
 		return false;
 	before = scratch();
-	event_flags_hold(RUBY_EVENT_B_CALL);
+	event_flags_hold(TRIED);
 	meanwhile = scratch(); /* raises at most NoMemoryError */
 	flags.seen = 0;
-	rb_add_event_hook(on_event, RUBY_EVENT_B_CALL, Qnil);
+	rb_add_event_hook(on_event, TRIED, Qnil);
 	event_flags_release();
-	rb_proc_call(before, rb_ary_new());
+	rb_proc_call(before, arguments);
 	seen_before = flags.seen;
-	rb_proc_call(meanwhile, rb_ary_new());
+	rb_proc_call(meanwhile, arguments);
 	rb_remove_event_hook(on_event);
-	*flags.place &= ~(rb_event_flag_t)RUBY_EVENT_B_CALL;
+	*flags.place &= ~(rb_event_flag_t)TRIED;
+	flags.failed = "the VM rewrites instructions all the same";
 	return seen_before == 0 && flags.seen == 1;
 }
 
@@ -176,6 +182,12 @@ bool event_flags_ready(void)
 	if (flags.works || flags.attempts >= ATTEMPTS)
 		return flags.works;
 	flags.attempts++;
+	flags.failed = "it was not found; perhaps a hook for threads or fibers was on before";
 	flags.works = (flags.place || find()) && try();
 	return flags.works;
+}
+
+const char *event_flags_unready(void)
+{
+	return event_flags_ready() ? NULL : flags.failed;
 }

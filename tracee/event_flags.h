@@ -15,6 +15,8 @@
  * Whether that can be done: finds out, the first time, where the VM keeps these events, and tries it on code of our own. May raise.
  */
 bool event_flags_ready(void);
+/* The same: why not, or NULL. */
+const char *event_flags_unready(void);
 
 /*
  * Until event_flags_release() the VM takes these events for enabled before; code that is compiled meanwhile is made for them. In between, no more may happen than

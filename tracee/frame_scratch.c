@@ -8,6 +8,8 @@
 
 #include "frame_scratch.h"
 
+#include "core.h"
+
 /*
  * `x` is the value to give back, the tag to throw, or a proc that unwinds like an exception. The rescue in
  * `reraise` never matches: it makes the VM throw the exception on by another instruction. All methods are in one
@@ -194,13 +196,6 @@ static VALUE call_c_throw(VALUE self)
 	return rb_funcall(self, scratch_active()->ids[C_THROW], 1, active->value);
 }
 
-/* Instead of the hooks that an application may have put on Module: none of its business. */
-static VALUE added_ignore(VALUE self, VALUE name)
-{
-	(void)self, (void)name;
-	return Qnil;
-}
-
 /* rb_protect ends the frames of C methods from a place of its own. */
 static VALUE c_protect_jump(VALUE self, VALUE x)
 {
@@ -284,9 +279,7 @@ void scratch_build(struct scratch *scratch)
 	scratch->enabler = rb_ary_entry(parts, 1);
 	scratch->errors = rb_ary_new();
 	scratch->unwinder = rb_proc_new(unwinder_call, Qnil);
-	scratch->module = rb_module_new();
-	rb_define_singleton_method(scratch->module, "singleton_method_added", added_ignore, 1);
-	rb_define_singleton_method(scratch->module, "method_added", added_ignore, 1);
+	scratch->module = core_scratch_module();
 	rb_funcall_with_block(scratch->module, rb_intern("module_exec"), 0, NULL, scratch->methods_proc);
 	rb_define_method(scratch->module, "c_leave", c_leave, 1);
 	rb_define_method(scratch->module, "c_jump", c_jump, 1);

@@ -10,11 +10,26 @@
 
 /*
  * Whether the C functions of methods can be replaced in this process: what engine patch relies on of the VM, found out and tried on methods of
- * our own before the first method of the application is touched. The facts, one by one, are in patch_facts.c.
+ * our own before the first method of the application is touched.
  */
 
 /* Finds out, the first time. NULL: they can; else why not. Job context, GVL held; may raise. */
 const char *patch_unready(void);
+
+/* What it finds out, in this order: each stands on those before it. facts.c says what they are. */
+enum patch_fact {
+	PATCH_TRIAL,
+	PATCH_STUBS,
+	PATCH_LAYOUT,
+	PATCH_FRAMES,
+	PATCH_CALLS,
+	PATCH_ENDINGS,
+	PATCH_RESTORES,
+	PATCH_FACTS,
+};
+
+/* The one that patch_unready() speaks of; those behind it were not tried. PATCH_FACTS: none is known to be false. */
+enum patch_fact patch_fact_failed(void);
 
 /* Copies size bytes; false where there is no such memory. Any context. */
 bool patch_read(uintptr_t from, void *to, size_t size);

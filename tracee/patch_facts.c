@@ -1,8 +1,8 @@
 /*
  * What engine patch relies on, and the trial of it. See patch.h. Context: job, GVL held, under rb_protect; patch_frame_place: event.
  *
- * The facts are in the table at the end, in the order in which they are found out: each stands on those before it. The Rubies behind a fact are those it was
- * seen on; what counts is that it is found true in the process at hand. They are tried on methods of an anonymous module, which the
+ * The facts are in the table at the end, in the order in which they are found out: each stands on those before it. facts.c says what they are, and on
+ * which Rubies they were seen; what counts is that they are found true in the process at hand. They are tried on methods of an anonymous module, which the
  * GC takes away.
  */
 
@@ -14,6 +14,7 @@
 #include "patch_stubs.h"
 #include "patch_trial.h"
 
+#include <errno.h>
 #include <ruby/debug.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -26,13 +27,13 @@
 
 static struct {
 	bool tried;
-	const char *failed; /* what is said where a fact was not found true */
+	enum patch_fact failed; /* the first that is not found true */
 	struct patch_layout layout;
 
 	ptrdiff_t context_offset; /* of a fiber's data: its execution context */
 	size_t frame_word;        /* of that: the innermost frame, */
 	size_t stack_word;        /* and where the VM stack begins; its size in words follows */
-} facts;
+} facts = {.failed = PATCH_FACTS};
 
 bool patch_read(uintptr_t from, void *to, size_t size)
 {
@@ -182,55 +183,60 @@ void patch_frame_learned(void)
 
 /* Table and trial. */
 
+static bool begins(struct trial *trial)
+{
+	trial_begin(trial);
+	return true;
+}
+
 static const struct {
-	const char *fact;
-	const char *seen; /* on these versions of Ruby */
 	bool (*is_true)(struct trial *trial);
 	const char *failed; /* what is said of methods where it is not */
-} table[] = {
-	{"There are stubs for this kind of processor.", "all, on x86-64", has_stubs, "no stubs for this kind of processor"},
-	{"A method object leads to its C function, which has a place and an arity in the method's definition; the definition "
-         "tells a C "
-         "function from other kinds of method.",
-         "2.7 3.1 3.3 3.4 4.0 4.1", finds_layout, "self-test: how a method leads to its C function was not found"},
-	{"A fiber's innermost frame can be found.", "2.7 3.1 3.3 3.4 4.0 4.1", finds_frames,
-         "self-test: a fiber's frames were not found"},
-	{"A function that is put in a method's place is called instead, with all arguments, in a frame that names the method.",
-         "2.7 3.1 3.3 3.4 4.0 4.1", trial_calls, "self-test: a function in a method's place was not called as it should be"},
-	{"A break, a return and a throw that leave a C method are told apart, and what a break gives.", "2.7 3.1 3.3 3.4 4.0 4.1",
-         trial_endings, "self-test: how C methods end was not told"},
-	{"The function is called as before once it is back.", "2.7 3.1 3.3 3.4 4.0 4.1", trial_restores,
-         "self-test: a function put back was not called"},
+} table[PATCH_FACTS] = {
+	[PATCH_TRIAL] = {begins, "self-test: it could not be made"},
+	[PATCH_STUBS] = {has_stubs, "no stubs for this kind of processor"},
+	[PATCH_LAYOUT] = {finds_layout, "self-test: how a method leads to its C function was not found"},
+	[PATCH_FRAMES] = {finds_frames, "self-test: a fiber's frames were not found"},
+	[PATCH_CALLS] = {trial_calls, "self-test: a function in a method's place was not called as it should be"},
+	[PATCH_ENDINGS] = {trial_endings, "self-test: how C methods end was not told"},
+	[PATCH_RESTORES] = {trial_restores, "self-test: a function put back was not called"},
 };
 
 static VALUE try_all(VALUE argument)
 {
 	struct trial *trial = (struct trial *)argument;
 
-	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		facts.failed = table[i].failed;
-		if (!table[i].is_true(trial))
-			return Qnil;
-	}
-	facts.failed = NULL;
+	while (facts.failed < PATCH_FACTS && table[facts.failed].is_true(trial))
+		facts.failed++;
 	return Qnil;
+}
+
+/* What passes does not decide for good; tried as a part of the trial, it would. */
+static bool is_bad_moment(void)
+{
+	return !frame_identity_known(FRAME_TARGETED) && frame_calibrate(FRAME_TARGETED, NULL) == -EAGAIN;
 }
 
 const char *patch_unready(void)
 {
+	if (!facts.tried && is_bad_moment())
+		return "self-test: the frames of calls cannot be looked at just now";
 	if (!facts.tried) {
 		struct trial trial = {0};
 		int failed = 0;
 
 		/* First of all: the trial's own methods may lead here again. */
 		facts.tried = true;
-		facts.failed = "self-test: it could not be made";
-		rb_protect(trial_begin, (VALUE)&trial, &failed);
-		if (!failed)
-			rb_protect(try_all, (VALUE)&trial, &failed);
+		facts.failed = PATCH_TRIAL;
+		rb_protect(try_all, (VALUE)&trial, &failed);
 		if (failed)
 			rb_set_errinfo(Qnil);
 		trial_end(&trial);
 	}
+	return facts.failed < PATCH_FACTS ? table[facts.failed].failed : NULL;
+}
+
+enum patch_fact patch_fact_failed(void)
+{
 	return facts.failed;
 }

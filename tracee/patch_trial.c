@@ -3,6 +3,7 @@
 #include "patch_trial.h"
 
 #include "compat.h"
+#include "core.h"
 #include "frame.h"
 #include "patch.h"
 #include "patch_stubs.h"
@@ -128,13 +129,12 @@ static ID name_of(int index)
 	return rb_intern(name);
 }
 
-VALUE trial_begin(VALUE argument)
+void trial_begin(struct trial *trial)
 {
-	struct trial *trial = (struct trial *)argument;
 	VALUE source;
 
 	memset(&seen, 0, sizeof(seen));
-	trial->module = rb_module_new();
+	trial->module = core_scratch_module();
 	for (int i = 0; i < TRIAL_ARITIES; i++) {
 		(rb_define_method_id)(trial->module, name_of(i), (VALUE(*)(VALUE))functions[i], i + ARITY_MIN);
 		trial->methods[i] = rb_funcall(trial->module, rb_intern("instance_method"), 1, ID2SYM(name_of(i)));
@@ -146,7 +146,6 @@ VALUE trial_begin(VALUE argument)
 	trial->object = rb_obj_alloc(rb_cObject);
 	rb_extend_object(trial->object, trial->module);
 	seen.module = trial->module;
-	return Qnil;
 }
 
 size_t trial_samples(const struct trial *trial, struct patch_sample *samples)

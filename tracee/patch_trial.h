@@ -22,7 +22,7 @@ struct trial {
 	bool frame_found;
 };
 
-VALUE trial_begin(VALUE trial);
+void trial_begin(struct trial *trial);
 void trial_end(struct trial *trial);
 
 /* All methods as samples; returns how many. */

@@ -62,6 +62,7 @@ extern const struct request_kind request_list;
 extern const struct request_kind request_fork;
 extern const struct request_kind request_heap_dump;
 extern const struct request_kind request_memory;
+extern const struct request_kind request_selftest;
 extern const struct request_kind request_source;
 void eval_init(void);
 

@@ -279,8 +279,7 @@ uint64_t selection_foreign_calls(const struct selection *selection)
 	return calls;
 }
 
-/* rb_protect, during which the running thread counts as arming. */
-static VALUE protect_arming(VALUE (*run)(VALUE), VALUE argument, int *failed)
+VALUE selection_protect_arming(VALUE (*run)(VALUE), VALUE argument, int *failed)
 {
 	VALUE before = selections.arming;
 	struct fiber_state *own = fiber_own_begin();
@@ -569,7 +568,7 @@ int selection_arm(struct session *session, const struct command *command, uint64
 
 	if (session->selection)
 		return error_set(err, -EBUSY, "this session traces already");
-	protect_arming(ask_consent, (VALUE)&asking, &failed);
+	selection_protect_arming(ask_consent, (VALUE)&asking, &failed);
 	if (failed)
 		return error_from_exception(err);
 	if (asking.status < 0)
@@ -579,7 +578,7 @@ int selection_arm(struct session *session, const struct command *command, uint64
 	if (!request.selection)
 		return error_set(err, -ENOMEM, "no memory for %u selectors", command->selector_count);
 	session->selection = request.selection;
-	protect_arming(arm_all, (VALUE)&request, &failed);
+	selection_protect_arming(arm_all, (VALUE)&request, &failed);
 	if (failed) {
 		int status = error_from_exception(err);
 
@@ -635,7 +634,7 @@ int selection_list(struct session *session, const struct command *command, uint6
 	struct request request = {.command = command, .session = session};
 	int failed = 0;
 
-	protect_arming(list_all, (VALUE)&request, &failed);
+	selection_protect_arming(list_all, (VALUE)&request, &failed);
 	if (failed)
 		return error_from_exception(err);
 	*count = request.count;
@@ -713,7 +712,7 @@ void selection_method_added(VALUE owner, VALUE name)
 	struct addition addition = {owner, name};
 	int failed = 0;
 
-	protect_arming(arm_added, (VALUE)&addition, &failed);
+	selection_protect_arming(arm_added, (VALUE)&addition, &failed);
 	if (failed)
 		rb_set_errinfo(Qnil);
 }
@@ -766,7 +765,7 @@ struct probe *selection_hook_probe(struct selection *selection, VALUE owner, VAL
 
 	if (probe || !(selection->session->options.flags & TRACE_FIREHOSE) || selection->disabled || NIL_P(owner) || NIL_P(name))
 		return probe;
-	protect_arming(first_sight, (VALUE)&sighting, &failed);
+	selection_protect_arming(first_sight, (VALUE)&sighting, &failed);
 	if (failed) {
 		rb_set_errinfo(Qnil);
 		return NULL;

@@ -69,6 +69,8 @@ uint64_t selection_foreign_calls(const struct selection *selection);
  * Whether this thread is just arming: the methods that are defined on the way are our own, to find out about the VM or to hold expressions.
  */
 bool selection_is_arming(void);
+/* rb_protect, during which it is: what is called on the way is not shown to any session. Job context. */
+VALUE selection_protect_arming(VALUE (*run)(VALUE), VALUE argument, int *failed);
 
 /* Whether any session waits for methods to be defined. */
 bool selection_watches(void);

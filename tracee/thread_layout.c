@@ -179,13 +179,18 @@ static VALUE owner_of(VALUE mutex, VALUE threads)
 	return Qnil;
 }
 
+bool thread_mutex_known(void)
+{
+	return layout_find() && layout.mutex_found;
+}
+
 struct mutex_wait thread_mutex_wait(VALUE thread, VALUE threads)
 {
 	struct mutex_wait wait = {Qnil, Qnil};
 	uintptr_t words[THREAD_WORDS];
 	size_t count;
 
-	if (!layout_find() || !layout.mutex_found)
+	if (!thread_mutex_known())
 		return wait;
 	count = read_some(structure_of(thread), words, layout.thread_words);
 	for (size_t i = 0; i < count; i++) {

@@ -14,6 +14,9 @@
 /* The execution context (rb_execution_context_t), or NULL: not known. Valid as long as the GVL is held. */
 void *thread_context(VALUE thread);
 
+/* Whether thread_mutex_wait() can tell anything at all. */
+bool thread_mutex_known(void);
+
 struct mutex_wait {
 	VALUE mutex; /* Qnil: it waits for none, or that is not known */
 	VALUE owner; /* one of `threads`; Qnil: not known, such as a fiber that does not run now */

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 static const struct subcommand *const subcommands[] = {
-	&cmd_ps,     &cmd_trace, &cmd_methods, &cmd_eval, &cmd_console, &cmd_backtrace,
-	&cmd_memory, &cmd_exec,  &cmd_load,    &cmd_heap, &cmd_fork,    &cmd_extension_dir,
+	&cmd_ps,   &cmd_trace, &cmd_methods, &cmd_eval, &cmd_console,  &cmd_backtrace,     &cmd_memory,
+	&cmd_exec, &cmd_load,  &cmd_heap,    &cmd_fork, &cmd_selftest, &cmd_extension_dir,
 };
 
 static const struct subcommand *subcommand_find(const char *name)

@@ -22,6 +22,7 @@ extern const struct subcommand cmd_load;
 extern const struct subcommand cmd_memory;
 extern const struct subcommand cmd_methods;
 extern const struct subcommand cmd_ps;
+extern const struct subcommand cmd_selftest;
 extern const struct subcommand cmd_trace;
 
 #endif

@@ -1,0 +1,109 @@
+# rbprobe selftest: what rbprobe relies on of Ruby's VM, tried in the process.
+
+require_relative "helper"
+
+class SelftestTest < LiveTest
+  # How facts.c names a Ruby.
+  RUBY = Processes::RUBY_VERSION_OF_TARGET[/\A\d+\.\d+/]
+
+  def selftest(target, *options)
+    rbprobe("selftest", "-p", target.pid.to_s, *options)
+  end
+
+  def facts_of(target, status: 0)
+    result = selftest(target, "--format=json")
+    assert_exit status, result
+    report = result.objects.first
+    assert_equal "selftest", report["type"]
+    assert_equal target.pid, report["pid"]
+    assert_equal Processes::RUBY_VERSION_OF_TARGET, report["ruby"]
+    %w[ok failed not_applicable not_tried].each do |state|
+      assert_equal report["facts"].count { |fact| fact["state"] == state }, report[state], state
+    end
+    report["facts"].to_h { |fact| [fact["name"], fact] }
+  end
+
+  test "everything that was seen on this Ruby is seen again, and nothing is claimed that is not" do
+    facts = facts_of(start("console", ruby_options: ["-W0"]))
+    # What the machine decides.
+    facts.delete("clock.tsc")
+    facts.each_value do |fact|
+      expected = fact["seen"].split.include?(RUBY) ? "ok" : "not_applicable"
+      assert_equal expected, fact["state"], fact.inspect
+      assert_equal expected == "ok", fact["reason"].nil?, fact.inspect
+    end
+    assert_includes facts.keys, "patch.layout"
+  end
+
+  test "a line for each fact, and the sum" do
+    target = start("console")
+    result = selftest(target)
+    assert_exit 0, result
+    first, *lines, sum = result.stdout.lines
+    assert_equal "process #{target.pid}, ruby #{Processes::RUBY_VERSION_OF_TARGET}\n", first
+    lines.each { |line| assert_match(%r{\A(?:ok       |n/a      )  [a-z]+\.[a-z]+ +\S.*\n\z}, line) }
+    assert_match(/\A\d+ ok, 0 failed(?:, \d+ not applicable)?\n\z/, sum)
+    assert_match(/^ok         patch.calls      A function that is put in a method's place is called instead, .* \(seen on 2\.7 3\.1 .*\)$/,
+                 selftest(target, "--verbose").stdout)
+  end
+
+  # An application's own hook, once on, hides from rbprobe where the VM remembers it.
+  test "a fact that does not hold is told, with what is refused for it, and is refused" do
+    target = start("console")
+    target.run("TracePoint.new(:thread_begin) { }.enable { }; class Pot; attr_reader :lid; end")
+    result = selftest(target)
+    assert_exit 1, result
+    assert_match(/^FAILED     hook\.flags .*: it was not found; perhaps a hook .* was on before; so engine hook leaves the process slower/, result.stdout)
+    assert_match(/^not tried  hook\.frames .*: it stands on hook\.flags; without it /, result.stdout)
+    assert_match(/^\d+ ok, 1 failed(, \d+ not applicable)?, 1 not tried$/, result.stdout)
+    next unless target_ruby?(">= 3.0")
+
+    assert_refused 1, /Pot#lid .* needs engine hook/, "trace", "-p", target.pid.to_s, "Pot#lid"
+  end
+
+  test "no code of the application runs for it, and nothing stays" do
+    target = start("console", ruby_options: ["-W0"])
+    target.run(<<~'RUBY')
+      $ran = []
+      class Module
+        def method_added(name); $ran << name; end
+        def extended(base); $ran << :extended; end
+      end
+      class BasicObject
+        def singleton_method_added(name); $ran << name; end
+      end
+      class Object
+        def initialize(*); $ran << :initialize; end
+      end
+      $ran.clear
+      1
+    RUBY
+    assert_exit 0, selftest(target)
+    assert_equal "[]", target.run("$ran")
+    assert_equal "[]", target.run("ObjectSpace.each_object(TracePoint).select(&:enabled?)")
+    assert_equal "[1, nil]", target.run("[Thread.list.size, $!]")
+  end
+
+  test "while others trace, who see nothing of it" do
+    target = start("console")
+    target.run("def knead; 1; end")
+    tracer = trace(target, "knead", "Module#define_method", "Module#alias_method", "Kernel#catch", "Proc#call")
+    assert_exit 0, selftest(target)
+    target.run("knead")
+    assert_equal "Object#knead <time>\n", tracer.stop.tree
+  end
+
+  test "several processes; one whose application has SIGURG; one that never loaded the extension" do
+    targets = [start("console"), start("console")]
+    targets.last.run("trap('URG') { }; 1")
+    targets << start("shop", load: false) if Processes::TARGET_ENV.empty?
+    result = rbprobe("selftest", "-p", targets.map(&:pid).join(","), "--format=json")
+    assert_exit 0, result
+    assert_equal targets.map(&:pid).sort, result.objects.map { |object| object["pid"] }.sort
+  end
+
+  test "wrong usage" do
+    assert_refused 2, /selftest needs -p PID/, "selftest"
+    assert_refused 2, /--format takes text or json, not "xml"/, "selftest", "-p", "1", "--format=xml"
+  end
+end

@@ -1,0 +1,43 @@
+#ifndef RBPROBE_FACTS_H
+#define RBPROBE_FACTS_H
+
+#include "text.h"
+
+#include <stddef.h>
+
+/*
+ * All that this extension takes for true of the VM it is loaded into although no API of Ruby's promises it, in one table. Each fact is found out and tried in the
+ * process at hand by the module that relies on it, before it does; what is not found true is not relied on. Here they are asked one by one, for `rbprobe selftest`.
+ */
+
+enum fact_state {
+	FACT_OK,
+	FACT_FAILED,
+	FACT_NOT_APPLICABLE, /* nothing relies on it in this process */
+	FACT_NOT_TRIED,      /* it cannot be found out now, or not without harm */
+	FACT_STATES,
+};
+
+struct fact {
+	const char *name;    /* group.fact */
+	const char *what;    /* that is taken for true */
+	const char *without; /* what is refused where it is not, and what is done instead */
+	const char *seen;    /* on these versions of Ruby */
+	/* Asks the module, which finds out the first time. Says in reason why it is not FACT_OK, and may say something even then. May raise. */
+	enum fact_state (*check)(struct text *reason);
+};
+
+/* Those that stand on others are behind them. */
+extern const struct fact facts[];
+extern const size_t facts_count;
+
+/* As the answer to a client has it. */
+const char *fact_state_name(enum fact_state state);
+
+/*
+ * Tries a fact; what it raises is a failure. Job context, GVL held, as by selection_protect_arming(): scratch methods are defined and called. None of the
+ * application's code runs for it, but a TracePoint of its own that is on sees these calls.
+ */
+enum fact_state fact_try(const struct fact *fact, struct text *reason);
+
+#endif
