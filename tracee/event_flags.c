@@ -7,15 +7,14 @@
  * of attributes ask the list of hooks; only what the VM has instructions for (Integer#+) does.
  *
  * The variable is exported up to 3.1 only, so it is looked for: a hook for an event that needs no instructions sets a bit in it that stays when the hook
- * is removed. The one word of libruby's own data that does so for each of three events is it. Then it is tried with END, which next
- * to nothing uses, and whose instruction no other event has (that of B_CALL is rewritten for CALL, too).
+ * is removed. The one word of libruby's own data that does so for each of three events is it. Then it is tried with B_CALL, which next
+ * to nothing uses; but what is rewritten for it is rewritten for CALL, too (add_bmethod_events() in iseq.c). END, which has instructions of its own, is not given by
+ * one-line class bodies since 3.4.
  */
 
 #define _GNU_SOURCE 1
 
 #include "event_flags.h"
-
-#include "core.h"
 
 #include <link.h>
 #include <stdint.h>
@@ -25,7 +24,7 @@
 #define DATA_SIZE_MAX ((size_t)16 << 20)
 #define CANDIDATES_MAX 64u
 #define ATTEMPTS 3
-#define TRIED RUBY_EVENT_END
+#define TRIED RUBY_EVENT_B_CALL
 
 /* No code is rewritten for these. */
 static const rb_event_flag_t harmless[] = {RUBY_EVENT_THREAD_BEGIN, RUBY_EVENT_THREAD_END, RUBY_EVENT_FIBER_SWITCH};
@@ -150,17 +149,17 @@ void event_flags_release(void)
 
 static VALUE scratch(void)
 {
-	return rb_eval_string("lambda { |m| class << m; end }");
+	return rb_eval_string("lambda { }");
 }
 
 /* Code from before the hook must not be rewritten, and code that is made for the event must give it. */
 static bool try(void)
 {
-	VALUE module = core_scratch_module(), arguments = rb_ary_new_from_args(1, module), before, meanwhile;
+	VALUE before, meanwhile;
 	unsigned seen_before;
 
-	flags.failed = "a hook for the ends of class bodies was on before, so that it cannot be tried";
-	if (*flags.place & TRIED)
+	flags.failed = "a hook for calls or blocks was on before, so that it cannot be tried";
+	if (*flags.place & (TRIED | RUBY_EVENT_CALL))
 		return false;
 	before = scratch();
 	event_flags_hold(TRIED);
@@ -168,9 +167,9 @@ static bool try(void)
 	flags.seen = 0;
 	rb_add_event_hook(on_event, TRIED, Qnil);
 	event_flags_release();
-	rb_proc_call(before, arguments);
+	rb_proc_call(before, rb_ary_new());
 	seen_before = flags.seen;
-	rb_proc_call(meanwhile, arguments);
+	rb_proc_call(meanwhile, rb_ary_new());
 	rb_remove_event_hook(on_event);
 	*flags.place &= ~(rb_event_flag_t)TRIED;
 	flags.failed = "the VM rewrites instructions all the same";

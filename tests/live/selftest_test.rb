@@ -61,6 +61,16 @@ class SelftestTest < LiveTest
     assert_refused 1, /Pot#lid .* needs engine hook/, "trace", "-p", target.pid.to_s, "Pot#lid"
   end
 
+  test "after a trace that leaves the process slower, it cannot be tried how to do without that" do
+    target = start("console")
+    trace(target, "--firehose").stop
+    facts = facts_of(target, status: 1)
+    assert_equal "failed", facts["hook.flags"]["state"]
+    assert_match(/a hook for calls or blocks was on before/, facts["hook.flags"]["reason"])
+    # The firehose has found them.
+    assert_equal "ok", facts["hook.frames"]["state"]
+  end
+
   test "no code of the application runs for it, and nothing stays" do
     target = start("console", ruby_options: ["-W0"])
     target.run(<<~'RUBY')
@@ -87,7 +97,7 @@ class SelftestTest < LiveTest
   test "while others trace, who see nothing of it" do
     target = start("console")
     target.run("def knead; 1; end")
-    tracer = trace(target, "knead", "Module#define_method", "Module#alias_method", "Kernel#catch", "Proc#call")
+    tracer = trace(target, "knead", "Module#define_method", "Module#alias_method", "Kernel#catch", "Module#instance_method")
     assert_exit 0, selftest(target)
     target.run("knead")
     assert_equal "Object#knead <time>\n", tracer.stop.tree
