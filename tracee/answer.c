@@ -2,13 +2,13 @@
 
 #include "answer.h"
 
+#include "proto/fields.h"
+
 #include <string.h>
 
 #define DEPTH_MAX (sizeof(((struct answer *)0)->open) / sizeof(((struct answer *)0)->open[0]))
 
-/* First bytes of msgpack's map and array with a size of four bytes, big-endian. */
-#define MAP_32 '\xdf'
-#define ARRAY_32 '\xdd'
+#define HEADER_SIZE_MAX 5u /* of a map or an array in msgpack */
 
 void answer_init(struct answer *answer)
 {
@@ -45,12 +45,11 @@ static msgpack_packer packer_of(struct answer *answer)
 	return packer;
 }
 
-static void put_text(struct answer *answer, const char *bytes, size_t size)
+void answer_key(struct answer *answer, const char *bytes, size_t size)
 {
 	msgpack_packer packer = packer_of(answer);
 
-	msgpack_pack_str(&packer, size);
-	msgpack_pack_str_body(&packer, bytes, size);
+	pack_text(&packer, bytes, size);
 }
 
 /* What comes now is one element more of what is open. */
@@ -59,49 +58,66 @@ static void element(struct answer *answer, const char *key)
 	if (answer->depth > 0)
 		answer->open[answer->depth - 1].count++;
 	if (key)
-		put_text(answer, key, strlen(key));
+		answer_key(answer, key, strlen(key));
 }
 
-static void begin(struct answer *answer, const char *key, char first)
+static void begin(struct answer *answer, const char *key, bool is_map)
 {
-	const char header[5] = {first};
+	static const char room[HEADER_SIZE_MAX];
 
 	element(answer, key);
-	if (answer->depth == DEPTH_MAX) {
+	if (answer->depth == DEPTH_MAX)
 		answer->failed = true;
+	if (answer->failed)
 		return;
-	}
-	answer->open[answer->depth].header = answer->buffer.size + 1;
+	answer->open[answer->depth].is_map = is_map;
+	answer->open[answer->depth].header = answer->buffer.size;
 	answer->open[answer->depth].count = 0;
 	answer->depth++;
-	put(answer, header, sizeof(header));
+	put(answer, room, sizeof(room));
 }
 
 void answer_map(struct answer *answer, const char *key)
 {
-	begin(answer, key, MAP_32);
+	begin(answer, key, true);
 }
 
 void answer_array(struct answer *answer, const char *key)
 {
-	begin(answer, key, ARRAY_32);
+	begin(answer, key, false);
+}
+
+/* The header comes in one piece. What stands behind the room for it moves up to it. */
+static int put_header(void *data, const char *bytes, size_t size)
+{
+	struct answer *answer = data;
+	size_t elements = answer->open[answer->depth].header + HEADER_SIZE_MAX;
+	char *header = answer->buffer.data + answer->open[answer->depth].header;
+
+	memcpy(header, bytes, size);
+	memmove(header + size, answer->buffer.data + elements, answer->buffer.size - elements);
+	answer->buffer.size -= HEADER_SIZE_MAX - size;
+	return 0;
 }
 
 void answer_end(struct answer *answer)
 {
-	uint32_t count = answer->open[--answer->depth].count;
-	char *to = answer->buffer.data + answer->open[answer->depth].header;
+	msgpack_packer packer;
 
+	/* Then not everything that was begun is open. */
 	if (answer->failed)
 		return;
-	for (int i = 0; i < 4; i++)
-		to[i] = (char)(count >> (8 * (3 - i)));
+	answer->depth--;
+	msgpack_packer_init(&packer, answer, put_header);
+	(answer->open[answer->depth].is_map ? msgpack_pack_map : msgpack_pack_array)(&packer, answer->open[answer->depth].count);
 }
 
 void answer_text(struct answer *answer, const char *key, const char *bytes, size_t size)
 {
+	msgpack_packer packer = packer_of(answer);
+
 	element(answer, key);
-	put_text(answer, bytes, size);
+	pack_text(&packer, bytes, size);
 }
 
 void answer_cstr(struct answer *answer, const char *key, const char *string)
@@ -125,10 +141,26 @@ void answer_int(struct answer *answer, const char *key, int64_t number)
 	msgpack_pack_int64(&packer, number);
 }
 
+void answer_double(struct answer *answer, const char *key, double number)
+{
+	msgpack_packer packer = packer_of(answer);
+
+	element(answer, key);
+	msgpack_pack_double(&packer, number);
+}
+
 void answer_bool(struct answer *answer, const char *key, bool value)
 {
 	msgpack_packer packer = packer_of(answer);
 
 	element(answer, key);
 	(value ? msgpack_pack_true : msgpack_pack_false)(&packer);
+}
+
+void answer_nil(struct answer *answer, const char *key)
+{
+	msgpack_packer packer = packer_of(answer);
+
+	element(answer, key);
+	msgpack_pack_nil(&packer);
 }

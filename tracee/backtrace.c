@@ -7,6 +7,7 @@
 #include "backtrace_thread.h"
 #include "core.h"
 #include "frame_classes.h"
+#include "pack.h"
 #include "proto/clock.h"
 #include "request.h"
 #include "thread_layout.h"
@@ -33,17 +34,8 @@ struct work {
 
 static void send_piece(struct work *work)
 {
-	if (work->answer.failed)
+	if (!request_answer(work->request, &work->answer))
 		rb_raise(rb_eNoMemError, "rbprobe: no memory for a backtrace");
-	request_data(work->request, &work->answer.buffer);
-	answer_clear(&work->answer);
-}
-
-static void add_string(struct answer *answer, const char *key, VALUE string)
-{
-	if (RB_TYPE_P(string, T_STRING))
-		answer_text(answer, key, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
-	RB_GC_GUARD(string);
 }
 
 /* --- Frames */
@@ -70,10 +62,10 @@ static void add_frame(struct answer *answer, VALUE location, VALUE label)
 	VALUE line = core_call0(CORE_LOCATION_LINE, location);
 
 	answer_map(answer, NULL);
-	add_string(answer, "path", core_call0(CORE_LOCATION_PATH, location));
+	pack_string(answer, "path", core_call0(CORE_LOCATION_PATH, location));
 	if (FIXNUM_P(line))
 		answer_uint(answer, "line", FIX2ULONG(line));
-	add_string(answer, "label", NIL_P(label) ? core_call0(CORE_LOCATION_LABEL, location) : label);
+	pack_string(answer, "label", NIL_P(label) ? core_call0(CORE_LOCATION_LABEL, location) : label);
 	answer_end(answer);
 }
 

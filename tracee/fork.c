@@ -6,14 +6,13 @@
 #define _GNU_SOURCE
 #include "request.h"
 
+#include "answer.h"
 #include "copy.h"
 #include "proto/clock.h"
 
 #include <errno.h>
-#include <msgpack.h>
 #include <ruby.h>
 #include <signal.h>
-#include <string.h>
 #include <unistd.h>
 
 static void frozen_main(void *unused)
@@ -26,18 +25,10 @@ static void frozen_main(void *unused)
 		pause();
 }
 
-static void pack_uint(msgpack_packer *packer, const char *key, uint64_t number)
-{
-	msgpack_pack_str(packer, strlen(key));
-	msgpack_pack_str_body(packer, key, strlen(key));
-	msgpack_pack_uint64(packer, number);
-}
-
 static void begin(struct request *request, const struct command *command)
 {
 	uint64_t began_ns = clock_now_ns();
-	msgpack_sbuffer packed;
-	msgpack_packer packer;
+	struct answer answer;
 	struct copy *copy;
 	struct error err;
 
@@ -46,15 +37,18 @@ static void begin(struct request *request, const struct command *command)
 		request_finish(request, -err.code, "%s", err.text);
 		return;
 	}
-	msgpack_sbuffer_init(&packed);
-	msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
-	msgpack_pack_map(&packer, 2);
-	pack_uint(&packer, "pid", (uint64_t)copy_pid(copy));
-	pack_uint(&packer, "fork_ns", clock_now_ns() - began_ns);
-	request_data(request, &packed);
-	msgpack_sbuffer_destroy(&packed);
+	answer_init(&answer);
+	answer_map(&answer, NULL);
+	answer_uint(&answer, "pid", (uint64_t)copy_pid(copy));
+	answer_uint(&answer, "fork_ns", clock_now_ns() - began_ns);
+	answer_end(&answer);
+	if (request_answer(request, &answer))
+		request_finish(request, 0, "%s", "");
+	else
+		request_finish(request, ENOMEM, "no memory to answer; the copy is there all the same, as process %d",
+		               (int)copy_pid(copy));
+	answer_free(&answer);
 	copy_forget(copy);
-	request_finish(request, 0, "%s", "");
 }
 
 const struct request_kind request_fork = {.name = "fork", .begin = begin};

@@ -2,6 +2,7 @@
 
 #include "heap_allocations.h"
 
+#include "answer.h"
 #include "objspace.h"
 #include "request.h"
 
@@ -16,10 +17,15 @@ static struct {
 	bool others;       /* the application records, too */
 } allocations;
 
+static void stop(void)
+{
+	allocations.requests--;
+	objspace_stop_tracing(allocations.requests == 0 && !allocations.others);
+}
+
 int allocations_begin(struct request *request, const char *library, struct error *err)
 {
-	msgpack_sbuffer packed;
-	msgpack_packer packer;
+	struct answer answer;
 	int status = objspace_load(library, err);
 
 	if (status < 0)
@@ -30,17 +36,19 @@ int allocations_begin(struct request *request, const char *library, struct error
 	if (status < 0)
 		return status;
 	allocations.requests++;
-	msgpack_sbuffer_init(&packed);
-	msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
-	msgpack_pack_map(&packer, 0);
-	request_data(request, &packed);
-	msgpack_sbuffer_destroy(&packed);
-	return 0;
+	answer_init(&answer);
+	answer_map(&answer, NULL);
+	answer_end(&answer);
+	if (!request_answer(request, &answer)) {
+		stop();
+		status = error_set(err, -ENOMEM, "no memory to record allocations");
+	}
+	answer_free(&answer);
+	return status;
 }
 
 void allocations_end(struct request *request)
 {
-	allocations.requests--;
-	objspace_stop_tracing(allocations.requests == 0 && !allocations.others);
+	stop();
 	request_finish(request, ECANCELED, "recording allocations has ended");
 }

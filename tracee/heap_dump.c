@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "request.h"
 
+#include "answer.h"
 #include "bell.h"
 #include "compat.h"
 #include "copy.h"
@@ -70,27 +71,19 @@ static void copy_ended(void *argument, int status)
 	dump_free(dump);
 }
 
-static void pack_uint(msgpack_packer *packer, const char *key, uint64_t number)
-{
-	msgpack_pack_str(packer, strlen(key));
-	msgpack_pack_str_body(packer, key, strlen(key));
-	msgpack_pack_uint64(packer, number);
-}
-
 static void send_pipe(struct request *request, const struct facts *facts, int descriptor)
 {
-	msgpack_sbuffer packed;
-	msgpack_packer packer;
+	struct answer answer;
 
-	msgpack_sbuffer_init(&packed);
-	msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
-	msgpack_pack_map(&packer, 4);
-	pack_uint(&packer, "descriptors", 1);
-	pack_uint(&packer, "live_slots", facts->live_slots);
-	pack_uint(&packer, "gc_ns", facts->gc_ns);
-	pack_uint(&packer, "fork_ns", facts->fork_ns);
-	request_data_descriptor(request, &packed, descriptor);
-	msgpack_sbuffer_destroy(&packed);
+	answer_init(&answer);
+	answer_map(&answer, NULL);
+	answer_uint(&answer, "descriptors", 1);
+	answer_uint(&answer, "live_slots", facts->live_slots);
+	answer_uint(&answer, "gc_ns", facts->gc_ns);
+	answer_uint(&answer, "fork_ns", facts->fork_ns);
+	answer_end(&answer);
+	request_answer_descriptor(request, &answer, descriptor);
+	answer_free(&answer);
 }
 
 static int stop_at_once(void *start, void *end, size_t stride, void *data)

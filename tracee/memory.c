@@ -9,15 +9,16 @@
 #define _GNU_SOURCE
 #include "request.h"
 
+#include "answer.h"
 #include "compat.h"
 #include "core.h"
 #include "naming.h"
+#include "pack.h"
 #include "proto/clock.h"
 #include "tally.h"
 
 #include <errno.h>
 #include <ruby.h>
-#include <string.h>
 
 #define CLASSES_SENT_MAX 100u
 #define CLASS_NAME_MAX 256u
@@ -70,100 +71,45 @@ static int count_page(void *start, void *end, size_t stride, void *argument)
 	return walk->cut;
 }
 
-static void pack_text(msgpack_packer *packer, const char *bytes, size_t size)
+static void add_types(struct answer *answer, const struct walk *walk)
 {
-	msgpack_pack_str(packer, size);
-	msgpack_pack_str_body(packer, bytes, size);
-}
-
-static void pack_key(msgpack_packer *packer, const char *key)
-{
-	pack_text(packer, key, strlen(key));
-}
-
-static void pack_number(msgpack_packer *packer, VALUE value)
-{
-	if (RB_FLOAT_TYPE_P(value))
-		msgpack_pack_double(packer, RFLOAT_VALUE(value));
-	else if (RB_INTEGER_TYPE_P(value))
-		msgpack_pack_uint64(packer, NUM2ULL(value));
-	else
-		msgpack_pack_nil(packer);
-}
-
-static int pack_pair(VALUE key, VALUE value, VALUE argument)
-{
-	msgpack_packer *packer = (msgpack_packer *)argument;
-	VALUE name = RB_SYMBOL_P(key) ? rb_sym2str(key) : rb_fix2str(key, 10);
-
-	pack_text(packer, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
-	RB_GC_GUARD(name);
-	if (RB_TYPE_P(value, T_HASH)) {
-		msgpack_pack_map(packer, RHASH_SIZE(value));
-		rb_hash_foreach(value, pack_pair, argument);
-	} else {
-		pack_number(packer, value);
-	}
-	return ST_CONTINUE;
-}
-
-/* A Hash with Symbols or small Integers as keys, and numbers or such Hashes as values: what GC.stat and its like return. */
-static void pack_hash(msgpack_packer *packer, VALUE hash)
-{
-	msgpack_pack_map(packer, RHASH_SIZE(hash));
-	rb_hash_foreach(hash, pack_pair, (VALUE)packer);
-	RB_GC_GUARD(hash);
-}
-
-static void pack_types(msgpack_packer *packer, const struct walk *walk)
-{
-	size_t count = 0;
-
+	answer_map(answer, "types");
 	for (size_t type = 0; type < TYPES; type++)
-		count += walk->types[type] && type_names[type];
-	msgpack_pack_map(packer, count);
-	for (size_t type = 0; type < TYPES; type++)
-		if (walk->types[type] && type_names[type]) {
-			pack_key(packer, type_names[type]);
-			msgpack_pack_uint64(packer, walk->types[type]);
-		}
+		if (walk->types[type] && type_names[type])
+			answer_uint(answer, type_names[type], walk->types[type]);
+	answer_end(answer);
 }
 
 /* The names are made here, which allocates: `top` is on the stack, so that its classes are neither collected nor moved. */
-static void pack_classes(msgpack_packer *packer, const struct tally *classes)
+static void add_classes(struct answer *answer, const struct tally *classes)
 {
 	struct tally_entry top[CLASSES_SENT_MAX];
 	size_t count = tally_top(classes, top, CLASSES_SENT_MAX);
 
-	msgpack_pack_array(packer, count);
+	answer_array(answer, "classes");
 	for (size_t i = 0; i < count; i++) {
 		char name[CLASS_NAME_MAX];
 		struct text text = {.bytes = name, .size = sizeof(name)};
 
 		naming_class(&text, (VALUE)top[i].key);
-		msgpack_pack_map(packer, 2);
-		pack_key(packer, "name");
-		pack_text(packer, name, text.used);
-		pack_key(packer, "count");
-		msgpack_pack_uint64(packer, top[i].count);
+		answer_map(answer, NULL);
+		answer_text(answer, "name", name, text.used);
+		answer_uint(answer, "count", top[i].count);
+		answer_end(answer);
 	}
+	answer_end(answer);
 }
 
-static void pack_objects(msgpack_packer *packer, const struct walk *walk)
+static void add_objects(struct answer *answer, const struct walk *walk)
 {
-	msgpack_pack_map(packer, 6);
-	pack_key(packer, "slots");
-	msgpack_pack_uint64(packer, walk->slots);
-	pack_key(packer, "cut");
-	walk->cut ? msgpack_pack_true(packer) : msgpack_pack_false(packer);
-	pack_key(packer, "pause_ns");
-	msgpack_pack_uint64(packer, walk->took_ns);
-	pack_key(packer, "class_count");
-	msgpack_pack_uint64(packer, walk->classes.used);
-	pack_key(packer, "types");
-	pack_types(packer, walk);
-	pack_key(packer, "classes");
-	pack_classes(packer, &walk->classes);
+	answer_map(answer, "objects");
+	answer_uint(answer, "slots", walk->slots);
+	answer_bool(answer, "cut", walk->cut);
+	answer_uint(answer, "pause_ns", walk->took_ns);
+	answer_uint(answer, "class_count", walk->classes.used);
+	add_types(answer, walk);
+	add_classes(answer, &walk->classes);
+	answer_end(answer);
 }
 
 static VALUE call_if_there(enum core_method method)
@@ -171,64 +117,58 @@ static VALUE call_if_there(enum core_method method)
 	return NIL_P(core_method(method)) ? Qnil : core_call0(method, rb_mGC);
 }
 
-struct answer {
-	msgpack_packer packer;
+struct report {
+	struct answer answer;
 	struct walk *walk; /* NULL: nobody asked for it */
 };
 
-static VALUE pack_answer(VALUE argument)
+static VALUE fill(VALUE argument)
 {
-	struct answer *answer = (struct answer *)argument;
-	msgpack_packer *packer = &answer->packer;
+	struct report *report = (struct report *)argument;
+	struct answer *answer = &report->answer;
 	VALUE gc = rb_hash_new(), heaps = call_if_there(CORE_GC_STAT_HEAP), total = call_if_there(CORE_GC_TOTAL_TIME);
 	bool measured = RTEST(call_if_there(CORE_GC_MEASURE_TOTAL_TIME));
 
 	rb_gc_stat(gc);
-	msgpack_pack_map(packer, 2u + !NIL_P(heaps) + measured + (answer->walk != NULL));
-	pack_key(packer, "time_ns");
-	msgpack_pack_uint64(packer, clock_now_ns());
-	pack_key(packer, "gc");
-	pack_hash(packer, gc);
-	if (!NIL_P(heaps)) {
-		pack_key(packer, "heaps");
-		pack_hash(packer, heaps);
-	}
-	if (measured) {
-		pack_key(packer, "gc_total_time_ns");
-		pack_number(packer, total);
-	}
-	if (answer->walk) {
-		pack_key(packer, "objects");
-		pack_objects(packer, answer->walk);
-	}
+	answer_map(answer, NULL);
+	answer_uint(answer, "time_ns", clock_now_ns());
+	pack_value(answer, "gc", gc);
+	if (!NIL_P(heaps))
+		pack_value(answer, "heaps", heaps);
+	if (measured)
+		pack_value(answer, "gc_total_time_ns", total);
+	if (report->walk)
+		add_objects(answer, report->walk);
+	answer_end(answer);
+	RB_GC_GUARD(gc);
+	RB_GC_GUARD(heaps);
+	RB_GC_GUARD(total);
 	return Qnil;
 }
 
 static void begin(struct request *request, const struct command *command)
 {
 	struct walk walk = {.limit_ns = command->request.limit * NS_PER_MS};
-	struct answer answer = {.walk = NULL};
-	msgpack_sbuffer packed;
+	struct report report = {.walk = NULL};
 	int failed = 0;
 
 	if (command->request.flags & MEMORY_OBJECTS) {
 		walk.began_ns = clock_now_ns();
 		if (compat_each_page(count_page, &walk))
-			answer.walk = &walk;
+			report.walk = &walk;
 	}
-	msgpack_sbuffer_init(&packed);
-	msgpack_packer_init(&answer.packer, &packed, msgpack_sbuffer_write);
-	rb_protect(pack_answer, (VALUE)&answer, &failed);
+	answer_init(&report.answer);
+	rb_protect(fill, (VALUE)&report, &failed);
 	tally_free(&walk.classes);
-	if (!failed)
-		request_data(request, &packed);
-	msgpack_sbuffer_destroy(&packed);
 	if (failed) {
 		rb_set_errinfo(Qnil);
 		request_finish(request, EIO, "Ruby does not tell about its memory: GC.stat raised");
-		return;
+	} else if (!request_answer(request, &report.answer)) {
+		request_finish(request, ENOMEM, "the process has no memory for an answer");
+	} else {
+		request_finish(request, 0, "%s", "");
 	}
-	request_finish(request, 0, "%s", "");
+	answer_free(&report.answer);
 }
 
 const struct request_kind request_memory = {.name = "memory", .begin = begin};

@@ -1,75 +1,89 @@
-/* Ruby values to msgpack. See pack.h. */
+/* Ruby values in answers. See pack.h. */
 
 #include "pack.h"
 
-#include <string.h>
-
-static void pack_text(msgpack_packer *packer, const char *bytes, size_t size)
-{
-	msgpack_pack_str(packer, size);
-	msgpack_pack_str_body(packer, bytes, size);
-}
+#include <stdio.h>
 
 static int pack_pair(VALUE key, VALUE value, VALUE argument)
 {
-	msgpack_packer *packer = (msgpack_packer *)argument;
+	struct answer *answer = (struct answer *)argument;
 
-	pack_value(packer, key);
-	pack_value(packer, value);
+	if (FIXNUM_P(key)) {
+		char digits[24];
+
+		snprintf(digits, sizeof(digits), "%ld", FIX2LONG(key));
+		pack_value(answer, digits, value);
+		return ST_CONTINUE;
+	}
+	if (RB_SYMBOL_P(key))
+		key = rb_sym2str(key);
+	answer_key(answer, RSTRING_PTR(key), (size_t)RSTRING_LEN(key));
+	pack_value(answer, NULL, value);
 	return ST_CONTINUE;
 }
 
-static void pack_integer(msgpack_packer *packer, VALUE value)
+static void pack_bignum(struct answer *answer, const char *key, VALUE value)
 {
-	if (FIXNUM_P(value))
-		msgpack_pack_int64(packer, FIX2LONG(value));
+	if (rb_absint_size(value, NULL) <= sizeof(uint64_t) && RBIGNUM_POSITIVE_P(value))
+		answer_uint(answer, key, rb_big2ull(value));
 	else
-		msgpack_pack_nil(packer);
+		answer_nil(answer, key);
 }
 
-void pack_value(msgpack_packer *packer, VALUE value)
+void pack_value(struct answer *answer, const char *key, VALUE value)
 {
 	switch (rb_type(value)) {
 	case T_TRUE:
-		msgpack_pack_true(packer);
-		break;
 	case T_FALSE:
-		msgpack_pack_false(packer);
+		answer_bool(answer, key, RTEST(value));
 		break;
 	case T_FIXNUM:
-		pack_integer(packer, value);
+		answer_int(answer, key, FIX2LONG(value));
+		break;
+	case T_BIGNUM:
+		pack_bignum(answer, key, value);
+		break;
+	case T_FLOAT:
+		answer_double(answer, key, RFLOAT_VALUE(value));
 		break;
 	case T_SYMBOL:
-		value = rb_sym2str(value);
-		/* fallthrough */
+		pack_string(answer, key, rb_sym2str(value));
+		break;
 	case T_STRING:
-		pack_text(packer, RSTRING_PTR(value), (size_t)RSTRING_LEN(value));
+		pack_string(answer, key, value);
 		break;
 	case T_ARRAY:
-		msgpack_pack_array(packer, (size_t)RARRAY_LEN(value));
+		answer_array(answer, key);
 		for (long i = 0; i < RARRAY_LEN(value); i++)
-			pack_value(packer, rb_ary_entry(value, i));
+			pack_value(answer, NULL, rb_ary_entry(value, i));
+		answer_end(answer);
 		break;
 	case T_HASH:
-		msgpack_pack_map(packer, RHASH_SIZE(value));
-		rb_hash_foreach(value, pack_pair, (VALUE)packer);
+		answer_map(answer, key);
+		rb_hash_foreach(value, pack_pair, (VALUE)answer);
+		answer_end(answer);
 		break;
 	default:
-		msgpack_pack_nil(packer);
+		answer_nil(answer, key);
 	}
+}
+
+void pack_string(struct answer *answer, const char *key, VALUE string)
+{
+	if (RB_TYPE_P(string, T_STRING))
+		answer_text(answer, key, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+	RB_GC_GUARD(string);
 }
 
 bool pack_and_send(struct request *request, VALUE value)
 {
-	msgpack_sbuffer packed;
-	msgpack_packer packer;
+	struct answer answer;
 	bool sent;
 
-	msgpack_sbuffer_init(&packed);
-	msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
-	pack_value(&packer, value);
-	sent = request_data(request, &packed);
-	msgpack_sbuffer_destroy(&packed);
+	answer_init(&answer);
+	pack_value(&answer, NULL, value);
+	sent = request_answer(request, &answer);
+	answer_free(&answer);
 	RB_GC_GUARD(value);
 	return sent;
 }

@@ -1,20 +1,24 @@
 #ifndef RBPROBE_PACK_H
 #define RBPROBE_PACK_H
 
-#include "proto/limits.h"
+#include "answer.h"
 #include "request.h"
 
-#include <msgpack.h>
 #include <ruby.h>
 
 /*
- * Ruby values as msgpack: what the DATA of requests is made of. nil, booleans, Integers, Strings, Symbols, and Arrays and Hashes of them; anything
- * else becomes nil. Calls no method. Since packing does not raise, an answer is put together as Ruby objects first: then a failure on the
- * way leaks nothing. GVL held.
+ * Ruby values in answers: nil, booleans, Integers of 64 bits, Floats, Strings, Symbols, and Arrays and Hashes of them; anything else becomes nil. The
+ * keys of a Hash are Strings, Symbols or small Integers. Calls no method and does not raise. GVL held.
  */
-void pack_value(msgpack_packer *packer, VALUE value);
+void pack_value(struct answer *answer, const char *key, VALUE value);
 
-/* Sends one DATA. What is larger than a record may be is not sent: false. */
+/* What is no String is left out. */
+void pack_string(struct answer *answer, const char *key, VALUE string);
+
+/*
+ * Sends one DATA. An answer that is put together as Ruby objects first leaks nothing where that raises. What is larger than a record may be is not sent:
+ * false.
+ */
 bool pack_and_send(struct request *request, VALUE value);
 
 #endif

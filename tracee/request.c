@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "request.h"
 
+#include "answer.h"
 #include "proto/clock.h"
 #include "session.h"
 
@@ -191,17 +192,40 @@ bool request_data(struct request *request, const msgpack_sbuffer *packed)
 	return true;
 }
 
-bool request_data_descriptor(struct request *request, const msgpack_sbuffer *packed, int descriptor)
+static bool is_sendable(const struct answer *answer)
 {
-	struct record record = {.kind = RECORD_DATA,
-	                        .data = {.command_id = request->command_id, .packed = {packed->data, packed->size}}};
+	return !answer->failed && answer->buffer.size + 16 <= FRAME_SIZE_MAX;
+}
 
-	if (packed->size + 16 > FRAME_SIZE_MAX || !request->session) {
-		close(descriptor);
-		return !request->session;
+static struct record data_record(const struct request *request, const struct answer *answer)
+{
+	return (struct record){.kind = RECORD_DATA,
+	                       .data = {.command_id = request->command_id, .packed = {answer->buffer.data, answer->buffer.size}}};
+}
+
+bool request_answer(struct request *request, struct answer *answer)
+{
+	bool sendable = is_sendable(answer);
+
+	if (sendable && request->session) {
+		struct record record = data_record(request, answer);
+
+		session_send(request->session, &record);
 	}
-	session_send_descriptor(request->session, &record, descriptor);
-	return true;
+	answer_clear(answer);
+	return sendable;
+}
+
+void request_answer_descriptor(struct request *request, struct answer *answer, int descriptor)
+{
+	if (is_sendable(answer) && request->session) {
+		struct record record = data_record(request, answer);
+
+		session_send_descriptor(request->session, &record, descriptor);
+	} else {
+		close(descriptor);
+	}
+	answer_clear(answer);
 }
 
 static void unlink_request(struct request *request)

@@ -17,6 +17,7 @@
  * Context: GVL held, except where a function says otherwise.
  */
 
+struct answer;
 struct session;
 struct request;
 
@@ -86,8 +87,10 @@ bool request_may_send(const struct request *request);
 void request_output(struct request *request, enum output_stream stream, const char *bytes, size_t size);
 /* One msgpack value: a map, in packed. Values larger than a record may be (FRAME_SIZE_MAX) are refused: false. */
 bool request_data(struct request *request, const msgpack_sbuffer *packed);
-/* The same with a descriptor for the client, which is closed here in any case. */
-bool request_data_descriptor(struct request *request, const msgpack_sbuffer *packed, int descriptor);
+/* Sends DATA, and empties the answer. False, and nothing is sent: there was no memory for it, or it is larger than a record may be (FRAME_SIZE_MAX). */
+bool request_answer(struct request *request, struct answer *answer);
+/* The same with a descriptor for the client, which is closed here in any case: who writes into its other end learns from that where nobody has it. */
+void request_answer_descriptor(struct request *request, struct answer *answer, int descriptor);
 /* Sends DONE and frees the request. code: 0 or an errno. text may be "". */
 void request_finish(struct request *request, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
