@@ -105,7 +105,8 @@ static ID existing_id(struct slice name)
 	return rb_check_id_cstr(name.bytes, (long)name.size, rb_utf8_encoding());
 }
 
-VALUE receiver_constant(VALUE module, struct slice name)
+/* The constant of that name in a module; Qundef: none, or it would have to be loaded first. */
+static VALUE constant_of(VALUE module, struct slice name)
 {
 	ID id = existing_id(name);
 	VALUE verbose, value;
@@ -234,8 +235,8 @@ static struct receiver top_constant(VALUE self, struct slice name)
 	VALUE found = Qundef;
 
 	if (RB_TYPE_P(self, T_CLASS) || RB_TYPE_P(self, T_MODULE))
-		found = receiver_constant(self, name);
-	return of_value(found == Qundef ? receiver_constant(rb_cObject, name) : found);
+		found = constant_of(self, name);
+	return of_value(found == Qundef ? constant_of(rb_cObject, name) : found);
 }
 
 /* A literal's class tells enough; text is the whole operand. */
@@ -331,7 +332,7 @@ struct receiver receiver_find(VALUE binding, struct slice rest)
 		if (first)
 			receiver = first_operand(binding, operand);
 		else if (in_module && isupper((unsigned char)operand.bytes[0]))
-			receiver = of_value(receiver.value == Qundef ? Qundef : receiver_constant(receiver.value, operand));
+			receiver = of_value(receiver.value == Qundef ? Qundef : constant_of(receiver.value, operand));
 		else
 			receiver = call(receiver, operand);
 		rest = (struct slice){rest.bytes + operand.size, rest.size - operand.size};

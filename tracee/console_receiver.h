@@ -25,7 +25,4 @@ VALUE receiver_method(VALUE class, ID id);
 /* Where the expression that ends at `end` begins; end, where there is none. */
 size_t receiver_begin(struct slice line, size_t end);
 
-/* The constant of that name in a module or, without one, as the binding's self sees it; Qundef: none, or it would have to be loaded first. */
-VALUE receiver_constant(VALUE module, struct slice name);
-
 #endif

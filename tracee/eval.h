@@ -82,8 +82,6 @@ bool eval_try(VALUE (*function)(VALUE), VALUE argument);
 bool eval_thread_start(struct eval *eval);
 /* Raises eval->exception in its thread, and goes on where that does not help. */
 void eval_thread_interrupt(const struct eval *eval);
-/* Makes the current thread, one of ours, recognisable, and keeps it out of the way. May raise. */
-VALUE eval_introduce(VALUE name);
 
 /* eval_main.c. Has it run in the main thread; false: there is no way. */
 bool eval_main_start(struct eval *eval);

@@ -15,7 +15,8 @@
 
 #define KILL_AFTER_US 500000 /* that code may go on after it was told to end */
 
-VALUE eval_introduce(VALUE name)
+/* Makes the current thread, one of ours, recognisable, and keeps it out of the way. May raise. */
+static VALUE introduce(VALUE name)
 {
 	VALUE thread = rb_thread_current();
 
@@ -64,7 +65,7 @@ static VALUE thread_deferring(VALUE argument)
 	struct eval *eval = (struct eval *)argument;
 	VALUE group;
 
-	eval_try(eval_introduce, rb_str_new_cstr("rbprobe eval"));
+	eval_try(introduce, rb_str_new_cstr("rbprobe eval"));
 	eval_try(enter_own_group, argument);
 	eval_output_begin();
 	eval_run(eval);
@@ -114,7 +115,7 @@ static VALUE interrupt(VALUE number)
 	struct eval *eval;
 
 	fiber_own_begin();
-	eval_introduce(rb_str_new_cstr("rbprobe cancel"));
+	introduce(rb_str_new_cstr("rbprobe cancel"));
 	for (unsigned attempt = 0; (eval = eval_find(serial)) && eval->interruptible; attempt++) {
 		VALUE thread = eval->thread;
 		struct timeval pause = {.tv_usec = KILL_AFTER_US};

@@ -198,12 +198,6 @@ void fiber_forget_session(unsigned slot)
 	}
 }
 
-void fiber_forget_all(void)
-{
-	for (unsigned slot = 0; slot < SESSIONS_MAX; slot++)
-		fiber_forget_session(slot);
-}
-
 /* A fiber that is not its thread's own says where its block is: "#<Fiber:0x000... file:line (resumed)>". */
 static VALUE creation_place(VALUE fiber)
 {

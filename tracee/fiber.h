@@ -94,8 +94,6 @@ bool call_stack_push(struct call_stack *stack, const struct open_call *call);
 
 /* Forgets and frees what all fibers keep for a session's slot. Job context. */
 void fiber_forget_session(unsigned slot);
-/* The same for all slots; in a forked child. */
-void fiber_forget_all(void);
 
 /* What the client is told of the running fiber; name is a Ruby String or nil. Event context, slow path, under rb_protect. */
 struct fiber_description {

@@ -37,7 +37,8 @@ static bool has_method(const char *name)
 	return rb_method_boundp(rb_singleton_class(object_space()), rb_intern(name), 0);
 }
 
-bool objspace_is_loaded(void)
+/* Whether it is there already. */
+static bool is_loaded(void)
 {
 	return has_method("trace_object_allocations_start");
 }
@@ -71,7 +72,7 @@ int objspace_find(char *path, size_t size, struct error *err)
 	struct search search = {path, size, false};
 
 	path[0] = '\0';
-	if (objspace_is_loaded())
+	if (is_loaded())
 		return 0;
 	try(search_load_path, (VALUE)&search);
 	if (!search.found)
@@ -91,7 +92,7 @@ int objspace_load(const char *path, struct error *err)
 {
 	void *library, *init;
 
-	if (objspace_is_loaded())
+	if (is_loaded())
 		return 0;
 	library = dlopen(path, RTLD_LAZY);
 	if (!library)
@@ -193,7 +194,7 @@ bool objspace_is_tracing(void)
 {
 	bool known = false;
 
-	return objspace_is_loaded() && try(generation_of_new_object, (VALUE)&known) && known;
+	return is_loaded() && try(generation_of_new_object, (VALUE)&known) && known;
 }
 
 int objspace_trace_allocations(struct error *err)

@@ -14,9 +14,6 @@
 /* Where its library is, as the process sees it; checks that it is there. 0, or negative and err. Nothing is loaded. */
 int objspace_find(char *path, size_t size, struct error *err);
 
-/* Whether it is there already. */
-bool objspace_is_loaded(void);
-
 /* Loads it, if that was not done before. It stays: as in the application itself, if it is the application that calls. */
 int objspace_load(const char *path, struct error *err);
 

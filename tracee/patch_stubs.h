@@ -42,8 +42,6 @@ bool patch_stubs_available(void);
 
 /* The slot of a function, which may also be the stub of one; NULL when all are taken. GVL. */
 struct patch_slot *patch_slot_of(uintptr_t function, int arity);
-/* Whose stub this is; NULL for any other function. Any context. */
-struct patch_slot *patch_slot_of_stub(uintptr_t function);
 uintptr_t patch_stub_of(const struct patch_slot *slot);
 
 /*

@@ -21,7 +21,8 @@ struct search {
 	void *argument;
 };
 
-bool selector_glob(struct slice pattern, const char *bytes, size_t size)
+/* '*' stands for any bytes, also none. */
+static bool glob(struct slice pattern, const char *bytes, size_t size)
 {
 	size_t p = 0, b = 0, star = SIZE_MAX, resume = 0;
 
@@ -59,7 +60,7 @@ static bool method_name_matches(struct slice pattern, const char *bytes, size_t 
 	if (pattern.size == 0)
 		return true;
 	if (is_method_glob(pattern))
-		return selector_glob(pattern, bytes, size);
+		return glob(pattern, bytes, size);
 	return pattern.size == size && memcmp(pattern.bytes, bytes, size) == 0;
 }
 
@@ -208,7 +209,7 @@ static bool owner_matches(const struct selector *selector, VALUE owner)
 	separator = naming_owner(&text, owner);
 	if (selector->separator && selector->separator != separator)
 		return false;
-	return selector->class_pattern.size == 0 || selector_glob(selector->class_pattern, text.bytes, text.used);
+	return selector->class_pattern.size == 0 || glob(selector->class_pattern, text.bytes, text.used);
 }
 
 /* Every module, and every singleton class that exists, of classes, modules and other objects. */

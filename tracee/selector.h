@@ -33,9 +33,6 @@ bool selector_names_method(const struct selector *selector, VALUE name);
 /* Whether a module itself has a method of that name, public or not. */
 bool selector_defines(VALUE module, VALUE name);
 
-/* '*' stands for any bytes, also none. */
-bool selector_glob(struct slice pattern, const char *bytes, size_t size);
-
 /* The selector as the user would write it, without expressions; cut to size with a NUL. */
 void selector_write(const struct selector *selector, char *buffer, size_t size);
 

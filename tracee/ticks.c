@@ -50,7 +50,7 @@ void ticks_init(void)
 	ticks_are_tsc = tsc_is_allowed() && tsc_is_trusted();
 }
 
-struct ticks_reading ticks_read(void)
+static struct ticks_reading read_both(void)
 {
 	struct ticks_reading best = {0};
 	uint64_t shortest = UINT64_MAX;
@@ -106,7 +106,7 @@ void ticks_clock_open(struct ticks_clock *clock)
 {
 	*clock = (struct ticks_clock){0};
 	if (ticks_are_tsc)
-		clock->base = ticks_read();
+		clock->base = read_both();
 	else
 		clock->rate = ONE_TO_ONE;
 }
@@ -118,14 +118,14 @@ void ticks_clock_adjust(struct ticks_clock *clock)
 
 	if (!ticks_are_tsc || (clock->rate && ticks_to_ns(clock, ticks_now()) - clock->last.ns < ADJUST_NS))
 		return;
-	now = ticks_read();
+	now = read_both();
 	if (clock->rate) {
 		ticks_clock_bend(clock, now);
 		return;
 	}
 	if (now.ns - clock->base.ns < FIRST_NS) {
 		nanosleep(&pause, NULL);
-		now = ticks_read();
+		now = read_both();
 	}
 	ticks_clock_begin(clock, clock->base, now);
 }

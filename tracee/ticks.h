@@ -47,8 +47,6 @@ struct ticks_clock {
 	struct ticks_reading base, later; /* older ones; the rate of the clocks is measured from the base on */
 };
 
-struct ticks_reading ticks_read(void);
-
 /* Takes a clock's first reading. Any thread; a clock is used by one. */
 void ticks_clock_open(struct ticks_clock *clock);
 /* Takes another when the last one is old enough; the second takes up to 2 ms. To be called before each batch of conversions. */

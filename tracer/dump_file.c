@@ -27,7 +27,6 @@ struct dump_file {
 	struct buffer temporary; /* the name it has for now; empty: none */
 	int fd;
 	bool direct; /* written to where it belongs at once */
-	uint64_t size;
 	enum dump_packing packing;
 	z_stream gzip;
 	ZSTD_CCtx *zstd;
@@ -134,7 +133,6 @@ static int write_all(struct dump_file *file, const unsigned char *from, size_t l
 		if (written >= 0) {
 			from += written;
 			left -= (size_t)written;
-			file->size += (uint64_t)written;
 		} else if (errno == EAGAIN) { /* somebody we share the pipe with made it so */
 			poll(&(struct pollfd){.fd = file->fd, .events = POLLOUT}, 1, -1);
 		} else if (errno != EINTR) {
@@ -192,11 +190,6 @@ static int write_packed(struct dump_file *file, const void *bytes, size_t size, 
 int dump_file_write(struct dump_file *file, const void *bytes, size_t size, struct error *err)
 {
 	return write_packed(file, bytes, size, false, err);
-}
-
-uint64_t dump_file_size(const struct dump_file *file)
-{
-	return file->size;
 }
 
 /* A file without a name can be linked, but not over another one: that takes a name first. */

@@ -29,9 +29,6 @@ int dump_file_open(struct dump_file **made, const char *path, enum dump_packing 
 /* Negative with err: it cannot be written; discard it. -EPIPE: the reader of a pipe is gone. */
 int dump_file_write(struct dump_file *file, const void *bytes, size_t size, struct error *err);
 
-/* Bytes written to disk or pipe so far. */
-uint64_t dump_file_size(const struct dump_file *file);
-
 /* Writes what is left, makes sure that it is on the disk, and gives it its name. Frees it in any case. */
 int dump_file_commit(struct dump_file *file, struct error *err);
 /* As if it had never been. NULL is allowed. */

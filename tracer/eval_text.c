@@ -36,7 +36,8 @@ static void add_line(struct buffer *buffer, struct slice line)
 	buffer_add_printable(buffer, line.bytes, line.size);
 }
 
-void eval_text_add(struct buffer *buffer, struct slice text)
+/* Text of the target's, of any number of lines: terminals show it, and do nothing else. Ends with a newline. */
+static void add_lines(struct buffer *buffer, struct slice text)
 {
 	do {
 		add_line(buffer, take_line(&text));
@@ -50,7 +51,7 @@ void eval_text_result(struct buffer *buffer, const msgpack_object *data)
 
 	if (!text)
 		return;
-	eval_text_add(buffer, value_text(text));
+	add_lines(buffer, value_text(text));
 	if (value_bool(value_get(data, "cut"))) {
 		buffer->size--;
 		buffer_add_text(buffer, "...\n");
@@ -61,7 +62,7 @@ static void add_frames(struct buffer *buffer, const msgpack_object *frames, uint
 {
 	for (uint32_t i = first; i < value_count(frames); i++) {
 		buffer_add_text(buffer, "\tfrom ");
-		eval_text_add(buffer, value_text(value_at(frames, i)));
+		add_lines(buffer, value_text(value_at(frames, i)));
 	}
 }
 
@@ -81,7 +82,7 @@ static void add_message(struct buffer *buffer, const msgpack_object *exception)
 	}
 	buffer_add_char(buffer, '\n');
 	if (text.size)
-		eval_text_add(buffer, text);
+		add_lines(buffer, text);
 }
 
 static void add_exception(struct buffer *buffer, const msgpack_object *exception)
@@ -146,10 +147,10 @@ void eval_text_syntax_error(struct buffer *buffer, const msgpack_object *data, s
 	              memmem(message.bytes, message.size, "end of file", 11) != NULL ||
 	              memmem(message.bytes, message.size, "EOF", 3) != NULL;
 
-	eval_text_add(buffer, message);
+	add_lines(buffer, message);
 	/* Ruby shows no place where a line is fine as far as it goes, and for some errors. */
 	if (number && !value_get(data, "column") && line.size <= SOURCE_LINE_MAX) {
-		eval_text_add(buffer, line);
+		add_lines(buffer, line);
 		add_marks(buffer, line, at_end);
 	}
 }

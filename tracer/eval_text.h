@@ -7,9 +7,6 @@
 
 /* What an evaluation came to, in words for people: whole lines, from the DATA of an EVAL request (PROTOCOL.md). */
 
-/* Text of the target's, of any number of lines: terminals show it, and do nothing else. Ends with a newline. */
-void eval_text_add(struct buffer *buffer, struct slice text);
-
 /* The result; "..." stands where it was cut. Nothing where it came as output (EVAL_RAW). */
 void eval_text_result(struct buffer *buffer, const msgpack_object *data);
 

@@ -22,7 +22,7 @@ void run_warn(const struct run *run, const char *text)
 		message("%s", text);
 }
 
-void run_status(struct run *run, int status)
+static void set_status(struct run *run, int status)
 {
 	if (run->status == STATUS_DONE)
 		run->status = status;
@@ -88,7 +88,7 @@ static void follower_fail(struct follower *follower, const struct error *err)
 		*question = *err;
 	else
 		message("%s%s", err->text, err->code == -EACCES ? hook_remedy(follower->run->options) : "");
-	run_status(follower->run, attached || err->code == -ECANCELED ? STATUS_FAILED : STATUS_NOT_ATTACHED);
+	set_status(follower->run, attached || err->code == -ECANCELED ? STATUS_FAILED : STATUS_NOT_ATTACHED);
 	follower_finish(follower, "an error");
 }
 
@@ -163,7 +163,7 @@ void follower_open(struct follower *follower)
 		                      run->options->timeout_ns, &err);
 	if (status < 0) {
 		message("%s", err.text);
-		run_status(run, STATUS_NOT_ATTACHED);
+		set_status(run, STATUS_NOT_ATTACHED);
 		follower->over = true;
 		return;
 	}
@@ -186,7 +186,7 @@ void follower_stop(struct follower *follower)
 		return;
 	}
 	if (follower->session.state != SESSION_EXPECTING)
-		run_status(follower->run, STATUS_NOT_ATTACHED);
+		set_status(follower->run, STATUS_NOT_ATTACHED);
 	follower_finish(follower, follower->run->stop_reason);
 }
 
@@ -212,7 +212,7 @@ static void follower_disconnected(struct follower *follower)
 			          follower->armed_ns ? " while it was traced" : " while rbprobe was attaching to it");
 			output_flush(run->output);
 			message("%s", err.text);
-			run_status(run, follower->armed_ns ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
+			set_status(run, follower->armed_ns ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
 		}
 		follower_finish(follower, run->stop_reason ? run->stop_reason : "the process was killed");
 		return;
@@ -220,13 +220,13 @@ static void follower_disconnected(struct follower *follower)
 	if (run->stop_reason) {
 		run_warn(run, "the target ended the session without its final count: calls that are not shown may be missing "
 		              "from the summary");
-		run_status(run, STATUS_FAILED);
+		set_status(run, STATUS_FAILED);
 		follower_finish(follower, run->stop_reason);
 		return;
 	}
 	if (target_describe(&now, follower->pid, TARGET_BASIC, NULL) == 0 && now.extension_mapped && !run->launched) {
 		message("process %d closed the connection without a word, though it still runs", (int)follower->pid);
-		run_status(run, follower->armed_ns ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
+		set_status(run, follower->armed_ns ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
 		follower_finish(follower, "the connection was lost");
 		return;
 	}

@@ -51,6 +51,5 @@ void follower_stop(struct follower *follower);
 
 /* A warning is not shown with -q. */
 void run_warn(const struct run *run, const char *text);
-void run_status(struct run *run, int status);
 
 #endif

@@ -56,7 +56,6 @@ static void visit_help(struct visit *visit, struct visit_result *result)
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	visit->remote = REMOTE_CLOSED;
-	visit->file = LOADER_FILE_CLOSED;
 	visit->report = &result->report;
 	visit->err = &result->err;
 	visit->began_ns = clock_now_ns();

@@ -62,9 +62,6 @@ int loader_ring(const struct target *target, struct error *err);
  */
 int loader_has_started(const struct target *target, struct error *err);
 
-/* The extension's file for a process. 0, or -ENOENT with err, which tells how to build it. */
-int loader_find_extension(const struct target *target, char *path, size_t size, struct error *err);
-
 /* Why the extension could not be loaded into a process, in a word or two; NULL: it could, as far as one can tell without trying. For tables. */
 const char *loader_obstacle(const struct target *target);
 

@@ -92,11 +92,6 @@ static int file_path(const struct target *target, const struct remote *remote, c
 	                 directory, command);
 }
 
-int loader_find_extension(const struct target *target, char *path, size_t size, struct error *err)
-{
-	return file_path(target, NULL, path, size, err);
-}
-
 /* Whether the process would open the same file: it may live in another root, or another one may lie there. */
 static bool is_visible(const char *path, pid_t pid)
 {
@@ -152,12 +147,6 @@ int loader_file_open(struct loader_file *file, const struct target *target, cons
 		return error_set(err, code, "cannot read %s: %s", file->path, strerror(-code));
 	file->visible = is_visible(file->path, target->pid);
 	return 0;
-}
-
-void loader_file_close(struct loader_file *file)
-{
-	free(file->bytes);
-	*file = LOADER_FILE_CLOSED;
 }
 
 int loader_file_copy(const struct loader_file *file, pid_t pid, int fd, struct error *err)

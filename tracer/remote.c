@@ -175,7 +175,7 @@ static void modules_find(struct remote *remote)
 	}
 }
 
-int remote_refresh(struct remote *remote, struct error *err)
+static int refresh(struct remote *remote, struct error *err)
 {
 	int status = map_text_read(remote);
 
@@ -198,7 +198,7 @@ int remote_open(struct remote *remote, pid_t pid, struct error *err)
 	remote->memory = open(path, O_RDWR | O_CLOEXEC);
 	if (remote->memory < 0)
 		return error_set(err, -errno, "cannot open the memory of process %d: %s", (int)pid, strerror(errno));
-	status = remote_refresh(remote, err);
+	status = refresh(remote, err);
 	if (status < 0)
 		remote_close(remote);
 	return status;

@@ -41,8 +41,6 @@ struct remote {
 
 /* Returns 0; -EACCES, -EPERM (may not be traced), -ESRCH (gone) and others, with err. */
 int remote_open(struct remote *remote, pid_t pid, struct error *err);
-/* Looks at the map again. Pointers to mappings and modules die. */
-int remote_refresh(struct remote *remote, struct error *err);
 void remote_close(struct remote *remote);
 
 /* All bytes or nothing. */

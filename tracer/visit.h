@@ -48,9 +48,6 @@ int visit_run(struct visit *visit);
 /* What the extension in the process says of itself; -1: nothing. Needs visit->remote only. */
 int visit_startup_state(const struct visit *visit, const struct remote_module *extension, struct startup *startup);
 
-/* Sets err: the process is gone. */
-int visit_gone(struct visit *visit);
-
 /* --- visit_stop.c */
 
 /* Reads the process's map, and finds in it what is needed for stopping and calling. Pointers to its modules die. */

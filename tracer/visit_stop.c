@@ -22,7 +22,7 @@
 
 _Static_assert(VISIT_LOAD_PATIENCE_NS == 3 * NS_PER_S && VISIT_LOOK_PATIENCE_NS == 100 * NS_PER_MS, "they are what they seem");
 
-int visit_gone(struct visit *visit)
+static int gone(struct visit *visit)
 {
 	return error_set(visit->err, -ESRCH, "process %d ended while rbprobe was looking at it", (int)visit->target->pid);
 }
@@ -33,7 +33,7 @@ int visit_call(struct visit *visit, uint64_t function, uint64_t one, uint64_t tw
 	int status = inject_call(&visit->injection, function, arguments, CALL_TIMEOUT_NS, result);
 
 	if (status == -ESRCH)
-		return visit_gone(visit);
+		return gone(visit);
 	if (status < 0)
 		return error_set(visit->err, status, "process %d did not finish a call that rbprobe made in it: %s",
 		                 (int)visit->target->pid, strerror(-status));
@@ -49,7 +49,7 @@ int visit_call_system(struct visit *visit, long number, uint64_t one, uint64_t t
 
 	*result = (int64_t)value;
 	if (status == -ESRCH)
-		return visit_gone(visit);
+		return gone(visit);
 	return status;
 }
 
@@ -122,7 +122,7 @@ static int not_stopped(struct visit *visit, int status, uint64_t patience_ns)
 			"interrupted (a slow disk or network file system, or it waits for a new program to start)",
 			pid, (double)patience_ns / 1e9);
 	case -ESRCH:
-		return visit_gone(visit);
+		return gone(visit);
 	default:
 		return error_set(visit->err, status, "process %d cannot be stopped: %s", pid, strerror(-status));
 	}
@@ -151,7 +151,7 @@ int visit_stop(struct visit *visit, bool anywhere, uint64_t patience_ns)
 		if (getppid() != visit->client)
 			return error_set(visit->err, -EINTR, "the client is gone");
 		if (inject_wait(&visit->injection, back_off_ns) < 0)
-			return visit_gone(visit);
+			return gone(visit);
 		back_off_ns += back_off_ns / 4;
 		if (back_off_ns > BACK_OFF_MAX_NS)
 			back_off_ns = BACK_OFF_MIN_NS + (uint64_t)random() % BACK_OFF_MIN_NS;
