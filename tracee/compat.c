@@ -3,6 +3,7 @@
 #include "compat.h"
 
 #include <ruby/debug.h>
+#include <ruby/io.h>
 #include <ruby/version.h>
 #ifdef HAVE_RB_RACTOR_LOCAL_STORAGE_PTR_NEWKEY
 #include <ruby/ractor.h>
@@ -259,3 +260,30 @@ bool compat_is_only_ractor(void)
 	return true;
 #endif
 }
+
+#ifdef HAVE_RB_IO_T_WBUF
+
+/* What belongs to Ruby afterwards is Ruby's memory. 3.3 warns of the member that 3.4 no longer shows; there the dump goes through stdio again. */
+void compat_io_buffer(VALUE io, size_t size)
+{
+	rb_io_t *file;
+
+	GetOpenFile(io, file);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+	if (file->wbuf.ptr)
+		return;
+	file->wbuf.ptr = ALLOC_N(char, size);
+	file->wbuf.capa = (int)size;
+#pragma GCC diagnostic pop
+}
+
+#else
+
+void compat_io_buffer(VALUE io, size_t size)
+{
+	(void)io;
+	(void)size;
+}
+
+#endif

@@ -58,6 +58,9 @@ DEBUG = "ruby/debug.h"
   ["RTYPEDDATA_GET_DATA", "ruby.h"],
 ].each { |function, *headers| have_func(function, headers) }
 
+# < 3.4. The buffer of an IO, to be made larger.
+have_struct_member("rb_io_t", "wbuf", "ruby/io.h")
+
 # 3.0 to 3.2: where the VM notes what runs in this native thread. On 2.7 it is one variable for all.
 if try_link("#include <ruby.h>\nextern __thread void *ruby_current_ec;\nint main(void) { return ruby_current_ec != 0; }\n")
   $defs << "-DHAVE_RUBY_CURRENT_EC"

@@ -30,7 +30,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PIPE_SIZE (1 << 20) /* as large as an unprivileged user may make it, unless the system's limit was lowered */
+#define PIPE_SIZE (1 << 20)   /* as large as an unprivileged user may make it, unless the system's limit was lowered */
+#define PIPE_LEAST (64 << 10) /* what it has without asking */
 
 struct dump {
 	struct request *request;
@@ -126,7 +127,8 @@ static int pipe_make(int ends[2], struct error *err)
 {
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return error_set(err, -errno, "no pipe for the dump: %s", strerror(errno));
-	fcntl(ends[1], F_SETPIPE_SZ, PIPE_SIZE);
+	for (int size = PIPE_SIZE; size > PIPE_LEAST && fcntl(ends[1], F_SETPIPE_SZ, size) < 0;)
+		size /= 2;
 	return 0;
 }
 

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "objspace.h"
 
+#include "compat.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +16,7 @@
 #include <unistd.h>
 
 #define LIBRARY "objspace.so"
-#define BUFFER_SIZE (256u << 10)
+#define BUFFER_SIZE (256u << 10) /* with Ruby's own, a write() and a waking up of the reader would come every 4 to 12 KiB */
 
 /* rb_protect() for what is not for the application. False: it raised. */
 static bool try(VALUE (*run)(VALUE), VALUE argument)
@@ -137,6 +139,7 @@ static VALUE dump(VALUE argument)
 	dumping->descriptor = -1; /* the IO's now */
 	GetOpenFile(io, open_file);
 	dumping->file = rb_io_stdio_file(open_file);
+	compat_io_buffer(io, BUFFER_SIZE);
 	dumping->buffer = malloc(BUFFER_SIZE);
 	if (dumping->buffer)
 		setvbuf(dumping->file, dumping->buffer, _IOFBF, BUFFER_SIZE);

@@ -20,6 +20,9 @@ void dump_progress_update(struct dump_progress *progress, uint64_t done, uint64_
 /* Takes the line away. */
 void dump_progress_end(struct dump_progress *progress);
 
+/* How many '\n' there are. Some GB/s: the whole of a dump goes through it. */
+uint64_t dump_count_lines(const char *bytes, size_t size);
+
 /* "1,234,567" and "12.3 MiB". */
 void dump_add_count(struct buffer *buffer, uint64_t count);
 void dump_add_size(struct buffer *buffer, uint64_t bytes);

@@ -26,8 +26,9 @@
 #include <unistd.h>
 
 #define READ_SIZE (1u << 20)
-#define READS_A_TURN 16    /* before the session is looked at again */
-#define NS_PER_OBJECT 1000 /* what dumping one takes, rather more than less */
+#define READS_A_TURN 16      /* before the session is looked at again */
+#define LOOK_NS (300 * 1000) /* in which the copy fills a part of the pipe only */
+#define NS_PER_OBJECT 1000   /* what dumping one takes, rather more than less */
 
 enum phase {
 	PHASE_ESTIMATE, /* asked what there is */
@@ -45,7 +46,8 @@ struct heap_dump {
 
 	int pipe; /* -1: not here yet, or at its end */
 	bool piped;
-	bool done; /* the target says that it is complete */
+	bool flowing; /* the last look at the pipe found something */
+	bool done;    /* the target says that it is complete */
 	char *bytes;
 	uint64_t size;
 	uint64_t lines;
@@ -180,22 +182,18 @@ static const struct ask_handler handler = {.data = on_data, .done = on_done};
 
 /* --- The pipe */
 
-static uint64_t count_lines(const char *bytes, size_t size)
-{
-	uint64_t count = 0;
-
-	for (size_t i = 0; i < size; i++)
-		count += bytes[i] == '\n';
-	return count;
-}
-
 /* Reads what is there. */
 static void read_pipe(struct heap_dump *dump)
 {
+	dump->flowing = false;
 	for (int i = 0; i < READS_A_TURN && dump->pipe >= 0; i++) {
-		ssize_t got = read(dump->pipe, dump->bytes, READ_SIZE);
 		struct error err;
+		ssize_t got;
 
+		if (poll(&(struct pollfd){.fd = dump->pipe, .events = POLLIN}, 1, 0) == 0)
+			return;
+		dump->flowing = true;
+		got = read(dump->pipe, dump->bytes, READ_SIZE);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0) {
@@ -204,7 +202,7 @@ static void read_pipe(struct heap_dump *dump)
 			return;
 		}
 		dump->size += (uint64_t)got;
-		dump->lines += count_lines(dump->bytes, (size_t)got);
+		dump->lines += dump_count_lines(dump->bytes, (size_t)got);
 		if (dump_file_write(dump->file, dump->bytes, (size_t)got, &err) < 0) {
 			dump_progress_end(&dump->progress);
 			message("%s; nothing was kept",
@@ -213,8 +211,6 @@ static void read_pipe(struct heap_dump *dump)
 			return;
 		}
 		dump_progress_update(&dump->progress, dump->lines, dump->size);
-		if (poll(&(struct pollfd){.fd = dump->pipe, .events = POLLIN}, 1, 0) == 0)
-			return;
 	}
 }
 
@@ -244,18 +240,25 @@ static void on_signal(struct heap_dump *dump)
 	give_up(dump, STATUS_FAILED);
 }
 
+/*
+ * While the dump flows, the pipe is looked at from time to time, rather than that the copy wakes us up by its writing: the kernel would take that for a sign that
+ * the copy is about to wait, and put us onto its processor, where the two then take turns while another is idle.
+ */
 static void wait_for_something(struct heap_dump *dump, int signals_descriptor)
 {
 	uint64_t now_ns = clock_now_ns(), wake_ns = ask_wake_ns(&dump->ask);
+	bool look = dump->flowing && dump->pipe >= 0;
 	struct pollfd polled[] = {
 		{.fd = signals_descriptor, .events = POLLIN},
 		{.fd = ask_descriptor(&dump->ask), .events = POLLIN},
-		{.fd = dump->pipe, .events = POLLIN},
+		{.fd = look ? -1 : dump->pipe, .events = POLLIN},
 	};
 	struct timespec wait = {0};
 
 	if (is_recording(dump) && dump->recorded_ns < wake_ns)
 		wake_ns = dump->recorded_ns;
+	if (look && now_ns + LOOK_NS < wake_ns)
+		wake_ns = now_ns + LOOK_NS;
 	if (is_resting(dump))
 		wake_ns = now_ns;
 	if (wake_ns > now_ns)
@@ -264,7 +267,7 @@ static void wait_for_something(struct heap_dump *dump, int signals_descriptor)
 		polled[0].revents = polled[1].revents = polled[2].revents = 0;
 	if (polled[0].revents)
 		on_signal(dump);
-	if (polled[2].revents && dump->pipe >= 0)
+	if ((look || polled[2].revents) && dump->pipe >= 0)
 		read_pipe(dump);
 	if (dump->ask.over)
 		return;
