@@ -2,7 +2,7 @@
  * New methods. See watch.h. Contexts: job (install), and a plain method call with the GVL held (the rest).
  *
  * The VM calls method_added or singleton_method_added for every new method, with def, define_method, attr_*, alias and in refinements
- * alike. Both are private C methods that do nothing; they are replaced by C methods of the same shape that tell selection.c. An event hook for it
+ * alike. Both are private C methods that do nothing; they are replaced by C methods of the same shape that tell selection_later.c. An event hook for it
  * would have to be a global one; another way to learn it without asking again and again does not exist. Where the application has given Module or BasicObject
  * a method_added of its own, that is left alone, and only what is defined at attach time is traced.
  */

@@ -1,0 +1,359 @@
+/*
+ * Arming what selectors name, and listing it. See selection.h. Context: job, GVL held, under rb_protect where Ruby is asked.
+ */
+
+#include "selection_parts.h"
+
+#include "consent.h"
+#include "expression.h"
+#include "fiber.h"
+#include "naming.h"
+#include "session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LABEL_SIZE_MAX 1024u /* bytes that the client is told of an expression */
+
+static VALUE arming_thread = Qfalse; /* the one that is arming: it runs, which keeps it from the GC */
+
+VALUE selection_protect_arming(VALUE (*run)(VALUE), VALUE argument, int *failed)
+{
+	VALUE before = arming_thread;
+	struct fiber_state *own = fiber_own_begin();
+	VALUE result;
+
+	arming_thread = rb_thread_current();
+	result = rb_protect(run, argument, failed);
+	arming_thread = before;
+	fiber_own_end(own);
+	return result;
+}
+
+bool selection_is_arming(void)
+{
+	return arming_thread != Qfalse && arming_thread == rb_thread_current();
+}
+
+/* --- What the client is told of a method */
+
+static struct slice slice_of(VALUE string)
+{
+	struct slice slice = {RSTRING_PTR(string), (size_t)RSTRING_LEN(string)};
+
+	if (slice.size > NAME_SIZE_MAX)
+		slice.size = NAME_SIZE_MAX;
+	return slice;
+}
+
+/* What is said of a method in METHOD and in MATCH records alike. */
+struct method_names {
+	char class_bytes[NAME_SIZE_MAX];
+	struct text class_text;
+	char separator;
+	struct slice name, file;
+	uint32_t line;
+	VALUE keep[2]; /* Strings that name and file point into */
+};
+
+static void name_method(struct method_names *names, VALUE owner, VALUE name, VALUE method)
+{
+	VALUE location = NIL_P(method) ? Qnil : rb_funcall(method, rb_intern("source_location"), 0);
+
+	names->class_text = (struct text){.bytes = names->class_bytes, .size = sizeof(names->class_bytes)};
+	names->separator = naming_owner(&names->class_text, owner);
+	names->keep[0] = rb_sym2str(name);
+	names->name = slice_of(names->keep[0]);
+	names->file = (struct slice){NULL, 0};
+	names->line = 0;
+	if (RB_TYPE_P(location, T_ARRAY) && RB_TYPE_P(rb_ary_entry(location, 0), T_STRING)) {
+		names->keep[1] = rb_ary_entry(location, 0);
+		names->file = slice_of(names->keep[1]);
+		names->line = NUM2UINT(rb_ary_entry(location, 1));
+	}
+}
+
+void selection_send_method(const struct probe *probe, const struct engine *engine, VALUE method)
+{
+	struct method_names names;
+	struct slice labels[VALUES_MAX];
+	struct record record = {.kind = RECORD_METHOD};
+	uint32_t count = probe->expressions ? probe->expressions->count : 0;
+
+	name_method(&names, probe->owner, probe->callee, method);
+	for (uint32_t i = 0; i < count; i++)
+		labels[i] = (struct slice){probe->expressions->items[i].label,
+		                           strnlen(probe->expressions->items[i].label, LABEL_SIZE_MAX)};
+	record.method = (struct record_method){.ref = probe->ref,
+	                                       .class_name = {names.class_text.bytes, names.class_text.used},
+	                                       .separator = names.separator,
+	                                       .method_name = names.name,
+	                                       .file = names.file,
+	                                       .line = names.line,
+	                                       .engine = engine->id,
+	                                       .label_count = count,
+	                                       .labels = labels};
+	session_send(probe->session, &record);
+	RB_GC_GUARD(names.keep[0]);
+	RB_GC_GUARD(names.keep[1]);
+}
+
+/* --- Arming one method */
+
+/* One method may be meant for several classes that inherit it, or for all. */
+static void probe_widen(struct probe *probe, const struct match *match)
+{
+	if (match->only_kind_of == Qundef)
+		probe->only_kind_of = Qundef;
+	else if (probe->only_kind_of != Qundef)
+		rb_ary_push(probe->only_kind_of, match->only_kind_of);
+}
+
+static void announce_hook(struct selection *selection, bool whole)
+{
+	unsigned announcement = whole ? 2 : 1;
+
+	if (selection->hook_announced >= announcement)
+		return;
+	selection->hook_announced = announcement;
+	session_note(selection->session, NOTE_WARNING,
+	             whole ? "engine hook: the whole process runs 3 to 7 times slower while this trace is on, and up to 3 times "
+	                     "slower (15 "
+	                     "times with YJIT) until it restarts"
+	                   : "engine hook: every call of a method written in C is slower while this trace is on, in the whole "
+	                     "process; "
+	                     "nothing of it stays");
+}
+
+static void match_describe(const struct match *match, char *buffer, size_t size)
+{
+	struct method_names names;
+
+	name_method(&names, match->owner, match->name, Qnil);
+	snprintf(buffer, size, "%.*s%c%.*s", (int)names.class_text.used, names.class_text.bytes, names.separator,
+	         (int)names.name.size, names.name.bytes);
+}
+
+/* While the trace begins one line is enough for all of them; see arm_all(). */
+static void leave_out(struct selection *selection, const char *description, bool late, const struct text *reason)
+{
+	selection->left_out++;
+	session_note(selection->session, late ? NOTE_WARNING : NOTE_INFO,
+	             "%s%s left out: that would leave the process slower%s%.*s", description, late ? " defined now," : "",
+	             reason->used ? ", " : "", (int)reason->used, reason->bytes);
+}
+
+void selection_arm_match(const struct match *match, void *argument)
+{
+	struct arming *arming = argument;
+	struct selection *selection = arming->selection;
+	struct session *session = selection->session;
+	const struct selector *selector = &selection->selectors[arming->selector];
+	char reason_bytes[256], description[512];
+	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
+	const struct engine *engine;
+	struct probe *probe;
+	struct error err;
+
+	arming->found++;
+	probe = selection_probe(selection, match->owner, match->name);
+	if (probe) {
+		probe_widen(probe, match);
+		return;
+	}
+	match_describe(match, description, sizeof(description));
+	engine = engine_choose(session->options.engine, match, &reason);
+	if (!engine) {
+		session_note(session, NOTE_WARNING, "%s cannot be traced by engine %s: %.*s", description,
+		             engine_name(session->options.engine), (int)reason.used, reason.bytes);
+		return;
+	}
+	if (!consent_given(engine, match, session->options.flags)) {
+		leave_out(selection, description, arming->late, &reason);
+		return;
+	}
+	probe = selection_add_probe(selection, match, arming->selector);
+	probe->expressions = expression_list_new(selector, match->method, match->owner, session->options.flags & TRACE_ARGUMENTS,
+	                                         engine == &engine_patch);
+	if (engine->id == ENGINE_HOOK)
+		announce_hook(selection, engine_hook_stays(match->method, match->owner, match->name));
+	selection_send_method(probe, engine, match->method);
+	probe->engine = engine;
+	session_note(session, NOTE_INFO, "%s %s, engine %s%s%.*s", description, arming->late ? "defined now, armed" : "armed",
+	             engine_name(engine->id), reason.used ? ": " : "", (int)reason.used, reason.bytes);
+	if (engine->arm(probe, match->method, &err) < 0)
+		rb_raise(rb_eRuntimeError, "%s", err.text);
+	arming->armed++;
+}
+
+void selection_arm_again(struct probe *probe, const struct match *match)
+{
+	char reason_bytes[256];
+	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
+	const struct engine *engine = engine_choose(probe->session->options.engine, match, &reason);
+	struct error err;
+
+	if (!engine)
+		return;
+	if (!consent_given(engine, match, probe->session->options.flags)) {
+		char description[512];
+
+		match_describe(match, description, sizeof(description));
+		leave_out(probe->session->selection, description, true, &reason);
+		return;
+	}
+	probe->engine = engine;
+	selection_send_method(probe, engine, match->method);
+	engine->arm(probe, match->method, &err);
+}
+
+/* --- What a command asks for */
+
+struct asked {
+	struct session *session;
+	const struct command *command;
+	struct selection *selection;
+	uint64_t count;
+	struct error *err;
+	int status;
+};
+
+static VALUE arm_all(VALUE argument)
+{
+	struct asked *asked = (struct asked *)argument;
+	struct selection *selection = asked->selection;
+
+	for (uint32_t i = 0; i < selection->selector_count; i++) {
+		struct arming arming = {.selection = selection, .selector = i};
+		char text[512];
+
+		selector_each_match(&selection->selectors[i], selection_arm_match, &arming);
+		asked->count += arming.armed;
+		selector_write(&selection->selectors[i], text, sizeof(text));
+		if (arming.found == 0)
+			session_note(selection->session, NOTE_WARNING,
+			             "%s matches no method yet; it will be traced when one is defined", text);
+	}
+	if (selection->left_out)
+		session_note(selection->session, NOTE_WARNING,
+		             "%u method%s left out: to trace them would leave the process slower (-v names them)",
+		             selection->left_out, selection->left_out == 1 ? "" : "s");
+	if (asked->command->options.flags & TRACE_FIREHOSE) {
+		announce_hook(selection, true);
+		engine_hook_start(selection, &selection->hook, true);
+	}
+	return Qnil;
+}
+
+/* What was raised, as an error for people. SyntaxError has the compiler's words, in several lines. */
+static VALUE exception_text(VALUE exception)
+{
+	return rb_obj_as_string(rb_funcall(exception, rb_intern("message"), 0));
+}
+
+static int error_from_exception(struct error *err)
+{
+	VALUE exception = rb_errinfo();
+	VALUE message;
+	int failed = 0;
+
+	rb_set_errinfo(Qnil);
+	message = rb_protect(exception_text, exception, &failed);
+	if (failed) {
+		rb_set_errinfo(Qnil);
+		return error_set(err, -EINVAL, "the target raised an exception");
+	}
+	if (RTEST(rb_obj_is_kind_of(exception, rb_eSyntaxError)))
+		return error_set(err, -EINVAL, "an expression does not compile, %.*s", (int)RSTRING_LEN(message),
+		                 RSTRING_PTR(message));
+	return error_set(err, -EINVAL, "%s: %.*s", rb_obj_classname(exception), (int)RSTRING_LEN(message), RSTRING_PTR(message));
+}
+
+static VALUE ask_consent(VALUE argument)
+{
+	struct asked *asked = (struct asked *)argument;
+
+	asked->status = consent_check(asked->command, asked->err);
+	return Qnil;
+}
+
+int selection_arm(struct session *session, const struct command *command, uint64_t *count, struct error *err)
+{
+	struct asked asked = {.session = session, .command = command, .err = err};
+	int failed = 0;
+
+	if (session->selection)
+		return error_set(err, -EBUSY, "this session traces already");
+	selection_protect_arming(ask_consent, (VALUE)&asked, &failed);
+	if (failed)
+		return error_from_exception(err);
+	if (asked.status < 0)
+		return asked.status;
+	session->options = command->options;
+	asked.selection = selection_new(session, command);
+	if (!asked.selection)
+		return error_set(err, -ENOMEM, "no memory for %u selectors", command->selector_count);
+	session->selection = asked.selection;
+	selection_protect_arming(arm_all, (VALUE)&asked, &failed);
+	if (failed) {
+		int status = error_from_exception(err);
+
+		/* Events that have come already are the client's; its END will count them. */
+		selection_disable(asked.selection);
+		return status;
+	}
+	*count = asked.count;
+	return 0;
+}
+
+struct listing {
+	struct asked *asked;
+	uint32_t selector;
+};
+
+static void match_list(const struct match *match, void *argument)
+{
+	struct listing *listing = argument;
+	struct method_names names;
+	char reason_bytes[256];
+	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
+	const struct engine *engine = engine_choose(listing->asked->command->options.engine, match, &reason);
+	struct record record = {.kind = RECORD_MATCH};
+
+	name_method(&names, match->owner, match->name, match->method);
+	record.match = (struct record_match){.selector = listing->selector,
+	                                     .class_name = {names.class_text.bytes, names.class_text.used},
+	                                     .separator = names.separator,
+	                                     .method_name = names.name,
+	                                     .file = names.file,
+	                                     .line = names.line,
+	                                     .engine = engine ? engine->id : ENGINE_NONE,
+	                                     .reason = {reason.bytes, reason.used}};
+	session_send(listing->asked->session, &record);
+	listing->asked->count++;
+	RB_GC_GUARD(names.keep[0]);
+	RB_GC_GUARD(names.keep[1]);
+}
+
+static VALUE list_all(VALUE argument)
+{
+	struct asked *asked = (struct asked *)argument;
+	struct listing listing = {.asked = asked};
+
+	for (; listing.selector < asked->command->selector_count; listing.selector++)
+		selector_each_match(&asked->command->selectors[listing.selector], match_list, &listing);
+	return Qnil;
+}
+
+int selection_list(struct session *session, const struct command *command, uint64_t *count, struct error *err)
+{
+	struct asked asked = {.session = session, .command = command};
+	int failed = 0;
+
+	selection_protect_arming(list_all, (VALUE)&asked, &failed);
+	if (failed)
+		return error_from_exception(err);
+	*count = asked.count;
+	return 0;
+}

@@ -1,0 +1,118 @@
+/*
+ * What comes to a selection after it was armed: methods that are defined or redefined, and, under the firehose, those that are seen for the first time. See
+ * selection.h. Context: job, GVL held; selection_hook_probe(): event.
+ */
+
+#include "selection_parts.h"
+
+#include "core.h"
+#include "expression.h"
+#include "session.h"
+
+#include <string.h>
+
+/* --- Methods that are defined while we are attached */
+
+static bool is_exact(const struct selector *selector)
+{
+	return selector->class_pattern.size > 0 && !memchr(selector->class_pattern.bytes, '*', selector->class_pattern.size);
+}
+
+struct addition {
+	VALUE owner, name;
+};
+
+static VALUE arm_added(VALUE argument)
+{
+	VALUE owner = ((struct addition *)argument)->owner;
+	VALUE name = ((struct addition *)argument)->name;
+
+	for (struct selection *selection = selection_first(); selection; selection = selection->next) {
+		struct match match = {.owner = owner, .name = name, .method = Qnil, .only_kind_of = Qundef};
+		struct probe *probe;
+
+		if (selection->disabled)
+			continue;
+		probe = selection_probe(selection, owner, name);
+		for (uint32_t i = 0; i < selection->selector_count; i++) {
+			const struct selector *selector = &selection->selectors[i];
+			struct arming arming = {.selection = selection, .selector = i, .late = true};
+
+			if (!selector_names_method(selector, name))
+				continue;
+			/* By its constant a class finds what it inherits, too. */
+			if (!probe && is_exact(selector))
+				selector_each_match(selector, selection_arm_match, &arming);
+			if (!selector_names(selector, owner, name))
+				continue;
+			match.method = core_call(CORE_MODULE_INSTANCE_METHOD, owner, 1, &name);
+			if (probe)
+				selection_arm_again(probe, &match);
+			else
+				selection_arm_match(&match, &arming);
+			break;
+		}
+	}
+	return Qnil;
+}
+
+void selection_method_added(VALUE owner, VALUE name)
+{
+	struct addition addition = {owner, name};
+	int failed = 0;
+
+	selection_protect_arming(arm_added, (VALUE)&addition, &failed);
+	if (failed)
+		rb_set_errinfo(Qnil);
+}
+
+/* --- The firehose */
+
+struct sighting {
+	struct selection *selection;
+	struct match match;
+	struct probe *probe;
+};
+
+static VALUE first_sight(VALUE argument)
+{
+	static const struct selector nothing;
+	struct sighting *sighting = (struct sighting *)argument;
+	struct session *session = sighting->selection->session;
+	struct expression_list *expressions = NULL;
+	VALUE name = sighting->match.name;
+
+	if (selector_defines(sighting->match.owner, name))
+		sighting->match.method = core_call(CORE_MODULE_INSTANCE_METHOD, sighting->match.owner, 1, &name);
+	if (!NIL_P(sighting->match.method))
+		expressions = expression_list_new(&nothing, sighting->match.method, sighting->match.owner,
+		                                  session->options.flags & TRACE_ARGUMENTS, false);
+	/* Another thread may have seen it meanwhile. */
+	sighting->probe = selection_probe(sighting->selection, sighting->match.owner, name);
+	if (sighting->probe) {
+		expression_list_free(expressions);
+		return Qnil;
+	}
+	sighting->probe = selection_add_probe(sighting->selection, &sighting->match, 0);
+	sighting->probe->expressions = expressions;
+	selection_send_method(sighting->probe, &engine_hook, sighting->match.method);
+	sighting->probe->engine = &engine_hook;
+	return Qnil;
+}
+
+struct probe *selection_hook_probe(struct selection *selection, VALUE owner, VALUE name)
+{
+	struct probe *probe = selection_probe(selection, owner, name);
+	struct sighting sighting = {.selection = selection,
+	                            .match = {.owner = owner, .name = name, .method = Qnil, .only_kind_of = Qundef}};
+	int failed = 0;
+
+	if (probe || !(selection->session->options.flags & TRACE_FIREHOSE) || selection->disabled || NIL_P(owner) || NIL_P(name))
+		return probe;
+	selection_protect_arming(first_sight, (VALUE)&sighting, &failed);
+	if (failed) {
+		rb_set_errinfo(Qnil);
+		return NULL;
+	}
+	return sighting.probe;
+}

@@ -1,0 +1,65 @@
+#ifndef RBPROBE_SELECTION_PARTS_H
+#define RBPROBE_SELECTION_PARTS_H
+
+#include "selection.h"
+
+#include "engine.h"
+#include "proto/command.h"
+#include "selector.h"
+
+#include <ruby.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * What selection.c (the table of probes), selection_arm.c (arming and listing) and selection_later.c (what comes after arming) share, and nobody
+ * else sees. Job context, GVL held, except where said.
+ */
+
+struct selection {
+	struct session *session;
+	struct selector *selectors; /* with all their text in one allocation */
+	uint32_t selector_count;
+	bool disabled;
+	unsigned hook_announced; /* 0 no, 1 the light one, 2 the whole one */
+	uint32_t left_out;       /* methods that engine hook could observe, and may not */
+	struct engine_hook_state hook;
+
+	struct probe **buckets; /* by owner and name */
+	uint32_t bucket_count;  /* a power of two */
+	uint32_t probe_count;
+
+	struct selection *next;
+};
+
+/* --- selection.c */
+
+/* An empty one, among the others from then on; NULL without memory. */
+struct selection *selection_new(struct session *session, const struct command *command);
+/* All of them; the next is in `next`. */
+struct selection *selection_first(void);
+
+/* Puts a probe without engine into the table, where the GC finds it; raises without memory. */
+struct probe *selection_add_probe(struct selection *selection, const struct match *match, uint32_t selector);
+
+/* --- selection_arm.c */
+
+/* What selector_each_match() and the watch hand to selection_arm_match(). */
+struct arming {
+	struct selection *selection;
+	uint32_t selector;
+	uint64_t found; /* of this selector */
+	uint64_t armed;
+	bool late; /* the method was defined while we were attached */
+};
+
+/* Arms a method, unless the selection has it already or may not. argument: struct arming. May raise. */
+void selection_arm_match(const struct match *match, void *argument);
+/* The same for a probe whose method was defined anew. */
+void selection_arm_again(struct probe *probe, const struct match *match);
+
+/* Tells the client what a probe's events will be of. Before probe->engine is set: with the hook on, events may come from then on. */
+void selection_send_method(const struct probe *probe, const struct engine *engine, VALUE method);
+
+#endif
