@@ -1,7 +1,7 @@
 #ifndef RBPROBE_DECODE_H
 #define RBPROBE_DECODE_H
 
-#include "buffer.h"
+#include "calls.h"
 
 #include "proto/error.h"
 #include "proto/record.h"
@@ -11,67 +11,11 @@
 #include <sys/types.h>
 
 /*
- * The bytes of one target's socket become calls. A stream knows the methods and fibers that were announced, and which
- * calls are open in each fiber: so it gives every event its method, depth and duration. Events go straight to a sink,
- * everything else to the stream's owner. Nothing is allocated per event.
+ * The bytes of one target's socket become records. Those that are of calls go to the sink by way of calls.c, everything else goes to the
+ * stream's owner.
  */
 
 struct sink;
-struct stream;
-
-struct method {
-	uint32_t ref;
-	struct slice class_name;
-	char separator;
-	struct slice method_name;
-	struct slice file; /* {NULL, 0}: not written in Ruby */
-	uint32_t line;
-	enum engine_id engine;
-	uint32_t label_count;
-	struct slice *labels;
-	struct slice shown;         /* "Class#name", printable */
-	struct slice *shown_labels; /* printable */
-	struct buffer prepared;     /* the sink's: what it writes of the method each time */
-	struct method *replaced;    /* by this one; open calls may still point to it */
-};
-
-/* A call that has begun and not ended. */
-struct call {
-	struct method *method;
-	uint64_t start_ns; /* of the target's monotonic clock */
-	size_t kept;       /* where in the fiber's `kept` this call's part begins */
-	bool held;         /* the sink's: not shown yet */
-	bool skipped;      /* beyond --count: not the sink's business */
-};
-
-/* Times of one session never go backwards; a target that breaks this gets no huge durations shown. */
-static inline uint64_t call_duration_ns(const struct call *call, const struct event *end)
-{
-	return end->time_ns > call->start_ns ? end->time_ns - call->start_ns : 0;
-}
-
-struct fiber {
-	struct stream *stream;
-	uint32_t ref;
-	uint64_t thread_id;
-	uint32_t native_id;
-	struct slice thread_name;
-	struct slice created_at; /* "file:line" of a fiber that is not its thread's own */
-	bool root;
-	struct call *calls;
-	uint32_t depth; /* open calls */
-	uint32_t capacity;
-	struct buffer kept;     /* the sink's: what it needs of the open calls until they end */
-	struct buffer prepared; /* the sink's: what it writes of the fiber each time; emptied when the fiber is described anew */
-	struct fiber *held_before, *held_after; /* the sink's: fibers with a call that is held back */
-};
-
-/* --count: over all streams of a run. */
-struct call_limit {
-	bool limited;
-	uint64_t left; /* calls that may still begin */
-	uint64_t open; /* begun and not ended */
-};
 
 /* What is not an event. A negative result with err ends the stream. Any may be NULL. */
 struct stream_handler {
@@ -83,14 +27,6 @@ struct stream_handler {
 	int (*output)(void *owner, const struct record_output *output, struct error *err);
 	int (*data)(void *owner, const struct record_data *data, struct error *err);
 	int (*done)(void *owner, const struct record_done *done, struct error *err);
-};
-
-/* Numbers to things, in pages: a target may use large numbers without making us allocate everything below them. */
-#define REF_PAGES 4096u
-#define REFS_PER_PAGE 4096u
-
-struct ref_table {
-	void **pages[REF_PAGES];
 };
 
 struct stream {
@@ -128,8 +64,5 @@ int stream_read(struct stream *stream, int fd, struct error *err);
 
 /* The oldest descriptor that came with the records so far; the caller's to close. -1: none. */
 int stream_take_descriptor(struct stream *stream);
-
-/* Gives the calls that are still open to the sink, as such. Once, when the stream is over. */
-void stream_finish(struct stream *stream);
 
 #endif

@@ -69,7 +69,7 @@ static void follower_finish(struct follower *follower, const char *reason)
 	follower->over = true;
 	session_close(&follower->session);
 	if (follower->stream) {
-		stream_finish(follower->stream);
+		calls_finish(follower->stream);
 		if (follower->armed_ns)
 			summarise(follower, reason);
 		/* the sink may hold something of other streams only, now */

@@ -76,7 +76,7 @@ static void what_is_open_lost_and_over(void **state)
 	record_encode(&f->records, &record);
 	event(f, EVENT_START, 0, 1, 1, 1, "a", NULL);
 	fixture_output(f);
-	stream_finish(f->stream);
+	calls_finish(f->stream);
 	f->sink->ops->summary(f->sink, &(struct sink_summary){77, 1, 12, 0, 99, "over"});
 	reads(f, "[{\"type\":\"lost\",\"pid\":77,\"calls\":12,\"from_ns\":1000,\"to_ns\":2000},"
 	         "{\"type\":\"call\",\"pid\":77,\"thread\":100,\"fiber\":1,\"method\":\"Shop#sell\",\"class\":\"Shop\","

@@ -204,7 +204,7 @@ static void calls_that_do_not_end_are_shown_as_begun(void **state)
 	begins(f, 1, 1, 0);
 	begins(f, 1, 1, 1);
 	prints(f, "Shop#sell\n");
-	stream_finish(f->stream);
+	calls_finish(f->stream);
 	prints(f, "Shop#sell\n"
 	          "   Shop#sell\n");
 }
