@@ -45,12 +45,17 @@ static VALUE call_message(VALUE error)
 	return rb_obj_as_string(rb_funcall(error, rb_intern("message"), 0));
 }
 
+/*
+ * A SyntaxError has no detail of its own; but from 3.2 on syntax_suggest adds some. To do so it loads itself, which in a busy process takes
+ * the GVL hundreds of times, 100 ms and more each.
+ */
 static VALUE call_detail(VALUE error)
 {
-	VALUE options = rb_hash_new();
+	VALUE options;
 
-	if (!rb_respond_to(error, rb_intern("detailed_message")))
+	if (RTEST(rb_obj_is_kind_of(error, rb_eSyntaxError)) || !rb_respond_to(error, rb_intern("detailed_message")))
 		return Qnil;
+	options = rb_hash_new();
 	rb_hash_aset(options, ID2SYM(rb_intern("highlight")), Qfalse);
 	return rb_obj_as_string(rb_funcallv_kw(error, rb_intern("detailed_message"), 1, &options, RB_PASS_KEYWORDS));
 }

@@ -277,6 +277,7 @@ class EvalTest < LiveTest
     # One in code that the code itself has parsed is an exception like any other.
     assert_equal "raised", JSON.parse(eval_in(target, "--format", "json", "eval('1 +')").stdout)["outcome"]
     refute_eval(/syntax error|invalid multibyte/, target, "-", stdin: File.join(directory, "x").tap { |path| File.binwrite(path, "x = \xff\xff") })
+    assert_equal "[]", target.run('$LOADED_FEATURES.grep(/syntax_suggest\/(?!core_ext)/)'), "Ruby's own help with syntax errors is not loaded into the process"
     # The top level's local variables count: this is a division.
     target.run("width = 6")
     assert_eval "3\n", target, "width /2 #/"
