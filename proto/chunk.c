@@ -67,6 +67,14 @@ void chunk_assembly_free(struct chunk_assembly *assembly)
 	free(assembly);
 }
 
+bool chunk_assembly_expects(const struct chunk_assembly *assembly)
+{
+	for (size_t i = 0; i < SESSIONS_MAX; i++)
+		if (assembly->partials[i].used)
+			return true;
+	return false;
+}
+
 /* A client has one command under way at a time: its nonce is enough to find it. */
 static struct partial *partial_find(struct chunk_assembly *assembly, const uint8_t *nonce)
 {

@@ -48,6 +48,9 @@ struct chunk_assembly;
 struct chunk_assembly *chunk_assembly_new(void); /* NULL without memory */
 void chunk_assembly_free(struct chunk_assembly *assembly);
 
+/* Whether the rest of a command is still to come. */
+bool chunk_assembly_expects(const struct chunk_assembly *assembly);
+
 struct assembled_command {
 	uint8_t nonce[NONCE_SIZE];
 	uint32_t command_id;

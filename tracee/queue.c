@@ -4,6 +4,7 @@
 #include "queue.h"
 
 #include "bell.h"
+#include "intake.h"
 #include "proto/clock.h"
 #include "proto/queue_key.h"
 #include "startup.h"
@@ -46,6 +47,7 @@ void queue_init(void)
 	queue.expiring = false;
 	/* Timers are not inherited by a child: it makes its own. */
 	queue.timer = NO_TIMER;
+	intake_init();
 }
 
 /* The timer is there while a queue is. By the kernel's own calls, as libc's are not async-signal-safe. */
@@ -136,13 +138,15 @@ int queue_drain(void (*run)(const struct assembled_command *command), struct err
 	if (!queue.assembly && !(queue.assembly = chunk_assembly_new()))
 		return error_set(err, -ENOMEM, "no memory for commands");
 	for (;;) {
-		ssize_t size =
-			msgrcv(id, &queue.chunk, sizeof(queue.chunk) - sizeof(queue.chunk.type), 0, IPC_NOWAIT | MSG_NOERROR);
+		ssize_t size = intake_next(id, &queue.chunk);
+		bool complete;
 
 		if (size < 0)
 			return taken;
 		taken++;
-		if (chunk_assemble(queue.assembly, &queue.chunk, (size_t)size, &command, NULL) > 0)
+		complete = chunk_assemble(queue.assembly, &queue.chunk, (size_t)size, &command, NULL) > 0;
+		intake_expect(id, chunk_assembly_expects(queue.assembly));
+		if (complete)
 			run(&command);
 	}
 }
@@ -159,6 +163,7 @@ void queue_remove(void)
 
 	if (id >= 0)
 		msgctl(id, IPC_RMID, NULL);
+	intake_end();
 	chunk_assembly_free(queue.assembly);
 	queue.assembly = NULL;
 	queue.expiring = false;

@@ -10,6 +10,7 @@
 
 #include "bell.h"
 #include "encoder.h"
+#include "intake.h"
 #include "overdue.h"
 #include "proto/clock.h"
 
@@ -296,7 +297,7 @@ static void *stream_main(void *argument)
 		bool idle;
 
 		reachable = round_trip(&writer, &idle) && wait_a_moment(&writer);
-		if ((evaluation_overdue() || requests_overdue() || copies_ended()) && now_ms() >= ring_at) {
+		if ((intake_take() || evaluation_overdue() || requests_overdue() || copies_ended()) && now_ms() >= ring_at) {
 			bell_ring_self();
 			ring_at = now_ms() + RING_AGAIN_MS;
 		}
