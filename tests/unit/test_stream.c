@@ -2,6 +2,7 @@
 
 #include "proto/record.h"
 #include "tracee/bell.h"
+#include "tracee/intake.h"
 #include "tracee/overdue.h"
 #include "tracee/stream.h"
 #include "tracee/ticks.h"
@@ -27,6 +28,11 @@ void bell_ring_self(void)
 }
 
 bool requests_overdue(void)
+{
+	return false;
+}
+
+bool intake_take(void)
 {
 	return false;
 }
