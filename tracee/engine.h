@@ -63,5 +63,10 @@ bool engine_hook_stays(VALUE method, VALUE owner, VALUE name);
 void engine_hook_restore_global_events(void);
 /* frame_calibrate(FRAME_GLOBAL) without consequences for the process. event_flags_ready() first. */
 int engine_hook_calibrate(struct error *err);
+/*
+ * rb_protect for a trial that compiles code, and enables and disables a global TracePoint of calls: the process's other code is not rewritten for it.
+ * event_flags_ready() first.
+ */
+VALUE engine_hook_protect(VALUE (*run)(VALUE), VALUE argument, int *failed);
 
 #endif

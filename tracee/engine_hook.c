@@ -103,6 +103,16 @@ int engine_hook_calibrate(struct error *err)
 	return status;
 }
 
+VALUE engine_hook_protect(VALUE (*run)(VALUE), VALUE argument, int *failed)
+{
+	VALUE result;
+
+	event_flags_hold(HOOK_EVENTS);
+	result = rb_protect(run, argument, failed);
+	event_flags_release();
+	return result;
+}
+
 static void start_light(struct engine_hook_state *hook)
 {
 	light_count++;

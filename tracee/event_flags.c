@@ -190,3 +190,8 @@ const char *event_flags_unready(void)
 {
 	return event_flags_ready() ? NULL : flags.failed;
 }
+
+bool event_flags_tried(void)
+{
+	return flags.attempts > 0;
+}

@@ -17,6 +17,8 @@
 bool event_flags_ready(void);
 /* The same: why not, or NULL. */
 const char *event_flags_unready(void);
+/* Whether it has been tried. */
+bool event_flags_tried(void);
 
 /*
  * Until event_flags_release() the VM takes these events for enabled before; code that is compiled meanwhile is made for them. In between, no more may happen than

@@ -3,6 +3,7 @@
 
 #include "text.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -25,6 +26,8 @@ struct fact {
 	const char *seen;    /* on these versions of Ruby */
 	/* Asks the module, which finds out the first time. Says in reason why it is not FACT_OK, and may say something even then. May raise. */
 	enum fact_state (*check)(struct text *reason);
+	/* Whether that is known already; NULL: no trace relies on it. */
+	bool (*is_known)(void);
 };
 
 /* Those that stand on others are behind them. */
@@ -39,5 +42,8 @@ const char *fact_state_name(enum fact_state state);
  * application's code runs for it, but a TracePoint of its own that is on sees these calls.
  */
 enum fact_state fact_try(const struct fact *fact, struct text *reason);
+
+/* Names those that traces rely on and that were found not to hold, with commas between them. Tries nothing that was not tried before. As fact_try(). */
+void facts_failed(struct text *names);
 
 #endif

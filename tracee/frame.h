@@ -62,6 +62,8 @@ struct frame_end {
  * Raises nothing, prints nothing, creates no thread and no constant, fires no RAISE event.
  */
 int frame_calibrate(enum frame_scope scope, struct error *err);
+/* Whether frame_calibrate() would try nothing more. */
+bool frame_calibration_is_over(enum frame_scope scope);
 
 /* Whether frames have identities, and whether endings are told rather than inferred. Any context. */
 bool frame_identity_known(enum frame_scope scope);

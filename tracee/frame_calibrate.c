@@ -320,9 +320,15 @@ static bool unwinder_usable(void)
 /* A trial run may be cut short once, by a signal or a stack that is nearly full; not again and again. */
 #define ATTEMPTS 3
 
+static int attempts[FRAME_SCOPES];
+
+bool frame_calibration_is_over(enum frame_scope scope)
+{
+	return frame_layout.endings_known[scope] || attempts[scope] == ATTEMPTS;
+}
+
 int frame_calibrate(enum frame_scope scope, struct error *err)
 {
-	static int attempts[FRAME_SCOPES];
 	/* On the stack, because its VALUEs are then seen by the GC, and not moved. */
 	struct calibration calibration = {.scope = scope, .tracing = {Qnil, Qnil}};
 	int code;

@@ -14,19 +14,19 @@
 #include <ruby/debug.h>
 #include <string.h>
 
-static bool labels_have_classes(void)
+bool frame_classes_needed(void)
 {
-	static int have = -1;
+	static int needed = -1;
 
-	if (have < 0) {
+	if (needed < 0) {
 		VALUE range[2] = {INT2FIX(0), INT2FIX(1)};
 		VALUE locations = core_call(CORE_THREAD_LOCATIONS, rb_thread_current(), 2, range);
 		VALUE label = core_call0(CORE_LOCATION_LABEL, RARRAY_AREF(locations, 0));
 
 		/* This very call's: "backtrace_locations" or "Thread#backtrace_locations". */
-		have = memchr(RSTRING_PTR(label), '#', (size_t)RSTRING_LEN(label)) != NULL;
+		needed = !memchr(RSTRING_PTR(label), '#', (size_t)RSTRING_LEN(label));
 	}
-	return have;
+	return needed;
 }
 
 static bool same_string(VALUE one, VALUE other)
@@ -99,7 +99,7 @@ VALUE frame_classes(VALUE thread, VALUE locations, long first)
 	int *lines, room, count;
 	bool aligned;
 
-	if (!RB_TYPE_P(locations, T_ARRAY) || labels_have_classes())
+	if (!RB_TYPE_P(locations, T_ARRAY) || !frame_classes_needed())
 		return Qnil;
 	room = (int)(2 * RARRAY_LEN(locations) + 64);
 	labels = rb_ary_new_capa(RARRAY_LEN(locations));

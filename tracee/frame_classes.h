@@ -3,6 +3,8 @@
 
 #include <ruby.h>
 
+#include <stdbool.h>
+
 /*
  * The classes in a thread's frames. From Ruby 3.4 on, labels have them ("Order#save"); before, they are taken from what the VM tells profilers, for the same frames at
  * the same moment. Job context, GVL held, under rb_protect.
@@ -13,5 +15,8 @@
  * Qnil: none is known. first: how many of them, the innermost, are of no interest.
  */
 VALUE frame_classes(VALUE thread, VALUE locations, long first);
+
+/* Whether labels have no classes of themselves. */
+bool frame_classes_needed(void);
 
 #endif

@@ -15,6 +15,8 @@
 
 /* Finds out, the first time. NULL: they can; else why not. Job context, GVL held; may raise. */
 const char *patch_unready(void);
+/* Whether it has. */
+bool patch_tried(void);
 
 /* What it finds out, in this order: each stands on those before it. facts.c says what they are. */
 enum patch_fact {

@@ -10,6 +10,7 @@
 #include "patch.h"
 
 #include "compat.h"
+#include "engine.h"
 #include "frame.h"
 #include "patch_stubs.h"
 #include "patch_trial.h"
@@ -232,8 +233,14 @@ const char *patch_unready(void)
 		if (failed)
 			rb_set_errinfo(Qnil);
 		trial_end(&trial);
+		engine_hook_restore_global_events();
 	}
 	return facts.failed < PATCH_FACTS ? table[facts.failed].failed : NULL;
+}
+
+bool patch_tried(void)
+{
+	return facts.tried;
 }
 
 enum patch_fact patch_fact_failed(void)

@@ -6,6 +6,7 @@
 
 #include "consent.h"
 #include "expression.h"
+#include "facts.h"
 #include "fiber.h"
 #include "naming.h"
 #include "session.h"
@@ -219,6 +220,17 @@ struct asked {
 	int status;
 };
 
+static void note_facts(struct session *session)
+{
+	char bytes[256];
+	struct text names = {.bytes = bytes, .size = sizeof(bytes)};
+
+	facts_failed(&names);
+	if (names.used)
+		session_note(session, NOTE_INFO, "self-test: %.*s failed; `rbprobe selftest` tells more", (int)names.used,
+		             names.bytes);
+}
+
 static VALUE arm_all(VALUE argument)
 {
 	struct asked *asked = (struct asked *)argument;
@@ -243,6 +255,7 @@ static VALUE arm_all(VALUE argument)
 		announce_hook(selection, true);
 		engine_hook_start(selection, &selection->hook, true);
 	}
+	note_facts(selection->session);
 	return Qnil;
 }
 

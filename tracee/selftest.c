@@ -3,6 +3,7 @@
 #include "request.h"
 
 #include "answer.h"
+#include "engine.h"
 #include "facts.h"
 #include "selection.h"
 
@@ -30,6 +31,8 @@ static VALUE add_facts(VALUE argument)
 		answer_cstr(answer, "seen", facts[i].seen);
 		answer_end(answer);
 	}
+	/* Trials have had TracePoints of methods. */
+	engine_hook_restore_global_events();
 	return Qnil;
 }
 

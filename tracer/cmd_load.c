@@ -1,15 +1,19 @@
 /* rbprobe load: put the extension into processes that never required it, and leave it there. */
 
 #define _GNU_SOURCE
+#include "ask.h"
 #include "exit_status.h"
 #include "loader.h"
 #include "message.h"
 #include "options.h"
 #include "proto/clock.h"
+#include "selftest_report.h"
+#include "signals.h"
 #include "subcommand.h"
 #include "target.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <time.h>
 
 static const struct argp_child children[] = {{&options_target, 0, NULL, 0}, {&options_session, 0, NULL, 0}, {0}};
@@ -49,6 +53,35 @@ static int wait_for_start(const struct target *target, uint64_t timeout_ns, stru
 		nanosleep(&pause, NULL);
 	}
 	return status < 0 ? status : 0;
+}
+
+static int on_selftest(void *owner, const msgpack_object *object, struct error *err)
+{
+	struct ask *ask = owner;
+	struct buffer failures = {0};
+
+	(void)err;
+	selftest_report_failures(&failures, object);
+	if (failures.size)
+		message("process %d: self-test: %.*s failed; `rbprobe selftest -p %d` tells more", (int)ask->session.target.pid,
+		        (int)failures.size, failures.bytes, (int)ask->session.target.pid);
+	buffer_free(&failures);
+	return 0;
+}
+
+/* One line for each process in which something is not as it should be. That does not make the loading a failure. */
+static void selftest(const struct options *options)
+{
+	static const struct ask_handler handler = {.data = on_selftest};
+	const struct command request = {.kind = COMMAND_SELFTEST, .request = {.name = {"", 0}, .text = {"", 0}}};
+	struct ask *asks = memory_zeroed(options->pids.count * sizeof(*asks));
+
+	for (size_t i = 0; i < options->pids.count; i++)
+		ask_open(&asks[i], options->pids.items[i], &request, options, &handler, &asks[i]);
+	ask_run(asks, options->pids.count, signals_install());
+	for (size_t i = 0; i < options->pids.count; i++)
+		ask_close(&asks[i]);
+	free(asks);
 }
 
 static int load_one(const struct options *options, pid_t pid)
@@ -96,6 +129,8 @@ static int load_run(int argc, char **argv)
 
 			status = status ? status : one;
 		}
+		if (status == 0 && options.verbose && !options.no_load)
+			selftest(&options);
 	}
 	options_free(&options);
 	return status;

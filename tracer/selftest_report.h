@@ -21,7 +21,7 @@ void selftest_report_text(struct buffer *buffer, int pid, const msgpack_object *
 /* One line. */
 void selftest_report_json(struct buffer *buffer, int pid, const msgpack_object *answer);
 
-/* What failed, in a sentence without an end: "2 of 22 facts do not hold: hook.flags, patch.calls". Nothing where nothing did. */
+/* What failed: "hook.flags, patch.calls". Nothing where nothing did. */
 void selftest_report_failures(struct buffer *buffer, const msgpack_object *answer);
 
 #endif

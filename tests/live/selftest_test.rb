@@ -47,6 +47,12 @@ class SelftestTest < LiveTest
                  selftest(target, "--verbose").stdout)
   end
 
+  test "where all is well, load and trace say nothing of it" do
+    target = start("console")
+    refute_match(/self-test/, rbprobe("load", "-v", "-p", target.pid.to_s).stderr)
+    refute_match(/self-test/, trace(target, "String#upcase", "Kernel#puts").stop.stderr)
+  end
+
   # An application's own hook, once on, hides from rbprobe where the VM remembers it.
   test "a fact that does not hold is told, with what is refused for it, and is refused" do
     target = start("console")
@@ -55,9 +61,13 @@ class SelftestTest < LiveTest
     assert_exit 1, result
     assert_match(/^FAILED     hook\.flags .*: it was not found; perhaps a hook .* was on before; so engine hook leaves the process slower/, result.stdout)
     assert_match(/^not tried  hook\.frames .*: it stands on hook\.flags; without it /, result.stdout)
-    assert_match(/^\d+ ok, 1 failed(, \d+ not applicable)?, 1 not tried$/, result.stdout)
+    assert_match(/^\d+ ok, 1 failed(, \d+ not applicable)?, 3 not tried$/, result.stdout)
+    assert_match(/^rbprobe: process #{target.pid}: self-test: hook\.flags failed; `rbprobe selftest -p #{target.pid}` tells more$/,
+                 rbprobe("load", "-v", "-p", target.pid.to_s).stderr)
     next unless target_ruby?(">= 3.0")
 
+    traced = trace(target, "Pot#lid").stop
+    assert_match(/self-test: hook\.flags failed; `rbprobe selftest` tells more$/, traced.stderr)
     assert_refused 1, /Pot#lid .* needs engine hook/, "trace", "-p", target.pid.to_s, "Pot#lid"
   end
 
@@ -92,6 +102,18 @@ class SelftestTest < LiveTest
     assert_equal "[]", target.run("$ran")
     assert_equal "[]", target.run("ObjectSpace.each_object(TracePoint).select(&:enabled?)")
     assert_equal "[1, nil]", target.run("[Thread.list.size, $!]")
+  end
+
+  # Before 3.2 disabling a TracePoint of a define_method method has the VM believe that there are no global ones.
+  test "a TracePoint of the application's own goes on seeing everything" do
+    target = start("console")
+    target.run("class Pot; attr_reader :lid; define_method(:stir) { 1 }; end")
+    target.run("$seen = []; TracePoint.new(:call, :c_call, :b_call) { |t| $seen << t.method_id if t.self.is_a?(Pot) }.enable; 1")
+    count = "$seen.clear; pot = Pot.allocate; pot.lid; pot.stir; pot.frozen?; $seen.dup"
+    before = target.run(count)
+    assert_match(/stir/, before)
+    selftest(target)
+    assert_equal before, target.run(count)
   end
 
   test "while others trace, who see nothing of it" do

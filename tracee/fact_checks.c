@@ -1,0 +1,219 @@
+/* The modules' own checks, asked for their results. See fact_checks.h. Context: job. */
+
+#include "fact_checks.h"
+
+#include "bell.h"
+#include "compat.h"
+#include "core.h"
+#include "definition.h"
+#include "engine.h"
+#include "event_flags.h"
+#include "frame.h"
+#include "frame_classes.h"
+#include "frame_direct.h"
+#include "objspace.h"
+#include "patch.h"
+#include "proto/error.h"
+#include "thread_layout.h"
+#include "ticks.h"
+
+#include <errno.h>
+#include <limits.h>
+
+static enum fact_state because(enum fact_state state, struct text *reason, const char *why)
+{
+	text_append_cstr(reason, why);
+	return state;
+}
+
+static enum fact_state ok_or_failed(bool is_true, struct text *reason, const char *why_not)
+{
+	return is_true ? FACT_OK : because(FACT_FAILED, reason, why_not);
+}
+
+static enum fact_state stands_on(const char *fact, struct text *reason)
+{
+	text_printf(reason, "it stands on %s", fact);
+	return FACT_NOT_TRIED;
+}
+
+/* --- The way in */
+
+enum fact_state check_signal(struct text *reason)
+{
+	if (bell_is_ours())
+		return FACT_OK;
+	return because(FACT_NOT_APPLICABLE, reason, "the application has SIGURG; the VM is woken without it");
+}
+
+/* --- Frames */
+
+static enum fact_state calibrated(bool known, int code, const struct error *err, struct text *reason)
+{
+	if (known)
+		return FACT_OK;
+	return because(code == -EAGAIN ? FACT_NOT_TRIED : FACT_FAILED, reason, err->text);
+}
+
+enum fact_state check_frame_identity(struct text *reason)
+{
+	struct error err;
+	int code = frame_calibrate(FRAME_TARGETED, &err);
+
+	return calibrated(frame_identity_known(FRAME_TARGETED), code, &err, reason);
+}
+
+enum fact_state check_frame_endings(struct text *reason)
+{
+	struct error err;
+	int code = frame_calibrate(FRAME_TARGETED, &err);
+
+	return calibrated(frame_endings_known(FRAME_TARGETED), code, &err, reason);
+}
+
+enum fact_state check_frame_direct(struct text *reason)
+{
+	if (!frame_endings_known(FRAME_TARGETED))
+		return stands_on("frames.endings", reason);
+	return ok_or_failed(frame_direct.known, reason, "where these are was not found");
+}
+
+enum fact_state check_event_flags(struct text *reason)
+{
+	const char *why = event_flags_unready();
+
+	return ok_or_failed(!why, reason, why);
+}
+
+enum fact_state check_frame_hook(struct text *reason)
+{
+	struct error err;
+	int code;
+
+	if (frame_endings_known(FRAME_GLOBAL))
+		return FACT_OK;
+	/* Without it the trial would leave the process slower. */
+	if (!event_flags_ready())
+		return stands_on("hook.flags", reason);
+	if (!compat_is_only_ractor())
+		return because(FACT_NOT_TRIED, reason, "several Ractors run, and the trial takes a hook that all would meet");
+	code = engine_hook_calibrate(&err);
+	return calibrated(frame_endings_known(FRAME_GLOBAL), code, &err, reason);
+}
+
+/* --- Engine patch */
+
+static enum fact_state check_patch(enum patch_fact fact, struct text *reason)
+{
+	const char *failed = patch_unready();
+
+	if (!failed || fact < patch_fact_failed())
+		return FACT_OK;
+	if (fact == patch_fact_failed())
+		return because(FACT_FAILED, reason, failed);
+	return patch_fact_failed() == PATCH_FACTS ? because(FACT_NOT_TRIED, reason, failed) : stands_on("those before", reason);
+}
+
+#define PATCH_CHECK(name, fact)                                                                                                  \
+	enum fact_state name(struct text *reason)                                                                                \
+	{                                                                                                                        \
+		return check_patch(fact, reason);                                                                                \
+	}
+
+PATCH_CHECK(check_patch_trial, PATCH_TRIAL)
+PATCH_CHECK(check_patch_stubs, PATCH_STUBS)
+PATCH_CHECK(check_patch_layout, PATCH_LAYOUT)
+PATCH_CHECK(check_patch_frames, PATCH_FRAMES)
+PATCH_CHECK(check_patch_calls, PATCH_CALLS)
+PATCH_CHECK(check_patch_endings, PATCH_ENDINGS)
+PATCH_CHECK(check_patch_restores, PATCH_RESTORES)
+
+enum fact_state check_patch_names(struct text *reason)
+{
+	if (patch_unready())
+		return stands_on("those before", reason);
+	return ok_or_failed(patch_frame_layout.known, reason, "where it does was not found");
+}
+
+enum fact_state check_patch_compiler(struct text *reason)
+{
+	const char *why = engine_patch_refused();
+
+	return ok_or_failed(!why, reason, why);
+}
+
+/* --- Methods and threads */
+
+enum fact_state check_shared_methods(struct text *reason)
+{
+	if (compat_block_method_shares_hooks())
+		return because(FACT_NOT_APPLICABLE, reason, "this Ruby takes several TracePoints for such a method");
+	return ok_or_failed(definition_of(core_method(CORE_MODULE_TO_S)) != 0, reason, "it was not found");
+}
+
+enum fact_state check_thread_context(struct text *reason)
+{
+	return ok_or_failed(thread_context(rb_thread_current()) != NULL, reason, "it was not found");
+}
+
+enum fact_state check_thread_mutex(struct text *reason)
+{
+	return ok_or_failed(thread_mutex_known(), reason, "they were not found");
+}
+
+enum fact_state check_thread_frames(struct text *reason)
+{
+	VALUE frame = Qnil;
+	int line = 0;
+
+	if (!frame_classes_needed())
+		return because(FACT_NOT_APPLICABLE, reason, "this Ruby names classes with its backtraces");
+	return ok_or_failed(compat_thread_frames(rb_thread_current(), 1, &frame, &line) >= 0, reason,
+	                    "the running thread's context is not where it was looked for");
+}
+
+static int no_page(void *start, void *end, size_t stride, void *data)
+{
+	(void)start;
+	(void)end;
+	(void)stride;
+	(void)data;
+	return 1;
+}
+
+enum fact_state check_heap_pages(struct text *reason)
+{
+	return ok_or_failed(compat_each_page(no_page, NULL), reason, "this Ruby does not export the function for it");
+}
+
+enum fact_state check_heap_objspace(struct text *reason)
+{
+	char path[PATH_MAX];
+	struct error err;
+
+	return ok_or_failed(objspace_find(path, sizeof(path), &err) == 0, reason, err.text);
+}
+
+enum fact_state check_handler_frames(struct text *reason)
+{
+	if (compat_may_look_in_handler())
+		return FACT_OK;
+	return because(FACT_NOT_APPLICABLE, reason, "this Ruby does not tell a handler who has the GVL");
+}
+
+enum fact_state check_ticks(struct text *reason)
+{
+	if (ticks_are_tsc)
+		return FACT_OK;
+	return because(FACT_NOT_APPLICABLE, reason, "the kernel does not; each event takes its time from clock_gettime()");
+}
+
+bool check_frames_known(void)
+{
+	return frame_calibration_is_over(FRAME_TARGETED);
+}
+
+bool check_hook_frames_known(void)
+{
+	return frame_calibration_is_over(FRAME_GLOBAL);
+}

@@ -1,0 +1,38 @@
+#ifndef RBPROBE_FACT_CHECKS_H
+#define RBPROBE_FACT_CHECKS_H
+
+#include "facts.h"
+
+/* The checks that facts.c lists, and whether what they ask for is known already. Private to it; facts.h says what they do. */
+
+enum fact_state check_signal(struct text *reason);
+enum fact_state check_frame_identity(struct text *reason);
+enum fact_state check_frame_endings(struct text *reason);
+enum fact_state check_frame_direct(struct text *reason);
+enum fact_state check_event_flags(struct text *reason);
+enum fact_state check_frame_hook(struct text *reason);
+enum fact_state check_patch_trial(struct text *reason);
+enum fact_state check_patch_stubs(struct text *reason);
+enum fact_state check_patch_layout(struct text *reason);
+enum fact_state check_patch_frames(struct text *reason);
+enum fact_state check_patch_calls(struct text *reason);
+enum fact_state check_patch_endings(struct text *reason);
+enum fact_state check_patch_restores(struct text *reason);
+enum fact_state check_patch_names(struct text *reason);
+enum fact_state check_patch_compiler(struct text *reason);
+enum fact_state check_shared_methods(struct text *reason);
+enum fact_state check_attribute_events(struct text *reason);
+enum fact_state check_instruction_events(struct text *reason);
+enum fact_state check_block_method_defaults(struct text *reason);
+enum fact_state check_thread_context(struct text *reason);
+enum fact_state check_thread_mutex(struct text *reason);
+enum fact_state check_thread_frames(struct text *reason);
+enum fact_state check_handler_frames(struct text *reason);
+enum fact_state check_heap_pages(struct text *reason);
+enum fact_state check_heap_objspace(struct text *reason);
+enum fact_state check_ticks(struct text *reason);
+
+bool check_frames_known(void);
+bool check_hook_frames_known(void);
+
+#endif
