@@ -8,18 +8,18 @@
 
 #include "patch_stubs.h"
 
+#include "patch_assembly.h"
+
 #include <stddef.h>
 #include <string.h>
 
-#define SLOT_SIZE 48
-#define SLOT_ARGC 24
 #define STUB_SIZE 16
-#define TEXT_OF(macro) #macro
-#define TEXT(macro) TEXT_OF(macro)
 
-_Static_assert(sizeof(struct patch_slot) == SLOT_SIZE, "the stubs know it");
-_Static_assert(offsetof(struct patch_slot, argc) == SLOT_ARGC, "the entries know it");
-_Static_assert(offsetof(struct patch_slot, entry) == 0, "the stubs know it");
+/* What the assembly knows. */
+_Static_assert(PATCH_SLOTS_MAX == 16384 && STUB_SIZE == 16, "of the stubs");
+_Static_assert(sizeof(struct patch_slot) == 48 && offsetof(struct patch_slot, entry) == 0 &&
+                       offsetof(struct patch_slot, argc) == 24,
+               "of a slot");
 
 /* Named by the assembly; nobody else may. */
 extern struct patch_slot patch_slots[PATCH_SLOTS_MAX];
@@ -32,105 +32,62 @@ void patch_entry_vector(void);
 void patch_entry_registers(void);
 void patch_entry_stack(void);
 
-__asm__(".pushsection .text\n"
-        ".balign 64\n"
-        ".hidden patch_stubs\n"
-        ".globl patch_stubs\n"
-        "patch_stubs:\n"
-        ".set patch_slot_index, 0\n"
-        ".rept 16384\n"
-        "  .balign " TEXT(
-		STUB_SIZE) "\n"
-                           "  endbr64\n"
-                           "  lea patch_slots + " TEXT(
-				   SLOT_SIZE) " * patch_slot_index(%rip), %r10\n"
-                                              "  jmp *(%r10)\n"
-                                              "  .set patch_slot_index, patch_slot_index + 1\n"
-                                              ".endr\n"
-                                              "\n"
-                                              /* (int argc, const VALUE *argv, VALUE receiver) */
-                                              ".hidden patch_entry_vector\n"
-                                              ".globl patch_entry_vector\n"
-                                              ".type patch_entry_vector, @function\n"
-                                              "patch_entry_vector:\n"
-                                              "  .cfi_startproc\n"
-                                              "  endbr64\n"
-                                              "  mov %rsi, %rcx\n"
-                                              "  mov %rdx, %rsi\n"
-                                              "  mov %edi, %edx\n"
-                                              "  mov %r10, %rdi\n"
-                                              "  jmp patch_enter\n"
-                                              "  .cfi_endproc\n"
-                                              ".size patch_entry_vector, . - patch_entry_vector\n"
-                                              "\n"
-                                              /* (VALUE receiver, and up to five arguments in registers) */
-                                              ".hidden patch_entry_registers\n"
-                                              ".globl patch_entry_registers\n"
-                                              ".type patch_entry_registers, @function\n"
-                                              "patch_entry_registers:\n"
-                                              "  .cfi_startproc\n"
-                                              "  endbr64\n"
-                                              "  push %rbp\n"
-                                              "  .cfi_def_cfa_offset 16\n"
-                                              "  .cfi_offset %rbp, -16\n"
-                                              "  mov %rsp, %rbp\n"
-                                              "  .cfi_def_cfa_register %rbp\n"
-                                              "  sub $48, %rsp\n"
-                                              "  mov %rsi, 0(%rsp)\n"
-                                              "  mov %rdx, 8(%rsp)\n"
-                                              "  mov %rcx, 16(%rsp)\n"
-                                              "  mov %r8, 24(%rsp)\n"
-                                              "  mov %r9, 32(%rsp)\n"
-                                              "  mov %rdi, %rsi\n"
-                                              "  mov " TEXT(
-						      SLOT_ARGC) "(%r10), %edx\n"
-                                                                 "  mov %rsp, %rcx\n"
-                                                                 "  mov %r10, %rdi\n"
-                                                                 "  call patch_enter\n"
-                                                                 "  leave\n"
-                                                                 "  .cfi_def_cfa %rsp, 8\n"
-                                                                 "  ret\n"
-                                                                 "  .cfi_endproc\n"
-                                                                 ".size patch_entry_registers, . - patch_entry_registers\n"
-                                                                 "\n"
-                                                                 /* (VALUE receiver, five arguments in registers, up to ten on the stack) */
-                                                                 ".hidden patch_entry_stack\n"
-                                                                 ".globl patch_entry_stack\n"
-                                                                 ".type patch_entry_stack, @function\n"
-                                                                 "patch_entry_stack:\n"
-                                                                 "  .cfi_startproc\n"
-                                                                 "  endbr64\n"
-                                                                 "  push %rbp\n"
-                                                                 "  .cfi_def_cfa_offset 16\n"
-                                                                 "  .cfi_offset %rbp, -16\n"
-                                                                 "  mov %rsp, %rbp\n"
-                                                                 "  .cfi_def_cfa_register %rbp\n"
-                                                                 "  sub $128, %rsp\n"
-                                                                 "  mov %rsi, 0(%rsp)\n"
-                                                                 "  mov %rdx, 8(%rsp)\n"
-                                                                 "  mov %rcx, 16(%rsp)\n"
-                                                                 "  mov %r8, 24(%rsp)\n"
-                                                                 "  mov %r9, 32(%rsp)\n"
-                                                                 "  mov %rdi, %rsi\n"
-                                                                 "  mov " TEXT(SLOT_ARGC) "(%r10), %edx\n"
-                                                                                          "  lea -5(%rdx), %ecx\n"
-                                                                                          "1:\n"
-                                                                                          "  mov 8(%rbp,%rcx,8), %rax\n"
-                                                                                          "  mov %rax, 32(%rsp,%rcx,8)\n"
-                                                                                          "  dec %ecx\n"
-                                                                                          "  jnz 1b\n"
-                                                                                          "  mov %rsp, %rcx\n"
-                                                                                          "  mov %r10, %rdi\n"
-                                                                                          "  call patch_enter\n"
-                                                                                          "  leave\n"
-                                                                                          "  .cfi_def_cfa %rsp, 8\n"
-                                                                                          "  ret\n"
-                                                                                          "  .cfi_endproc\n"
-                                                                                          ".size patch_entry_stack, . - "
-                                                                                          "patch_entry_stack\n"
-                                                                                          ".popsection\n");
+#define STUBS                                                                                                                    \
+	".balign 64\n"                                                                                                           \
+	".hidden patch_stubs\n"                                                                                                  \
+	".globl patch_stubs\n"                                                                                                   \
+	"patch_stubs:\n"                                                                                                         \
+	".set patch_slot_index, 0\n"                                                                                             \
+	".rept 16384\n"                                                                                                          \
+	"  .balign 16\n"                                                                                                         \
+	"  endbr64\n"                                                                                                            \
+	"  lea patch_slots + 48 * patch_slot_index(%rip), %r10\n"                                                                \
+	"  jmp *(%r10)\n"                                                                                                        \
+	"  .set patch_slot_index, patch_slot_index + 1\n"                                                                        \
+	".endr\n"
 
-_Static_assert(PATCH_SLOTS_MAX == 16384, "the stubs know it");
+/* (int argc, const VALUE *argv, VALUE receiver) */
+#define ENTRY_VECTOR                                                                                                             \
+	ASM_BEGIN(patch_entry_vector)                                                                                            \
+	"  mov %rsi, %rcx\n"                                                                                                     \
+	"  mov %rdx, %rsi\n"                                                                                                     \
+	"  mov %edi, %edx\n"                                                                                                     \
+	"  mov %r10, %rdi\n"                                                                                                     \
+	"  jmp patch_enter\n" ASM_END(patch_entry_vector)
+
+/* The arguments in registers go to the frame, and argc and the receiver to where patch_enter() expects them. */
+#define STORE_REGISTERS                                                                                                          \
+	"  mov %rsi, 0(%rsp)\n"                                                                                                  \
+	"  mov %rdx, 8(%rsp)\n"                                                                                                  \
+	"  mov %rcx, 16(%rsp)\n"                                                                                                 \
+	"  mov %r8, 24(%rsp)\n"                                                                                                  \
+	"  mov %r9, 32(%rsp)\n"                                                                                                  \
+	"  mov %rdi, %rsi\n"                                                                                                     \
+	"  mov 24(%r10), %edx\n"
+
+#define CALL_WITH_FRAME                                                                                                          \
+	"  mov %rsp, %rcx\n"                                                                                                     \
+	"  mov %r10, %rdi\n"                                                                                                     \
+	"  call patch_enter\n" ASM_RETURN
+
+/* (VALUE receiver, and up to five arguments in registers) */
+#define ENTRY_REGISTERS                                                                                                          \
+	ASM_BEGIN(patch_entry_registers) ASM_FRAME(48) STORE_REGISTERS CALL_WITH_FRAME ASM_END(patch_entry_registers)
+
+/* %rdx: how many arguments there are. */
+#define COPY_STACK                                                                                                               \
+	"  lea -5(%rdx), %ecx\n"                                                                                                 \
+	"1:\n"                                                                                                                   \
+	"  mov 8(%rbp,%rcx,8), %rax\n"                                                                                           \
+	"  mov %rax, 32(%rsp,%rcx,8)\n"                                                                                          \
+	"  dec %ecx\n"                                                                                                           \
+	"  jnz 1b\n"
+
+/* (VALUE receiver, five arguments in registers, up to ten on the stack) */
+#define ENTRY_STACK                                                                                                              \
+	ASM_BEGIN(patch_entry_stack) ASM_FRAME(128) STORE_REGISTERS COPY_STACK CALL_WITH_FRAME ASM_END(patch_entry_stack)
+
+__asm__(".pushsection .text\n" STUBS ENTRY_VECTOR ENTRY_REGISTERS ENTRY_STACK ".popsection\n");
 
 bool patch_stubs_available(void)
 {

@@ -4,6 +4,7 @@
 #include "patch_watch.h"
 
 #include "patch.h"
+#include "patch_assembly.h"
 
 #include <stddef.h>
 
@@ -29,35 +30,22 @@ VALUE patch_over(VALUE watch, const uintptr_t registers[REGISTERS], const uintpt
 
 VALUE patch_over_entry(VALUE watch);
 
-__asm__(".pushsection .text\n"
-        ".hidden patch_over_entry\n"
-        ".globl patch_over_entry\n"
-        ".type patch_over_entry, @function\n"
-        "patch_over_entry:\n"
-        "  .cfi_startproc\n"
-        "  endbr64\n"
-        "  push %rbp\n"
-        "  .cfi_def_cfa_offset 16\n"
-        "  .cfi_offset %rbp, -16\n"
-        "  mov %rsp, %rbp\n"
-        "  .cfi_def_cfa_register %rbp\n"
-        "  sub $48, %rsp\n"
-        "  mov %rbx, 0(%rsp)\n"
-        "  mov 0(%rbp), %rax\n"
-        "  mov %rax, 8(%rsp)\n"
-        "  mov %r12, 16(%rsp)\n"
-        "  mov %r13, 24(%rsp)\n"
-        "  mov %r14, 32(%rsp)\n"
-        "  mov %r15, 40(%rsp)\n"
-        "  mov %rsp, %rsi\n"
-        "  lea 16(%rbp), %rdx\n"
-        "  call patch_over\n"
-        "  leave\n"
-        "  .cfi_def_cfa %rsp, 8\n"
-        "  ret\n"
-        "  .cfi_endproc\n"
-        ".size patch_over_entry, . - patch_over_entry\n"
-        ".popsection\n");
+/* What a function has to keep for its caller, %rbp from where the frame has it. */
+#define STORE_REGISTERS                                                                                                          \
+	"  mov %rbx, 0(%rsp)\n"                                                                                                  \
+	"  mov 0(%rbp), %rax\n"                                                                                                  \
+	"  mov %rax, 8(%rsp)\n"                                                                                                  \
+	"  mov %r12, 16(%rsp)\n"                                                                                                 \
+	"  mov %r13, 24(%rsp)\n"                                                                                                 \
+	"  mov %r14, 32(%rsp)\n"                                                                                                 \
+	"  mov %r15, 40(%rsp)\n"
+#define CALL_OVER                                                                                                                \
+	"  mov %rsp, %rsi\n"                                                                                                     \
+	"  lea 16(%rbp), %rdx\n"                                                                                                 \
+	"  call patch_over\n"
+
+__asm__(".pushsection .text\n" ASM_BEGIN(patch_over_entry) ASM_FRAME(48)
+                STORE_REGISTERS CALL_OVER ASM_RETURN ASM_END(patch_over_entry) ".popsection\n");
 
 #else
 
