@@ -70,10 +70,13 @@ static void add_difference(struct buffer *buffer, uint64_t now, const uint64_t *
 	buffer_add_char(buffer, ')');
 }
 
-static void add_both(struct buffer *buffer, uint64_t now, const uint64_t *before, void (*add)(struct buffer *, uint64_t))
+/* before: NULL where there is none to compare with. */
+static void add_both(struct buffer *buffer, uint64_t now, const uint64_t *before, void (*add)(struct buffer *, uint64_t),
+                     const char *words)
 {
 	add(buffer, now);
 	add_difference(buffer, now, before, add);
+	buffer_add_text(buffer, words);
 }
 
 /* --- The lines */
@@ -99,11 +102,11 @@ static uint64_t gc(const struct report *report, const char *key)
 	return value_uint(in(report->sample, "gc", key));
 }
 
-static void add_gc(const struct report *report, const char *key, void (*add)(struct buffer *, uint64_t))
+static void add_gc(const struct report *report, const char *key, void (*add)(struct buffer *, uint64_t), const char *words)
 {
 	uint64_t before = value_uint(in(report->before, "gc", key));
 
-	add_both(report->buffer, gc(report, key), report->before ? &before : NULL, add);
+	add_both(report->buffer, gc(report, key), report->before ? &before : NULL, add, words);
 }
 
 static void add_label(const struct report *report, const char *label)
@@ -122,16 +125,12 @@ static void add_process(const struct report *report)
 		buffer_add_text(buffer, "not known: /proc could not be read\n");
 		return;
 	}
-	add_both(buffer, now->resident, before ? &before->resident : NULL, add_size);
-	buffer_add_text(buffer, " resident");
+	add_both(buffer, now->resident, before ? &before->resident : NULL, add_size, " resident");
 	if (now->proportional) {
 		buffer_add_text(buffer, ", ");
-		add_both(buffer, now->proportional, before ? &before->proportional : NULL, add_size);
-		buffer_add_text(buffer, " proportional (PSS), ");
-		add_both(buffer, now->private_dirty, before ? &before->private_dirty : NULL, add_size);
-		buffer_add_text(buffer, " private dirty, ");
-		add_both(buffer, now->swapped, before ? &before->swapped : NULL, add_size);
-		buffer_add_text(buffer, " swapped");
+		add_both(buffer, now->proportional, before ? &before->proportional : NULL, add_size, " proportional (PSS), ");
+		add_both(buffer, now->private_dirty, before ? &before->private_dirty : NULL, add_size, " private dirty, ");
+		add_both(buffer, now->swapped, before ? &before->swapped : NULL, add_size, " swapped");
 	}
 	buffer_add_char(buffer, '\n');
 }
@@ -142,21 +141,16 @@ static void add_slots(const struct report *report)
 	uint64_t live = gc(report, "heap_live_slots"), all = live + gc(report, "heap_free_slots");
 
 	add_label(report, "slots");
-	add_gc(report, "heap_live_slots", add_grouped);
-	buffer_add_text(buffer, " live, ");
-	add_gc(report, "heap_free_slots", add_grouped);
-	buffer_add_format(buffer, " free: %.0f %% used; ", all ? 100.0 * (double)live / (double)all : 0.0);
-	add_gc(report, "heap_allocated_pages", add_grouped);
-	buffer_add_text(buffer, " pages\n");
+	add_gc(report, "heap_live_slots", add_grouped, " live, ");
+	add_gc(report, "heap_free_slots", add_grouped, " free: ");
+	buffer_add_format(buffer, "%.0f %% used; ", all ? 100.0 * (double)live / (double)all : 0.0);
+	add_gc(report, "heap_allocated_pages", add_grouped, " pages\n");
 	add_label(report, "allocated");
-	add_gc(report, "total_allocated_objects", add_grouped);
-	buffer_add_text(buffer, " objects since the start, ");
-	add_gc(report, "total_freed_objects", add_grouped);
-	buffer_add_text(buffer, " freed");
+	add_gc(report, "total_allocated_objects", add_grouped, " objects since the start, ");
+	add_gc(report, "total_freed_objects", add_grouped, " freed");
 	if (has_gc(report, "old_objects")) {
 		buffer_add_text(buffer, "; ");
-		add_gc(report, "old_objects", add_grouped);
-		buffer_add_text(buffer, " old");
+		add_gc(report, "old_objects", add_grouped, " old");
 	}
 	buffer_add_char(buffer, '\n');
 }
@@ -179,28 +173,21 @@ static void add_collections(const struct report *report)
 	struct buffer *buffer = report->buffer;
 
 	add_label(report, "GC");
-	add_gc(report, "count", add_grouped);
-	buffer_add_text(buffer, " runs: ");
-	add_gc(report, "minor_gc_count", add_grouped);
-	buffer_add_text(buffer, " minor, ");
-	add_gc(report, "major_gc_count", add_grouped);
-	buffer_add_text(buffer, " major");
+	add_gc(report, "count", add_grouped, " runs: ");
+	add_gc(report, "minor_gc_count", add_grouped, " minor, ");
+	add_gc(report, "major_gc_count", add_grouped, " major");
 	if (has_gc(report, "time") || value_get(&report->sample->ruby.data, "gc_total_time_ns")) {
 		uint64_t before = report->before ? gc_time_ns(report->before) : 0;
 
 		buffer_add_text(buffer, "; they took ");
-		add_both(buffer, gc_time_ns(report->sample), report->before ? &before : NULL, add_ms);
+		add_both(buffer, gc_time_ns(report->sample), report->before ? &before : NULL, add_ms, "");
 	}
 	buffer_add_char(buffer, '\n');
 	add_label(report, "malloc");
-	add_gc(report, "malloc_increase_bytes", add_size);
-	buffer_add_text(buffer, " of ");
-	add_gc(report, "malloc_increase_bytes_limit", add_size);
-	buffer_add_text(buffer, " until a GC; by old objects ");
-	add_gc(report, "oldmalloc_increase_bytes", add_size);
-	buffer_add_text(buffer, " of ");
-	add_gc(report, "oldmalloc_increase_bytes_limit", add_size);
-	buffer_add_text(buffer, " until a major one\n");
+	add_gc(report, "malloc_increase_bytes", add_size, " of ");
+	add_gc(report, "malloc_increase_bytes_limit", add_size, " until a GC; by old objects ");
+	add_gc(report, "oldmalloc_increase_bytes", add_size, " of ");
+	add_gc(report, "oldmalloc_increase_bytes_limit", add_size, " until a major one\n");
 }
 
 /* --- Tables */
