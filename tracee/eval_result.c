@@ -3,11 +3,11 @@
 #define _GNU_SOURCE
 #include "eval.h"
 
+#include "answer.h"
 #include "core.h"
+#include "pack.h"
 
-#include <msgpack.h>
 #include <ruby/encoding.h>
-#include <string.h>
 
 #define FRAMES_MAX 100u         /* of one backtrace; of a longer one both ends are shown */
 #define FRAME_TEXT_MAX 512u     /* bytes */
@@ -211,86 +211,35 @@ void eval_result_thrown(struct eval *eval)
 	eval->raised[0].message = rb_str_new_cstr("the code threw to a catch outside of it");
 }
 
-static void pack_text(msgpack_packer *packer, const char *bytes, size_t size)
-{
-	msgpack_pack_str(packer, size);
-	msgpack_pack_str_body(packer, bytes, size);
-}
-
-/* A map whose size is known when it is complete: entries are packed behind each other, and counted. */
-struct map {
-	msgpack_sbuffer entries;
-	msgpack_packer packer;
-	size_t count;
-};
-
-static msgpack_packer *add_key(struct map *map, const char *key)
-{
-	map->count++;
-	pack_text(&map->packer, key, strlen(key));
-	return &map->packer;
-}
-
-static void add_string(struct map *map, const char *key, VALUE string)
-{
-	if (!NIL_P(string))
-		pack_text(add_key(map, key), RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
-}
-
-static void add_uint(struct map *map, const char *key, uint64_t number)
-{
-	msgpack_pack_uint64(add_key(map, key), number);
-}
-
-static void add_strings(struct map *map, const char *key, VALUE strings)
+static void add_strings(struct answer *answer, const char *key, VALUE strings)
 {
 	if (NIL_P(strings))
 		return;
-	msgpack_pack_array(add_key(map, key), (size_t)RARRAY_LEN(strings));
-	for (long i = 0; i < RARRAY_LEN(strings); i++) {
-		VALUE string = RARRAY_AREF(strings, i);
-
-		pack_text(&map->packer, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
-	}
+	answer_array(answer, key);
+	for (long i = 0; i < RARRAY_LEN(strings); i++)
+		pack_string(answer, NULL, RARRAY_AREF(strings, i));
+	answer_end(answer);
 }
 
-static void map_begin(struct map *map)
+static void add_exception(struct answer *answer, const struct eval_exception *exception)
 {
-	map->count = 0;
-	msgpack_sbuffer_init(&map->entries);
-	msgpack_packer_init(&map->packer, &map->entries, msgpack_sbuffer_write);
+	pack_string(answer, "class", exception->class_name);
+	pack_string(answer, "message", exception->message);
+	pack_string(answer, "detail", exception->detail);
+	add_strings(answer, "backtrace", exception->backtrace);
 }
 
-static void map_end(struct map *map, msgpack_sbuffer *into)
-{
-	msgpack_packer packer;
-
-	msgpack_packer_init(&packer, into, msgpack_sbuffer_write);
-	msgpack_pack_map(&packer, map->count);
-	msgpack_sbuffer_write(into, map->entries.data, map->entries.size);
-	msgpack_sbuffer_destroy(&map->entries);
-}
-
-static void add_exception(struct map *map, const struct eval_exception *exception)
-{
-	add_string(map, "class", exception->class_name);
-	add_string(map, "message", exception->message);
-	add_string(map, "detail", exception->detail);
-	add_strings(map, "backtrace", exception->backtrace);
-}
-
-static void add_causes(struct map *map, const struct eval *eval)
+static void add_causes(struct answer *answer, const struct eval *eval)
 {
 	if (eval->raised_count < 2)
 		return;
-	msgpack_pack_array(add_key(map, "causes"), eval->raised_count - 1);
+	answer_array(answer, "causes");
 	for (unsigned i = 1; i < eval->raised_count; i++) {
-		struct map cause;
-
-		map_begin(&cause);
-		add_exception(&cause, &eval->raised[i]);
-		map_end(&cause, &map->entries);
+		answer_map(answer, NULL);
+		add_exception(answer, &eval->raised[i]);
+		answer_end(answer);
 	}
+	answer_end(answer);
 }
 
 static const char *const outcome_names[EVAL_OUTCOME_COUNT] = {
@@ -301,29 +250,27 @@ static const char *const outcome_names[EVAL_OUTCOME_COUNT] = {
 
 void eval_result_send(struct eval *eval)
 {
-	const char *outcome = outcome_names[eval->outcome];
-	msgpack_sbuffer packed;
-	struct map map;
+	struct answer answer;
 
-	map_begin(&map);
-	pack_text(add_key(&map, "outcome"), outcome, strlen(outcome));
-	add_uint(&map, "duration_ns", eval->ended_ns - eval->began_ns);
+	answer_init(&answer);
+	answer_map(&answer, NULL);
+	answer_cstr(&answer, "outcome", outcome_names[eval->outcome]);
+	answer_uint(&answer, "duration_ns", eval->ended_ns - eval->began_ns);
 	if (eval->outcome == EVAL_RETURNED) {
-		add_string(&map, "class", eval->class_name);
-		add_string(&map, "text", eval->text);
-		add_uint(&map, "size", eval->text_size);
+		pack_string(&answer, "class", eval->class_name);
+		pack_string(&answer, "text", eval->text);
+		answer_uint(&answer, "size", eval->text_size);
 		if (eval->cut)
-			msgpack_pack_true(add_key(&map, "cut"));
+			answer_bool(&answer, "cut", true);
 	} else if (eval->raised_count) {
-		add_exception(&map, &eval->raised[0]);
-		add_causes(&map, eval);
+		add_exception(&answer, &eval->raised[0]);
+		add_causes(&answer, eval);
 	}
 	if (eval->line)
-		add_uint(&map, "line", eval->line);
+		answer_uint(&answer, "line", eval->line);
 	if (eval->column)
-		add_uint(&map, "column", eval->column);
-	msgpack_sbuffer_init(&packed);
-	map_end(&map, &packed);
-	request_data(eval->request, &packed);
-	msgpack_sbuffer_destroy(&packed);
+		answer_uint(&answer, "column", eval->column);
+	answer_end(&answer);
+	request_answer(eval->request, &answer);
+	answer_free(&answer);
 }

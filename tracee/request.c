@@ -180,18 +180,6 @@ void request_output(struct request *request, enum output_stream stream, const ch
 	}
 }
 
-bool request_data(struct request *request, const msgpack_sbuffer *packed)
-{
-	struct record record = {.kind = RECORD_DATA,
-	                        .data = {.command_id = request->command_id, .packed = {packed->data, packed->size}}};
-
-	if (packed->size + 16 > FRAME_SIZE_MAX)
-		return false;
-	if (request->session)
-		session_send(request->session, &record);
-	return true;
-}
-
 static bool is_sendable(const struct answer *answer)
 {
 	return !answer->failed && answer->buffer.size + 16 <= FRAME_SIZE_MAX;

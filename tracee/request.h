@@ -5,8 +5,6 @@
 #include "proto/command.h"
 #include "proto/wire.h"
 
-#include <msgpack.h>
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -85,8 +83,6 @@ void request_cancel_overdue(void);
 /* True while there is a client and it keeps up: false means wait, without the GVL, before sending more. */
 bool request_may_send(const struct request *request);
 void request_output(struct request *request, enum output_stream stream, const char *bytes, size_t size);
-/* One msgpack value: a map, in packed. Values larger than a record may be (FRAME_SIZE_MAX) are refused: false. */
-bool request_data(struct request *request, const msgpack_sbuffer *packed);
 /* Sends DATA, and empties the answer. False, and nothing is sent: there was no memory for it, or it is larger than a record may be (FRAME_SIZE_MAX). */
 bool request_answer(struct request *request, struct answer *answer);
 /* The same with a descriptor for the client, which is closed here in any case: who writes into its other end learns from that where nobody has it. */

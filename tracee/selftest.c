@@ -55,7 +55,7 @@ static void begin(struct request *request, const struct command *command)
 	}
 	answer_end(&answer);
 	answer_end(&answer);
-	failed = answer.failed || !request_data(request, &answer.buffer);
+	failed = !request_answer(request, &answer);
 	answer_free(&answer);
 	request_finish(request, failed ? ENOMEM : 0, "%s", failed ? "no memory for the answer" : "");
 }
