@@ -1,8 +1,9 @@
-/* rbprobe selftest: whether what rbprobe takes for true of Ruby's VM is true in a process. */
+/* rbprobe selftest: whether what rbprobe takes for true of Ruby's VM is true in a process, or in a Ruby that is started for it. */
 
 #define _GNU_SOURCE
 #include "ask.h"
 #include "exit_status.h"
+#include "idle_ruby.h"
 #include "message.h"
 #include "options.h"
 #include "output.h"
@@ -58,9 +59,9 @@ static const struct argp_child children[] = {
 };
 
 static const struct argp argp = {
-	.args_doc = "-p PID",
-	.doc = "Check in running Ruby processes what rbprobe takes for true of Ruby's VM, and say what is refused where it is "
-	       "not.\v"
+	.args_doc = "-p PID\n-- RUBY [OPTION...]",
+	.doc = "Check in running Ruby processes, or in a Ruby that is started for it, what rbprobe takes for true of Ruby's VM, "
+	       "and say what is refused where it is not.\v"
 	       "Exit status: 0 nothing failed; 1 something did, or the check was impossible; 2 wrong usage; 3 could not attach; "
 	       "4 the process went away.",
 	.children = children,
@@ -92,10 +93,9 @@ static void on_done(void *owner, uint32_t code, struct slice text)
 
 static const struct ask_handler handler = {.data = on_data, .done = on_done};
 
-static int test_all(struct selftest *selftest)
+static int test_all(struct selftest *selftest, const pid_t *pids, size_t count)
 {
 	struct command request = {.kind = COMMAND_SELFTEST, .request = {.name = {"", 0}, .text = {"", 0}}};
-	size_t count = selftest->options.pids.count;
 	struct ask *asks = memory_zeroed(count * sizeof(*asks));
 	struct one *ones = memory_zeroed(count * sizeof(*ones));
 	int signals_descriptor = signals_install();
@@ -103,7 +103,7 @@ static int test_all(struct selftest *selftest)
 
 	for (size_t i = 0; i < count; i++) {
 		ones[i] = (struct one){.selftest = selftest, .ask = &asks[i]};
-		ask_open(&asks[i], selftest->options.pids.items[i], &request, &selftest->options, &handler, &ones[i]);
+		ask_open(&asks[i], pids[i], &request, &selftest->options, &handler, &ones[i]);
 	}
 	status = ask_run(asks, count, signals_descriptor);
 	for (size_t i = 0; i < count; i++) {
@@ -116,20 +116,40 @@ static int test_all(struct selftest *selftest)
 	return status;
 }
 
+static int test_own(struct selftest *selftest, char **command)
+{
+	struct error err;
+	pid_t pid = idle_ruby_start(command, selftest->options.timeout_ns, &err);
+	int status;
+
+	if (pid < 0) {
+		message("%s", err.text);
+		return STATUS_NOT_ATTACHED;
+	}
+	status = test_all(selftest, &pid, 1);
+	idle_ruby_end(pid);
+	return status;
+}
+
 static int selftest_run(int argc, char **argv)
 {
 	struct selftest selftest = {.json = false};
-	int status;
+	int own = 1, status;
+	char **command;
 
+	while (own < argc && strcmp(argv[own], "--") != 0)
+		own++;
+	command = own + 1 < argc ? argv + own + 1 : NULL;
 	options_init(&selftest.options);
-	status = options_parse(&argp, argc, argv, &selftest.options);
-	if (status == 0 && selftest.options.pids.count == 0) {
-		message("selftest needs -p PID; `rbprobe ps` lists the Ruby processes");
+	status = options_parse(&argp, own, argv, &selftest.options);
+	if (status == 0 && (selftest.options.pids.count > 0) == (command != NULL)) {
+		message("selftest needs either -p PID or a Ruby to start, as in: rbprobe selftest -- ruby");
 		status = STATUS_USAGE;
 	}
 	if (status == 0) {
 		output_open(&selftest.output, NULL, false, NULL);
-		status = test_all(&selftest);
+		status = command ? test_own(&selftest, command)
+		                 : test_all(&selftest, selftest.options.pids.items, selftest.options.pids.count);
 		if (output_close(&selftest.output) < 0) {
 			message("%s", selftest.output.error.text);
 			status = STATUS_FAILED;
@@ -141,7 +161,7 @@ static int selftest_run(int argc, char **argv)
 
 const struct subcommand cmd_selftest = {
 	.name = "selftest",
-	.arguments = "-p PID[,PID...]",
+	.arguments = "-p PID[,PID...] | -- RUBY",
 	.summary = "check what rbprobe relies on",
 	.run = selftest_run,
 };

@@ -134,8 +134,21 @@ class SelftestTest < LiveTest
     assert_equal targets.map(&:pid).sort, result.objects.map { |object| object["pid"] }.sort
   end
 
+  test "a Ruby that is started for it" do
+    result = rbprobe("selftest", "--format=json", "--", *Processes::RUBY, "-W0", env: Processes::TARGET_ENV)
+    assert_exit 0, result
+    report = result.objects.first
+    assert_equal Processes::RUBY_VERSION_OF_TARGET, report["ruby"]
+    refute File.exist?("/proc/#{report["pid"]}")
+    assert_refused 3, /cannot run .*no-such-ruby/, "selftest", "--", "/no-such-ruby"
+    assert_refused 3, /true ended before it ran any Ruby/, "selftest", "--", "true"
+    assert_refused 3, /sh has not begun to run Ruby within 0.1 s/, "selftest", "--timeout=0.1", "--", "sh", "-c", "exec sleep 600"
+  end
+
   test "wrong usage" do
-    assert_refused 2, /selftest needs -p PID/, "selftest"
+    assert_refused 2, /selftest needs either -p PID or a Ruby/, "selftest"
+    assert_refused 2, /selftest needs either -p PID or a Ruby/, "selftest", "-p", "1", "--", "ruby"
+    assert_refused 2, /selftest needs either -p PID or a Ruby/, "selftest", "--"
     assert_refused 2, /--format takes text or json, not "xml"/, "selftest", "-p", "1", "--format=xml"
   end
 end

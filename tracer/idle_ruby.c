@@ -1,0 +1,110 @@
+/* Starting a Ruby that waits. See idle_ruby.h. */
+
+#define _GNU_SOURCE
+#include "idle_ruby.h"
+
+#include "buffer.h"
+#include "signals.h"
+
+#include "proto/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Says on its standard output that it has begun. */
+static char code[] = "$stdout.write('.'); $stdout.flush; sleep";
+static char code_option[] = "-e";
+
+static _Noreturn void child_run(char **command, pid_t parent, int begun)
+{
+	size_t count = 0;
+	char **arguments;
+	int nothing = open("/dev/null", O_RDONLY);
+	int failed = fcntl(begun, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+	while (command[count])
+		count++;
+	arguments = memory_zeroed((count + 3) * sizeof(*arguments));
+	memcpy(arguments, command, count * sizeof(*arguments));
+	arguments[count] = code_option;
+	arguments[count + 1] = code;
+	signals_restore();
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() == parent && dup2(nothing, STDIN_FILENO) >= 0 && dup2(begun, STDOUT_FILENO) >= 0)
+		execvp(arguments[0], arguments);
+	if (write(failed, "!", 1) < 0)
+		_exit(126);
+	_exit(127);
+}
+
+/* What came first: '.', '!' where it could not be run, 0 where it ended, or -ETIMEDOUT. */
+static int wait_for(int begun, uint64_t timeout_ns)
+{
+	uint64_t deadline_ns = clock_now_ns() + timeout_ns;
+
+	for (;;) {
+		struct pollfd polled = {.fd = begun, .events = POLLIN};
+		uint64_t now_ns = clock_now_ns(), left_ns = now_ns < deadline_ns ? deadline_ns - now_ns : 0;
+		struct timespec wait = {(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S)};
+		int ready = ppoll(&polled, 1, &wait, NULL);
+		char byte = 0;
+
+		if (ready == 0)
+			return -ETIMEDOUT;
+		if (ready > 0)
+			return read(begun, &byte, 1) == 1 ? byte : 0;
+		if (errno != EINTR)
+			return -errno;
+	}
+}
+
+static int explain(int what, const char *name, uint64_t timeout_ns, struct error *err)
+{
+	switch (what) {
+	case '!':
+		return error_set(err, -ENOENT, "cannot run %s", name);
+	case -ETIMEDOUT:
+		return error_set(err, what, "%s has not begun to run Ruby within %g s", name, (double)timeout_ns / 1e9);
+	default:
+		return error_set(err, -ECHILD, "%s ended before it ran any Ruby", name);
+	}
+}
+
+pid_t idle_ruby_start(char **command, uint64_t timeout_ns, struct error *err)
+{
+	pid_t parent = getpid(), pid;
+	int begun[2], what;
+
+	if (pipe2(begun, O_CLOEXEC) != 0)
+		return error_set(err, -errno, "cannot make a pipe: %s", strerror(errno));
+	pid = fork();
+	if (pid == 0)
+		child_run(command, parent, begun[1]);
+	close(begun[1]);
+	if (pid < 0) {
+		int failed = errno;
+
+		close(begun[0]);
+		return error_set(err, -failed, "cannot start a process: %s", strerror(failed));
+	}
+	what = wait_for(begun[0], timeout_ns);
+	close(begun[0]);
+	if (what == '.')
+		return pid;
+	idle_ruby_end(pid);
+	return explain(what, command[0], timeout_ns, err);
+}
+
+void idle_ruby_end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
