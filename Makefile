@@ -27,7 +27,7 @@ export CC BUILD RUBY
 PROTO_OBJECTS  := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard proto/*.c))
 TRACER_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tracer/*.c)) $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tracer/*.cpp))
 # The parts of the extension that know no Ruby are unit-tested outside of it.
-RUBYLESS_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tracee/answer.c tracee/encoder.c tracee/patch_layout.c tracee/ring.c tracee/stream.c tracee/tally.c tracee/ticks.c))
+RUBYLESS_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tracee/answer.c tracee/encoder.c tracee/intake.c tracee/patch_layout.c tracee/ring.c tracee/stream.c tracee/tally.c tracee/ticks.c))
 
 .PHONY: all tracer extension
 all: tracer extension

@@ -41,13 +41,16 @@ void intake_init(void)
 {
 	static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
 
-	/* A lock that was taken as the process forked may guard half a change: then 16 MiB of address space are left behind. */
-	if (pthread_mutex_trylock(&intake.lock) == 0)
+	atomic_store(&intake.queue_id, NOWHERE);
+	if (pthread_mutex_trylock(&intake.lock) == 0) {
 		drop_messages();
+		pthread_mutex_unlock(&intake.lock);
+		return;
+	}
+	/* A writer had it as the process forked, and may have been half through: 16 MiB of address space are left behind. */
 	intake.messages = NULL;
 	intake.filled = intake.read = 0;
 	intake.lock = unlocked;
-	atomic_store(&intake.queue_id, NOWHERE);
 }
 
 static ssize_t receive(int queue_id, struct chunk *chunk, long type)
