@@ -4,14 +4,8 @@ require_relative "helper"
 require_relative "ipc"
 
 class AttachTest < LiveTest
-  NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].freeze
-
   def methods_of(pid, *options)
     ["methods", "-p", pid.to_s, *options, "Kernel#puts"]
-  end
-
-  def only_root
-    skip "needs root" unless Process.uid.zero?
   end
 
   test "no such process" do
@@ -22,11 +16,8 @@ class AttachTest < LiveTest
   end
 
   test "not a Ruby process" do
-    pid = spawn("sleep", "60")
+    pid = start_beside("sleep", "60")
     assert_refused 3, /process #{pid} is not a Ruby process/, *methods_of(pid)
-    # It would have died of a signal that it does not know, or not: SIGURG was not even sent.
-    Process.kill(:TERM, pid)
-    Process.wait(pid)
   end
 
   test "the extension is not loaded and may not be: how to load it, and no signal is sent" do
@@ -55,14 +46,9 @@ class AttachTest < LiveTest
   test "a process whose C code holds the GVL" do
     target = start("console")
     target.run_in_background("3.pow(7**60000, 11**60000)")
-    ticks = -> { File.read("/proc/#{target.pid}/stat").split(") ").last.split[11].to_i }
-    before = ticks.call
-    wait_until("it computes") { ticks.call > before + 10 }
+    wait_until_it_computes(target.pid)
     assert_refused 3, /did not come to a safe point within 0\.5 s.*--timeout/, *methods_of(target.pid, "--timeout", "0.5")
-    # Nobody will empty its queue any more.
-    target.finish
-    @targets.delete(target)
-    Leftovers.remove_queues_of(target)
+    abandon(target)
   end
 
   # The kernel gives out PIDs in order; root may say where it goes on.
@@ -97,12 +83,6 @@ class AttachTest < LiveTest
       Process.kill(:KILL, other)
       Process.wait(other)
     end
-  end
-
-  # Another user has to be able to run what was built.
-  def only_root_with_a_nobody
-    only_root
-    skip "user 65534 may not reach #{RBPROBE}" unless system(*NOBODY, "test", "-x", RBPROBE)
   end
 
   test "another user's process" do

@@ -148,7 +148,7 @@ class BacktraceTest < LiveTest
   end
 
   test "a process that never loaded the extension" do
-    skip "with a sanitizer's malloc in the target nothing can be loaded" unless Processes::TARGET_ENV.empty?
+    only_where_loading_is_possible
     target = start("threads", load: false)
     assert_match(/main, (sleeping )?in .*gets/, backtrace(target).stdout)
   end

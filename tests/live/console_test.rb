@@ -48,13 +48,6 @@ class ConsoleTest < LiveTest
     end
   end
 
-  # A target that will not empty its queue any more.
-  def abandon(target)
-    target.finish
-    @targets.delete(target)
-    Leftovers.remove_queues_of(target)
-  end
-
   def start_quiet(*arguments, **options)
     start(*arguments, **options).tap { |target| @threads_before = Processes.threads_of(target.pid) }
   end
@@ -71,7 +64,7 @@ class ConsoleTest < LiveTest
   end
 
   test "a process that never loaded the extension" do
-    skip "with a sanitizer's malloc in the target nothing can be loaded" unless Processes::TARGET_ENV.empty?
+    only_where_loading_is_possible
     target = start("shop", load: false)
     terminal = console(target)
     assert_equal "=> 700\n", enter(terminal, "$shop.price('oatcake')")
@@ -285,9 +278,7 @@ class ConsoleTest < LiveTest
     terminal = console(target, "--timeout", "0.5")
     terminal.enter("3.pow(7**60000, 11**60000)")
     terminal.expect(/\n/)
-    ticks = -> { File.read("/proc/#{target.pid}/stat").split(") ").last.split[11].to_i }
-    before = ticks.call
-    wait_until("it computes") { ticks.call > before + 10 }
+    wait_until_it_computes(target.pid)
     terminal.type(CTRL_C)
     terminal.expect(/rbprobe: it has not ended yet: .*Ctrl-C leaves it there/)
     assert terminal.running?
@@ -310,9 +301,7 @@ class ConsoleTest < LiveTest
     target.signal(:CONT)
     assert_match(/#<Shop/, terminal.expect(prompt))
     target.run_in_background("3.pow(7**60000, 11**60000)")
-    ticks = -> { File.read("/proc/#{target.pid}/stat").split(") ").last.split[11].to_i }
-    before = ticks.call
-    wait_until("it computes") { ticks.call > before + 10 }
+    wait_until_it_computes(target.pid)
     terminal.enter("1")
     terminal.expect(/rbprobe: process #{target.pid} has not come to a safe point yet: C code holds its GVL/)
     terminal.type(CTRL_C)

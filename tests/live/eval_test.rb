@@ -46,7 +46,7 @@ class EvalTest < LiveTest
   end
 
   test "a process that has never loaded the extension" do
-    skip "with a sanitizer's malloc in the target there is no place that is known to be safe" unless Processes::TARGET_ENV.empty?
+    only_where_loading_is_possible
     target = start("console", load: false)
     result = eval_in(target, "-q", "$$")
     assert_equal ["#{target.pid}\n", 0], [result.stdout, result.status]
@@ -472,7 +472,7 @@ class EvalTest < LiveTest
   end
 
   test "a process in other namespaces" do
-    skip "needs root" unless Process.uid.zero?
+    only_root
     skip "the target's Ruby is in a chroot" if Processes::RUBY.first == "chroot"
     target = start("console", wrapper: %w[unshare -m -p -i -n -u -f --mount-proc])
     pid = wait_until("it has a child") { File.read("/proc/#{target.pid}/task/#{target.pid}/children").split.first }
@@ -484,17 +484,12 @@ class EvalTest < LiveTest
   test "Puma with Sinatra" do
     skip "no Puma for this Ruby" unless Processes::RUBY == ["ruby"] && system("command -v puma >/dev/null")
     log = "#{directory}/puma.log"
-    pid = spawn(Processes::TARGET_ENV, "ruby", "-I", "#{BUILD}/tracee", "-rrbprobe", "-S", "puma", "--threads", "2:2", "--bind", "tcp://127.0.0.1:0", "#{Processes::ROOT}/tests/apps/demo/config.ru",
-                in: File::NULL, %i[out err] => log)
+    pid = start_beside(Processes::TARGET_ENV, "ruby", "-I", "#{BUILD}/tracee", "-rrbprobe", "-S", "puma", "--threads", "2:2", "--bind", "tcp://127.0.0.1:0", "#{Processes::ROOT}/tests/apps/demo/config.ru",
+                       out: log)
     port = wait_until(-> { "Puma listens: #{File.read(log)}" }) { File.read(log)[/Listening on .*:(\d+)/, 1] }.to_i
     result = rbprobe("eval", "-p", pid.to_s, "puts 'to the client'; [defined?(Puma), Shop.superclass.name]")
     assert_equal "to the client\n[\"expression\", \"Sinatra::Base\"]\n".sub("expression", "constant"), result.stdout
     assert_equal "404", Net::HTTP.get_response("127.0.0.1", "/nothing", port).code
     refute_includes File.read(log), "to the client"
-  ensure
-    if pid
-      Process.kill(:TERM, pid)
-      Process.wait(pid)
-    end
   end
 end

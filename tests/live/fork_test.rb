@@ -106,7 +106,7 @@ class ForkTest < LiveTest
   end
 
   test "of a busy process, of one that never loaded the extension, and twice" do
-    skip "with a sanitizer's malloc in the target nothing can be loaded" unless Processes::TARGET_ENV.empty?
+    only_where_loading_is_possible
     busy = start("busy", 4)
     busy.run("go")
     copies = [copy_of(busy), copy_of(busy)]
@@ -118,7 +118,7 @@ class ForkTest < LiveTest
   end
 
   test "in another PID namespace it is named as it is seen from here" do
-    skip "needs root" unless Process.uid.zero?
+    only_root
     skip "the target's Ruby is in a chroot" if Processes::RUBY.first == "chroot"
     outside = start("console", wrapper: %w[unshare -p -f -m --mount-proc])
     pid = outside.adopt(File.read("/proc/#{outside.pid}/task/#{outside.pid}/children").split.first)

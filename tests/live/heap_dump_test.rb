@@ -164,7 +164,7 @@ class HeapDumpTest < LiveTest
   end
 
   test "a process that sleeps, and one that never loaded the extension" do
-    skip "with a sanitizer's malloc in the target nothing can be loaded" unless Processes::TARGET_ENV.empty?
+    only_where_loading_is_possible
     assert_operator objects_in(dump_to_file(start("states", "sleep"))).size, :>, 1_000
     bare = start("console", load: false)
     bare.run(KNOWN)
@@ -172,7 +172,7 @@ class HeapDumpTest < LiveTest
   end
 
   test "in a namespace where the application is PID 1" do
-    skip "needs root" unless Process.uid.zero?
+    only_root
     skip "the target's Ruby is in a chroot" if Processes::RUBY.first == "chroot"
     outside = start("console", wrapper: %w[unshare -p -f -m --mount-proc])
     pid = outside.adopt(descendants_of(outside.pid).first)
@@ -186,11 +186,11 @@ class HeapDumpTest < LiveTest
   end
 
   test "Puma with Sinatra goes on answering" do
-    skip "with a sanitizer's malloc in the target nothing can be loaded" unless Processes::TARGET_ENV.empty?
-    skip "needs puma and sinatra" if Processes::RUBY.first == "chroot" || !system(*Processes::RUBY, "-e", "require 'puma'; require 'sinatra/base'", err: File::NULL)
+    only_where_loading_is_possible
+    only_with_gems("puma", "sinatra/base")
     site = directory
-    puma = spawn(*Processes::RUBY, "-S", "puma", "--threads", "4:4", "-b", "unix://#{site}/socket", "#{Processes::ROOT}/tests/apps/demo/config.ru",
-                 out: "#{site}/log", err: "#{site}/log", pgroup: true)
+    puma = start_beside(*Processes::RUBY, "-S", "puma", "--threads", "4:4", "-b", "unix://#{site}/socket", "#{Processes::ROOT}/tests/apps/demo/config.ru",
+                        out: "#{site}/log", pgroup: true)
     wait_until("it listens") { File.read("#{site}/log").include?("Use Ctrl-C to stop") }
     answer = -> { UNIXSocket.open("#{site}/socket") { |s| s.write("GET /items?word=tea HTTP/1.0\r\nHost: localhost\r\n\r\n"); s.read } }
     first = answer.call
@@ -201,11 +201,6 @@ class HeapDumpTest < LiveTest
     assert_equal 4, instances_of("Item", objects).size
     assert_equal first.lines.last, answer.call.lines.last
     wait_until("nothing is below it") { descendants_of(puma).empty? }
-  ensure
-    if puma
-      Process.kill(:TERM, puma)
-      Process.wait(puma)
-    end
   end
 
   # --- Where it goes
@@ -284,7 +279,7 @@ class HeapDumpTest < LiveTest
     assert_exit 1, result
     assert_equal "rbprobe: cannot write to /dev/full: No space left on device; nothing was kept\n", result.stderr
     assert_gone(target, before)
-    skip "needs root" unless Process.uid.zero?
+    only_root
     site = directory
     full = ["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=1m none '#{site}' || exit 9; \"$@\"; status=$?; ls -A '#{site}'; exit $status", "sh"]
     result = dump(target, "-o", "#{site}/dump.json", command: full)
@@ -394,8 +389,7 @@ class HeapDumpTest < LiveTest
   end
 
   test "no process can be made" do
-    skip "needs root" unless Process.uid.zero?
-    skip "user 65534 may not reach #{RBPROBE}" unless system("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "test", "-x", RBPROBE)
+    only_root_with_a_nobody
     target = start("console", user: 65_534)
     before = possessions_of(target)
     assert_attachable(target)

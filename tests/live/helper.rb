@@ -34,6 +34,7 @@ class LiveTest < Minitest::Test
   def setup
     @targets = []
     @tracers = []
+    @others = []
     @directories = []
   end
 
@@ -65,6 +66,32 @@ class LiveTest < Minitest::Test
     launch("trace", "-v", *consent, "-p", target.pid.to_s, *arguments, **options).wait_until_armed
   end
 
+  # A program beside targets and rbprobe, such as a debugger or a server, until the end of the test. Returns its PID.
+  def start_beside(*command, out: File::NULL, **options)
+    spawn(*command, in: File::NULL, %i[out err] => out, **options).tap { |pid| @others << pid }
+  end
+
+  def end_beside(pid)
+    @others.delete(pid)
+    Process.kill(:TERM, pid)
+    Process.wait(pid)
+  end
+
+  # strace as the target's debugger.
+  def trace_by_strace(target)
+    skip "needs strace" unless system("command -v strace >/dev/null")
+    start_beside("strace", "-f", "-o", File::NULL, "-p", target.pid.to_s).tap do |strace|
+      wait_until("strace has it") { Processes.status_of(target.pid, "TracerPid") == strace.to_s }
+    end
+  end
+
+  # A target that will not empty its queue any more.
+  def abandon(target)
+    target.finish
+    @targets.delete(target)
+    Leftovers.remove_queues_of(target)
+  end
+
   # An empty directory for this test.
   def directory
     Dir.mktmpdir("live-test-").tap { |path| @directories << path }
@@ -90,9 +117,34 @@ class LiveTest < Minitest::Test
     result
   end
 
+  # --- What not every test has
+
+  # Another user, and rbprobe run by that one, who has to be able to run what was built.
+  NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].freeze
+
+  def only_root
+    skip "needs root" unless Process.uid.zero?
+  end
+
+  def only_root_with_a_nobody
+    only_root
+    skip "user 65534 may not reach #{RBPROBE}" unless system(*NOBODY, "test", "-x", RBPROBE)
+  end
+
+  # With a sanitizer's malloc in the target there is no place that is known to be safe.
+  def only_where_loading_is_possible
+    skip "with a sanitizer's malloc in the target nothing can be loaded" unless Processes::TARGET_ENV.empty?
+  end
+
+  def only_with_gems(*names)
+    code = names.map { |name| "require '#{name}'" }.join(";")
+    skip "needs #{names.join(" and ")}" if Processes::RUBY.first == "chroot" || !system(*Processes::RUBY, "-e", code, err: File::NULL)
+  end
+
   private
 
   def leave_nothing_behind
+    @others.dup.each { |pid| end_beside(pid) }
     still_running = @tracers.select(&:running?)
     still_running.each(&:kill)
     # The last client may be gone before its target has taken its queue away: a bell that rings late gets a queue for 2 s.

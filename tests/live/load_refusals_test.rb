@@ -4,17 +4,11 @@
 require_relative "helper"
 
 class LoadRefusalsTest < LiveTest
-  NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].freeze
   SECCOMP = [RbConfig.ruby, File.expand_path("seccomp.rb", __dir__)].freeze
 
   def setup
     super
-    skip "with a sanitizer's malloc in the target there is no place that is known to be safe" unless Processes::TARGET_ENV.empty?
-  end
-
-  def only_root_with_a_nobody
-    skip "needs root" unless Process.uid.zero?
-    skip "user 65534 may not reach #{RBPROBE}" unless system(*NOBODY, "test", "-x", RBPROBE)
+    only_where_loading_is_possible
   end
 
   def load(target, *options, **how)
@@ -56,17 +50,10 @@ class LoadRefusalsTest < LiveTest
   end
 
   test "a debugger is named, and rbprobe ps shows that the process has one" do
-    skip "needs strace" unless system("command -v strace >/dev/null")
     target = start("console", load: false)
-    strace = spawn("strace", "-o", File::NULL, "-p", target.pid.to_s, err: File::NULL)
-    wait_until("strace has it") { Processes.status_of(target.pid, "TracerPid") != "0" }
+    strace = trace_by_strace(target)
     refuses_to_load(/traced by strace \(process #{strace}\) already/, target)
     assert_equal "no: being traced", shown_as(target.pid)
-  ensure
-    if strace
-      Process.kill(:TERM, strace)
-      Process.wait(strace)
-    end
   end
 
   # --- Seccomp: of the process

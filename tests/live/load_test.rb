@@ -6,17 +6,9 @@ require_relative "ipc"
 require "socket"
 
 class LoadTest < LiveTest
-  NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].freeze
-
   def setup
     super
-    skip "with a sanitizer's malloc in the target there is no place that is known to be safe" unless Processes::TARGET_ENV.empty?
-  end
-
-  # Another user has to be able to run what was built.
-  def only_root_with_a_nobody
-    skip "needs root" unless Process.uid.zero?
-    skip "user 65534 may not reach #{RBPROBE}" unless system(*NOBODY, "test", "-x", RBPROBE)
+    only_where_loading_is_possible
   end
 
   def libraries_of(pid)
@@ -102,14 +94,8 @@ class LoadTest < LiveTest
     assert_exit 0, load(target)
     wait_until("no queue is left") { Leftovers.queues_of([target]).empty? }
     # Where ptrace is not permitted, there is only the signal: so it is while another traces the process.
-    strace = spawn("strace", "-o", File::NULL, "-p", target.pid.to_s, err: File::NULL)
-    wait_until("strace has it") { Processes.status_of(target.pid, "TracerPid") != "0" }
+    trace_by_strace(target)
     assert_exit 0, rbprobe("methods", "-p", target.pid.to_s, "Shop#price", command: NOBODY)
-  ensure
-    if strace
-      Process.kill(:TERM, strace)
-      Process.wait(strace)
-    end
   end
 
   test "loading twice, and requiring afterwards, is harmless" do
@@ -241,11 +227,11 @@ class LoadTest < LiveTest
   end
 
   test "a Puma cluster with fork_worker is traced and does not fork anew" do
-    skip "needs puma" if Processes::RUBY.first == "chroot" || !system(*Processes::RUBY, "-e", "require 'puma'", err: File::NULL)
+    only_with_gems("puma")
     File.write("#{site = directory}/config.ru", "class App; def answer; [200, {}, []]; end; end; A = App.new; run ->(_) { A.answer }\n")
     socket = "#{site}/puma.sock"
-    puma = spawn(*Processes::RUBY, "-S", "puma", "-w", "2", "--fork-worker=0", "-b", "unix://#{socket}", "#{site}/config.ru",
-                 out: "#{site}/log", err: "#{site}/log", pgroup: true)
+    puma = start_beside(*Processes::RUBY, "-S", "puma", "-w", "2", "--fork-worker=0", "-b", "unix://#{socket}", "#{site}/config.ru",
+                        out: "#{site}/log", pgroup: true)
     booted = -> { File.read("#{site}/log").scan(/Worker (\d+) \(PID: (\d+)\) booted/) }
     workers = wait_until("both workers have booted") { booted.call.then { |all| all if all.size == 2 } }
     tracer = launch("trace", "-v", "-p", [puma, *workers.map(&:last)].join(","), "App#answer")
@@ -256,11 +242,6 @@ class LoadTest < LiveTest
     assert_equal 3, result.stderr.scan("the application has SIGURG").size
     sleep 1
     assert_equal workers, booted.call
-  ensure
-    if puma
-      Process.kill(:TERM, puma)
-      Process.wait(puma)
-    end
   end
 
   test "a process that is stopped" do
@@ -273,16 +254,9 @@ class LoadTest < LiveTest
   end
 
   test "a process that another tracer has: it is named" do
-    skip "needs strace" unless system("command -v strace >/dev/null")
     target = bare
-    strace = spawn("strace", "-o", File::NULL, "-p", target.pid.to_s, err: File::NULL)
-    wait_until("strace has it") { Processes.status_of(target.pid, "TracerPid") != "0" }
+    strace = trace_by_strace(target)
     assert_refused 3, /traced by strace \(process #{strace}\)/, "load", "-p", target.pid.to_s
-  ensure
-    if strace
-      Process.kill(:TERM, strace)
-      Process.wait(strace)
-    end
   end
 
   test "another user's process" do
@@ -310,7 +284,7 @@ class LoadTest < LiveTest
 
   # A target behind `unshare`; its own process may be a child of that.
   def start_in(*wrapper, console: "shop")
-    skip "needs root" unless Process.uid.zero?
+    only_root
     skip "the target's Ruby is in a chroot" if Processes::RUBY.first == "chroot"
     target = Target.new(console, [], load: false, wrapper: wrapper)
     @targets << target

@@ -110,7 +110,7 @@ class MemoryCommandTest < LiveTest
   end
 
   test "a process that never loaded the extension, one that is busy in eight threads, one that sleeps" do
-    skip "with a sanitizer's malloc in the target nothing can be loaded" unless Processes::TARGET_ENV.empty?
+    only_where_loading_is_possible
     assert_operator memory_of(start("shop", load: false)).first["resident"], :>, 0
     busy = start("busy", 8)
     busy.run("go")

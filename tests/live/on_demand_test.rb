@@ -76,7 +76,7 @@ class OnDemandTest < LiveTest
   end
 
   def enclosed
-    skip "needs root" unless Process.uid.zero?
+    only_root
     skip "the target's Ruby is in a chroot" if Processes::RUBY.first == "chroot"
     target = start_bare("threads", wrapper: %w[unshare -U -r -m -p -i -f --mount-proc])
     target.run(KNOWN)

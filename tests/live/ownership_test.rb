@@ -32,8 +32,8 @@ class OwnershipTest < LiveTest
 
   [true, false].each do |required|
     test "the extension #{required ? "was required" : "is loaded"}" do
-      skip "needs root" unless Process.uid.zero?
-      skip "with a sanitizer's malloc in the target nothing can be loaded" unless required || Processes::TARGET_ENV.empty?
+      only_root
+      only_where_loading_is_possible unless required
       target = start("shop", user: OWNER, load: required)
       with_a_client_under_way(target) do |directory|
         status = File.stat(directory)

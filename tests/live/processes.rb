@@ -55,6 +55,15 @@ module Processes
     nil
   end
 
+  def clock_ticks_of(pid)
+    File.read("/proc/#{pid}/stat").split(") ").last.split[11].to_i
+  end
+
+  def wait_until_it_computes(pid)
+    before = clock_ticks_of(pid)
+    wait_until("it computes") { clock_ticks_of(pid) > before + 10 }
+  end
+
   def descriptors_of(pid)
     Dir.children("/proc/#{pid}/fd").size
   end

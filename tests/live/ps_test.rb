@@ -61,19 +61,14 @@ class PsTest < LiveTest
   end
 
   test "a real Puma" do
-    skip "with a sanitizer's malloc in the target nothing can be loaded" unless Processes::TARGET_ENV.empty?
-    skip "needs puma" if Processes::RUBY.first == "chroot" || !system(*Processes::RUBY, "-e", "require 'puma'", err: File::NULL)
+    only_where_loading_is_possible
+    only_with_gems("puma")
     File.write("#{site = directory}/config.ru", "run ->(_) { [200, {}, []] }\n")
-    puma = spawn(*Processes::RUBY, "-S", "puma", "-b", "unix://#{site}/socket", "#{site}/config.ru", out: File::NULL, err: File::NULL)
+    puma = start_beside(*Processes::RUBY, "-S", "puma", "-b", "unix://#{site}/socket", "#{site}/config.ru")
     line = nil
     wait_until("puma has its title") { (line = rbprobe("ps").stdout[/^ *#{puma} .*/])&.match?(/ puma \d[\d.]+ \(unix:/) }
     assert_match(/ loadable /, line)
     assert_exit 0, rbprobe("methods", "-p", puma.to_s, "Puma::Server#run")
-  ensure
-    if puma
-      Process.kill(:TERM, puma)
-      Process.wait(puma)
-    end
   end
 
   test "a Ruby whose program has another name" do
@@ -92,18 +87,12 @@ class PsTest < LiveTest
   end
 
   test "SIGURG taken, where rbprobe may not ring otherwise either" do
-    skip "needs strace" unless system("command -v strace >/dev/null")
     target = start("console")
     target.run("trap('URG', 'IGNORE'); nil")
-    strace = spawn("strace", "-o", File::NULL, "-p", target.pid.to_s, err: File::NULL)
-    wait_until("strace has it") { Processes.status_of(target.pid, "TracerPid") != "0" }
+    strace = trace_by_strace(target)
     assert_match(/ SIGURG taken /, line_of(target))
-  ensure
-    if strace
-      Process.kill(:TERM, strace)
-      Process.wait(strace)
-      wait_until("strace has let it go") { Processes.status_of(target.pid, "TracerPid") == "0" }
-      assert_match(/ yes /, line_of(target))
-    end
+    end_beside(strace)
+    wait_until("strace has let it go") { Processes.status_of(target.pid, "TracerPid") == "0" }
+    assert_match(/ yes /, line_of(target))
   end
 end

@@ -22,15 +22,6 @@ class StuckTest < LiveTest
     path
   end
 
-  def ticks(target)
-    File.read("/proc/#{target.pid}/stat").split(") ").last.split[11].to_i
-  end
-
-  def computing(target)
-    before = ticks(target)
-    wait_until("it computes") { ticks(target) > before + 10 }
-  end
-
   # Not every Ruby lets the name of a method be looked up in a signal handler.
   C_METHOD = /(?:hold|pow|\(method written in C\))/.freeze
 
@@ -46,20 +37,13 @@ class StuckTest < LiveTest
     end
   end
 
-  # One that will not empty its queue any more, should the bell have made it another one late.
-  def abandon(target)
-    target.finish
-    @targets.delete(target)
-    Leftovers.remove_queues_of(target)
-  end
-
   test "a C extension that does not give the GVL back, and then does" do
     path = holder
     target = start("threads")
     target.run("waiting_threads")
     target.run("require '#{path}/holder.so'")
     target.run_in_background("Holder.hold('#{path}/release', false)")
-    computing(target)
+    wait_until_it_computes(target.pid)
     result = backtrace(target)
     assert_match(/^the VM has not reached a safe point for [\d.]+ s; it is inside hold in holder\.so/, result.stdout)
     if handler_answers?
@@ -90,12 +74,12 @@ class StuckTest < LiveTest
   test "plain Ruby that runs for minutes without looking for interrupts" do
     target = start("threads")
     target.run_in_background("3.pow(7**60000, 11**60000)")
-    computing(target)
+    wait_until_it_computes(target.pid)
     result = backtrace(target)
     assert_match(/^the VM has not reached a safe point for [\d.]+ s; it is inside ./, result.stdout)
     assert_match(/^thread #{target.pid}, which has the GVL\n   in #{C_METHOD}\n   console:1 in /, result.stdout) if handler_answers?
     assert_match(/^   native: .* in libruby|^   native: .* in ruby/, result.stdout)
-    computing(target)
+    wait_until_it_computes(target.pid)
     assert target.alive?
     assert_equal "", target.stderr
     abandon(target)
@@ -104,12 +88,12 @@ class StuckTest < LiveTest
   test "a process that is stuck and never loaded the extension" do
     target = start("threads", load: false)
     target.run_in_background("3.pow(7**60000, 11**60000)")
-    computing(target)
+    wait_until_it_computes(target.pid)
     result = rbprobe("bt", "-p", target.pid.to_s, "--timeout", SECONDS)
     assert_exit 0, result
     assert_match(/^the VM has not reached a safe point for /, result.stdout)
     assert_match(/^native thread #{target.pid} .*, running/, result.stdout)
-    computing(target)
+    wait_until_it_computes(target.pid)
     abandon(target)
   end
 
@@ -128,7 +112,7 @@ class StuckTest < LiveTest
 
   # The client has to open the place where the process sees its files and itself by other numbers.
   test "a process in a container" do
-    skip "needs root" unless Process.uid.zero?
+    only_root
     target = start("threads", wrapper: %w[unshare -m -p -i -f --mount-proc])
     inside = target.adopt(Dir.children("/proc").grep(/\A\d+\z/).find { |pid| Processes.status_of(pid, "PPid") == target.pid.to_s })
     target.run("waiting_threads")
@@ -138,7 +122,7 @@ class StuckTest < LiveTest
     assert_match(/^thread (1 )?main, .*\n(   .*\n)*   .* in <main>\n/, result.stdout)
     assert_match(/^   native: .* in libc[-.]/, result.stdout)
     target.run_in_background("3.pow(7**60000, 11**60000)")
-    wait_until("it computes") { File.read("/proc/#{inside}/stat").split(") ").last.split[11].to_i > 50 }
+    wait_until_it_computes(inside)
     result = rbprobe("bt", "-p", inside.to_s, "--timeout", SECONDS)
     assert_exit 0, result
     assert_match(/^thread 1, which has the GVL\n   in #{C_METHOD}\n/, result.stdout) if handler_answers?
@@ -146,18 +130,11 @@ class StuckTest < LiveTest
   end
 
   test "a process that a debugger holds" do
-    skip "needs strace" unless system("strace", "-V", out: File::NULL, err: File::NULL)
     target = start("threads")
-    tracer = spawn("strace", "-f", "-o", File::NULL, "-p", target.pid.to_s, err: File::NULL)
-    wait_until("it is traced") { Processes.status_of(target.pid, "TracerPid") == tracer.to_s }
+    tracer = trace_by_strace(target)
     result = rbprobe("bt", "-p", target.pid.to_s, "--full")
     assert_exit 0, result
     assert_match(/main, (sleeping )?in .*gets/, result.stdout)
     assert_match(/no native frames: process #{target.pid} is being traced by strace \(process #{tracer}\)/, result.stderr)
-  ensure
-    if tracer
-      Process.kill(:TERM, tracer)
-      Process.wait(tracer)
-    end
   end
 end
