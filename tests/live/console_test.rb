@@ -86,8 +86,7 @@ class ConsoleTest < LiveTest
   end
 
   test "an expression goes on over lines until it is complete" do
-    target = start("shop")
-    terminal = console(target)
+    terminal = console(start("shop"))
     goes_on = prompt("main", "\\*")
     assert_equal "", enter(terminal, "def twice(x)", goes_on)
     assert_equal "", enter(terminal, "  x * 2", goes_on)
@@ -112,8 +111,7 @@ class ConsoleTest < LiveTest
   end
 
   test "results of any kind are shown so that the terminal only shows them" do
-    target = start("shop")
-    terminal = console(target)
+    terminal = console(start("shop"))
     enter(terminal, "class Odd; def inspect; \"a\\e[31mb\\nc\"; end; end")
     assert_equal "=> a\\x1b[31mb\nc\n", enter(terminal, "Odd.new")
     assert_match(/NoMethodError|#<BasicObject/, enter(terminal, "BasicObject.new"))
@@ -187,8 +185,7 @@ class ConsoleTest < LiveTest
   end
 
   test "Ctrl-D leaves in the middle of an expression, too" do
-    target = start("shop")
-    terminal = console(target)
+    terminal = console(start("shop"))
     enter(terminal, "[1,", prompt("main", "\\*"))
     leave(terminal)
   end
@@ -396,8 +393,7 @@ class ConsoleTest < LiveTest
   end
 
   test "TAB completes from what the process has" do
-    target = start("shop")
-    terminal = console(target)
+    terminal = console(start("shop"))
     enter(terminal, "kipfel = $shop; @crumb = 'abc'; module Pantry; class Shelf; end; HAM = 1; end")
     enter(terminal, "class Shop; @@till = {}; end")
     completed(terminal, "Sho", /Shop\z/)
@@ -480,8 +476,7 @@ class ConsoleTest < LiveTest
   end
 
   test "ls lists what self or an object has, its own before what it inherits" do
-    target = start("shop")
-    terminal = console(target)
+    terminal = console(start("shop"))
     enter(terminal, "class Stall < Shop; def cry; end; def sell; end; end; x = Stall.new")
     listing = enter(terminal, "ls x")
     assert_match(/\AStall#\n  cry  sell\nShop#\n  countdown  .*price.*^instance variables\n  @owner  @stock\n\z/m, listing)
@@ -517,8 +512,7 @@ class ConsoleTest < LiveTest
   end
 
   test "help" do
-    target = start("shop")
-    terminal = console(target)
+    terminal = console(start("shop"))
     text = enter(terminal, "help")
     %w[ls cd source exit].each { |word| assert_match(/^  #{word}/, text) }
     leave(terminal)
@@ -527,8 +521,7 @@ class ConsoleTest < LiveTest
   # --- The terminal
 
   test "the window changes its size" do
-    target = start("shop")
-    terminal = console(target)
+    terminal = console(start("shop"))
     terminal.resize(50, 30)
     # Readline knows the new width when it breaks the line there.
     terminal.type("1" * 40)
@@ -540,8 +533,7 @@ class ConsoleTest < LiveTest
   end
 
   test "Ctrl-Z and back" do
-    target = start("shop")
-    terminal = console(target)
+    terminal = console(start("shop"))
     terminal.type("1 + ")
     terminal.expect(/1 \+ \z/)
     # The terminal has no shell that would stop and go on: the signals are sent.

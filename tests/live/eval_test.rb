@@ -12,6 +12,12 @@ class EvalTest < LiveTest
     rbprobe("eval", "-p", target.pid.to_s, *arguments, **options)
   end
 
+  # Code that says "waiting", and goes on when something comes into $go.
+  def eval_waiting(target, code = "")
+    target.run("$go = Queue.new; nil")
+    launch("eval", "-p", target.pid.to_s, "puts 'waiting'; $go.pop#{code}").wait_for(/waiting\n/)
+  end
+
   def assert_eval(expected, target, *arguments, **options)
     result = eval_in(target, *arguments, **options)
     assert_equal [expected, "", 0], [result.stdout, result.stderr, result.status]
@@ -139,18 +145,14 @@ class EvalTest < LiveTest
 
   test "output is there before the code has ended" do
     target = start("console")
-    target.run("$go = Queue.new; nil")
-    client = launch("eval", "-p", target.pid.to_s, "puts 'waiting'; $go.pop")
-    client.wait_for(/waiting\n/)
+    client = eval_waiting(target)
     target.run("$go << :gone; nil")
     assert_equal "waiting\n:gone\n", client.wait.stdout
   end
 
   test "other threads' output is untouched while the code runs" do
     target = start("console")
-    target.run("$go = Queue.new; nil")
-    client = launch("eval", "-p", target.pid.to_s, "puts 'waiting'; $go.pop; puts 'done'")
-    client.wait_for(/waiting\n/)
+    client = eval_waiting(target, "; puts 'done'")
     target.run_in_background("puts 'of the application'; $stdout.print('and ', 'more', \"\\n\"); [$stdout.class, $stdout.is_a?(IO), $stdout == STDOUT, $stdout.fileno, $stdout.sync]")
     target.expect("of the application")
     target.expect("and more")
@@ -172,9 +174,8 @@ class EvalTest < LiveTest
 
   test "what the application does with $stdout meanwhile is respected" do
     target = start("console")
-    target.run("require 'stringio'; $go = Queue.new; nil")
-    client = launch("eval", "-p", target.pid.to_s, "puts 'waiting'; $go.pop; puts 'done'")
-    client.wait_for(/waiting\n/)
+    target.run("require 'stringio'; nil")
+    client = eval_waiting(target, "; puts 'done'")
     # A reference to what stands in $stdout now, kept for good; and another object in its place.
     target.run("$kept = $stdout; $log = $stdout.method(:write); $stderr = StringIO.new; nil")
     target.run("$go << 1; nil")

@@ -16,8 +16,16 @@ class HeapDumpTest < LiveTest
   # Takes some tenths of a second to write, and more than fits into a pipe.
   MANY = '$many = Array.new(400_000) { |i| "a string of some length, number #{i}" }; 1'.freeze
 
+  def start_with(code)
+    start("console").tap { |target| target.run(code) }
+  end
+
+  def launch_dump(target, *options, **how)
+    launch("heap", "dump", "-p", target.pid.to_s, *options, **how)
+  end
+
   def dump(target, *options, **how)
-    rbprobe("heap", "dump", "-p", target.pid.to_s, *options, **how)
+    launch_dump(target, *options, **how).wait
   end
 
   def dump_to_file(target, *options, **how)
@@ -70,7 +78,7 @@ class HeapDumpTest < LiveTest
   # A dump that is under way for as long as nobody reads it.
   def held_dump(target, *options)
     reader, writer = IO.pipe
-    tracer = launch("heap", "dump", "-p", target.pid.to_s, "-o", "-", *options, stdout: writer)
+    tracer = launch_dump(target, "-o", "-", *options, stdout: writer)
     writer.close
     wait_until("the copy is there") { copy_of(target) }
     wait_until("it has begun to write") { reader.wait_readable(0) }
@@ -84,8 +92,7 @@ class HeapDumpTest < LiveTest
   end
 
   test "every line is JSON, and known objects are in it with what they refer to" do
-    target = start("console")
-    target.run(KNOWN)
+    target = start_with(KNOWN)
     path = dump_to_file(target) do |result|
       assert_match(/\Arbprobe: .*dump\.json: [\d,]+ lines, \d+\.\d MiB in \d+\.\d s; the process stood still for \d+\.\d ms to fork/, result.stderr)
       assert_equal "", result.stdout
@@ -147,8 +154,7 @@ class HeapDumpTest < LiveTest
   end
 
   test "an application that has loaded objspace by itself" do
-    target = start("console")
-    target.run(KNOWN)
+    target = start_with(KNOWN)
     target.run("require 'objspace'")
     assert_known objects_in(dump_to_file(target))
   end
@@ -206,8 +212,7 @@ class HeapDumpTest < LiveTest
   # --- Where it goes
 
   test "to standard output, and packed by gzip or zstd" do
-    target = start("console")
-    target.run(KNOWN)
+    target = start_with(KNOWN)
     out = "#{directory}/out"
     result = dump(target, "-o", "-", "-q", stdout: out)
     assert_exit 0, result
@@ -272,8 +277,7 @@ class HeapDumpTest < LiveTest
   # --- What goes wrong
 
   test "the disk is full" do
-    target = start("console")
-    target.run(MANY)
+    target = start_with(MANY)
     before = possessions_of(target)
     result = dump(target, "-o", "/dev/full")
     assert_exit 1, result
@@ -299,8 +303,7 @@ class HeapDumpTest < LiveTest
   end
 
   test "the client is killed" do
-    target = start("console")
-    target.run(MANY)
+    target = start_with(MANY)
     before = possessions_of(target)
     tracer, reader = held_dump(target)
     tracer.kill
@@ -308,7 +311,7 @@ class HeapDumpTest < LiveTest
     assert_gone(target, before)
     assert_attachable(target)
     site = directory
-    tracer = launch("heap", "dump", "-p", target.pid.to_s, "-o", "#{site}/dump.json")
+    tracer = launch_dump(target, "-o", "#{site}/dump.json")
     wait_until("the copy is there") { copy_of(target) }
     tracer.kill
     assert_gone(target, before)
@@ -316,11 +319,10 @@ class HeapDumpTest < LiveTest
   end
 
   test "the client is interrupted" do
-    target = start("console")
-    target.run(MANY)
+    target = start_with(MANY)
     before = possessions_of(target)
     site = directory
-    tracer = launch("heap", "dump", "-p", target.pid.to_s, "-o", "#{site}/dump.json")
+    tracer = launch_dump(target, "-o", "#{site}/dump.json")
     wait_until("the copy is there") { copy_of(target) }
     tracer.signal(:INT)
     result = tracer.wait
@@ -331,8 +333,7 @@ class HeapDumpTest < LiveTest
   end
 
   test "the client is stopped: the application goes on" do
-    target = start("console")
-    target.run(MANY)
+    target = start_with(MANY)
     before = possessions_of(target)
     tracer, reader = held_dump(target)
     tracer.signal(:STOP)
@@ -346,8 +347,7 @@ class HeapDumpTest < LiveTest
   end
 
   test "the reader of standard output goes away" do
-    target = start("console")
-    target.run(MANY)
+    target = start_with(MANY)
     before = possessions_of(target)
     tracer, reader = held_dump(target)
     reader.close
@@ -358,10 +358,9 @@ class HeapDumpTest < LiveTest
   end
 
   test "the target is killed" do
-    target = start("console")
-    target.run(MANY)
+    target = start_with(MANY)
     site = directory
-    tracer = launch("heap", "dump", "-p", target.pid.to_s, "-o", "#{site}/dump.json")
+    tracer = launch_dump(target, "-o", "#{site}/dump.json")
     copy = wait_until("the copy is there") { copy_of(target) }
     tracer.signal(:STOP)
     target.signal(:KILL)
@@ -376,8 +375,7 @@ class HeapDumpTest < LiveTest
   end
 
   test "the copy is killed" do
-    target = start("console")
-    target.run(MANY)
+    target = start_with(MANY)
     before = possessions_of(target)
     tracer, reader = held_dump(target)
     Process.kill(:KILL, copy_of(target))
@@ -410,8 +408,7 @@ class HeapDumpTest < LiveTest
   # --- Other ways
 
   test "--no-fork: the process dumps itself, where somebody has agreed to that" do
-    target = start("console")
-    target.run(KNOWN)
+    target = start_with(KNOWN)
     path = "#{directory}/dump.json"
     refused = dump(target, "--no-fork", "-o", path)
     assert_exit 2, refused
@@ -426,12 +423,11 @@ class HeapDumpTest < LiveTest
   end
 
   test "--no-fork: a client that is stopped or killed does not hold the process up" do
-    target = start("console")
-    target.run(MANY)
+    target = start_with(MANY)
     before = possessions_of(target)
     %i[STOP KILL].each do |signal|
       reader, writer = IO.pipe
-      tracer = launch("heap", "dump", "-p", target.pid.to_s, "--no-fork", "--yes", "-o", "-", stdout: writer)
+      tracer = launch_dump(target, "--no-fork", "--yes", "-o", "-", stdout: writer)
       writer.close
       wait_until("it has begun to write") { reader.wait_readable(0) }
       tracer.signal(signal)
@@ -470,12 +466,12 @@ class HeapDumpTest < LiveTest
 
   test "--allocations: recording ends with its client" do
     target = start("console")
-    tracer = launch("heap", "dump", "-p", target.pid.to_s, "--allocations=600", "-o", "#{directory}/dump.json")
+    tracer = launch_dump(target, "--allocations=600", "-o", "#{directory}/dump.json")
     tracer.wait_for(/records where it allocates/)
     refute_equal "nil", target.run("ObjectSpace.allocation_sourcefile(Object.new)")
     tracer.kill
     wait_until("it records no more") { target.run("ObjectSpace.allocation_sourcefile(Object.new)") == "nil" }
-    tracer = launch("heap", "dump", "-p", target.pid.to_s, "--allocations=600", "-o", "#{directory}/dump.json")
+    tracer = launch_dump(target, "--allocations=600", "-o", "#{directory}/dump.json")
     tracer.wait_for(/records where it allocates/)
     result = tracer.stop
     assert_exit 1, result
