@@ -3,6 +3,7 @@
 
 /* What the tests of sinks stand on: records as a target sends them go in at one end of a socket, the sink's output is what comes out. */
 
+#include "proto/fields.h"
 #include "tracer/sink.h"
 #include "unit.h"
 
@@ -100,13 +101,10 @@ static inline void pack_values(msgpack_sbuffer *to, const char *first, const cha
 	msgpack_packer_init(&packer, to, msgpack_sbuffer_write);
 	if (first) {
 		msgpack_pack_array(&packer, second ? 2 : 1);
-		msgpack_pack_str(&packer, strlen(first));
-		msgpack_pack_str_body(&packer, first, strlen(first));
+		pack_text(&packer, first, strlen(first));
 	}
-	if (second) {
-		msgpack_pack_str(&packer, strlen(second));
-		msgpack_pack_str_body(&packer, second, strlen(second));
-	}
+	if (second)
+		pack_text(&packer, second, strlen(second));
 }
 
 static inline void batch_of_one(struct fixture *f, const struct batch_event *one)
