@@ -45,8 +45,6 @@ uint64_t engine_target_foreign_calls(const struct probe *probe);
 
 void engine_patch_mark(const struct probe *probe);
 uint64_t engine_patch_foreign_calls(const struct probe *probe);
-/* Why no method at all can be patched at this moment: a compiler is at work that goes its own ways. NULL: they can. Job context. */
-const char *engine_patch_refused(void);
 
 /* The global hook of a selection, shared by all its probes of engine hook. */
 struct engine_hook_state {

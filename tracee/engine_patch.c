@@ -46,19 +46,6 @@ static bool refuse(struct text *reason, const char *why)
 	return false;
 }
 
-static const char other_compiler[] = "a compiler is at work that may call C functions in ways of its own";
-/* Telling it changes the method's visibility there and back, and another Ractor might call the method in between. */
-static const char several_ractors[] = "YJIT cannot be told while several Ractors run";
-
-const char *engine_patch_refused(void)
-{
-	enum compat_compiler compiler = compat_compiler();
-
-	if (compiler == COMPAT_COMPILER_OTHER)
-		return other_compiler;
-	return compiler == COMPAT_COMPILER_YJIT && !compat_is_only_ractor() ? several_ractors : NULL;
-}
-
 static bool patch_can(const struct match *match, struct text *reason)
 {
 	struct patch_target target;
@@ -79,14 +66,14 @@ static bool patch_can(const struct match *match, struct text *reason)
 	if (!patch_slot_of(target.function, target.arity))
 		return refuse(reason, "all stubs are in use");
 	if (compiler == COMPAT_COMPILER_OTHER)
-		return refuse(reason, other_compiler);
+		return refuse(reason, patch_compiler_other);
 	why = patch_bypassed(match->owner, match->name, compiler == COMPAT_COMPILER_YJIT);
 	if (why)
 		return refuse(reason, why);
 	if (compiler == COMPAT_COMPILER_YJIT && OBJ_FROZEN(match->owner))
 		return refuse(reason, "its class is frozen, so that YJIT cannot be told");
 	if (compiler == COMPAT_COMPILER_YJIT && !compat_is_only_ractor())
-		return refuse(reason, several_ractors);
+		return refuse(reason, patch_compiler_ractors);
 	return true;
 }
 
@@ -124,42 +111,6 @@ static void slot_remove(struct patch_slot *slot, const struct probe *probe)
 		free(slot->probes);
 		slot->probes = NULL;
 	}
-}
-
-struct method_name {
-	VALUE owner, name;
-};
-
-/* Code that YJIT has compiled holds the function's address; changing the method's visibility makes it forget that one method. */
-static VALUE renew_compiled(VALUE argument)
-{
-	VALUE owner = ((const struct method_name *)argument)->owner;
-	VALUE name = ((const struct method_name *)argument)->name;
-	enum core_method now = CORE_MODULE_PUBLIC;
-	enum core_method other = CORE_MODULE_PRIVATE;
-
-	if (RTEST(core_call(CORE_MODULE_PRIVATE_METHOD_DEFINED, owner, 1, &name))) {
-		now = CORE_MODULE_PRIVATE;
-		other = CORE_MODULE_PUBLIC;
-	} else if (RTEST(core_call(CORE_MODULE_PROTECTED_METHOD_DEFINED, owner, 1, &name))) {
-		now = CORE_MODULE_PROTECTED;
-	}
-	core_call(other, owner, 1, &name);
-	core_call(now, owner, 1, &name);
-	return Qnil;
-}
-
-static void tell_compiler(VALUE owner, VALUE name)
-{
-	struct method_name method = {owner, name};
-	int failed = 0;
-
-	/* With Ractors that have come since: rather calls that go through a stub which records nothing than one that finds no method. */
-	if (compat_compiler() == COMPAT_COMPILER_NONE || !compat_is_only_ractor())
-		return;
-	rb_protect(renew_compiled, (VALUE)&method, &failed);
-	if (failed)
-		rb_set_errinfo(Qnil);
 }
 
 /* The record of a definition, made at the first need; without links yet it belongs to nobody. */
@@ -275,7 +226,7 @@ static void shields_up(void)
 			patched->slot->call = shield_call;
 		}
 		patch_put(&patched->target, patch_stub_of(patched->slot));
-		tell_compiler(class, name);
+		patch_tell_compiler(class, name);
 	}
 }
 
@@ -288,7 +239,7 @@ static void shields_down(void)
 			continue;
 		unlink_patched(shields[i].patched);
 		shields[i].patched = NULL;
-		tell_compiler(*shields[i].class, ID2SYM(rb_intern(shields[i].name)));
+		patch_tell_compiler(*shields[i].class, ID2SYM(rb_intern(shields[i].name)));
 	}
 }
 
@@ -313,7 +264,7 @@ static int patch_arm(struct probe *probe, VALUE method, struct error *err)
 	probe->patches = link;
 	probe->armed = true;
 	patch_put(&patched->target, patch_stub_of(patched->slot));
-	tell_compiler(probe->owner, probe->callee);
+	patch_tell_compiler(probe->owner, probe->callee);
 	return 0;
 }
 
@@ -342,7 +293,7 @@ static void patch_disarm(struct probe *probe)
 			shields_down();
 	}
 	if (changed)
-		tell_compiler(probe->owner, probe->callee);
+		patch_tell_compiler(probe->owner, probe->callee);
 }
 
 static void patch_release(struct probe *probe)

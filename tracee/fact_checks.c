@@ -135,9 +135,22 @@ enum fact_state check_patch_names(struct text *reason)
 	return ok_or_failed(patch_frame_layout.known, reason, "where it does was not found");
 }
 
+enum fact_state check_patch_instructions(struct text *reason)
+{
+	char bytes[128];
+	struct text unknown = {.bytes = bytes, .size = sizeof(bytes)};
+
+	patch_unknown_instructions(&unknown);
+	if (!unknown.used)
+		return FACT_OK;
+	text_append_cstr(reason, "it does not know ");
+	text_append(reason, unknown.bytes, unknown.used);
+	return FACT_FAILED;
+}
+
 enum fact_state check_patch_compiler(struct text *reason)
 {
-	const char *why = engine_patch_refused();
+	const char *why = patch_refused_by_compiler();
 
 	return ok_or_failed(!why, reason, why);
 }

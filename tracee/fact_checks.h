@@ -19,6 +19,7 @@ enum fact_state check_patch_calls(struct text *reason);
 enum fact_state check_patch_endings(struct text *reason);
 enum fact_state check_patch_restores(struct text *reason);
 enum fact_state check_patch_names(struct text *reason);
+enum fact_state check_patch_instructions(struct text *reason);
 enum fact_state check_patch_compiler(struct text *reason);
 enum fact_state check_shared_methods(struct text *reason);
 enum fact_state check_attribute_events(struct text *reason);

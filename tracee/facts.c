@@ -131,8 +131,15 @@ const struct fact facts[] = {
 		.is_known = patch_tried,
 	},
 	{
+		.name = "patch.instructions",
+		.what = "The VM's instructions that stand for calls are those that rbprobe knows",
+		.without = "engine patch may arm a method that the VM does not call, and not see it",
+		.seen = ALL,
+		.check = check_patch_instructions,
+	},
+	{
 		.name = "patch.compiler",
-		.what = "No compiler has C functions' addresses in its code, or it can be told of a change",
+		.what = "No compiler is at work but YJIT, which is told when a function is replaced",
 		.without = WITHOUT_PATCH,
 		.seen = ALL,
 		.check = check_patch_compiler,

@@ -2,6 +2,7 @@
 #define RBPROBE_PATCH_H
 
 #include "patch_layout.h"
+#include "text.h"
 
 #include <ruby.h>
 
@@ -82,9 +83,20 @@ void patch_frame_learn(uintptr_t frame, ID name, VALUE owner);
 void patch_frame_learned(void);
 
 /*
+ * Why no method at all can be patched at this moment: a compiler is at work that goes its own ways. NULL: they can. Job context.
+ */
+const char *patch_refused_by_compiler(void);
+extern const char patch_compiler_other[], patch_compiler_ractors[]; /* what it may say */
+
+/* Behind patch_put(): has the compiler, if one is at work, forget what it knows of the method. Job context; raises nothing. */
+void patch_tell_compiler(VALUE owner, VALUE name);
+
+/*
  * Why a C method must not be patched although it could be: the VM, or its compiler, has code of its own for it and does not call its
  * function. NULL: it calls it. compiled: a compiler is at work. Job context.
  */
 const char *patch_bypassed(VALUE owner, VALUE name, bool compiled);
+/* Instructions of this VM that patch_bypassed() knows nothing of, though their names say that they stand for calls. Job context; may raise. */
+void patch_unknown_instructions(struct text *unknown);
 
 #endif

@@ -43,6 +43,17 @@ static const struct bypass compiled_specially[] = {
 	{&rb_cString, " +@ bytesize byteslice dup getbyte setbyte [] slice to_s to_str ", NULL},
 };
 
+/* Those that stand for calls are among them; each of these names has been looked at. */
+static const char known_instructions[] =
+	" opt_and opt_aref opt_aref_with opt_ary_freeze opt_aset opt_aset_with opt_call_c_function opt_case_dispatch opt_div "
+        "opt_duparray_send "
+	"opt_empty_p opt_eq opt_ge opt_getconstant_path opt_getinlinecache opt_gt opt_hash_freeze opt_invokebuiltin_delegate "
+	"opt_invokebuiltin_delegate_leave opt_le opt_length opt_lt opt_ltlt opt_minus opt_mod opt_mult opt_neq opt_new "
+        "opt_newarray_max "
+	"opt_newarray_min opt_newarray_send opt_nil_p opt_not opt_or opt_plus opt_regexpmatch2 opt_reverse "
+        "opt_send_without_block "
+	"opt_setinlinecache opt_size opt_str_freeze opt_str_uminus opt_succ ";
+
 static bool is_among(const char *names, const char *name, size_t size)
 {
 	const char *at = names;
@@ -55,11 +66,27 @@ static bool is_among(const char *names, const char *name, size_t size)
 	return false;
 }
 
+static VALUE instruction_names(void)
+{
+	return rb_const_get(rb_const_get(rb_cObject, rb_intern("RubyVM")), rb_intern("INSTRUCTION_NAMES"));
+}
+
 static bool has_instruction(const char *name)
 {
-	VALUE names = rb_const_get(rb_const_get(rb_cObject, rb_intern("RubyVM")), rb_intern("INSTRUCTION_NAMES"));
+	return RTEST(rb_ary_includes(instruction_names(), rb_str_new_cstr(name)));
+}
 
-	return RTEST(rb_ary_includes(names, rb_str_new_cstr(name)));
+void patch_unknown_instructions(struct text *unknown)
+{
+	VALUE names = instruction_names();
+
+	for (long i = 0; i < RARRAY_LEN(names); i++) {
+		VALUE name = RARRAY_AREF(names, i);
+		const char *bytes = StringValueCStr(name);
+
+		if (strncmp(bytes, "opt_", 4) == 0 && !is_among(known_instructions, bytes, strlen(bytes)))
+			text_printf(unknown, "%s%s", unknown->used ? ", " : "", bytes);
+	}
 }
 
 static bool is_listed(const struct bypass *list, size_t count, VALUE owner, VALUE name)

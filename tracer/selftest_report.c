@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define NAME_WIDTH 17
+#define NAME_WIDTH 20
 
 enum state {
 	STATE_OK,

@@ -43,7 +43,7 @@ class SelftestTest < LiveTest
     assert_equal "process #{target.pid}, ruby #{Processes::RUBY_VERSION_OF_TARGET}\n", first
     lines.each { |line| assert_match(%r{\A(?:ok       |n/a      )  [a-z]+\.[a-z]+ +\S.*\n\z}, line) }
     assert_match(/\A\d+ ok, 0 failed(?:, \d+ not applicable)?\n\z/, sum)
-    assert_match(/^ok         patch.calls      A function that is put in a method's place is called instead, .* \(seen on 2\.7 3\.1 .*\)$/,
+    assert_match(/^ok         patch.calls +A function that is put in a method's place is called instead, .* \(seen on 2\.7 3\.1 .*\)$/,
                  selftest(target, "--verbose").stdout)
   end
 

@@ -83,10 +83,10 @@ static void a_line_for_each_fact(void **state)
 	(void)state;
 	selftest_report_text(&shown, 77, answer(mixed, 4), false);
 	shows("process 77, ruby 3.1.2\n"
-	      "ok         frames.identity  One thing leads to another\n"
-	      "FAILED     hook.flags       One thing leads to another: it was not found; so a third is refused\n"
-	      "n/a        methods.shared   One thing leads to another: nothing needs it\n"
-	      "not tried  patch.calls      One thing leads to another: it stands on those before; without it a third is refused\n"
+	      "ok         frames.identity     One thing leads to another\n"
+	      "FAILED     hook.flags          One thing leads to another: it was not found; so a third is refused\n"
+	      "n/a        methods.shared      One thing leads to another: nothing needs it\n"
+	      "not tried  patch.calls         One thing leads to another: it stands on those before; without it a third is refused\n"
 	      "1 ok, 1 failed, 1 not applicable, 1 not tried\n");
 }
 
@@ -95,7 +95,7 @@ static void verbose_tells_where_each_was_seen(void **state)
 	(void)state;
 	selftest_report_text(&shown, 77, answer(mixed, 1), true);
 	shows("process 77, ruby 3.1.2\n"
-	      "ok         frames.identity  One thing leads to another (seen on 2.7 3.1)\n"
+	      "ok         frames.identity     One thing leads to another (seen on 2.7 3.1)\n"
 	      "1 ok, 0 failed\n");
 }
 
