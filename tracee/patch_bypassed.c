@@ -46,12 +46,12 @@ static const struct bypass compiled_specially[] = {
 /* Those that stand for calls are among them; each of these names has been looked at. */
 static const char known_instructions[] =
 	" opt_and opt_aref opt_aref_with opt_ary_freeze opt_aset opt_aset_with opt_call_c_function opt_case_dispatch opt_div "
-        "opt_duparray_send "
+	"opt_duparray_send "
 	"opt_empty_p opt_eq opt_ge opt_getconstant_path opt_getinlinecache opt_gt opt_hash_freeze opt_invokebuiltin_delegate "
 	"opt_invokebuiltin_delegate_leave opt_le opt_length opt_lt opt_ltlt opt_minus opt_mod opt_mult opt_neq opt_new "
-        "opt_newarray_max "
+	"opt_newarray_max "
 	"opt_newarray_min opt_newarray_send opt_nil_p opt_not opt_or opt_plus opt_regexpmatch2 opt_reverse "
-        "opt_send_without_block "
+	"opt_send_without_block "
 	"opt_setinlinecache opt_size opt_str_freeze opt_str_uminus opt_succ ";
 
 static bool is_among(const char *names, const char *name, size_t size)

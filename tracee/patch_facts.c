@@ -93,16 +93,20 @@ static bool find_frame(uintptr_t context, uintptr_t frame)
 	return false;
 }
 
+/* Somebody might find a TracePoint of the trial's later, in ObjectSpace: then there is none. */
+static struct trial *running;
+
 /* An event in which the running fiber's frame is known: the words of the event's argument lead to the execution context. */
 static void frame_event(VALUE tracepoint, void *data)
 {
-	struct trial *trial = data;
+	struct trial *trial = running;
 	rb_trace_arg_t *trace_arg = rb_tracearg_from_tracepoint(tracepoint);
 	uintptr_t frame = frame_of_call(trace_arg, RUBY_EVENT_CALL, FRAME_ANCHOR());
 	uintptr_t fiber = (uintptr_t)compat_data(rb_fiber_current());
 	const uintptr_t *words = (const uintptr_t *)trace_arg;
 
-	for (int i = 0; i < 4 && frame && !trial->frame_found; i++) {
+	(void)data;
+	for (int i = 0; i < 4 && trial && frame && !trial->frame_found; i++) {
 		if (words[i] <= fiber || words[i] >= fiber + FIBER_SIZE_MAX || !find_frame(words[i], frame))
 			continue;
 		facts.context_offset = (ptrdiff_t)(words[i] - fiber);
@@ -229,7 +233,9 @@ const char *patch_unready(void)
 		/* First of all: the trial's own methods may lead here again. */
 		facts.tried = true;
 		facts.failed = PATCH_TRIAL;
+		running = &trial;
 		rb_protect(try_all, (VALUE)&trial, &failed);
+		running = NULL;
 		if (failed)
 			rb_set_errinfo(Qnil);
 		trial_end(&trial);

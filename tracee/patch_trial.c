@@ -164,9 +164,9 @@ size_t trial_samples(const struct trial *trial, struct patch_sample *samples)
 	return count;
 }
 
-void trial_event(struct trial *trial, void (*event)(VALUE tracepoint, void *trial))
+void trial_event(struct trial *trial, void (*event)(VALUE tracepoint, void *nothing))
 {
-	VALUE tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL, event, trial);
+	VALUE tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL, event, NULL);
 	VALUE options = rb_hash_new();
 
 	rb_hash_aset(options, ID2SYM(rb_intern("target")), rb_ary_entry(trial->others, 2));

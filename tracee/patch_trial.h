@@ -29,7 +29,7 @@ void trial_end(struct trial *trial);
 size_t trial_samples(const struct trial *trial, struct patch_sample *samples);
 
 /* Calls a scratch method written in Ruby under a TracePoint. */
-void trial_event(struct trial *trial, void (*event)(VALUE tracepoint, void *trial));
+void trial_event(struct trial *trial, void (*event)(VALUE tracepoint, void *nothing));
 
 bool trial_calls(struct trial *trial);
 bool trial_endings(struct trial *trial);

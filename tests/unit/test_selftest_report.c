@@ -86,7 +86,8 @@ static void a_line_for_each_fact(void **state)
 	      "ok         frames.identity     One thing leads to another\n"
 	      "FAILED     hook.flags          One thing leads to another: it was not found; so a third is refused\n"
 	      "n/a        methods.shared      One thing leads to another: nothing needs it\n"
-	      "not tried  patch.calls         One thing leads to another: it stands on those before; without it a third is refused\n"
+	      "not tried  patch.calls         One thing leads to another: it stands on those before; without it a third is "
+	      "refused\n"
 	      "1 ok, 1 failed, 1 not applicable, 1 not tried\n");
 }
 
