@@ -117,8 +117,9 @@ int loader_prepare(const struct target *target, enum loader_mode mode, struct lo
 
 	memset(report, 0, sizeof(*report));
 	status = visit_make(&visit);
-	/* What is loaded already can be spoken to without being traced. */
-	if (target->extension_mapped && !report->started && status < 0 && status != -ENOSYS && status != -ESRCH)
+	/* What is loaded already can be spoken to without being traced, unless SIGURG was given back: only a visit takes it again. */
+	if (target->extension_mapped && !report->started && status < 0 && status != -ENOSYS && status != -ESRCH &&
+	    !loader_bell_is_gone(target))
 		return 0;
 	return status;
 }
