@@ -4,7 +4,9 @@
 #include "idle_ruby.h"
 
 #include "buffer.h"
+#include "queue.h"
 #include "signals.h"
+#include "target.h"
 
 #include "proto/clock.h"
 
@@ -104,7 +106,13 @@ pid_t idle_ruby_start(char **command, uint64_t timeout_ns, struct error *err)
 
 void idle_ruby_end(pid_t pid)
 {
+	struct target target;
+	bool described = target_describe(&target, pid, TARGET_BASIC, NULL) == 0;
+
 	kill(pid, SIGKILL);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
+	/* The extension takes its queue away when the last session is over, but had no time for that. */
+	if (described)
+		queue_remove(&target);
 }

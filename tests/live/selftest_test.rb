@@ -145,6 +145,12 @@ class SelftestTest < LiveTest
     report = result.objects.first
     assert_equal Processes::RUBY_VERSION_OF_TARGET, report["ruby"]
     refute File.exist?("/proc/#{report["pid"]}")
+    8.times do
+      busy = rbprobe("selftest", "--format=json", "--", *Processes::RUBY, "-W0", "-e", "2.times { Thread.new { loop { } } }", env: Processes::TARGET_ENV)
+      assert_exit 0, busy
+      left = Processes::Leftovers.queues.map(&:key)
+      refute_includes left, Processes::Leftovers.queue_key(busy.objects.first["pid"]), "a queue is left"
+    end
     assert_refused 3, /cannot run .*no-such-ruby/, "selftest", "--", "/no-such-ruby"
     assert_refused 3, /true ended before it ran any Ruby/, "selftest", "--", "true"
     assert_refused 3, /sh has not begun to run Ruby within 0.1 s/, "selftest", "--timeout=0.1", "--", "sh", "-c", "exec sleep 600"
