@@ -2,6 +2,8 @@
 
 #include "compat.h"
 
+#include "core.h"
+
 #include <ruby/debug.h>
 #include <ruby/io.h>
 #include <ruby/version.h>
@@ -169,7 +171,7 @@ void compat_compile_anew(void)
 
 	if (compat_compiler() != COMPAT_COMPILER_YJIT || !compat_target_may_be_disabled())
 		return;
-	code = rb_eval_string("lambda { }");
+	code = core_run("-> { }");
 	tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_B_CALL, on_nothing, NULL);
 	options = rb_hash_new();
 	rb_hash_aset(options, ID2SYM(rb_intern("target")), code);

@@ -117,6 +117,15 @@ static VALUE added_ignore(VALUE self, VALUE name)
 	return Qnil;
 }
 
+VALUE core_run(const char *source)
+{
+	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
+	VALUE class = rb_const_get(vm, rb_intern("InstructionSequence"));
+	VALUE iseq = rb_funcall(class, rb_intern("compile"), 2, rb_str_new_cstr(source), rb_str_new_cstr("(rbprobe)"));
+
+	return rb_funcall(iseq, rb_intern("eval"), 0);
+}
+
 VALUE core_scratch_module(void)
 {
 	VALUE module = rb_module_new();

@@ -71,6 +71,13 @@ VALUE core_method(enum core_method method);
 VALUE core_call(enum core_method method, VALUE receiver, int argc, const VALUE *argv);
 VALUE core_call0(enum core_method method, VALUE receiver);
 
+/*
+ * The value of Ruby code of our own, named "(rbprobe)", which runs as a program of its own: its outer scope is the top level. rb_eval_string() would take the
+ * method that the job has interrupted for that: a closure made there moves that method's variables to the heap, and as the block that jobs run in is not
+ * told, the next one that is made in it crashes the VM (seen on 3.1). Job context; may raise.
+ */
+VALUE core_run(const char *source);
+
 /* An anonymous module for methods of our own, to try something on: no method_added of the application's hears of them. Job context; may raise. */
 VALUE core_scratch_module(void);
 

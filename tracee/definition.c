@@ -46,13 +46,6 @@ static VALUE instruction_sequence_class(void)
 	return rb_const_get(vm, rb_intern("InstructionSequence"));
 }
 
-static VALUE run_source(const char *source)
-{
-	VALUE iseq = rb_funcall(instruction_sequence_class(), rb_intern("compile"), 1, rb_str_new_cstr(source));
-
-	return rb_funcall(iseq, rb_intern("eval"), 0);
-}
-
 static bool try_word(uintptr_t objects[3][OBJECT_WORDS], size_t word)
 {
 	uintptr_t entries[3][ENTRY_WORDS];
@@ -79,7 +72,7 @@ static void find_layout(void)
 
 	/* First of all: defining the scratch methods may lead here again. */
 	layout.tried = true;
-	methods = rb_funcall(run_source(scratch_source), rb_intern("call"), 1, core_scratch_module());
+	methods = rb_funcall(core_run(scratch_source), rb_intern("call"), 1, core_scratch_module());
 	for (int i = 0; i < 3; i++)
 		if (!read_words((uintptr_t)RTYPEDDATA_DATA(rb_ary_entry(methods, i)), objects[i], OBJECT_WORDS))
 			return;

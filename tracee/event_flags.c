@@ -16,6 +16,8 @@
 
 #include "event_flags.h"
 
+#include "core.h"
+
 #include <link.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -149,7 +151,7 @@ void event_flags_release(void)
 
 static VALUE scratch(void)
 {
-	return rb_eval_string("lambda { }");
+	return core_run("-> { }");
 }
 
 /* Code from before the hook must not be rewritten, and code that is made for the event must give it. */

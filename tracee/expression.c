@@ -36,14 +36,12 @@ void expression_init(void)
 {
 	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
 	VALUE iseq_class = rb_const_get(vm, rb_intern("InstructionSequence"));
-	VALUE iseq =
-		rb_funcall(iseq_class, rb_intern("compile"), 2, rb_str_new_cstr(compile_source), rb_str_new_cstr("(rbprobe)"));
 
 	ids.iseq_class = iseq_class;
 	ids.parameters = rb_intern("parameters");
 	ids.call = rb_intern("call");
 	rb_gc_register_address(&ids.compile); /* first: it allocates, and may collect */
-	ids.compile = rb_funcall(iseq, rb_intern("eval"), 0);
+	ids.compile = core_run(compile_source);
 }
 
 static bool is_word_byte(char c)

@@ -42,15 +42,6 @@ static void on_event(VALUE tracepoint, void *data)
 		active->seen++;
 }
 
-static VALUE lambda_of(const char *source)
-{
-	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
-	VALUE iseq =
-		rb_funcall(rb_const_get(vm, rb_intern("InstructionSequence")), rb_intern("compile"), 1, rb_str_new_cstr(source));
-
-	return rb_funcall(iseq, rb_intern("eval"), 0);
-}
-
 static VALUE watched(VALUE lambda)
 {
 	return rb_proc_call(lambda, rb_ary_new());
@@ -73,7 +64,7 @@ static VALUE count_calls(VALUE argument)
 {
 	struct trial *trial = (struct trial *)argument;
 	VALUE tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_C_CALL, on_event, NULL);
-	VALUE lambda = rb_proc_call(lambda_of(trial->source), rb_ary_new_from_args(1, trial->receiver));
+	VALUE lambda = rb_proc_call(core_run(trial->source), rb_ary_new_from_args(1, trial->receiver));
 
 	rb_tracepoint_enable(tracepoint);
 	watch(trial, tracepoint, lambda);
@@ -157,7 +148,7 @@ enum fact_state check_block_method_defaults(struct text *reason)
 	if (outcome != UNKNOWN)
 		return compare(compat_block_method_defaults(), outcome, reason);
 	tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL, on_call, NULL);
-	method = rb_proc_call(lambda_of(block_method_source), rb_ary_new_from_args(1, trial.receiver));
+	method = rb_proc_call(core_run(block_method_source), rb_ary_new_from_args(1, trial.receiver));
 	options = rb_hash_new();
 	rb_hash_aset(options, ID2SYM(rb_intern("target")), method);
 	rb_funcallv_kw(tracepoint, rb_intern("enable"), 1, &options, RB_PASS_KEYWORDS);

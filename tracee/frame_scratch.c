@@ -269,9 +269,7 @@ static bool scenario_run(struct scratch *scratch, const struct scenario *scenari
 
 void scratch_build(struct scratch *scratch)
 {
-	VALUE iseq_class = rb_path2class("RubyVM::InstructionSequence");
-	VALUE iseq = rb_funcall(iseq_class, rb_intern("compile"), 1, rb_str_new_cstr(scratch_source));
-	VALUE parts = rb_funcall(iseq, rb_intern("eval"), 0);
+	VALUE parts = core_run(scratch_source);
 
 	for (int i = 0; i < METHODS; i++)
 		scratch->ids[i] = rb_intern(scratch_methods[i].name);

@@ -112,15 +112,6 @@ static const char endings_source[] = "->(o) {\n"
 				     "  o.yielder { }\n"
 				     "}\n";
 
-static VALUE run_source(const char *source)
-{
-	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
-	VALUE iseq =
-		rb_funcall(rb_const_get(vm, rb_intern("InstructionSequence")), rb_intern("compile"), 1, rb_str_new_cstr(source));
-
-	return rb_funcall(iseq, rb_intern("eval"), 0);
-}
-
 static ID name_of(int index)
 {
 	char name[16];
@@ -141,7 +132,7 @@ void trial_begin(struct trial *trial)
 	}
 	rb_define_method(trial->module, "yielder", yielder, 0);
 	trial->yielder = rb_funcall(trial->module, rb_intern("instance_method"), 1, ID2SYM(rb_intern("yielder")));
-	source = run_source(others_source);
+	source = core_run(others_source);
 	trial->others = rb_funcall(source, rb_intern("call"), 1, trial->module);
 	trial->object = rb_obj_alloc(rb_cObject);
 	rb_extend_object(trial->object, trial->module);
@@ -299,7 +290,7 @@ bool trial_calls(struct trial *trial)
 	VALUE source = calls_source();
 	VALUE expected;
 
-	trial->calls = run_source(StringValueCStr(source));
+	trial->calls = core_run(StringValueCStr(source));
 	expected = run_calls(trial);
 	for (int i = 0; i < TRIAL_ARITIES; i++)
 		if (!replace(i, trial->methods[i], functions[i]))
@@ -340,7 +331,7 @@ bool trial_endings(struct trial *trial)
 
 	if (!replace(YIELDER, trial->yielder, (patch_function)yielder))
 		return false;
-	endings = run_source(endings_source);
+	endings = core_run(endings_source);
 	seen.object = trial->object;
 	patch_watch_learn(is_jump);
 	rb_funcall(endings, rb_intern("call"), 1, trial->object);

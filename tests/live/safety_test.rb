@@ -200,6 +200,35 @@ class SafetyTest < LiveTest
     target.run("halt")
   end
 
+  # What is tried on the VM is tried on top of the method that the main thread is just in. On 3.1 a closure that was made there took that
+  # method's variables away, and the next block crashed the process.
+  BUSY_IN_A_METHOD = <<~'RUBY'.freeze
+    class Jar; attr_reader :lid; def open(count); count + 1; end; end
+    def fill(jar, stop)
+      count = 0
+      until count.positive? && File.exist?(stop)
+        1000.times { jar.lid; [count].each { |before| count = jar.open(before) } }
+      end
+      count.positive?
+    end
+  RUBY
+
+  test "a main thread that computes in a method is interrupted for everything that is tried and armed" do
+    target = start("console")
+    target.run(BUSY_IN_A_METHOD)
+    stop = "#{directory}/stop"
+    target.run_in_background("fill(Jar.new, #{stop.inspect})")
+    assert_exit 0, rbprobe("methods", "-p", target.pid.to_s, "Jar#", "String#upcase")
+    2.times do
+      [["Jar#lid"], ["Jar#", "Array#each"], ["--engine", "hook", "Jar#open"]].each do |arguments|
+        assert_exit 0, rbprobe("trace", "--yes", "-p", target.pid.to_s, "--count", "50", *arguments)
+      end
+      assert_exit 0, rbprobe("selftest", "-p", target.pid.to_s)
+    end
+    File.write(stop, "")
+    assert_equal "true", target.answer
+  end
+
   test "methods that were traced are as fast as before" do
     target = start("busy")
     target.run("go")
