@@ -5,6 +5,7 @@
 #include "bell.h"
 #include "copy.h"
 #include "evaluation.h"
+#include "fiber.h"
 #include "interrupts.h"
 #include "proto/command.h"
 #include "queue.h"
@@ -188,6 +189,7 @@ static bool nothing_to_do(void)
 void dispatch_job(void)
 {
 	static bool running, again;
+	struct fiber_state *own;
 	int failed = 0;
 
 	if (!running && nothing_to_do()) {
@@ -201,8 +203,11 @@ void dispatch_job(void)
 		again = true;
 		return;
 	}
+	/* What is called from here on is no call of the application's, whatever is traced. */
+	own = fiber_own_begin();
 	/* The VM is about to deliver them, and would do so to the end of the job, which drops them: behind it the thread is its own, or no more. */
-	if (!running && interrupts_are_pending()) {
+	if (interrupts_are_pending()) {
+		fiber_own_end(own);
 		queue_ring_soon();
 		return;
 	}
@@ -214,6 +219,7 @@ void dispatch_job(void)
 			interrupts_send_again();
 	} while (again);
 	running = false;
+	fiber_own_end(own);
 }
 
 static bool armed(void)

@@ -101,7 +101,8 @@ static int check_hook(const struct options *options)
 {
 	if (!(options->trace.flags & TRACE_FIREHOSE) || options->trace.flags & TRACE_HOOK)
 		return 0;
-	message("--firehose makes the whole process 3 to 7 times slower while it is traced, and leaves it up to 3 times slower "
+	message("--firehose --engine hook makes the whole process 3 to 7 times slower while it is traced, and leaves it up to 3 "
+	        "times slower "
 	        "(15 under "
 	        "YJIT) for as long as it runs%s",
 	        hook_remedy(options));

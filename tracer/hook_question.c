@@ -43,7 +43,7 @@ bool hook_question_ask(const char *text, int signals_descriptor)
 
 const char *hook_remedy(const struct options *options)
 {
-	if (options->trace.flags & TRACE_FIREHOSE || options->trace.engine == ENGINE_HOOK)
+	if (options->trace.engine == ENGINE_HOOK)
 		return "; --yes goes on all the same";
 	return "; --yes goes on all the same, --no-hook leaves out such methods";
 }

@@ -309,7 +309,7 @@ static const struct argp_option selector_options[] = {
 };
 
 static const struct argp_option trace_list[] = {
-	{"firehose", 'f', NULL, 0, "All methods (hook engine)", 2},
+	{"firehose", 'f', NULL, 0, "All methods; with --yes or --engine=hook, by one hook for all", 2},
 	{"yes", 'y', NULL, 0, "Trace also what leaves the process slower afterwards, without asking", 8},
 	{"no-hook", OPTION_NO_HOOK, NULL, 0, "Leave out what leaves the process slower afterwards", 8},
 	{"args", OPTION_ARGS, NULL, 0, "Show all arguments", 3},
@@ -375,24 +375,43 @@ int options_parse(const struct argp *argp, int argc, char **argv, struct options
 	return STATUS_USAGE;
 }
 
-int options_check_trace(const struct options *options)
+/* Every method there is, each by the engine that is best for it: those that only the whole hook observes will be left out. */
+static int select_all(struct options *options)
+{
+	static const char *const all[] = {"*#", "*."};
+
+	options->trace.flags &= ~(uint32_t)TRACE_FIREHOSE;
+	options->trace.flags |= TRACE_WITHOUT_HOOK;
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		struct error err;
+
+		if (selector_parse(&options->selectors, all[i], &err) < 0) {
+			message("%s", err.text);
+			return STATUS_FAILED;
+		}
+	}
+	return 0;
+}
+
+int options_check_trace(struct options *options)
 {
 	const char *wrong = NULL;
 	bool firehose = options->trace.flags & TRACE_FIREHOSE;
 	bool without_hook = options->trace.flags & TRACE_WITHOUT_HOOK;
+	bool consented = options->trace.flags & TRACE_HOOK;
 
 	if (!firehose && options->selectors.count == 0)
 		wrong = "which methods? Give selectors such as String#gsub, or --firehose for all";
 	else if (firehose && options->trace.engine != ENGINE_AUTO && options->trace.engine != ENGINE_HOOK)
-		wrong = "--firehose needs the hook engine; leave out --engine";
-	else if (without_hook && firehose)
-		wrong = "--firehose needs the hook engine; leave out --no-hook";
-	else if (without_hook && options->trace.flags & TRACE_HOOK)
+		wrong = "--firehose is by all engines, or by --engine hook";
+	else if (firehose && without_hook && options->trace.engine == ENGINE_HOOK)
+		wrong = "--engine hook and --no-hook contradict each other";
+	else if (without_hook && consented)
 		wrong = "--yes and --no-hook contradict each other";
 	else if (options->append && !options->output_path)
 		wrong = "-a appends to a file; name it with -o FILE";
 	if (!wrong)
-		return 0;
+		return firehose && options->trace.engine == ENGINE_AUTO && !consented ? select_all(options) : 0;
 	message("%s", wrong);
 	return STATUS_USAGE;
 }

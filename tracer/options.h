@@ -67,7 +67,7 @@ int options_whole_number(const char *option, const char *text, uint64_t min, uin
 int options_seconds(const char *option, const char *text, uint64_t *ns);
 
 /* What no single option can see. Returns 0, or STATUS_USAGE after a line on stderr. */
-int options_check_trace(const struct options *options);
+int options_check_trace(struct options *options);
 
 /* The trace command these options describe. */
 struct command options_request(const struct options *options, enum command_kind kind);

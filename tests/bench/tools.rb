@@ -29,7 +29,8 @@ module RbprobeTool
   end
 
   def command(target, *arguments)
-    [PROGRAM, "trace", "-v", "--yes", "-p", target.pid.to_s, *arguments]
+    consent = arguments.include?("--no-hook") ? [] : ["--yes"]
+    [PROGRAM, "trace", "-v", *consent, "-p", target.pid.to_s, *arguments]
   end
 
   # Armed when it returns. arguments are selectors and options.
@@ -49,8 +50,9 @@ module RbprobeTool
     [calls, lost]
   end
 
-  def firehose
-    ["-f", "--overflow=block"]
+  # by: :engines, each method by its own, or :hook for all.
+  def firehose(by)
+    ["-f", *("--no-hook" if by == :engines), "--overflow=block"]
   end
 
   # { selector => engine } of those that there are.
@@ -160,7 +162,7 @@ module RbtraceTool
     [there, [expected - there, 0].max]
   end
 
-  def firehose
+  def firehose(_by)
     ["--firehose"]
   end
 

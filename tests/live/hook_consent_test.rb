@@ -22,14 +22,14 @@ class HookConsentTest < LiveTest
                    "Integer#*", "Integer#%"
   end
 
-  test "--firehose and --engine hook are refused, too" do
+  test "--engine hook is refused, too, alone and with --firehose" do
     target = start("shop")
-    assert_refused 1, /--firehose needs engine hook, .*; --yes goes on all the same$/, "trace", "-p", target.pid.to_s, "-f"
+    assert_refused 1, /--firehose needs engine hook, .*; --yes goes on all the same$/, "trace", "-p", target.pid.to_s, "-f", "--engine", "hook"
     assert_refused 1, /Shop#price needs .*; --yes goes on all the same$/, "trace", "-p", target.pid.to_s, "--engine", "hook", "Shop#price"
   end
 
   test "exec refuses before it starts the command" do
-    assert_refused 2, /--firehose makes .*; --yes goes/, "exec", "-f", "--", "false"
+    assert_refused 2, /--firehose --engine hook makes .*; --yes goes/, "exec", "-f", "--engine", "hook", "--", "false"
   end
 
   test "a command whose trace is refused runs on without waiting" do
@@ -104,7 +104,7 @@ class HookConsentTest < LiveTest
   end
 
   test "options that contradict each other" do
-    { ["-f"] => /leave out --no-hook/, ["--yes", "A#b"] => /contradict/ }.each do |options, message|
+    { ["-f", "--engine", "hook"] => /contradict/, ["--yes", "A#b"] => /contradict/ }.each do |options, message|
       assert_refused 2, message, "trace", "-p", "1", "--no-hook", *options
     end
   end

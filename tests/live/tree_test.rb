@@ -236,11 +236,22 @@ class TreeTest < LiveTest
     TREE
   end
 
-  test "the firehose shows everything" do
+  test "the firehose of the whole hook shows everything" do
     target = start("shop")
     tracer = trace(target, "--firehose")
     target.run("$shop.sell(:tea, 2)")
     assert_match(/^( *)Shop#sell\n\1   Shop#price\n\1      Symbol#length <time>\n/, tracer.stop.tree)
+  end
+
+  test "the firehose needs no consent: every method by an engine of its own, later ones, too, and nothing that rbprobe itself calls" do
+    target = start("shop")
+    tracer = launch("trace", "-v", "-p", target.pid.to_s, "--firehose").wait_until_armed
+    target.run("$shop.sell(:tea, 2)")
+    target.run("class Shop; def shut; [:tea].reverse; end; end; $shop.shut")
+    tree = tracer.stop.tree
+    assert_match(/^( *)Shop#sell\n\1   Shop#price\n/, tree)
+    assert_match(/^( *)Shop#shut\n\1   Array#reverse <time>\n\1Shop#shut <time>\n/, tree)
+    refute_match(/pending_interrupt|handle_interrupt/, tree)
   end
 
   test "times are those of the calls" do

@@ -25,8 +25,9 @@ class Measurements
 
   # Every method there is; here lines are not counted, since the loop makes others than its own calls, too.
   measurement :firehose do
-    loop_rows(key: "firehose", what: "firehose, loop of a Ruby method", workload: "untraced", firehose: true, requirement: 6, burst: 10_000,
-              delivered: false)
+    how = { workload: "untraced", burst: 10_000, delivered: false }
+    loop_rows(key: "firehose", what: "firehose (`-f`), loop of a Ruby method", firehose: :engines, requirement: 6, **how) +
+      loop_rows(key: "firehose-hook", what: "firehose by the whole hook (`-f --yes`), loop of a Ruby method", firehose: :hook, after: nil, **how)
   end
 
   # The article's: a hash of a million keys, Hash#key? traced.
@@ -41,7 +42,7 @@ class Measurements
   def loop_rows(key:, what:, workload:, requirement: nil, notes: nil, after: 1.01, **how)
     untraced = nil
     values = each_tool do |tool|
-      next "has no engines" if tool == RbtraceTool && how[:options]
+      next "has no engines" if tool == RbtraceTool && (how[:options] || how[:firehose] == :hook)
 
       columns = Array.new(amount(:repetitions)) { loop_once(tool, workload, **how) }.transpose.map { |column| Samples.new(column) }
       untraced = columns.shift if tool == RbprobeTool
@@ -52,16 +53,16 @@ class Measurements
                     rbprobe: traced["rbprobe"], rbtrace: traced["rbtrace"], notes: notes)]
     return rows if how[:options]
 
-    rows << Row.new(key: "#{key}-after", what: "#{what}: after detach, against before", unit: :ratio, requirement: key == "firehose" ? nil : after,
+    rows << Row.new(key: "#{key}-after", what: "#{what}: after detach, against before", unit: :ratio, requirement: after,
                     rbprobe: later["rbprobe"], rbtrace: later["rbtrace"])
   end
 
   # [ns untraced, ns traced, ratio after to before]
-  def loop_once(tool, workload, selector: nil, names: nil, options: [], firehose: false, burst: BURST, delivered: true, nested: false, prepare: nil,
+  def loop_once(tool, workload, selector: nil, names: nil, options: [], firehose: nil, burst: BURST, delivered: true, nested: false, prepare: nil,
                 arm: workload)
     burst = BURST_RBTRACE if tool == RbtraceTool
     delivered = false if nested && tool == RbtraceTool # of which only the lines can be counted: two for most calls here
-    arguments = firehose ? tool.firehose : names ? tool.arguments_of(selector, *names) : [*options, selector]
+    arguments = firehose ? tool.firehose(firehose) : names ? tool.arguments_of(selector, *names) : [*options, selector]
     with(Target.new(tool), Target.new(nil)) do |subject, control|
       [subject, control].each do |target|
         prepare&.call(target)
