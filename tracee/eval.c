@@ -51,10 +51,11 @@ static const rb_data_type_t keeper_type = {
 
 void eval_init(void)
 {
-	evals.keeper = TypedData_Wrap_Struct(0, &keeper_type, &evals);
+	/* First: registering allocates, and may collect. */
 	rb_gc_register_address(&evals.keeper);
-	evals.exception_class = rb_class_new(rb_eException);
 	rb_gc_register_address(&evals.exception_class);
+	evals.keeper = TypedData_Wrap_Struct(0, &keeper_type, &evals);
+	evals.exception_class = rb_class_new(rb_eException);
 	eval_output_init();
 }
 

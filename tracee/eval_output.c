@@ -320,8 +320,8 @@ static const char *const passed_on[] = {"respond_to?", "to_io", "class", "is_a?"
 
 void eval_output_init(void)
 {
+	rb_gc_register_address(&outputs.class); /* first: it allocates, and may collect */
 	outputs.class = rb_class_new(rb_cBasicObject);
-	rb_gc_register_address(&outputs.class);
 	outputs.original = rb_intern("original");
 	outputs.stream = rb_intern("stream");
 	outputs.write = rb_intern("write");
