@@ -204,10 +204,11 @@ class SafetyTest < LiveTest
   # method's variables away, and the next block crashed the process.
   BUSY_IN_A_METHOD = <<~'RUBY'.freeze
     class Jar; attr_reader :lid; def open(count); count + 1; end; end
-    def fill(jar, stop)
+    def fill(jar)
       count = 0
-      until count.positive? && File.exist?(stop)
-        1000.times { jar.lid; [count].each { |before| count = jar.open(before) } }
+      until $full
+        jar.lid
+        [count].each { |before| count = jar.open(before) }
       end
       count.positive?
     end
@@ -216,17 +217,39 @@ class SafetyTest < LiveTest
   test "a main thread that computes in a method is interrupted for everything that is tried and armed" do
     target = start("console")
     target.run(BUSY_IN_A_METHOD)
-    stop = "#{directory}/stop"
-    target.run_in_background("fill(Jar.new, #{stop.inspect})")
+    target.run_in_background("fill(Jar.new)")
     assert_exit 0, rbprobe("methods", "-p", target.pid.to_s, "Jar#", "String#upcase")
     2.times do
-      [["Jar#lid"], ["Jar#", "Array#each"], ["--engine", "hook", "Jar#open"]].each do |arguments|
+      [["Jar#lid", "Jar#open"], ["Jar#", "Array#each"], ["--engine", "hook", "Jar#open"]].each do |arguments|
         assert_exit 0, rbprobe("trace", "--yes", "-p", target.pid.to_s, "--count", "50", *arguments)
       end
-      assert_exit 0, rbprobe("selftest", "-p", target.pid.to_s)
+      # After a whole hook not everything can be tried any more.
+      assert_match(/^ok +patch\.calls /, rbprobe("selftest", "-p", target.pid.to_s).stdout)
     end
-    File.write(stop, "")
+    assert_exit 0, rbprobe("eval", "-p", target.pid.to_s, "$full = true")
     assert_equal "true", target.answer
+  end
+
+  test "every command on a process that collects garbage at every allocation" do
+    target = start("console", ruby_options: ["--disable-gems"])
+    target.run("class Jar; attr_reader :lid; def open(count); [count].map { |one| one + 1 }; end; end; $jar = Jar.new; GC.stress = true; 1")
+    on = ["--timeout", "60", "-p", target.pid.to_s]
+    assert_equal "[1, \"a\"]\n", rbprobe("eval", *on, '[1, "a"]').stdout
+    assert_exit 0, rbprobe("selftest", *on)
+    tracer = trace(target, "--timeout", "60", "--args", "--return", "Jar#", "Array#map", "Jar#nothing(self, @lid)")
+    target.run("$jar.open(7)")
+    assert_equal <<~TREE, tracer.stop.tree
+      Jar#open(count=7)
+         Array#map(&block=#<Proc>) => [8] <time>
+      Jar#open => [8] <time>
+    TREE
+    assert_match(/ in <main>$/, rbprobe("bt", *on).stdout)
+    assert_match(/^slots /, rbprobe("memory", *on).stdout)
+    script = "#{directory}/script"
+    File.write(script, "x = 1\n[x,\n2]\n")
+    assert_equal "=> 1\n=> [1, 2]\n", rbprobe("console", *on, stdin: script).stdout
+    assert_exit 0, rbprobe("heap", "dump", *on, "-o", "#{directory}/dump.json")
+    assert_equal "3", target.run("1 + 2")
   end
 
   test "methods that were traced are as fast as before" do
