@@ -207,19 +207,21 @@ static void sweep_left_over(void)
 	}
 }
 
-static void enable(VALUE tracepoint, VALUE method)
+static VALUE enable(VALUE tracepoint_and_method)
 {
 	VALUE options = rb_hash_new();
 
-	rb_hash_aset(options, ID2SYM(rb_intern("target")), method);
-	rb_funcallv_kw(tracepoint, rb_intern("enable"), 1, &options, RB_PASS_KEYWORDS);
+	rb_hash_aset(options, ID2SYM(rb_intern("target")), rb_ary_entry(tracepoint_and_method, 1));
+	rb_funcallv_kw(rb_ary_entry(tracepoint_and_method, 0), rb_intern("enable"), 1, &options, RB_PASS_KEYWORDS);
 	RB_GC_GUARD(options);
+	return Qnil;
 }
 
 static int target_arm(struct probe *probe, VALUE method, struct error *err)
 {
 	uintptr_t definition = must_share(method) ? definition_of(method) : 0;
 	struct site *site = definition ? shared_site(definition) : NULL;
+	int failed = 0;
 
 	probe->armed = true;
 	if (site)
@@ -240,8 +242,14 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
 	site->tracepoint = Qfalse;
 	site->tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL | RUBY_EVENT_RETURN, target_event, site);
 	/* Earlier ones stay: a call of the method's former definition may be under way, and its end is to be seen. */
-	enable(site->tracepoint, method);
-	return 0;
+	rb_protect(enable, rb_ary_new_from_args(2, site->tracepoint, method), &failed);
+	if (!failed)
+		return 0;
+	if (!RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eArgError)))
+		rb_jump_tag(failed);
+	rb_set_errinfo(Qnil);
+	probe->armed = false;
+	return error_set(err, -ENOTSUP, "this Ruby gives no events for it");
 }
 
 static bool is_wanted(const struct site *site)

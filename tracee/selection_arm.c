@@ -183,9 +183,13 @@ void selection_arm_match(const struct match *match, void *argument)
 	probe->engine = engine;
 	session_note(session, NOTE_INFO, "%s %s, engine %s%s%.*s", description, arming->late ? "defined now, armed" : "armed",
 	             engine_name(engine->id), reason.used ? ": " : "", (int)reason.used, reason.bytes);
-	if (engine->arm(probe, match->method, &err) < 0)
+	if (engine->arm(probe, match->method, &err) == 0)
+		arming->armed++;
+	else if (err.code == -ENOTSUP)
+		session_note(session, NOTE_WARNING, "%s cannot be traced by engine %s: %s", description, engine_name(engine->id),
+		             err.text);
+	else
 		rb_raise(rb_eRuntimeError, "%s", err.text);
-	arming->armed++;
 }
 
 void selection_arm_again(struct probe *probe, const struct match *match)
