@@ -167,18 +167,15 @@ static void on_nothing(VALUE tracepoint, void *data)
 /* Enabling a targeted TracePoint makes YJIT drop all that it has compiled, and count calls from 0 (vm_trace.c of 3.3, 3.4, 4.0 and 4.1-dev). */
 void compat_compile_anew(void)
 {
-	VALUE code, tracepoint, options;
+	VALUE code, tracepoint;
 
 	if (compat_compiler() != COMPAT_COMPILER_YJIT || !compat_target_may_be_disabled())
 		return;
 	code = core_run("-> { }");
 	tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_B_CALL, on_nothing, NULL);
-	options = rb_hash_new();
-	rb_hash_aset(options, ID2SYM(rb_intern("target")), code);
-	rb_funcallv_kw(tracepoint, rb_intern("enable"), 1, &options, RB_PASS_KEYWORDS);
+	core_enable_for(tracepoint, code);
 	rb_tracepoint_disable(tracepoint);
 	RB_GC_GUARD(code);
-	RB_GC_GUARD(options);
 }
 
 bool compat_block_method_defaults(void)

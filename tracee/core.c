@@ -117,11 +117,26 @@ static VALUE added_ignore(VALUE self, VALUE name)
 	return Qnil;
 }
 
-VALUE core_run(const char *source)
+VALUE core_instruction_sequence(void)
 {
 	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
-	VALUE class = rb_const_get(vm, rb_intern("InstructionSequence"));
-	VALUE iseq = rb_funcall(class, rb_intern("compile"), 2, rb_str_new_cstr(source), rb_str_new_cstr("(rbprobe)"));
+
+	return rb_const_get(vm, rb_intern("InstructionSequence"));
+}
+
+void core_enable_for(VALUE tracepoint, VALUE target)
+{
+	VALUE options = rb_hash_new();
+
+	rb_hash_aset(options, ID2SYM(rb_intern("target")), target);
+	rb_funcallv_kw(tracepoint, rb_intern("enable"), 1, &options, RB_PASS_KEYWORDS);
+	RB_GC_GUARD(options);
+}
+
+VALUE core_run(const char *source)
+{
+	VALUE iseq = rb_funcall(core_instruction_sequence(), rb_intern("compile"), 2, rb_str_new_cstr(source),
+	                        rb_str_new_cstr("(rbprobe)"));
 
 	return rb_funcall(iseq, rb_intern("eval"), 0);
 }

@@ -71,6 +71,12 @@ VALUE core_method(enum core_method method);
 VALUE core_call(enum core_method method, VALUE receiver, int argc, const VALUE *argv);
 VALUE core_call0(enum core_method method, VALUE receiver);
 
+/* RubyVM::InstructionSequence. Job context. */
+VALUE core_instruction_sequence(void);
+
+/* Enables a TracePoint for one method or Proc, which no function of the C API does. Job context; raises ArgumentError where that has no events. */
+void core_enable_for(VALUE tracepoint, VALUE target);
+
 /*
  * The value of Ruby code of our own, named "(rbprobe)", which runs as a program of its own: its outer scope is the top level. rb_eval_string() would take the
  * method that the job has interrupted for that: a closure made there moves that method's variables to the heap, and as the block that jobs run in is not

@@ -39,13 +39,6 @@ static bool read_words(uintptr_t from, uintptr_t *words, size_t count)
 	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)(count * sizeof(*words));
 }
 
-static VALUE instruction_sequence_class(void)
-{
-	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
-
-	return rb_const_get(vm, rb_intern("InstructionSequence"));
-}
-
 static bool try_word(uintptr_t objects[3][OBJECT_WORDS], size_t word)
 {
 	uintptr_t entries[3][ENTRY_WORDS];
@@ -96,7 +89,7 @@ uintptr_t definition_of(VALUE method)
 
 VALUE definition_instructions(VALUE method)
 {
-	return rb_funcall(instruction_sequence_class(), rb_intern("of"), 1, method);
+	return rb_funcall(core_instruction_sequence(), rb_intern("of"), 1, method);
 }
 
 bool definition_is_block_method(VALUE method)

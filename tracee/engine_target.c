@@ -9,6 +9,7 @@
 #include "engine.h"
 
 #include "compat.h"
+#include "core.h"
 #include "definition.h"
 #include "fiber.h"
 #include "frame.h"
@@ -209,11 +210,7 @@ static void sweep_left_over(void)
 
 static VALUE enable(VALUE tracepoint_and_method)
 {
-	VALUE options = rb_hash_new();
-
-	rb_hash_aset(options, ID2SYM(rb_intern("target")), rb_ary_entry(tracepoint_and_method, 1));
-	rb_funcallv_kw(rb_ary_entry(tracepoint_and_method, 0), rb_intern("enable"), 1, &options, RB_PASS_KEYWORDS);
-	RB_GC_GUARD(options);
+	core_enable_for(rb_ary_entry(tracepoint_and_method, 0), rb_ary_entry(tracepoint_and_method, 1));
 	return Qnil;
 }
 

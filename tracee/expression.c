@@ -34,10 +34,7 @@ static const char compile_source[] = "->(__rbprobe_eval, __rbprobe_owner, __rbpr
 
 void expression_init(void)
 {
-	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
-	VALUE iseq_class = rb_const_get(vm, rb_intern("InstructionSequence"));
-
-	ids.iseq_class = iseq_class;
+	ids.iseq_class = core_instruction_sequence();
 	ids.parameters = rb_intern("parameters");
 	ids.call = rb_intern("call");
 	rb_gc_register_address(&ids.compile); /* first: it allocates, and may collect */

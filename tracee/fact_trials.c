@@ -143,15 +143,13 @@ enum fact_state check_block_method_defaults(struct text *reason)
 {
 	static enum outcome outcome;
 	struct trial trial = {.receiver = core_scratch_module(), .name = rb_intern("scratch")};
-	VALUE tracepoint, options, method;
+	VALUE tracepoint, method;
 
 	if (outcome != UNKNOWN)
 		return compare(compat_block_method_defaults(), outcome, reason);
 	tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL, on_call, NULL);
 	method = rb_proc_call(core_run(block_method_source), rb_ary_new_from_args(1, trial.receiver));
-	options = rb_hash_new();
-	rb_hash_aset(options, ID2SYM(rb_intern("target")), method);
-	rb_funcallv_kw(tracepoint, rb_intern("enable"), 1, &options, RB_PASS_KEYWORDS);
+	core_enable_for(tracepoint, method);
 	watch(&trial, tracepoint, rb_funcall(method, rb_intern("to_proc"), 0));
 	if (trial.seen != 1) {
 		text_append_cstr(reason, "hooks are suppressed at this moment");

@@ -158,10 +158,8 @@ size_t trial_samples(const struct trial *trial, struct patch_sample *samples)
 void trial_event(struct trial *trial, void (*event)(VALUE tracepoint, void *nothing))
 {
 	VALUE tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL, event, NULL);
-	VALUE options = rb_hash_new();
 
-	rb_hash_aset(options, ID2SYM(rb_intern("target")), rb_ary_entry(trial->others, 2));
-	rb_funcallv_kw(tracepoint, rb_intern("enable"), 1, &options, RB_PASS_KEYWORDS);
+	core_enable_for(tracepoint, rb_ary_entry(trial->others, 2));
 	rb_funcall(trial->object, rb_intern("written"), 0);
 	rb_tracepoint_disable(tracepoint);
 }
