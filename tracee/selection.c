@@ -9,7 +9,6 @@
 
 #include "compat.h"
 #include "expression.h"
-#include "fiber.h"
 #include "session.h"
 
 #include <stdlib.h>
@@ -226,15 +225,12 @@ static VALUE disable(VALUE argument)
 
 void selection_disable(struct selection *selection)
 {
-	struct fiber_state *own;
 	int failed = 0;
 
 	if (selection->disabled)
 		return;
 	selection->disabled = true;
-	own = fiber_own_begin();
 	rb_protect(disable, (VALUE)selection, &failed);
-	fiber_own_end(own);
 	if (failed)
 		rb_set_errinfo(Qnil);
 }
