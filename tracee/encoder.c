@@ -128,7 +128,7 @@ bool encoder_take(struct encoder *encoder, uint64_t end, size_t output_size)
 	return position == end;
 }
 
-void encoder_tell_held_back(struct encoder *encoder)
+bool encoder_tell_held_back(struct encoder *encoder)
 {
 	const struct ring_record *record = ring_held_back(encoder->ring);
 	uint64_t position = ring_position(encoder->ring);
@@ -147,4 +147,5 @@ void encoder_tell_held_back(struct encoder *encoder)
 		encoder->told = position;
 	}
 	encoder->held_back = record ? position : RING_NOWHERE;
+	return record && encoder->told != position;
 }

@@ -28,8 +28,8 @@ bool encoder_take(struct encoder *encoder, uint64_t end, size_t output_size);
 
 /*
  * To be called when there is nothing to take: a call whose start has been held back since the last time is one that takes long, and is told
- * of now.
+ * of now. True where there is one that may turn out so the next time.
  */
-void encoder_tell_held_back(struct encoder *encoder);
+bool encoder_tell_held_back(struct encoder *encoder);
 
 #endif

@@ -21,10 +21,11 @@ static struct {
 	bool (*is_unwinder)(uintptr_t word); /* while the place is looked for */
 	bool refuted[PLACES];
 	unsigned seen;
+	uintptr_t site; /* to which the second function returns: what is at the place in this code, and may not be elsewhere */
 } jumps;
 
-/* Called by the assembly: with the registers that a function has to keep for its caller, and the caller's stack. */
-VALUE patch_over(VALUE watch, const uintptr_t registers[REGISTERS], const uintptr_t *stack);
+/* Called by the assembly: with the registers that a function has to keep for its caller, the caller's stack, and where it will return to. */
+VALUE patch_over(VALUE watch, const uintptr_t registers[REGISTERS], const uintptr_t *stack, uintptr_t site);
 
 #if defined(__x86_64__)
 
@@ -42,6 +43,7 @@ VALUE patch_over_entry(VALUE watch);
 #define CALL_OVER                                                                                                                \
 	"  mov %rsp, %rsi\n"                                                                                                     \
 	"  lea 16(%rbp), %rdx\n"                                                                                                 \
+	"  mov 8(%rbp), %rcx\n"                                                                                                  \
 	"  call patch_over\n"
 
 __asm__(".pushsection .text\n" ASM_BEGIN(patch_over_entry) ASM_FRAME(48)
@@ -53,7 +55,7 @@ static VALUE patch_over_entry(VALUE watch)
 {
 	static const uintptr_t nothing[PLACES];
 
-	return patch_over(watch, nothing, nothing);
+	return patch_over(watch, nothing, nothing, 0);
 }
 
 #endif
@@ -63,25 +65,25 @@ READS_STACK static uintptr_t word_at(unsigned place, const uintptr_t *registers,
 	return place < REGISTERS ? registers[place] : stack[place - REGISTERS];
 }
 
-static void look(const uintptr_t *registers, const uintptr_t *stack)
+static void look(const uintptr_t *registers, const uintptr_t *stack, uintptr_t site)
 {
-	jumps.seen++;
+	bool other_site = jumps.seen++ && site != jumps.site;
+
+	jumps.site = site;
 	for (unsigned place = 0; place < PLACES; place++)
 		if (!jumps.refuted[place])
-			jumps.refuted[place] = !jumps.is_unwinder(word_at(place, registers, stack));
+			jumps.refuted[place] = other_site || !jumps.is_unwinder(word_at(place, registers, stack));
 }
 
-/* A jump is rare enough to look twice. */
+/* The word is a value: rb_ensure holds on to it behind this very call. */
 static bool is_jump(uintptr_t word)
 {
-	uintptr_t flags;
-
 	if (RB_SPECIAL_CONST_P(word))
 		return RB_FIXNUM_P(word);
-	return word % sizeof(uintptr_t) == 0 && patch_read(word, &flags, sizeof(flags)) && (flags & RUBY_T_MASK) == RUBY_T_IMEMO;
+	return RB_BUILTIN_TYPE((VALUE)word) == RUBY_T_IMEMO;
 }
 
-VALUE patch_over(VALUE argument, const uintptr_t registers[REGISTERS], const uintptr_t *stack)
+VALUE patch_over(VALUE argument, const uintptr_t registers[REGISTERS], const uintptr_t *stack, uintptr_t site)
 {
 	const struct patch_watch *watch = (const struct patch_watch *)argument;
 	VALUE unwinder = watch->returned ? Qundef : rb_errinfo();
@@ -90,8 +92,8 @@ VALUE patch_over(VALUE argument, const uintptr_t registers[REGISTERS], const uin
 	/* Of exceptions rb_ensure tells. */
 	if (NIL_P(unwinder)) {
 		if (jumps.is_unwinder)
-			look(registers, stack);
-		if (jumps.known && is_jump(word_at(jumps.place, registers, stack)))
+			look(registers, stack, site);
+		if (jumps.known && site == jumps.site && is_jump(word_at(jumps.place, registers, stack)))
 			unwinder = word_at(jumps.place, registers, stack);
 	}
 	jump = watch->over(watch->data, unwinder);

@@ -1,8 +1,9 @@
 /*
  * The writer thread. See stream.h. Context: writer (no GVL, no rb_* call), except where stream.h says otherwise.
  *
- * Events wake nobody, since waking is a syscall. So the writer looks at the ring every POLL_MS; what it waits in is a poll() of
- * the socket, in which it also learns that the client has gone.
+ * Events wake nobody, since waking is a syscall. So the writer looks at the ring again and again; what it waits in between is a poll() of
+ * the socket, in which it also learns that the client has gone. Every look wakes two processes and costs the traced one tens of microseconds, much of it by
+ * what they drive out of the caches: so it looks as rarely as an event may be late, 5 ms, and as often as the ring fills.
  */
 
 #define _GNU_SOURCE
@@ -25,7 +26,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define POLL_MS 1
+#define POLL_MS 1                /* where an answer is waited for, or the ring fills */
+#define POLL_EVENTS_MS 3         /* where there is nothing but some events */
+#define MANY_BYTES (256u << 10)  /* of the ring, in one look: it fills */
 #define OUTPUT_HIGH (128u << 10) /* bytes waiting for the socket above which the ring is left alone */
 #define OUTPUT_SIZE (2u << 20)   /* of the buffer: OUTPUT_HIGH, and the largest message or event that may come on top */
 #define CLOSE_TIMEOUT_MS 5000    /* how long a closing session waits for a client that reads nothing */
@@ -43,6 +46,7 @@ struct writer {
 	struct encoder encoder;
 	int descriptor; /* to be sent with the output's byte at descriptor_at; -1: none */
 	size_t descriptor_at;
+	int pause_ms; /* until it looks again */
 };
 
 static uint64_t now_ms(void)
@@ -170,20 +174,32 @@ static bool wait_a_moment(struct writer *writer)
 
 	if (writer->written < writer->output.size)
 		poll_socket.events |= POLLOUT;
-	if (poll(&poll_socket, 1, POLL_MS) < 0)
+	if (poll(&poll_socket, 1, writer->pause_ms) < 0)
 		return true;
 	return !(poll_socket.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+static int pause_after(const struct writer *writer, bool nothing_left, uint64_t taken, bool look_soon)
+{
+	uint64_t all_taken = ring_position(&writer->session->ring);
+
+	if (!nothing_left)
+		return writer->output.size ? POLL_MS : 0;
+	return all_taken == 0 || taken >= MANY_BYTES || look_soon ? POLL_MS : POLL_EVENTS_MS;
 }
 
 /* One round: all that is there goes out. */
 static bool round_trip(struct writer *writer, bool *idle)
 {
+	uint64_t position = ring_position(&writer->session->ring);
 	bool nothing_left = take_all(writer);
+	bool look_soon = nothing_left && encoder_tell_held_back(&writer->encoder);
+	bool reachable;
 
-	if (nothing_left)
-		encoder_tell_held_back(&writer->encoder);
 	*idle = nothing_left && writer->output.size == 0;
-	return flush(writer);
+	reachable = flush(writer);
+	writer->pause_ms = pause_after(writer, nothing_left, ring_position(&writer->session->ring) - position, look_soon);
+	return reachable;
 }
 
 static void encode_end(struct writer *writer)

@@ -56,6 +56,18 @@ class Measure
     "#{SCRATCH}/output"
   end
 
+  # Until the client has written what it got, and the ring is empty again: a line of a deep call is mostly indentation.
+  def await_quiet
+    size = nil
+    deadline = now + 20
+    loop do
+      sleep 0.01
+      before = size
+      size = File.size?(output)
+      return if size == before || now > deadline
+    end
+  end
+
   # The cost of workload in subject as a ratio of that in control, alternating. Bursts are short, and the least time of each counts:
   # what else the machine does only ever adds.
   def ratio(subject, control, workload, count = CALLS)

@@ -241,9 +241,10 @@ class PatchTest < LiveTest
     tracer = trace(target, "--engine", "patch", "Many#", "--timeout", "60")
     tracer.wait_for(/tracing 10000 methods/)
     target.run('m = Many.new; 5000.times { |i| m.send("same_#{i}"); m.send("hash_#{i}") }; m.swapcase; m.hash; nil')
-    tree = tracer.stop.tree
-    assert_equal 10_000, tree.lines.size
-    assert_equal "Many#same_0 <time>\nMany#hash_0 <time>\n", tree.lines.first(2).join
+    # A call that a busy machine makes take long has two lines.
+    called = tracer.stop.tree.scan(/^Many#\w+/).uniq
+    assert_equal 10_000, called.size
+    assert_equal %w[Many#same_0 Many#hash_0], called.first(2)
     assert_equal "5000", target.run('m = Many.new; 5000.times { |i| m.send("same_#{i}") }')
   end
 

@@ -74,7 +74,7 @@ class Measurements
       delivery = traced(tool, subject, *arguments, workload: arm, lines: delivered ? 1 : nil) do
         amount(:bursts).times do
           plain << control.each_ns(workload, BURST)
-          sleep 0.02 # the ring is empty again
+          await_quiet
           traced << subject.each_ns(workload, burst)
         end
         amount(:bursts) * burst if delivered
