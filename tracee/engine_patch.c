@@ -77,42 +77,6 @@ static bool patch_can(const struct match *match, struct text *reason)
 	return true;
 }
 
-static uint32_t position(const struct patch_slot *slot, const struct probe *probe)
-{
-	uint32_t i = 0;
-
-	while (i < slot->probe_count && slot->probes[i] != probe)
-		i++;
-	return i;
-}
-
-static bool slot_add(struct patch_slot *slot, struct probe *probe)
-{
-	struct probe **probes;
-
-	if (position(slot, probe) < slot->probe_count)
-		return true;
-	probes = realloc(slot->probes, (slot->probe_count + 1) * sizeof(*probes));
-	if (!probes)
-		return false;
-	slot->probes = probes;
-	slot->probes[slot->probe_count++] = probe;
-	return true;
-}
-
-static void slot_remove(struct patch_slot *slot, const struct probe *probe)
-{
-	uint32_t at = position(slot, probe);
-
-	if (at == slot->probe_count)
-		return;
-	slot->probes[at] = slot->probes[--slot->probe_count];
-	if (slot->probe_count == 0) {
-		free(slot->probes);
-		slot->probes = NULL;
-	}
-}
-
 /* The record of a definition, made at the first need; without links yet it belongs to nobody. */
 static struct patched *patched_of(VALUE method)
 {
@@ -248,7 +212,7 @@ static int patch_arm(struct probe *probe, VALUE method, struct error *err)
 	struct engine_patch_link *link = calloc(1, sizeof(*link));
 	struct patched *patched = link ? patched_of(method) : NULL;
 
-	if (!patched || !slot_add(patched->slot, probe)) {
+	if (!patched || !probe_set_add(&patched->slot->probes, probe)) {
 		if (patched && patched->links == 0)
 			patched_free(patched);
 		free(link); // NOLINT(clang-analyzer-unix.Malloc): what is not freed is in the table
@@ -285,7 +249,7 @@ static void patch_disarm(struct probe *probe)
 	for (struct engine_patch_link *link = probe->patches; link; link = link->next) {
 		if (!link->patched)
 			continue;
-		slot_remove(link->slot, probe);
+		probe_set_remove(&link->slot->probes, probe);
 		unlink_patched(link->patched);
 		link->patched = NULL;
 		changed = true;

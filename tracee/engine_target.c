@@ -16,6 +16,7 @@
 #include "frame_direct.h"
 #include "observe.h"
 #include "observe_quick.h"
+#include "probe_set.h"
 #include "selection.h"
 #include "selector.h"
 
@@ -30,11 +31,10 @@
  * TracePoint for such a definition: there several names, classes and sessions share a site.
  */
 struct site {
-	uintptr_t definition; /* 0: not shared */
-	VALUE tracepoint;     /* engine_target_mark() pins it: nobody but us knows where it is */
-	struct probe **probes;
-	uint32_t count;
+	struct probe_set probes;
 	_Atomic uint64_t foreign_calls; /* in other Ractors */
+	VALUE tracepoint;               /* engine_target_mark() pins it: nobody but us knows where it is */
+	uintptr_t definition;           /* 0: not shared */
 	struct site *next;              /* of those that are shared, or of those that are left over */
 };
 
@@ -84,14 +84,14 @@ static void event_asked(struct site *site, VALUE tracepoint, const void *anchor)
 		return;
 	}
 	/* The end of a call is found by its frame: whose it is need not be asked. */
-	if (is_return && site->count == 1 && frame_identity_known(FRAME_TARGETED)) {
-		observe_return(site->probes[0], fiber, trace_arg, RUBY_EVENT_RETURN, anchor);
+	if (is_return && site->probes.count == 1 && frame_identity_known(FRAME_TARGETED)) {
+		observe_return(site->probes.first, fiber, trace_arg, RUBY_EVENT_RETURN, anchor);
 		return;
 	}
 	callee = rb_tracearg_callee_id(trace_arg);
 	owner = rb_tracearg_defined_class(trace_arg);
-	for (uint32_t i = 0; i < site->count; i++) {
-		struct probe *probe = site->probes[i];
+	for (uint32_t i = 0; i < site->probes.count; i++) {
+		struct probe *probe = site->probes.all[i];
 
 		if (probe->callee != callee || probe->owner != owner)
 			continue;
@@ -113,9 +113,9 @@ static inline bool event_read(const struct site *site, const void *anchor)
 	if (!trace_arg)
 		return false;
 	fiber = fiber_state_of_context(frame_direct_context(trace_arg));
-	if (!fiber || site->count != 1)
+	if (!fiber || site->probes.count != 1)
 		return false;
-	probe = site->probes[0];
+	probe = site->probes.first;
 	if (frame_direct_event(trace_arg) == RUBY_EVENT_CALL)
 		return frame_direct_is_call_of(trace_arg, probe->callee_id, probe->owner) &&
 		       observe_quick_call(probe, fiber, frame_direct_frame(trace_arg));
@@ -145,29 +145,15 @@ static struct site *shared_site(uintptr_t definition)
 static bool site_add(struct site *site, struct probe *probe)
 {
 	struct engine_target_site *link = malloc(sizeof(*link));
-	struct probe **probes = realloc(site->probes, (site->count + 1) * sizeof(*probes));
 
-	if (probes)
-		site->probes = probes;
-	if (!probes || !link) {
+	if (!link || !probe_set_add(&site->probes, probe)) {
 		free(link);
 		return false;
 	}
-	site->probes[site->count++] = probe;
 	link->site = site;
 	link->next = probe->sites;
 	probe->sites = link;
 	return true;
-}
-
-static void site_remove(struct site *site, const struct probe *probe)
-{
-	uint32_t kept = 0;
-
-	for (uint32_t i = 0; i < site->count; i++)
-		if (site->probes[i] != probe)
-			site->probes[kept++] = site->probes[i];
-	site->count = kept;
 }
 
 static void unshare(struct site *site)
@@ -183,7 +169,6 @@ static void unshare(struct site *site)
 static void site_free(struct site *site)
 {
 	unshare(site);
-	free(site->probes);
 	free(site);
 }
 
@@ -203,7 +188,6 @@ static void sweep_left_over(void)
 		left_over = site->next;
 		if (is_enabled(site))
 			rb_tracepoint_disable(site->tracepoint);
-		free(site->probes);
 		free(site);
 	}
 }
@@ -251,8 +235,8 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
 
 static bool is_wanted(const struct site *site)
 {
-	for (uint32_t i = 0; i < site->count; i++)
-		if (site->probes[i]->armed)
+	for (uint32_t i = 0; i < site->probes.count; i++)
+		if (site->probes.all[i]->armed)
 			return true;
 	return false;
 }
@@ -276,12 +260,12 @@ static void target_release(struct probe *probe)
 		struct engine_target_site *link = probe->sites;
 
 		probe->sites = link->next;
-		site_remove(link->site, probe);
-		if (link->site->count == 0 && is_enabled(link->site)) {
+		probe_set_remove(&link->site->probes, probe);
+		if (link->site->probes.count == 0 && is_enabled(link->site)) {
 			unshare(link->site);
 			link->site->next = left_over;
 			left_over = link->site;
-		} else if (link->site->count == 0) {
+		} else if (link->site->probes.count == 0) {
 			site_free(link->site);
 		}
 		free(link);

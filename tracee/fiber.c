@@ -94,11 +94,12 @@ void fiber_init(bool (*on_death)(struct fiber_state *state))
 
 static VALUE state_attach(VALUE fiber)
 {
-	struct fiber_state *state = calloc(1, sizeof(*state));
+	struct fiber_state *state = aligned_alloc(_Alignof(struct fiber_state), sizeof(*state));
 	VALUE holder;
 
 	if (!state)
 		return Qnil;
+	memset(state, 0, sizeof(*state));
 	state->ref = fibers.free_ref_count ? fibers.free_refs[--fibers.free_ref_count] : fibers.next_ref++;
 	state->next = fibers.states;
 	state->previous_next = &fibers.states;

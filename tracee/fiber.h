@@ -29,10 +29,10 @@ struct call_stack {
 };
 
 struct fiber_state {
-	uint32_t ref;                           /* unique among the living */
-	struct call_stack stacks[SESSIONS_MAX]; /* by the session's slot */
-	const uintptr_t *frame_place;           /* where the VM keeps the fiber's innermost frame; patch_frame() fills it in */
+	_Alignas(64) uint32_t ref;              /* unique among the living */
 	unsigned own;                           /* what runs now is ours, or an expression of the user's: no call is observed */
+	const uintptr_t *frame_place;           /* where the VM keeps the fiber's innermost frame; patch_frame() fills it in */
+	struct call_stack stacks[SESSIONS_MAX]; /* by the session's slot */
 	struct fiber_state *next, **previous_next;
 };
 

@@ -323,8 +323,8 @@ static bool add_site(const struct site_group *group, enum site_kind kind)
 	site->bias = group->member->bias;
 	site->levels = group->levels;
 	for (int level = 0; level < group->levels; level++) {
-		site->distance[level] = group->member->levels[group->first + level].distance;
-		site->address[level] = group->member->levels[group->first + level].address;
+		site->at[level].distance = group->member->levels[group->first + level].distance;
+		site->at[level].address = group->member->levels[group->first + level].address;
 	}
 	site->unwinder_distance = kind == SITE_UNWIND ? group_unwinder(group) : -1;
 	if (kind == SITE_UNWIND && site->unwinder_distance < 0)
@@ -339,9 +339,9 @@ static bool site_covers(const struct frame_site *site, const struct sample *samp
 	for (int level = 0; level < site->levels; level++) {
 		int i = 0;
 
-		while (i < sample->level_count && sample->levels[i].distance != site->distance[level])
+		while (i < sample->level_count && sample->levels[i].distance != site->at[level].distance)
 			i++;
-		if (i == sample->level_count || sample->levels[i].address != site->address[level])
+		if (i == sample->level_count || sample->levels[i].address != site->at[level].address)
 			return false;
 	}
 	return true;

@@ -31,13 +31,15 @@ enum site_kind {
  * distance, and always live. Where one is not enough, those above it follow.
  */
 struct frame_site {
-	enum site_kind kind;
+	_Alignas(64) enum site_kind kind;
 	int levels;
-	ptrdiff_t distance[SITE_LEVELS]; /* bytes from the anchor */
-	uintptr_t address[SITE_LEVELS];
 	int bias;                     /* the frame's position relative to the event's cfp: 0, or -1 for one deeper */
-	ptrdiff_t unwinder_distance;  /* SITE_UNWIND: of what unwinds the frame; -1 when not found */
 	ptrdiff_t trace_arg_distance; /* of the trace argument; 0 when not known */
+	struct {
+		ptrdiff_t distance; /* bytes from the anchor */
+		uintptr_t address;
+	} at[SITE_LEVELS];
+	ptrdiff_t unwinder_distance; /* SITE_UNWIND: of what unwinds the frame; -1 when not found */
 };
 
 struct frame_layout {
@@ -66,7 +68,7 @@ extern struct frame_layout frame_layout;
 FRAME_READS_STACK static inline bool frame_site_matches(const struct frame_site *site, const char *anchor)
 {
 	for (int level = 0; level < site->levels; level++) {
-		if (*(const uintptr_t *)(anchor + site->distance[level]) != site->address[level])
+		if (*(const uintptr_t *)(anchor + site->at[level].distance) != site->at[level].address)
 			return false;
 	}
 	return true;

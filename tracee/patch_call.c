@@ -52,9 +52,9 @@ static uint32_t begin(const struct patch_slot *slot, struct fiber_state *fiber, 
 	/* Methods of other classes and under other names may share the function. */
 	if (!call->frame || !patch_frame_method(call->frame, &name, &owner))
 		return 0;
-	if (slot->probe_count <= PROBES_LOOKED_THROUGH) {
-		for (uint32_t i = 0; i < slot->probe_count && !*jump; i++) {
-			struct probe *probe = slot->probes[i];
+	if (slot->probes.count <= PROBES_LOOKED_THROUGH) {
+		for (uint32_t i = 0; i < slot->probes.count && !*jump; i++) {
+			struct probe *probe = i ? slot->probes.all[i] : slot->probes.first;
 
 			if (is_meant(probe, name, owner) && observe_begin(probe, fiber, call, jump))
 				sessions |= UINT32_C(1) << probe->session->slot;
@@ -112,7 +112,7 @@ VALUE patch_enter(struct patch_slot *slot, VALUE receiver, int argc, const VALUE
 	struct followed followed = {.slot = slot, .call = &call, .value = Qundef};
 	int jump = 0;
 
-	if (slot->probe_count == 0)
+	if (slot->probes.count == 0)
 		return slot->call(slot->function, receiver, argc, argv);
 	followed.fiber = fiber_current_state();
 	if (!followed.fiber) {

@@ -17,7 +17,7 @@
 
 /* What the assembly knows. */
 _Static_assert(PATCH_SLOTS_MAX == 16384 && STUB_SIZE == 16, "of the stubs");
-_Static_assert(sizeof(struct patch_slot) == 48 && offsetof(struct patch_slot, entry) == 0 &&
+_Static_assert(sizeof(struct patch_slot) == 64 && offsetof(struct patch_slot, entry) == 0 &&
                        offsetof(struct patch_slot, argc) == 24,
                "of a slot");
 
@@ -41,7 +41,7 @@ void patch_entry_stack(void);
 	".rept 16384\n"                                                                                                          \
 	"  .balign 16\n"                                                                                                         \
 	"  endbr64\n"                                                                                                            \
-	"  lea patch_slots + 48 * patch_slot_index(%rip), %r10\n"                                                                \
+	"  lea patch_slots + 64 * patch_slot_index(%rip), %r10\n"                                                                \
 	"  jmp *(%r10)\n"                                                                                                        \
 	"  .set patch_slot_index, patch_slot_index + 1\n"                                                                        \
 	".endr\n"

@@ -1,6 +1,8 @@
 #ifndef RBPROBE_PATCH_STUBS_H
 #define RBPROBE_PATCH_STUBS_H
 
+#include "probe_set.h"
+
 #include <ruby.h>
 
 #include <stdatomic.h>
@@ -17,22 +19,19 @@
 
 #define PATCH_SLOTS_MAX 16384u
 
-struct probe;
-
 /* A C function of any signature. */
 typedef void (*patch_function)(void);
 
 struct patch_slot {
 	/* Set once. */
-	void (*entry)(void);     /* used by the stub */
+	_Alignas(64) void (*entry)(void); /* used by the stub */
 	patch_function function; /* the original */
 	VALUE (*call)(patch_function function, VALUE receiver, int argc, const VALUE *argv);
 	int argc;  /* the stub's, where that is fixed */
 	int arity; /* as given to rb_define_method */
 
 	/* Changes under the GVL. */
-	struct probe **probes; /* that observe a method with this function */
-	uint32_t probe_count;
+	struct probe_set probes; /* that observe a method with this function */
 
 	_Atomic uint32_t foreign_calls; /* in other Ractors */
 };

@@ -76,10 +76,11 @@ static void table_grow(struct selection *selection)
 
 struct probe *selection_add_probe(struct selection *selection, const struct match *match, uint32_t selector)
 {
-	struct probe *probe = calloc(1, sizeof(*probe));
+	struct probe *probe = aligned_alloc(_Alignof(struct probe), sizeof(*probe));
 
 	if (!probe)
 		rb_memerror();
+	memset(probe, 0, sizeof(*probe));
 	probe->session = selection->session;
 	probe->ref = selection->probe_count++;
 	probe->owner = match->owner;

@@ -17,19 +17,21 @@ struct engine_patch_link;
 
 /* One observed method of one session. */
 struct probe {
-	struct session *session;
-	const struct engine *engine;
-	uint32_t ref;       /* the client's number for it */
-	VALUE owner;        /* the class or module that has the method */
-	VALUE callee;       /* Symbol: the name it was selected by; an alias has its own */
-	VALUE only_kind_of; /* Array of classes: calls on other receivers are not shown; Qundef: all are */
-	bool armed;
-	struct engine_target_site *sites;    /* of engine target */
-	struct engine_patch_link *patches;   /* of engine patch */
-	ID callee_id;                        /* callee, for engine patch */
+	/* What each event looks at, in one cache line. */
+	_Alignas(64) struct session *session;
+	ID callee_id;
+	VALUE owner;                         /* the class or module that has the method */
 	struct expression_list *expressions; /* NULL: none */
-	uint32_t selector;                   /* index */
-	struct probe *next;                  /* in its bucket */
+	VALUE only_kind_of;                  /* Array of classes: calls on other receivers are not shown; Qundef: all are */
+	uint32_t ref;                        /* the client's number for it */
+	bool armed;
+	struct engine_patch_link *patches; /* of engine patch */
+
+	struct engine_target_site *sites; /* of engine target */
+	const struct engine *engine;
+	VALUE callee;      /* Symbol: the name it was selected by; an alias has its own */
+	uint32_t selector; /* index */
+	struct probe *next; /* in its bucket */
 };
 
 void selection_init(void);

@@ -30,26 +30,29 @@ struct message {
 };
 
 struct session {
+	/* What each event looks at, in one cache line; the ring has its own. */
+	_Alignas(64) unsigned slot; /* index into what others keep per session, below SESSIONS_MAX; set once, at attach */
+	_Atomic bool gone;          /* the client cannot be reached: events return at once; between the GVL holder and the writer */
+	bool detaching;             /* as soon as none is busy; changes under the GVL */
+	unsigned busy;              /* events under way, of all threads: one of them may have let another run; changes under the GVL */
+	uint64_t calls;             /* that began while armed, in the main Ractor; changes under the GVL */
+	struct trace_options options; /* set by the trace command, under the GVL */
+
 	/* Set once, at attach. */
-	unsigned slot; /* index into what others keep per session, below SESSIONS_MAX */
 	uint8_t nonce[NONCE_SIZE];
 	int socket;
 	pid_t pid; /* the process it belongs to: a forked child has copies of its parent's sessions */
 
 	/* Set by the trace command, under the GVL. */
-	struct trace_options options;
 	struct selection *selection;
 
 	/* Changes under the GVL. */
 	struct session *next;
-	uint64_t calls;           /* that began while armed, in the main Ractor */
 	struct message *newest;   /* end of the message list */
 	char *scratch;            /* VALUES_SIZE_MAX bytes for the values of the event in the making */
 	bool scratch_used;        /* by an event that is running Ruby code meanwhile */
 	struct console *console;  /* NULL: no console's client; console.h */
 	struct request *requests; /* under way, newest first; request.h */
-	unsigned busy;            /* events under way, of all threads: one of them may have let another run */
-	bool detaching;           /* as soon as none is busy */
 	bool leaked;              /* at exit: late events may still look at it, so nobody frees it */
 	uint64_t other_ractors;   /* calls in other Ractors; known when disarmed */
 
@@ -57,7 +60,6 @@ struct session {
 	struct ring ring;
 	struct message *oldest; /* the writer's end of the message list: a message already written, or the first dummy */
 	_Atomic size_t waiting; /* bytes of messages that the writer has not taken yet */
-	_Atomic bool gone;      /* the client cannot be reached: events return at once */
 	_Atomic bool closing;   /* no event touches it any more: write what there is, then END; the writer owns it from here on */
 	enum end_reason end_reason; /* set before closing */
 	char end_text[256];
