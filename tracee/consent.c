@@ -12,6 +12,7 @@
 #include "compat.h"
 #include "naming.h"
 #include "selector.h"
+#include "turn.h"
 
 #include <errno.h>
 
@@ -23,6 +24,7 @@ struct needing {
 	struct text names;  /* of the first */
 	struct text reason; /* of the first one */
 	uint32_t count;
+	struct turn turn;
 };
 
 static void look(const struct match *match, void *argument)
@@ -35,6 +37,7 @@ static void look(const struct match *match, void *argument)
 	VALUE name;
 	char separator;
 
+	turn_pass(&needing->turn);
 	if (!engine || consent_given(engine, match, 0) || ++needing->count > NAMED_MAX)
 		return;
 	if (needing->count == 1)
@@ -78,6 +81,7 @@ int consent_check(const struct command *command, struct error *err)
 		return refuse(err, "--firehose", sizeof("--firehose") - 1, NULL);
 	if (command->options.engine != ENGINE_AUTO && command->options.engine != ENGINE_HOOK)
 		return 0;
+	turn_begin(&needing.turn);
 	for (uint32_t i = 0; i < command->selector_count; i++)
 		selector_each_match(&command->selectors[i], look, &needing);
 	return needing.count ? refuse(err, names_bytes, (int)needing.names.used, &needing) : 0;

@@ -16,6 +16,7 @@
 #include "watch.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <ruby.h>
 #include <string.h>
 #include <time.h>
@@ -186,9 +187,17 @@ static bool nothing_to_do(void)
 	return !session_first() && !session_fork_left() && !queue_exists();
 }
 
+static bool running, again;
+static pthread_t runner; /* the thread that does, while running */
+
+void dispatch_fork_child(void)
+{
+	if (running && !pthread_equal(runner, pthread_self()))
+		running = again = false;
+}
+
 void dispatch_job(void)
 {
-	static bool running, again;
 	struct fiber_state *own;
 	int failed = 0;
 
@@ -212,6 +221,7 @@ void dispatch_job(void)
 		return;
 	}
 	running = true;
+	runner = pthread_self();
 	do {
 		again = false;
 		rb_protect(job_deferring, Qnil, &failed);

@@ -7,6 +7,9 @@
  */
 void dispatch_job(void);
 
+/* In a forked child: whoever ran the job may not be there. Async-signal-safe. */
+void dispatch_fork_child(void);
+
 /* `rbprobe exec`: waits until a client has attached and armed, or the time is over. From Init. */
 void dispatch_wait_for_client(unsigned timeout_ms);
 

@@ -43,10 +43,16 @@ static VALUE run_deferred(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data))
 	return deferred->run(deferred->argument);
 }
 
+/* By identity: asking a class for its hash may run the application's code, and gives it an object_id, which the next one to be given shows. */
+static VALUE new_mask(void)
+{
+	return rb_funcall(rb_hash_new(), rb_intern("compare_by_identity"), 0);
+}
+
 VALUE interrupts_deferred(VALUE (*run)(VALUE), VALUE argument, VALUE ours)
 {
 	struct deferred deferred = {run, argument};
-	VALUE mask = rb_hash_new();
+	VALUE mask = new_mask();
 
 	rb_hash_aset(mask, rb_cObject, ids.never);
 	if (!NIL_P(ours))
@@ -62,7 +68,7 @@ bool interrupts_are_pending(void)
 VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument)
 {
 	struct deferred admitted = {run, argument};
-	VALUE mask = rb_hash_new();
+	VALUE mask = new_mask();
 
 	rb_hash_aset(mask, rb_cObject, ids.immediate);
 	return rb_block_call(rb_cThread, ids.handle_interrupt, 1, &mask, run_deferred, (VALUE)&admitted);

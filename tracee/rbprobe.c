@@ -35,6 +35,7 @@ static void at_fork_in_child(void)
 {
 	session_fork_child();
 	copies_fork_child();
+	dispatch_fork_child();
 	queue_init();
 	bell_trigger();
 }

@@ -10,6 +10,7 @@
 #include "compat.h"
 #include "expression.h"
 #include "session.h"
+#include "turn.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -211,13 +212,16 @@ static VALUE disable(VALUE argument)
 {
 	struct selection *selection = (struct selection *)argument;
 	bool left_to_interpreter = !NIL_P(selection->hook.tracepoint);
+	struct turn turn;
 
+	turn_begin(&turn);
 	engine_hook_stop(&selection->hook);
 	for (uint32_t i = 0; i < selection->bucket_count; i++)
 		for (struct probe *probe = selection->buckets[i]; probe; probe = probe->next) {
 			left_to_interpreter = left_to_interpreter || probe->sites;
 			engine_target.disarm(probe);
 			engine_patch.disarm(probe);
+			turn_pass(&turn);
 		}
 	if (left_to_interpreter)
 		compat_compile_anew();

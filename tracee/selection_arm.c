@@ -10,6 +10,7 @@
 #include "fiber.h"
 #include "naming.h"
 #include "session.h"
+#include "turn.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -158,6 +159,8 @@ void selection_arm_match(const struct match *match, void *argument)
 	struct error err;
 
 	arming->found++;
+	if (arming->turn)
+		turn_pass(arming->turn);
 	probe = selection_probe(selection, match->owner, match->name);
 	if (probe) {
 		probe_widen(probe, match);
@@ -239,9 +242,11 @@ static VALUE arm_all(VALUE argument)
 {
 	struct asked *asked = (struct asked *)argument;
 	struct selection *selection = asked->selection;
+	struct turn turn;
 
+	turn_begin(&turn);
 	for (uint32_t i = 0; i < selection->selector_count; i++) {
-		struct arming arming = {.selection = selection, .selector = i};
+		struct arming arming = {.selection = selection, .selector = i, .turn = &turn};
 		char text[512];
 
 		selector_each_match(&selection->selectors[i], selection_arm_match, &arming);
@@ -327,6 +332,7 @@ int selection_arm(struct session *session, const struct command *command, uint64
 struct listing {
 	struct asked *asked;
 	uint32_t selector;
+	struct turn turn;
 };
 
 static void match_list(const struct match *match, void *argument)
@@ -338,6 +344,7 @@ static void match_list(const struct match *match, void *argument)
 	const struct engine *engine = engine_choose(listing->asked->command->options.engine, match, &reason);
 	struct record record = {.kind = RECORD_MATCH};
 
+	turn_pass(&listing->turn);
 	name_method(&names, match->owner, match->name, match->method);
 	record.match = (struct record_match){.selector = listing->selector,
 	                                     .class_name = {names.class_text.bytes, names.class_text.used},
@@ -358,6 +365,7 @@ static VALUE list_all(VALUE argument)
 	struct asked *asked = (struct asked *)argument;
 	struct listing listing = {.asked = asked};
 
+	turn_begin(&listing.turn);
 	for (; listing.selector < asked->command->selector_count; listing.selector++)
 		selector_each_match(&asked->command->selectors[listing.selector], match_list, &listing);
 	return Qnil;

@@ -17,6 +17,8 @@
  * else sees. Job context, GVL held, except where said.
  */
 
+struct turn;
+
 struct selection {
 	struct session *session;
 	struct selector *selectors; /* with all their text in one allocation */
@@ -51,7 +53,8 @@ struct arming {
 	uint32_t selector;
 	uint64_t found; /* of this selector */
 	uint64_t armed;
-	bool late; /* the method was defined while we were attached */
+	bool late;         /* the method was defined while we were attached */
+	struct turn *turn; /* NULL: one method only */
 };
 
 /* Arms a method, unless the selection has it already or may not. argument: struct arming. May raise. */

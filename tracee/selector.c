@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "selector.h"
 
+#include "compat.h"
 #include "core.h"
 #include "naming.h"
 
@@ -212,24 +213,34 @@ static bool owner_matches(const struct selector *selector, VALUE owner)
 	return selector->class_pattern.size == 0 || glob(selector->class_pattern, text.bytes, text.used);
 }
 
-/* Every module, and every singleton class that exists, of classes, modules and other objects. */
+static bool is_own_module(VALUE object)
+{
+	return (RB_TYPE_P(object, T_CLASS) || RB_TYPE_P(object, T_MODULE)) && !naming_is_singleton_class(object);
+}
+
+static void search_matching(const struct search *search, VALUE owner)
+{
+	if (!NIL_P(owner) && owner_matches(search->selector, owner))
+		search_module(search, owner, false);
+}
+
+/*
+ * Every module, and every singleton class that exists, of classes, modules and other objects. Of a class's own singleton class the walk may tell or not, so
+ * it is looked at with the class.
+ */
 static void search_everywhere(const struct search *search)
 {
 	VALUE modules = all_modules();
 
 	for (long i = 0; i < RARRAY_LEN(modules); i++) {
 		VALUE module = rb_ary_entry(modules, i);
-		VALUE singleton;
 
-		if (owner_matches(search->selector, module))
-			search_module(search, module, false);
-		if (naming_is_singleton_class(module))
-			continue;
-		singleton = existing_singleton_class(module);
-		/* A singleton class is found by the walk itself where Ruby shows it there; a metaclass is not. */
-		if (!NIL_P(singleton) && owner_matches(search->selector, singleton) &&
-		    !RTEST(rb_ary_includes(modules, singleton)))
-			search_module(search, singleton, false);
+		if (!naming_is_singleton_class(module)) {
+			search_matching(search, module);
+			search_matching(search, existing_singleton_class(module));
+		} else if (!is_own_module(compat_attached_object(module))) {
+			search_matching(search, module);
+		}
 	}
 	RB_GC_GUARD(modules);
 }

@@ -252,6 +252,37 @@ class SafetyTest < LiveTest
     assert_equal "3", target.run("1 + 2")
   end
 
+  test "while ten thousand methods are armed and let go other threads run, and may fork" do
+    target = start("console")
+    target.run("$many = 100.times.map { Class.new { 100.times { |i| class_eval %(def m\#{i}(a, b = 1); [a, b].map { |x| x }; end) } } }; " \
+               "$many.each_with_index { |c, i| Object.const_set(%(Many\#{i}), c) }; " \
+               "$turns = 0; Thread.new { loop { sleep 0.0002; $turns += 1 } }; nil")
+    assert_attachable(target)
+    target.run("$forker = Thread.new { $children = 20.times.map { sleep 0.003; fork { sleep } } }; nil")
+    tracer = trace(target, "Many*#", "--timeout", "60")
+    # Not one of them has a job of its parent's that never ends.
+    children = target.run("$forker.join; $children.join(' ')").scan(/\d+/).map(&:to_i)
+    assert_equal 20, children.size
+    children.each { |pid| assert_equal "3\n", rbprobe("eval", "-p", pid.to_s, "1 + 2").stdout }
+    target.run("100.times { |i| $many.each { |c| c.new.send(%(m\#{i}), 1) } }; nil")
+    assert_equal 10_000, tracer.stop.tree.scan(/^Many\d+#m\d+/).uniq.size
+    children.each { |pid| Process.kill(:KILL, pid) }
+  end
+
+  test "what an application counts is as if nobody had been there: object ids" do
+    count = "Object.new.object_id - $last.tap { $last = Object.new.object_id }"
+    target = start("console")
+    target.run("$last = Object.new.object_id; #{count}")
+    alone = target.run(count)
+    tracer = trace(target, "--args", "String#upcase", "Work*#")
+    target.run('"a".upcase')
+    tracer.stop
+    assert_exit 0, rbprobe("bt", "-p", target.pid.to_s)
+    assert_exit 0, rbprobe("eval", "-p", target.pid.to_s, "1 + 2")
+    target.run("1")
+    assert_equal alone, target.run(count)
+  end
+
   test "methods that were traced are as fast as before" do
     target = start("busy")
     target.run("go")

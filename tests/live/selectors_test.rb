@@ -199,6 +199,14 @@ class SelectorsTest < LiveTest
     assert_equal "Liar#work(self=#<Liar>) <time>\n", tree_of(code, "Liar.new.work", "Liar#work(self)")
   end
 
+  test "globs in a process with very many classes, some of which have an == of their own" do
+    code = "8000.times { |i| Object.const_set(%(Wide\#{i}), Class.new { def self.made; end; class << self; attr_reader :known; end }) }; " \
+           "class Wide7; def self.==(other); exit!(9); end; class << self; class << self; def of_its_class; end; end; end; end"
+    names = matching("#{code}; $shop.singleton_class.define_method(:alone) { }", "Wide*.made", "of_its_class", "alone")
+    assert_equal 8000, names.grep(/\AWide\d+\.made\z/).uniq.size
+    assert_equal 8002, names.size
+  end
+
   test "selectors that are malformed are refused with the place of the mistake" do
     target = start("shop")
     { "Order::Item" => /class alone/, "Order#save(self" => /character 11/, "order#save" => /capital/, "#" => /firehose/,

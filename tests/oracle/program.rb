@@ -20,10 +20,21 @@ module Oracle
     include Comparable
     attr_reader :n
 
-    def initialize(n) = (@n = n)
-    def <=>(other) = other.is_a?(Ordered) ? n <=> other.n : nil
-    def inspect = "#<Ordered #{n}>"
-    def succ = Ordered.new(n + 1)
+    def initialize(n)
+      @n = n
+    end
+
+    def <=>(other)
+      other.is_a?(Ordered) ? n <=> other.n : nil
+    end
+
+    def inspect
+      "#<Ordered #{n}>"
+    end
+
+    def succ
+      Ordered.new(n + 1)
+    end
   end
 
   class Listed
@@ -39,7 +50,9 @@ module Oracle
       self
     end
 
-    def inspect = "#<Listed>"
+    def inspect
+      "#<Listed>"
+    end
   end
 
   class Numbers < Listed
@@ -61,7 +74,7 @@ module Oracle
     Float => ["0.5", "-3.25", "1e20", "Float::NAN", "Float::INFINITY"],
     Range => ["(1..5)", "(1...1)", '("a".."e")', "(1.5..2.5)", "(nil..3)"],
     Kernel => ["Object.new", "[1, 2]", '+"b"', "nil"],
-    Module => ["Module.new", "Class.new", "Class.new(String) { def b = 1; B = 2; @@c = 3 if false }", "Module.new { def a; end; def self.b; end }"],
+    Module => ["Module.new", "Class.new", "Class.new(String) { def b; 1; end; B = 2; @@c = 3 if false }", "Module.new { def a; end; def self.b; end }"],
     Method => ["7.method(:+)", '"abc".method(:sub)', "Listed.new.method(:each)", "[3, 1].method(:map)", "Ordered.method(:new)"],
     Proc => ["proc { |a, b = 2, *c| [a, b, c] }", "lambda { |a| a }", "proc { |a, k: 1| [a, k] }", ":upcase.to_proc"],
     IO => ['IO.pipe.then { |r, w| w << "b1\nb2\n"; w.close; r }', 'File.open("file", "r+")', 'File.open("new", "w")'],
