@@ -133,8 +133,10 @@ void eval_finish(struct eval *eval)
 {
 	unlink_eval(eval);
 	eval->request->state = NULL;
-	eval_result_send(eval);
-	request_finish(eval->request, endings[eval->outcome].code, "%s", endings[eval->outcome].text);
+	if (eval_result_send(eval))
+		request_finish(eval->request, endings[eval->outcome].code, "%s", endings[eval->outcome].text);
+	else
+		request_finish(eval->request, ENOMEM, "no memory for the result");
 	free(eval);
 }
 

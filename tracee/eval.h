@@ -103,8 +103,8 @@ void eval_result_returned(struct eval *eval, VALUE result);
 void eval_result_raised(struct eval *eval, VALUE error);
 /* A throw to a catch of the application's, which it does not reach. */
 void eval_result_thrown(struct eval *eval);
-/* Sends the DATA. Runs no Ruby code. */
-void eval_result_send(struct eval *eval);
+/* Sends the DATA; false where there was no memory for it. Runs no Ruby code. */
+bool eval_result_send(struct eval *eval);
 
 /* eval_output.c: what the code writes to $stdout and $stderr goes to the client from begin to end. Both are called in the thread that runs it, and do not raise. */
 void eval_output_init(void);

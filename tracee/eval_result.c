@@ -248,9 +248,10 @@ static const char *const outcome_names[EVAL_OUTCOME_COUNT] = {
 	[EVAL_KILLED] = "killed",
 };
 
-void eval_result_send(struct eval *eval)
+bool eval_result_send(struct eval *eval)
 {
 	struct answer answer;
+	bool sent;
 
 	answer_init(&answer);
 	answer_map(&answer, NULL);
@@ -271,6 +272,7 @@ void eval_result_send(struct eval *eval)
 	if (eval->column)
 		answer_uint(&answer, "column", eval->column);
 	answer_end(&answer);
-	request_answer(eval->request, &answer);
+	sent = request_answer(eval->request, &answer);
 	answer_free(&answer);
+	return sent;
 }

@@ -149,8 +149,9 @@ void event_flags_release(void)
 	flags.held = 0;
 }
 
-static VALUE scratch(void)
+static VALUE scratch(VALUE unused)
 {
+	(void)unused;
 	return core_run("-> { }");
 }
 
@@ -159,16 +160,20 @@ static bool try(void)
 {
 	VALUE before, meanwhile;
 	unsigned seen_before;
+	int failed = 0;
 
 	flags.failed = "a hook for calls or blocks was on before, so that it cannot be tried";
 	if (*flags.place & (TRIED | RUBY_EVENT_CALL))
 		return false;
-	before = scratch();
+	before = scratch(Qnil);
 	event_flags_hold(TRIED);
-	meanwhile = scratch(); /* raises at most NoMemoryError */
+	meanwhile = rb_protect(scratch, Qnil, &failed);
 	flags.seen = 0;
-	rb_add_event_hook(on_event, TRIED, Qnil);
+	if (!failed)
+		rb_add_event_hook(on_event, TRIED, Qnil);
 	event_flags_release();
+	if (failed)
+		rb_jump_tag(failed);
 	rb_proc_call(before, rb_ary_new());
 	seen_before = flags.seen;
 	rb_proc_call(meanwhile, rb_ary_new());
