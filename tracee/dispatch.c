@@ -3,6 +3,7 @@
 #include "dispatch.h"
 
 #include "bell.h"
+#include "compiler_watch.h"
 #include "copy.h"
 #include "evaluation.h"
 #include "fiber.h"
@@ -28,7 +29,7 @@ typedef int (*handler)(struct session *session, const struct command *command, u
 
 static int run_trace(struct session *session, const struct command *command, uint64_t *count, struct error *err)
 {
-	int failed = 0;
+	int failed = 0, status;
 	bool watched = RTEST(rb_protect(watch_install, Qnil, &failed));
 
 	if (failed)
@@ -37,7 +38,11 @@ static int run_trace(struct session *session, const struct command *command, uin
 		session_note(session, NOTE_WARNING,
 		             "the application defines method_added on Module or BasicObject: methods defined from now on are not "
 		             "traced");
-	return selection_arm(session, command, count, err);
+	compiler_watch_begin();
+	status = selection_arm(session, command, count, err);
+	if (!selection_watches())
+		compiler_watch_end();
+	return status;
 }
 
 static int run_methods(struct session *session, const struct command *command, uint64_t *count, struct error *err)
@@ -155,6 +160,8 @@ static VALUE job(VALUE unused)
 	copies_finish();
 	had_sessions = session_first() != NULL;
 	queue_drain(run_command, &err);
+	if (compiler_watch_take())
+		selection_compiler_on();
 	keep_or_remove_queue(session_reap(), had_sessions);
 	session_finish();
 	return Qnil;

@@ -8,6 +8,7 @@
 #include "selection_parts.h"
 
 #include "compat.h"
+#include "compiler_watch.h"
 #include "expression.h"
 #include "session.h"
 #include "turn.h"
@@ -238,6 +239,8 @@ void selection_disable(struct selection *selection)
 	rb_protect(disable, (VALUE)selection, &failed);
 	if (failed)
 		rb_set_errinfo(Qnil);
+	if (!selection_watches())
+		compiler_watch_end();
 }
 
 void selection_free(struct selection *selection)

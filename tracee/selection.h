@@ -53,6 +53,9 @@ void selection_free(struct selection *selection);
 /* A method was defined or redefined: arms it in every session whose selectors name it. Raises nothing. */
 void selection_method_added(VALUE owner, VALUE name);
 
+/* A compiler has been switched on: tells each session which of its methods are not seen any more. Raises nothing. */
+void selection_compiler_on(void);
+
 /* Starts the selection's global hook unless it is on. */
 void selection_hook_start(struct selection *selection, bool whole);
 

@@ -5,8 +5,11 @@
 
 #include "selection_parts.h"
 
+#include "compat.h"
 #include "core.h"
 #include "expression.h"
+#include "naming.h"
+#include "patch.h"
 #include "session.h"
 
 #include <string.h>
@@ -64,6 +67,62 @@ void selection_method_added(VALUE owner, VALUE name)
 	selection_protect_arming(arm_added, (VALUE)&addition, &failed);
 	if (failed)
 		rb_set_errinfo(Qnil);
+}
+
+/* --- A compiler that is switched on */
+
+#define NAMED_MAX 3u
+
+static void name_probe(struct text *names, const struct probe *probe)
+{
+	char class_bytes[NAME_SIZE_MAX];
+	struct text class_name = {.bytes = class_bytes, .size = sizeof(class_bytes)};
+	char separator = naming_owner(&class_name, probe->owner);
+	VALUE name = rb_sym2str(probe->callee);
+
+	text_printf(names, "%s%.*s%c%.*s", names->used ? ", " : "", (int)class_name.used, class_name.bytes, separator,
+	            (int)RSTRING_LEN(name), RSTRING_PTR(name));
+	RB_GC_GUARD(name);
+}
+
+static VALUE tell_of_compiler(VALUE argument)
+{
+	struct selection *selection = (struct selection *)argument;
+	const char *why = compat_compiler() == COMPAT_COMPILER_OTHER ? patch_compiler_other : NULL;
+	bool all = why != NULL;
+	char bytes[600];
+	struct text names = {.bytes = bytes, .size = sizeof(bytes)};
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < selection->bucket_count; i++)
+		for (const struct probe *probe = selection->buckets[i]; probe; probe = probe->next) {
+			const char *bypassed = probe->patches ? patch_bypassed(probe->owner, probe->callee, true) : NULL;
+
+			if (!bypassed && !(all && probe->patches))
+				continue;
+			if (++count <= NAMED_MAX)
+				name_probe(&names, probe);
+			why = why ? why : bypassed;
+		}
+	if (count > NAMED_MAX)
+		text_printf(&names, " and %u more", count - NAMED_MAX);
+	if (count)
+		session_note(selection->session, NOTE_WARNING, "a compiler was switched on: calls of %.*s may not be seen from now on: %s",
+		             (int)names.used, names.bytes, why);
+	return Qnil;
+}
+
+void selection_compiler_on(void)
+{
+	for (struct selection *selection = selection_first(); selection; selection = selection->next) {
+		int failed = 0;
+
+		if (selection->disabled)
+			continue;
+		rb_protect(tell_of_compiler, (VALUE)selection, &failed);
+		if (failed)
+			rb_set_errinfo(Qnil);
+	}
 }
 
 /* --- The firehose */

@@ -259,6 +259,21 @@ class PatchTest < LiveTest
     end
   end
 
+  test "a compiler that is switched on meanwhile: what it does not call any more is named" do
+    target = start("console")
+    skip "no compiler that can be switched on" unless target.run("defined?(RubyVM::YJIT.enable) && !RubyVM::YJIT.enabled?") == "true"
+    tracer = trace(target, "String#bytesize", "String#swapcase")
+    target.run("RubyVM::YJIT.enable; nil")
+    wait_until("it is told") { tracer.stderr.include?("switched on") }
+    assert_match(/a compiler was switched on: calls of String#bytesize may not be seen from now on: YJIT has code of its own/, tracer.stderr)
+    target.run("def swap(s) s.swapcase; end; 1000.times { swap('a') }; nil")
+    assert_equal 1000, tracer.stop.tree.scan(/^String#swapcase/).size
+    again = trace(target, "String#swapcase")
+    target.run("1000.times { swap('a') }; nil")
+    assert_equal 1000, again.stop.tree.scan(/^String#swapcase/).size
+    refute_match(/switched on/, again.stderr)
+  end
+
   test "calls in other Ractors go on, and are counted" do
     skip "no Ractors" unless target_ruby?(">= 3.0")
     target = start("console", ruby_options: ["-W0"])

@@ -1,0 +1,108 @@
+/*
+ * Compilers that are switched on later. See compiler_watch.h. Contexts: job; event (on_return).
+ *
+ * The methods that do it are written in Ruby (yjit.rb of 3.3, 3.4, 4.0 and 4.1-dev, zjit.rb of the last two), so a TracePoint of their own tells when they
+ * return: it costs nothing elsewhere.
+ */
+
+#include "compiler_watch.h"
+
+#include "bell.h"
+#include "compat.h"
+#include "core.h"
+
+#include <ruby.h>
+#include <ruby/debug.h>
+
+static const char *const compilers[] = {"YJIT", "ZJIT"};
+
+#define COMPILERS (sizeof(compilers) / sizeof(compilers[0]))
+
+static struct {
+	VALUE tracepoints[COMPILERS]; /* Qfalse: none */
+	bool registered;
+	bool seen; /* a call of one of the methods has ended */
+} watch;
+
+static void on_return(VALUE tracepoint, void *data)
+{
+	(void)tracepoint;
+	(void)data;
+	watch.seen = true;
+	bell_trigger();
+}
+
+static VALUE begin(VALUE unused)
+{
+	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
+
+	(void)unused;
+	if (compat_compiler() != COMPAT_COMPILER_NONE)
+		return Qnil;
+	for (size_t i = 0; i < COMPILERS; i++) {
+		VALUE name = ID2SYM(rb_intern("enable")), class;
+
+		if (watch.tracepoints[i] || !rb_const_defined(vm, rb_intern(compilers[i])))
+			continue;
+		class = rb_singleton_class(rb_const_get(vm, rb_intern(compilers[i])));
+		if (!RTEST(core_call(CORE_MODULE_METHOD_DEFINED, class, 1, &name)))
+			continue;
+		watch.tracepoints[i] = rb_tracepoint_new(Qnil, RUBY_EVENT_RETURN, on_return, NULL);
+		core_enable_for(watch.tracepoints[i], core_call(CORE_MODULE_INSTANCE_METHOD, class, 1, &name));
+	}
+	return Qnil;
+}
+
+void compiler_watch_begin(void)
+{
+	int failed = 0;
+
+	for (size_t i = 0; i < COMPILERS && !watch.registered; i++)
+		rb_gc_register_address(&watch.tracepoints[i]);
+	watch.registered = true;
+	rb_protect(begin, Qnil, &failed);
+	if (failed)
+		rb_set_errinfo(Qnil);
+}
+
+static VALUE end(VALUE unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < COMPILERS; i++) {
+		if (!watch.tracepoints[i] || !compat_target_may_be_disabled())
+			continue;
+		if (RTEST(rb_tracepoint_enabled_p(watch.tracepoints[i])))
+			rb_tracepoint_disable(watch.tracepoints[i]);
+		watch.tracepoints[i] = Qfalse;
+	}
+	return Qnil;
+}
+
+void compiler_watch_end(void)
+{
+	int failed = 0;
+
+	rb_protect(end, Qnil, &failed);
+	if (failed)
+		rb_set_errinfo(Qnil);
+}
+
+static VALUE is_at_work(VALUE unused)
+{
+	(void)unused;
+	return compat_compiler() == COMPAT_COMPILER_NONE ? Qfalse : Qtrue;
+}
+
+bool compiler_watch_take(void)
+{
+	VALUE now;
+	int failed = 0;
+
+	if (!watch.seen)
+		return false;
+	watch.seen = false;
+	now = rb_protect(is_at_work, Qnil, &failed);
+	if (failed)
+		rb_set_errinfo(Qnil);
+	return !failed && RTEST(now);
+}
