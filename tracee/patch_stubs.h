@@ -25,7 +25,7 @@ typedef void (*patch_function)(void);
 struct patch_slot {
 	/* Set once. */
 	_Alignas(64) void (*entry)(void); /* used by the stub */
-	patch_function function; /* the original */
+	patch_function function;          /* the original */
 	VALUE (*call)(patch_function function, VALUE receiver, int argc, const VALUE *argv);
 	int argc;  /* the stub's, where that is fixed */
 	int arity; /* as given to rb_define_method */

@@ -29,8 +29,8 @@ struct probe {
 
 	struct engine_target_site *sites; /* of engine target */
 	const struct engine *engine;
-	VALUE callee;      /* Symbol: the name it was selected by; an alias has its own */
-	uint32_t selector; /* index */
+	VALUE callee;       /* Symbol: the name it was selected by; an alias has its own */
+	uint32_t selector;  /* index */
 	struct probe *next; /* in its bucket */
 };
 

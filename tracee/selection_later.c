@@ -107,8 +107,9 @@ static VALUE tell_of_compiler(VALUE argument)
 	if (count > NAMED_MAX)
 		text_printf(&names, " and %u more", count - NAMED_MAX);
 	if (count)
-		session_note(selection->session, NOTE_WARNING, "a compiler was switched on: calls of %.*s may not be seen from now on: %s",
-		             (int)names.used, names.bytes, why);
+		session_note(selection->session, NOTE_WARNING,
+		             "a compiler was switched on: calls of %.*s may not be seen from now on: %s", (int)names.used,
+		             names.bytes, why);
 	return Qnil;
 }
 

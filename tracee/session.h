@@ -32,10 +32,10 @@ struct message {
 struct session {
 	/* What each event looks at, in one cache line; the ring has its own. */
 	_Alignas(64) unsigned slot; /* index into what others keep per session, below SESSIONS_MAX; set once, at attach */
-	_Atomic bool gone;          /* the client cannot be reached: events return at once; between the GVL holder and the writer */
-	bool detaching;             /* as soon as none is busy; changes under the GVL */
-	unsigned busy;              /* events under way, of all threads: one of them may have let another run; changes under the GVL */
-	uint64_t calls;             /* that began while armed, in the main Ractor; changes under the GVL */
+	_Atomic bool gone; /* the client cannot be reached: events return at once; between the GVL holder and the writer */
+	bool detaching;    /* as soon as none is busy; changes under the GVL */
+	unsigned busy;     /* events under way, of all threads: one of them may have let another run; changes under the GVL */
+	uint64_t calls;    /* that began while armed, in the main Ractor; changes under the GVL */
 	struct trace_options options; /* set by the trace command, under the GVL */
 
 	/* Set once, at attach. */
