@@ -14,11 +14,12 @@ class Report
   def markdown
     lines = [@machine.map { |key, value| "#{key}: #{value}" }.join("  \n"), ""]
     lines << "Medians (least and most), #{@quick ? "a quick run" : "a full run"}."
+    lines << "After against before: untraced is a process that nobody traced in between." if @rows.any?(&:noise)
     lines << "**The machine was busy with other things: times are longer than they would be.**" if @busy
     lines << ""
     lines << "| what | untraced | rbtrace | rbprobe | to reach | |" << "|---|---|---|---|---|---|"
     @rows.each do |row|
-      lines << "| #{row.what} | #{cell(row, row.untraced)} | #{cell(row, row.rbtrace)} | #{cell(row, row.rbprobe)} | #{requirement(row)} | #{verdict(row)} |"
+      lines << "| #{row.what} | #{cell(row, row.noise || row.untraced)} | #{cell(row, row.rbtrace)} | #{cell(row, row.rbprobe)} | #{requirement(row)} | #{verdict(row)} |"
     end
     lines << ""
     @rows.each { |row| lines << "- #{row.what}: #{row.notes}." if row.notes }
@@ -29,7 +30,7 @@ class Report
   def json
     JSON.pretty_generate(machine: @machine, quick: @quick, busy: @busy, rows: @rows.map do |row|
       { key: row.key, what: row.what, unit: row.unit, to_reach: row.requirement, relative: !!row.relative, reached: row.reached, met: row.met?,
-        untraced: plain(row.untraced), rbprobe: plain(row.rbprobe), rbtrace: plain(row.rbtrace), notes: row.notes }
+        untraced: plain(row.untraced), noise: plain(row.noise), rbprobe: plain(row.rbprobe), rbtrace: plain(row.rbtrace), notes: row.notes }
     end)
   end
 
@@ -64,7 +65,7 @@ class Report
 
   def verdict(row)
     case row.met?
-    when true then "met"
+    when true then row.within_noise? ? "met, within the noise" : "met"
     when false then "**missed**"
     else row.requirement ? "**not measured**" : ""
     end

@@ -12,8 +12,9 @@
 require_relative "measure"
 
 # One line of the table. untraced, rbtrace, rbprobe: Samples, or why there are none (nil: does not apply). requirement: what rbprobe has to reach, in the
-# unit of the value; with relative: true, as a multiple of untraced. More is better for rates, less for everything else.
-Row = Struct.new(:key, :what, :unit, :requirement, :relative, :untraced, :rbprobe, :rbtrace, :notes, keyword_init: true) do
+# unit of the value; with relative: true, as a multiple of untraced. More is better for rates, less for everything else. noise: Samples of the same where
+# nothing was traced; what is among them cannot be told from nothing.
+Row = Struct.new(:key, :what, :unit, :requirement, :relative, :untraced, :noise, :rbprobe, :rbtrace, :notes, keyword_init: true) do
   UNITS = { ratio: "", ms: " ms", us: " µs", ns: " ns", mib: " MiB", mb_per_s: " MB/s", events_per_s: " events/s", requests_per_s: " requests/s" }.freeze
 
   def rate?
@@ -37,7 +38,12 @@ Row = Struct.new(:key, :what, :unit, :requirement, :relative, :untraced, :rbprob
   def met?
     return nil unless requirement && reached
 
-    rate? ? reached >= requirement : reached <= requirement
+    within_noise? || (rate? ? reached >= requirement : reached <= requirement)
+  end
+
+  # Not better than required, but no worse than where nothing was traced.
+  def within_noise?
+    noise.is_a?(Samples) && reached > requirement && reached <= noise.max
   end
 end
 

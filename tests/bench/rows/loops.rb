@@ -40,13 +40,13 @@ class Measurements
   private
 
   def loop_rows(key:, what:, workload:, requirement: nil, notes: nil, after: 1.01, **how)
-    untraced = nil
+    untraced = noise = nil
     values = each_tool do |tool|
       next "has no engines" if tool == RbtraceTool && (how[:options] || how[:firehose] == :hook)
 
       columns = Array.new(amount(:repetitions)) { loop_once(tool, workload, **how) }.transpose.map { |column| Samples.new(column) }
-      untraced = columns.shift if tool == RbprobeTool
-      columns.last(2)
+      untraced, noise = columns.values_at(0, 3) if tool == RbprobeTool
+      columns[1, 2]
     end
     traced, later = [0, 1].map { |i| samples_or_text(values) { |columns| columns[i] } }
     rows = [Row.new(key: key, what: "#{what}: traced", unit: :ns, requirement: requirement, relative: true, untraced: untraced,
@@ -54,21 +54,21 @@ class Measurements
     return rows if how[:options]
 
     rows << Row.new(key: "#{key}-after", what: "#{what}: after detach, against before", unit: :ratio, requirement: after,
-                    rbprobe: later["rbprobe"], rbtrace: later["rbtrace"])
+                    noise: noise, rbprobe: later["rbprobe"], rbtrace: later["rbtrace"])
   end
 
-  # [ns untraced, ns traced, ratio after to before]
+  # [ns untraced, ns traced, ratio after to before, and that of a process that was left alone meanwhile]
   def loop_once(tool, workload, selector: nil, names: nil, options: [], firehose: nil, burst: BURST, delivered: true, nested: false, prepare: nil,
                 arm: workload)
     burst = BURST_RBTRACE if tool == RbtraceTool
     delivered = false if nested && tool == RbtraceTool # of which only the lines can be counted: two for most calls here
     arguments = firehose ? tool.firehose(firehose) : names ? tool.arguments_of(selector, *names) : [*options, selector]
-    with(Target.new(tool), Target.new(nil)) do |subject, control|
-      [subject, control].each do |target|
+    with(Target.new(tool), Target.new(nil), Target.new(nil)) do |subject, control, left_alone|
+      [subject, control, left_alone].each do |target|
         prepare&.call(target)
         target.run(workload, BURST)
       end
-      before = ratio(subject, control, workload, BURST)
+      before, alone_before = [subject, left_alone].map { |target| ratio(target, control, workload, BURST) }
       plain = []
       traced = []
       delivery = traced(tool, subject, *arguments, workload: arm, lines: delivered ? 1 : nil) do
@@ -82,7 +82,8 @@ class Measurements
       raise NotMeasured, "#{delivery.last} calls lost" if delivery.last > 0
 
       check_delivery(amount(:bursts) * burst, *delivery) if delivered
-      [plain.min, traced.min, ratio(subject, control, workload, BURST) / before]
+      after, alone_after = [subject, left_alone].map { |target| ratio(target, control, workload, BURST) }
+      [plain.min, traced.min, after / before, alone_after / alone_before]
     end
   end
 end

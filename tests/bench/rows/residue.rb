@@ -1,5 +1,5 @@
 # What is left of a trace that used all engines that `auto` chooses without asking: every loop in the process that was traced, against one that never
-# was, after against before. Between the two each loop ran while it was traced.
+# was, after against before. Between the two each loop ran while it was traced. Beside it the same where it ran and was not traced.
 class Measurements
   RESIDUE_SELECTORS = ["Bench#traced", "Hash#key?", "Bench#attribute"].freeze # target, patch, hook
   RESIDUE_LOOPS = {
@@ -8,24 +8,27 @@ class Measurements
   }.freeze
 
   measurement :residue do
-    columns = Array.new(amount(:repetitions)) { residue_once }.transpose.map { |column| Samples.new(column) }
+    rounds = Array.new(amount(:repetitions)) { [residue_once(true), residue_once(false)] }
+    columns, noise = rounds.transpose.map { |of_one_kind| of_one_kind.transpose.map { |column| Samples.new(column) } }
     RESIDUE_LOOPS.each_with_index.map do |(key, what), i|
-      Row.new(key: "residue-#{key}", what: "after a trace with all engines: #{what}, against before", unit: :ratio, requirement: 1.01, rbprobe: columns[i])
+      Row.new(key: "residue-#{key}", what: "after a trace with all engines: #{what}, against before", unit: :ratio, requirement: 1.01, noise: noise[i],
+              rbprobe: columns[i])
     end
   end
 
   private
 
-  def residue_once
+  def residue_once(is_traced)
     with(Target.new(RbprobeTool), Target.new(nil)) do |subject, control|
       # Often enough to be compiled, before and afterwards.
       warm = -> { [subject, control].each { |target| RESIDUE_LOOPS.each_key { |workload| 40.times { target.run(workload, 1_000) } } } }
       warm.call
       before = residue_ratios(subject, control)
-      traced(RbprobeTool, subject, *RESIDUE_SELECTORS, lines: nil) do
+      meanwhile = lambda do |*|
         RESIDUE_LOOPS.each_key { |workload| subject.run(workload, BURST) }
         nil
       end
+      is_traced ? traced(RbprobeTool, subject, *RESIDUE_SELECTORS, lines: nil, &meanwhile) : meanwhile.call
       warm.call
       residue_ratios(subject, control).zip(before).map { |later, earlier| later / earlier }
     end
