@@ -19,7 +19,7 @@ static const char *const compilers[] = {"YJIT", "ZJIT"};
 #define COMPILERS (sizeof(compilers) / sizeof(compilers[0]))
 
 static struct {
-	VALUE tracepoints[COMPILERS]; /* Qfalse: none */
+	VALUE tracepoints[COMPILERS]; /* Qfalse: not made yet */
 	bool registered;
 	bool seen; /* a call of one of the methods has ended */
 } watch;
@@ -32,6 +32,11 @@ static void on_return(VALUE tracepoint, void *data)
 	bell_trigger();
 }
 
+static bool is_on(VALUE tracepoint)
+{
+	return tracepoint && RTEST(rb_tracepoint_enabled_p(tracepoint));
+}
+
 static VALUE begin(VALUE unused)
 {
 	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
@@ -42,12 +47,13 @@ static VALUE begin(VALUE unused)
 	for (size_t i = 0; i < COMPILERS; i++) {
 		VALUE name = ID2SYM(rb_intern("enable")), class;
 
-		if (watch.tracepoints[i] || !rb_const_defined(vm, rb_intern(compilers[i])))
+		if (is_on(watch.tracepoints[i]) || !rb_const_defined(vm, rb_intern(compilers[i])))
 			continue;
 		class = rb_singleton_class(rb_const_get(vm, rb_intern(compilers[i])));
 		if (!RTEST(core_call(CORE_MODULE_METHOD_DEFINED, class, 1, &name)))
 			continue;
-		watch.tracepoints[i] = rb_tracepoint_new(Qnil, RUBY_EVENT_RETURN, on_return, NULL);
+		if (!watch.tracepoints[i])
+			watch.tracepoints[i] = rb_tracepoint_new(Qnil, RUBY_EVENT_RETURN, on_return, NULL);
 		core_enable_for(watch.tracepoints[i], core_call(CORE_MODULE_INSTANCE_METHOD, class, 1, &name));
 	}
 	return Qnil;
@@ -68,13 +74,9 @@ void compiler_watch_begin(void)
 static VALUE end(VALUE unused)
 {
 	(void)unused;
-	for (size_t i = 0; i < COMPILERS; i++) {
-		if (!watch.tracepoints[i] || !compat_target_may_be_disabled())
-			continue;
-		if (RTEST(rb_tracepoint_enabled_p(watch.tracepoints[i])))
+	for (size_t i = 0; i < COMPILERS; i++)
+		if (is_on(watch.tracepoints[i]) && compat_target_may_be_disabled())
 			rb_tracepoint_disable(watch.tracepoints[i]);
-		watch.tracepoints[i] = Qfalse;
-	}
 	return Qnil;
 }
 
