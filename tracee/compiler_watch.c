@@ -20,9 +20,14 @@ static const char *const compilers[] = {"YJIT", "ZJIT"};
 
 static struct {
 	VALUE tracepoints[COMPILERS]; /* Qfalse: not made yet */
-	bool registered;
-	bool seen; /* a call of one of the methods has ended */
+	bool seen;                    /* a call of one of the methods has ended */
 } watch;
+
+void compiler_watch_init(void)
+{
+	for (size_t i = 0; i < COMPILERS; i++)
+		rb_gc_register_address(&watch.tracepoints[i]);
+}
 
 static void on_return(VALUE tracepoint, void *data)
 {
@@ -63,9 +68,6 @@ void compiler_watch_begin(void)
 {
 	int failed = 0;
 
-	for (size_t i = 0; i < COMPILERS && !watch.registered; i++)
-		rb_gc_register_address(&watch.tracepoints[i]);
-	watch.registered = true;
 	rb_protect(begin, Qnil, &failed);
 	if (failed)
 		rb_set_errinfo(Qnil);
@@ -89,22 +91,10 @@ void compiler_watch_end(void)
 		rb_set_errinfo(Qnil);
 }
 
-static VALUE is_at_work(VALUE unused)
-{
-	(void)unused;
-	return compat_compiler() == COMPAT_COMPILER_NONE ? Qfalse : Qtrue;
-}
-
 bool compiler_watch_take(void)
 {
-	VALUE now;
-	int failed = 0;
+	bool seen = watch.seen;
 
-	if (!watch.seen)
-		return false;
 	watch.seen = false;
-	now = rb_protect(is_at_work, Qnil, &failed);
-	if (failed)
-		rb_set_errinfo(Qnil);
-	return !failed && RTEST(now);
+	return seen;
 }

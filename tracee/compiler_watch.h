@@ -8,12 +8,14 @@
  * observed: some that are patched are not called any more then. Job context, GVL held; raises nothing.
  */
 
+void compiler_watch_init(void);
+
 /* From now on, if no compiler is at work yet. */
 void compiler_watch_begin(void);
 /* No more; nothing of it stays. */
 void compiler_watch_end(void);
 
-/* Whether one has been switched on since the last time this was asked. */
+/* Whether one of the methods that do it has been called since this was asked last. */
 bool compiler_watch_take(void);
 
 #endif

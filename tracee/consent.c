@@ -30,12 +30,9 @@ struct needing {
 static void look(const struct match *match, void *argument)
 {
 	struct needing *needing = argument;
-	char reason_bytes[256], class_bytes[256];
+	char reason_bytes[256];
 	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
-	struct text class_name = {.bytes = class_bytes, .size = sizeof(class_bytes)};
 	const struct engine *engine = engine_choose(needing->wanted, match, &reason);
-	VALUE name;
-	char separator;
 
 	turn_pass(&needing->turn);
 	if (!engine || consent_given(engine, match, 0) || ++needing->count > NAMED_MAX)
@@ -44,12 +41,7 @@ static void look(const struct match *match, void *argument)
 		text_append(&needing->reason, reason.bytes, reason.used);
 	else
 		text_append_cstr(&needing->names, ", ");
-	separator = naming_owner(&class_name, match->owner);
-	name = rb_sym2str(match->name);
-	text_append(&needing->names, class_name.bytes, class_name.used);
-	text_append(&needing->names, &separator, 1);
-	text_append(&needing->names, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
-	RB_GC_GUARD(name);
+	naming_method(&needing->names, match->owner, match->name);
 }
 
 static int refuse(struct error *err, const char *who, int size, const struct needing *needing)

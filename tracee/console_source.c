@@ -32,13 +32,12 @@ static VALUE title_of(VALUE method)
 {
 	char bytes[TITLE_SIZE];
 	struct text text = {.bytes = bytes, .size = sizeof(bytes)};
-	VALUE name = rb_sym2str(core_call0(CORE_UNBOUND_METHOD_NAME, method));
-	VALUE original = rb_sym2str(core_call0(CORE_UNBOUND_METHOD_ORIGINAL_NAME, method));
-	char separator = naming_owner(&text, core_call0(CORE_UNBOUND_METHOD_OWNER, method));
+	VALUE name = core_call0(CORE_UNBOUND_METHOD_NAME, method);
+	VALUE original_name = core_call0(CORE_UNBOUND_METHOD_ORIGINAL_NAME, method);
+	VALUE original = rb_sym2str(original_name);
 
-	text_append(&text, &separator, 1);
-	text_append(&text, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
-	if (name != original)
+	naming_method(&text, core_call0(CORE_UNBOUND_METHOD_OWNER, method), name);
+	if (name != original_name)
 		text_printf(&text, " (alias of %.*s)", (int)RSTRING_LEN(original), RSTRING_PTR(original));
 	return rb_utf8_str_new(bytes, (long)text.used);
 }

@@ -29,7 +29,7 @@ typedef int (*handler)(struct session *session, const struct command *command, u
 
 static int run_trace(struct session *session, const struct command *command, uint64_t *count, struct error *err)
 {
-	int failed = 0, status;
+	int failed = 0;
 	bool watched = RTEST(rb_protect(watch_install, Qnil, &failed));
 
 	if (failed)
@@ -38,11 +38,7 @@ static int run_trace(struct session *session, const struct command *command, uin
 		session_note(session, NOTE_WARNING,
 		             "the application defines method_added on Module or BasicObject: methods defined from now on are not "
 		             "traced");
-	compiler_watch_begin();
-	status = selection_arm(session, command, count, err);
-	if (!selection_watches())
-		compiler_watch_end();
-	return status;
+	return selection_arm(session, command, count, err);
 }
 
 static int run_methods(struct session *session, const struct command *command, uint64_t *count, struct error *err)

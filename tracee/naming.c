@@ -46,3 +46,13 @@ char naming_owner(struct text *text, VALUE owner)
 	}
 	return '.';
 }
+
+void naming_method(struct text *text, VALUE owner, VALUE name)
+{
+	char separator = naming_owner(text, owner);
+	VALUE string = rb_sym2str(name);
+
+	text_append(text, &separator, 1);
+	text_append(text, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+	RB_GC_GUARD(string);
+}

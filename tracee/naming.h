@@ -16,6 +16,9 @@ void naming_class(struct text *text, VALUE module);
  */
 char naming_owner(struct text *text, VALUE owner);
 
+/* A method: "Order#save". name: a Symbol. */
+void naming_method(struct text *text, VALUE owner, VALUE name);
+
 bool naming_is_singleton_class(VALUE module);
 
 #endif

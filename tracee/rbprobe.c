@@ -4,6 +4,7 @@
 
 #include "bell.h"
 #include "compat.h"
+#include "compiler_watch.h"
 #include "copy.h"
 #include "core.h"
 #include "dispatch.h"
@@ -67,6 +68,7 @@ void Init_rbprobe(void)
 	ticks_init();
 	fiber_init(observe_fiber_died);
 	selection_init();
+	compiler_watch_init();
 	interrupts_init();
 	evaluation_init();
 	expression_init();

@@ -4,6 +4,7 @@
 
 #include "selection_parts.h"
 
+#include "compiler_watch.h"
 #include "consent.h"
 #include "expression.h"
 #include "facts.h"
@@ -130,11 +131,10 @@ static void announce_hook(struct selection *selection, bool whole)
 
 static void match_describe(const struct match *match, char *buffer, size_t size)
 {
-	struct method_names names;
+	struct text text = {.bytes = buffer, .size = size - 1};
 
-	name_method(&names, match->owner, match->name, Qnil);
-	snprintf(buffer, size, "%.*s%c%.*s", (int)names.class_text.used, names.class_text.bytes, names.separator,
-	         (int)names.name.size, names.name.bytes);
+	naming_method(&text, match->owner, match->name);
+	buffer[text.used] = '\0';
 }
 
 /* While the trace begins one line is enough for all of them; see arm_all(). */
@@ -317,6 +317,7 @@ int selection_arm(struct session *session, const struct command *command, uint64
 	if (!asked.selection)
 		return error_set(err, -ENOMEM, "no memory for %u selectors", command->selector_count);
 	session->selection = asked.selection;
+	compiler_watch_begin();
 	selection_protect_arming(arm_all, (VALUE)&asked, &failed);
 	if (failed) {
 		int status = error_from_exception(err);

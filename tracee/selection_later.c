@@ -73,35 +73,28 @@ void selection_method_added(VALUE owner, VALUE name)
 
 #define NAMED_MAX 3u
 
-static void name_probe(struct text *names, const struct probe *probe)
-{
-	char class_bytes[NAME_SIZE_MAX];
-	struct text class_name = {.bytes = class_bytes, .size = sizeof(class_bytes)};
-	char separator = naming_owner(&class_name, probe->owner);
-	VALUE name = rb_sym2str(probe->callee);
-
-	text_printf(names, "%s%.*s%c%.*s", names->used ? ", " : "", (int)class_name.used, class_name.bytes, separator,
-	            (int)RSTRING_LEN(name), RSTRING_PTR(name));
-	RB_GC_GUARD(name);
-}
-
 static VALUE tell_of_compiler(VALUE argument)
 {
 	struct selection *selection = (struct selection *)argument;
-	const char *why = compat_compiler() == COMPAT_COMPILER_OTHER ? patch_compiler_other : NULL;
+	enum compat_compiler compiler = compat_compiler();
+	const char *why = compiler == COMPAT_COMPILER_OTHER ? patch_compiler_other : NULL;
 	bool all = why != NULL;
 	char bytes[600];
 	struct text names = {.bytes = bytes, .size = sizeof(bytes)};
 	uint32_t count = 0;
 
+	if (compiler == COMPAT_COMPILER_NONE)
+		return Qnil;
 	for (uint32_t i = 0; i < selection->bucket_count; i++)
 		for (const struct probe *probe = selection->buckets[i]; probe; probe = probe->next) {
 			const char *bypassed = probe->patches ? patch_bypassed(probe->owner, probe->callee, true) : NULL;
 
 			if (!bypassed && !(all && probe->patches))
 				continue;
-			if (++count <= NAMED_MAX)
-				name_probe(&names, probe);
+			if (++count <= NAMED_MAX) {
+				text_append_cstr(&names, count > 1 ? ", " : "");
+				naming_method(&names, probe->owner, probe->callee);
+			}
 			why = why ? why : bypassed;
 		}
 	if (count > NAMED_MAX)
