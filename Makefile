@@ -57,7 +57,7 @@ rubies:
 
 # --- Tests
 
-.PHONY: setup demo test check-asan check-tsan lint fuzz bench matrix oracle
+.PHONY: setup demo test security check-asan check-tsan lint fuzz bench matrix oracle
 setup:
 	@mk/setup build
 
@@ -75,14 +75,15 @@ install uninstall:
 	+@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' mk/$@
 
 clean:
-	rm -rf $(BUILD)/rbprobe $(BUILD)/obj $(BUILD)/ext $(BUILD)/tracee $(BUILD)/unit $(BUILD)/fuzz $(BUILD)/asan $(BUILD)/tsan $(BUILD)/lint
+	rm -rf $(BUILD)/rbprobe $(BUILD)/obj $(BUILD)/ext $(BUILD)/tracee $(BUILD)/unit $(BUILD)/fuzz $(BUILD)/security $(BUILD)/asan $(BUILD)/tsan $(BUILD)/lint
 
 help:
 	@echo 'make                  the tracer (build/rbprobe) and the extension (build/tracee/ABI/) for RUBY (ruby)'
 	@echo 'make rubies           the extension for every Ruby that can be found'
 	@echo 'make demo             watch a real web application at work'
 	@echo 'make test             unit and live tests'
-	@echo 'make check-asan       the same under AddressSanitizer and UBSan'
+	@echo 'make security         attacks by other local users, a lying target and a lying client (root, as it needs other users)'
+	@echo 'make check-asan       unit and live tests under AddressSanitizer and UBSan'
 	@echo 'make check-tsan       the unit tests of what runs in several threads under ThreadSanitizer'
 	@echo 'make matrix           the live tests on Ruby 2.7, 3.1 and 3.3 in chroots (root), and on RUBIES=/path/a:/path/b'
 	@echo 'make oracle           a million calls of core methods, traced and not: nothing may tell the difference; ENGINE=hook'

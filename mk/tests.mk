@@ -26,6 +26,22 @@ test:
 	@+$(MAKE) --no-print-directory all unit-tests
 	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/run $(TESTS)
 
+# --- Attacks. Programs of attackers that have to be fast, or to speak to the kernel, are written in C.
+
+SECURITY_PROGRAMS := $(patsubst tests/security/%.c,$(BUILD)/security/%,$(wildcard tests/security/*.c))
+
+$(BUILD)/security/%: tests/security/%.c $(PROTO_OBJECTS)
+	@mkdir -p $(@D)
+	$(CC) $(OWN_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(PROTO_OBJECTS) $(PACKAGE_LIBS)
+
+.PHONY: security-programs
+security-programs: $(SECURITY_PROGRAMS)
+
+security:
+	@mk/setup build test
+	@+$(MAKE) --no-print-directory all security-programs
+	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/run --security $(TESTS)
+
 # --- Sanitizers. Everything is built once more, in a directory of its own.
 
 ASAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
@@ -67,7 +83,7 @@ matrix:
 
 # --- Static analysis
 
-OWN_SOURCES := $(wildcard proto/*.[ch] tracer/*.[ch] tracer/*.cpp tracee/*.[ch] tests/unit/*.[ch] tests/fuzz/*.[ch])
+OWN_SOURCES := $(wildcard proto/*.[ch] tracer/*.[ch] tracer/*.cpp tracee/*.[ch] tests/unit/*.[ch] tests/fuzz/*.[ch] tests/security/*.[ch])
 
 lint:
 	@mk/setup build test lint
