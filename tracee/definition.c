@@ -4,12 +4,13 @@
  * The identity of a definition: a method object holds a pointer to its method entry, and that one to the definition, which copies of the method share. Where in
  * them these pointers are is private to the VM, so it is found out from three methods of a scratch module: a, b made from a, and c.
  * It is the word that a and b have in common and c has different, behind a word that differs in all three. Found so on 2.7.4 and 3.1.2: entry at
- * word 3, definition at word 2. While searching, memory is read by a system call that does not fault.
+ * word 3 (4 on 3.3.8 and 4.0.5), definition at word 2. While searching, memory is read by a system call that does not fault.
  */
 
 #define _GNU_SOURCE
 #include "definition.h"
 
+#include "compat.h"
 #include "core.h"
 
 #include <string.h>
@@ -67,7 +68,7 @@ static void find_layout(void)
 	layout.tried = true;
 	methods = rb_funcall(core_run(scratch_source), rb_intern("call"), 1, core_scratch_module());
 	for (int i = 0; i < 3; i++)
-		if (!read_words((uintptr_t)RTYPEDDATA_DATA(rb_ary_entry(methods, i)), objects[i], OBJECT_WORDS))
+		if (!read_words((uintptr_t)compat_data(rb_ary_entry(methods, i)), objects[i], OBJECT_WORDS))
 			return;
 	for (size_t word = 0; word < OBJECT_WORDS && !layout.found; word++)
 		if (objects[0][word] != objects[1][word] && objects[1][word] != objects[2][word])
@@ -81,7 +82,7 @@ uintptr_t definition_of(VALUE method)
 
 	if (!layout.tried)
 		find_layout();
-	if (!layout.found || !read_words((uintptr_t)RTYPEDDATA_DATA(method) + layout.entry_word * sizeof(uintptr_t), &entry, 1) ||
+	if (!layout.found || !read_words((uintptr_t)compat_data(method) + layout.entry_word * sizeof(uintptr_t), &entry, 1) ||
 	    !read_words(entry + layout.definition_word * sizeof(uintptr_t), &definition, 1))
 		return 0;
 	return definition;

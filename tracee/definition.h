@@ -12,7 +12,7 @@
 
 /*
  * The identity of its definition, which copies under other names or in other classes share: valid while method is alive, 0 where it could
- * not be found out. Ruby's API does not tell; needed only where compat_block_method_shares_hooks() is false.
+ * not be found out. Ruby's API does not tell.
  */
 uintptr_t definition_of(VALUE method);
 

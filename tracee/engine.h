@@ -22,6 +22,8 @@ struct engine {
 	enum engine_id id;
 	/* Whether it can observe this method. If not, says why not. */
 	bool (*can)(const struct match *match, struct text *reason);
+	/* Whether it observes this very definition for the probe already. NULL: never asked for; arming again does no harm. */
+	bool (*serves)(const struct probe *probe, VALUE method);
 	/* Starts events for a probe. 0, or negative and err. */
 	int (*arm)(struct probe *probe, VALUE method, struct error *err);
 	/* Ends them; also for a probe whose arming failed. NULL: ended by engine_hook_stop(). Events that have begun may still be under way in other threads. */

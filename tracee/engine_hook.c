@@ -57,11 +57,16 @@ static void hook_event(VALUE tracepoint, void *data)
 	/* While more is armed the hook may be on already, and what that calls is no call of the application's. */
 	struct probe *probe =
 		selection_is_arming() ? NULL : selection_hook_probe(selection, owner, rb_tracearg_callee_id(trace_arg));
-	struct fiber_state *fiber = probe && probe->engine == &engine_hook ? fiber_current_state() : NULL;
+	bool is_call = event & (RUBY_EVENT_CALL | RUBY_EVENT_C_CALL);
+	struct fiber_state *fiber;
 
+	/* A call may have begun with a definition that another engine's has replaced since. */
+	while (!is_call && probe && probe->engine != &engine_hook)
+		probe = probe->former;
+	fiber = probe && probe->engine == &engine_hook ? fiber_current_state() : NULL;
 	if (!fiber)
 		return;
-	if (event & (RUBY_EVENT_CALL | RUBY_EVENT_C_CALL))
+	if (is_call)
 		observe_call(probe, fiber, trace_arg, event, anchor);
 	else
 		observe_return(probe, fiber, trace_arg, event, anchor);

@@ -30,7 +30,7 @@ struct patched {
 	uint32_t links;
 };
 
-/* A probe's: one for each definition that its method has had while we were attached. */
+/* A probe's. */
 struct engine_patch_link {
 	struct patched *patched; /* NULL once the pointer is back */
 	struct patch_slot *slot;
@@ -207,6 +207,16 @@ static void shields_down(void)
 	}
 }
 
+static bool patch_serves(const struct probe *probe, VALUE method)
+{
+	struct patch_target target;
+
+	for (const struct engine_patch_link *link = probe->patches; link; link = link->next)
+		if (link->patched && patch_follow(method, &target) && link->patched->target.definition == target.definition)
+			return true;
+	return false;
+}
+
 static int patch_arm(struct probe *probe, VALUE method, struct error *err)
 {
 	struct engine_patch_link *link = calloc(1, sizeof(*link));
@@ -289,6 +299,7 @@ void engine_patch_mark(const struct probe *probe)
 const struct engine engine_patch = {
 	.id = ENGINE_PATCH,
 	.can = patch_can,
+	.serves = patch_serves,
 	.arm = patch_arm,
 	.disarm = patch_disarm,
 	.release = patch_release,

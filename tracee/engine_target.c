@@ -34,11 +34,12 @@ struct site {
 	struct probe_set probes;
 	_Atomic uint64_t foreign_calls; /* in other Ractors */
 	VALUE tracepoint;               /* engine_target_mark() pins it: nobody but us knows where it is */
+	VALUE method;                   /* pinned, too */
 	uintptr_t definition;           /* 0: not shared */
 	struct site *next;              /* of those that are shared, or of those that are left over */
 };
 
-/* A probe's sites: one for each definition that its method has had while we were attached. */
+/* A probe's site. */
 struct engine_target_site {
 	struct site *site;
 	struct engine_target_site *next;
@@ -220,6 +221,7 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
 		site->next = shared_sites;
 		shared_sites = site;
 	}
+	site->method = method;
 	site->tracepoint = Qfalse;
 	site->tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL | RUBY_EVENT_RETURN, target_event, site);
 	/* Earlier ones stay: a call of the method's former definition may be under way, and its end is to be seen. */
@@ -231,6 +233,25 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
 	rb_set_errinfo(Qnil);
 	probe->armed = false;
 	return error_set(err, -ENOTSUP, "this Ruby gives no events for it");
+}
+
+/*
+ * A `def` that runs again gives the method the same instructions, for which the TracePoint goes on firing; a method that define_method makes of a block has
+ * hooks of its own, with its definition.
+ */
+static bool is_same_code(VALUE method, VALUE other)
+{
+	if (definition_is_block_method(method))
+		return definition_of(method) != 0 && definition_of(method) == definition_of(other);
+	return definition_instructions(method) == definition_instructions(other);
+}
+
+static bool target_serves(const struct probe *probe, VALUE method)
+{
+	for (const struct engine_target_site *link = probe->sites; link; link = link->next)
+		if (probe->armed && is_same_code(method, link->site->method))
+			return true;
+	return false;
 }
 
 static bool is_wanted(const struct site *site)
@@ -283,8 +304,10 @@ uint64_t engine_target_foreign_calls(const struct probe *probe)
 
 void engine_target_mark(const struct probe *probe)
 {
-	for (const struct engine_target_site *link = probe->sites; link; link = link->next)
+	for (const struct engine_target_site *link = probe->sites; link; link = link->next) {
 		rb_gc_mark(link->site->tracepoint);
+		rb_gc_mark(link->site->method);
+	}
 }
 
 void engine_target_mark_left_over(void)
@@ -296,6 +319,7 @@ void engine_target_mark_left_over(void)
 const struct engine engine_target = {
 	.id = ENGINE_TARGET,
 	.can = target_can,
+	.serves = target_serves,
 	.arm = target_arm,
 	.disarm = target_disarm,
 	.release = target_release,

@@ -229,11 +229,11 @@ static const struct open_call *find_call(struct session *session, const struct f
 		while (stack->depth && stack->calls[stack->depth - 1].frame < frame)
 			end_unseen(session, fiber, stack);
 		if (stack->depth && stack->calls[stack->depth - 1].frame == frame &&
-		    stack->calls[stack->depth - 1].probe == probe)
+		    probe_is_same_method(stack->calls[stack->depth - 1].probe, probe))
 			return &stack->calls[stack->depth - 1];
 		return NULL;
 	}
-	while (depth && stack->calls[depth - 1].probe != probe)
+	while (depth && !probe_is_same_method(stack->calls[depth - 1].probe, probe))
 		depth--;
 	if (depth == 0)
 		return NULL;

@@ -1,8 +1,8 @@
 /*
  * A session's selection: the table of its probes. See selection.h. Context: job, GVL held; selection_probe() also event.
  *
- * A probe lives as long as its selection: open calls refer to it. So redefining a method does not replace its probe, it arms
- * the same one on the new definition, too.
+ * A probe is of one definition of a method, and lives as long as its selection: open calls refer to it. Where the method is defined anew, the new definition gets
+ * a probe of its own, which stands before the former one in the table: calls of that may still be under way, or come through a Method object.
  */
 
 #include "selection_parts.h"

@@ -15,7 +15,7 @@ struct session;
 struct engine_target_site;
 struct engine_patch_link;
 
-/* One observed method of one session. */
+/* One definition of an observed method, of one session. */
 struct probe {
 	/* What each event looks at, in one cache line. */
 	_Alignas(64) struct session *session;
@@ -29,9 +29,10 @@ struct probe {
 
 	struct engine_target_site *sites; /* of engine target */
 	const struct engine *engine;
-	VALUE callee;       /* Symbol: the name it was selected by; an alias has its own */
-	uint32_t selector;  /* index */
-	struct probe *next; /* in its bucket */
+	VALUE callee;         /* Symbol: the name it was selected by; an alias has its own */
+	uint32_t selector;    /* index */
+	struct probe *former; /* of the definition that this one replaced */
+	struct probe *next;   /* in its bucket */
 };
 
 void selection_init(void);
@@ -64,7 +65,7 @@ void selection_hook_start(struct selection *selection, bool whole);
  */
 struct probe *selection_hook_probe(struct selection *selection, VALUE owner, VALUE name);
 
-/* The probe for a method that has one, or NULL; also of no selection. Event context. */
+/* The probe for a method that has one, that of its latest definition, or NULL; also of no selection. Event context. */
 struct probe *selection_probe(const struct selection *selection, VALUE owner, VALUE name);
 
 /* Calls in other Ractors so far. */
@@ -79,5 +80,11 @@ VALUE selection_protect_arming(VALUE (*run)(VALUE), VALUE argument, int *failed)
 
 /* Whether any session waits for methods to be defined. */
 bool selection_watches(void);
+
+/* Whether both are of one method, whichever definitions. Event context. */
+static inline bool probe_is_same_method(const struct probe *probe, const struct probe *other)
+{
+	return probe == other || (probe->owner == other->owner && probe->callee == other->callee);
+}
 
 #endif

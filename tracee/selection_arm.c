@@ -17,8 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LABEL_SIZE_MAX 1024u /* bytes that the client is told of an expression */
-
 static VALUE arming_thread = Qfalse; /* the one that is arming: it runs, which keeps it from the GC */
 
 VALUE selection_protect_arming(VALUE (*run)(VALUE), VALUE argument, int *failed)
@@ -39,67 +37,28 @@ bool selection_is_arming(void)
 	return arming_thread != Qfalse && arming_thread == rb_thread_current();
 }
 
-/* --- What the client is told of a method */
-
-static struct slice slice_of(VALUE string)
+/* What was raised, as an error for people. SyntaxError has the compiler's words, in several lines. */
+static VALUE exception_text(VALUE exception)
 {
-	struct slice slice = {RSTRING_PTR(string), (size_t)RSTRING_LEN(string)};
-
-	if (slice.size > NAME_SIZE_MAX)
-		slice.size = NAME_SIZE_MAX;
-	return slice;
+	return rb_obj_as_string(rb_funcall(exception, rb_intern("message"), 0));
 }
 
-/* What is said of a method in METHOD and in MATCH records alike. */
-struct method_names {
-	char class_bytes[NAME_SIZE_MAX];
-	struct text class_text;
-	char separator;
-	struct slice name, file;
-	uint32_t line;
-	VALUE keep[2]; /* Strings that name and file point into */
-};
-
-static void name_method(struct method_names *names, VALUE owner, VALUE name, VALUE method)
+static int error_from_exception(struct error *err)
 {
-	VALUE location = NIL_P(method) ? Qnil : rb_funcall(method, rb_intern("source_location"), 0);
+	VALUE exception = rb_errinfo();
+	VALUE message;
+	int failed = 0;
 
-	names->class_text = (struct text){.bytes = names->class_bytes, .size = sizeof(names->class_bytes)};
-	names->separator = naming_owner(&names->class_text, owner);
-	names->keep[0] = rb_sym2str(name);
-	names->name = slice_of(names->keep[0]);
-	names->file = (struct slice){NULL, 0};
-	names->line = 0;
-	if (RB_TYPE_P(location, T_ARRAY) && RB_TYPE_P(rb_ary_entry(location, 0), T_STRING)) {
-		names->keep[1] = rb_ary_entry(location, 0);
-		names->file = slice_of(names->keep[1]);
-		names->line = NUM2UINT(rb_ary_entry(location, 1));
+	rb_set_errinfo(Qnil);
+	message = rb_protect(exception_text, exception, &failed);
+	if (failed) {
+		rb_set_errinfo(Qnil);
+		return error_set(err, -EINVAL, "the target raised an exception");
 	}
-}
-
-void selection_send_method(const struct probe *probe, const struct engine *engine, VALUE method)
-{
-	struct method_names names;
-	struct slice labels[VALUES_MAX];
-	struct record record = {.kind = RECORD_METHOD};
-	uint32_t count = probe->expressions ? probe->expressions->count : 0;
-
-	name_method(&names, probe->owner, probe->callee, method);
-	for (uint32_t i = 0; i < count; i++)
-		labels[i] = (struct slice){probe->expressions->items[i].label,
-		                           strnlen(probe->expressions->items[i].label, LABEL_SIZE_MAX)};
-	record.method = (struct record_method){.ref = probe->ref,
-	                                       .class_name = {names.class_text.bytes, names.class_text.used},
-	                                       .separator = names.separator,
-	                                       .method_name = names.name,
-	                                       .file = names.file,
-	                                       .line = names.line,
-	                                       .engine = engine->id,
-	                                       .label_count = count,
-	                                       .labels = labels};
-	session_send(probe->session, &record);
-	RB_GC_GUARD(names.keep[0]);
-	RB_GC_GUARD(names.keep[1]);
+	if (RTEST(rb_obj_is_kind_of(exception, rb_eSyntaxError)))
+		return error_set(err, -EINVAL, "an expression does not compile, %.*s", (int)RSTRING_LEN(message),
+		                 RSTRING_PTR(message));
+	return error_set(err, -EINVAL, "%s: %.*s", rb_obj_classname(exception), (int)RSTRING_LEN(message), RSTRING_PTR(message));
 }
 
 /* --- Arming one method */
@@ -146,74 +105,120 @@ static void leave_out(struct selection *selection, const char *description, bool
 	             reason->used ? ", " : "", (int)reason->used, reason->bytes);
 }
 
+/* A method that an engine was found for, and its probe. */
+struct arming_one {
+	struct probe *probe;
+	const struct match *match;
+	const struct engine *engine;
+	const char *description;
+	const struct text *reason; /* why this engine; may be empty */
+	const char *when;          /* "armed", ... */
+};
+
+/* Returns whether it is armed. Raises what makes the whole trace fail. */
+static bool arm_one(const struct arming_one *one)
+{
+	struct probe *probe = one->probe;
+	struct session *session = probe->session;
+	struct selection *selection = session->selection;
+	const struct engine *engine = one->engine;
+	VALUE method = one->match->method;
+	struct error err;
+
+	probe->expressions = expression_list_new(&selection->selectors[probe->selector], method, probe->owner,
+	                                         session->options.flags & TRACE_ARGUMENTS, engine == &engine_patch);
+	if (engine->id == ENGINE_HOOK)
+		announce_hook(selection, engine_hook_stays(method, probe->owner, probe->callee));
+	selection_send_method(probe, engine, method);
+	probe->engine = engine;
+	session_note(session, NOTE_INFO, "%s %s, engine %s%s%.*s", one->description, one->when, engine_name(engine->id),
+	             one->reason->used ? ": " : "", (int)one->reason->used, one->reason->bytes);
+	if (engine->arm(probe, method, &err) == 0)
+		return true;
+	if (err.code != -ENOTSUP)
+		rb_raise(rb_eRuntimeError, "%s", err.text);
+	session_note(session, NOTE_WARNING, "%s cannot be traced by engine %s: %s", one->description, engine_name(engine->id),
+	             err.text);
+	return false;
+}
+
+/* The engine for a method. NULL: it is not traced, and the client has been told. */
+static const struct engine *choose(struct selection *selection, const struct match *match, bool late, const char *description,
+                                   struct text *reason)
+{
+	struct session *session = selection->session;
+	const struct engine *engine = engine_choose(session->options.engine, match, reason);
+
+	if (!engine) {
+		session_note(session, NOTE_WARNING, "%s cannot be traced by engine %s: %.*s", description,
+		             engine_name(session->options.engine), (int)reason->used, reason->bytes);
+		return NULL;
+	}
+	if (!consent_given(engine, match, session->options.flags)) {
+		leave_out(selection, description, late, reason);
+		return NULL;
+	}
+	return engine;
+}
+
 void selection_arm_match(const struct match *match, void *argument)
 {
 	struct arming *arming = argument;
 	struct selection *selection = arming->selection;
-	struct session *session = selection->session;
-	const struct selector *selector = &selection->selectors[arming->selector];
 	char reason_bytes[256], description[512];
 	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
-	const struct engine *engine;
-	struct probe *probe;
-	struct error err;
+	struct arming_one one = {.match = match, .description = description, .reason = &reason};
 
 	arming->found++;
 	if (arming->turn)
 		turn_pass(arming->turn);
-	probe = selection_probe(selection, match->owner, match->name);
-	if (probe) {
-		probe_widen(probe, match);
+	one.probe = selection_probe(selection, match->owner, match->name);
+	if (one.probe) {
+		probe_widen(one.probe, match);
 		return;
 	}
 	match_describe(match, description, sizeof(description));
-	engine = engine_choose(session->options.engine, match, &reason);
-	if (!engine) {
-		session_note(session, NOTE_WARNING, "%s cannot be traced by engine %s: %.*s", description,
-		             engine_name(session->options.engine), (int)reason.used, reason.bytes);
+	one.engine = choose(selection, match, arming->late, description, &reason);
+	if (!one.engine)
 		return;
-	}
-	if (!consent_given(engine, match, session->options.flags)) {
-		leave_out(selection, description, arming->late, &reason);
-		return;
-	}
-	probe = selection_add_probe(selection, match, arming->selector);
-	probe->expressions = expression_list_new(selector, match->method, match->owner, session->options.flags & TRACE_ARGUMENTS,
-	                                         engine == &engine_patch);
-	if (engine->id == ENGINE_HOOK)
-		announce_hook(selection, engine_hook_stays(match->method, match->owner, match->name));
-	selection_send_method(probe, engine, match->method);
-	probe->engine = engine;
-	session_note(session, NOTE_INFO, "%s %s, engine %s%s%.*s", description, arming->late ? "defined now, armed" : "armed",
-	             engine_name(engine->id), reason.used ? ": " : "", (int)reason.used, reason.bytes);
-	if (engine->arm(probe, match->method, &err) == 0)
+	one.when = arming->late ? "defined now, armed" : "armed";
+	one.probe = selection_add_probe(selection, match, arming->selector);
+	if (arm_one(&one))
 		arming->armed++;
-	else if (err.code == -ENOTSUP)
-		session_note(session, NOTE_WARNING, "%s cannot be traced by engine %s: %s", description, engine_name(engine->id),
-		             err.text);
-	else
-		rb_raise(rb_eRuntimeError, "%s", err.text);
 }
 
-void selection_arm_again(struct probe *probe, const struct match *match)
+static VALUE arm_one_protected(VALUE argument)
 {
-	char reason_bytes[256];
+	return arm_one((const struct arming_one *)argument) ? Qtrue : Qfalse;
+}
+
+void selection_arm_again(struct probe *former, const struct match *match)
+{
+	struct selection *selection = former->session->selection;
+	char reason_bytes[256], description[512];
 	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
-	const struct engine *engine = engine_choose(probe->session->options.engine, match, &reason);
-	struct error err;
+	struct arming_one one = {.match = match, .description = description, .reason = &reason, .when = "defined anew, armed"};
+	int failed = 0;
 
-	if (!engine)
+	if (former->engine && former->engine->serves && former->engine->serves(former, match->method))
 		return;
-	if (!consent_given(engine, match, probe->session->options.flags)) {
-		char description[512];
+	match_describe(match, description, sizeof(description));
+	one.engine = choose(selection, match, true, description, &reason);
+	if (!one.engine)
+		return;
+	/* Definitions with one C function share what observes it; both probes would mean each call. */
+	engine_patch.disarm(former);
+	one.probe = selection_add_probe(selection, match, former->selector);
+	one.probe->former = former;
+	one.probe->only_kind_of = former->only_kind_of;
+	rb_protect(arm_one_protected, (VALUE)&one, &failed);
+	if (failed) {
+		struct error err;
 
-		match_describe(match, description, sizeof(description));
-		leave_out(probe->session->selection, description, true, &reason);
-		return;
+		error_from_exception(&err);
+		session_note(selection->session, NOTE_WARNING, "%s defined anew, is not traced any more: %s", description,
+		             err.text);
 	}
-	probe->engine = engine;
-	selection_send_method(probe, engine, match->method);
-	engine->arm(probe, match->method, &err);
 }
 
 /* --- What a command asks for */
@@ -268,30 +273,6 @@ static VALUE arm_all(VALUE argument)
 	return Qnil;
 }
 
-/* What was raised, as an error for people. SyntaxError has the compiler's words, in several lines. */
-static VALUE exception_text(VALUE exception)
-{
-	return rb_obj_as_string(rb_funcall(exception, rb_intern("message"), 0));
-}
-
-static int error_from_exception(struct error *err)
-{
-	VALUE exception = rb_errinfo();
-	VALUE message;
-	int failed = 0;
-
-	rb_set_errinfo(Qnil);
-	message = rb_protect(exception_text, exception, &failed);
-	if (failed) {
-		rb_set_errinfo(Qnil);
-		return error_set(err, -EINVAL, "the target raised an exception");
-	}
-	if (RTEST(rb_obj_is_kind_of(exception, rb_eSyntaxError)))
-		return error_set(err, -EINVAL, "an expression does not compile, %.*s", (int)RSTRING_LEN(message),
-		                 RSTRING_PTR(message));
-	return error_set(err, -EINVAL, "%s: %.*s", rb_obj_classname(exception), (int)RSTRING_LEN(message), RSTRING_PTR(message));
-}
-
 static VALUE ask_consent(VALUE argument)
 {
 	struct asked *asked = (struct asked *)argument;
@@ -339,26 +320,10 @@ struct listing {
 static void match_list(const struct match *match, void *argument)
 {
 	struct listing *listing = argument;
-	struct method_names names;
-	char reason_bytes[256];
-	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
-	const struct engine *engine = engine_choose(listing->asked->command->options.engine, match, &reason);
-	struct record record = {.kind = RECORD_MATCH};
 
 	turn_pass(&listing->turn);
-	name_method(&names, match->owner, match->name, match->method);
-	record.match = (struct record_match){.selector = listing->selector,
-	                                     .class_name = {names.class_text.bytes, names.class_text.used},
-	                                     .separator = names.separator,
-	                                     .method_name = names.name,
-	                                     .file = names.file,
-	                                     .line = names.line,
-	                                     .engine = engine ? engine->id : ENGINE_NONE,
-	                                     .reason = {reason.bytes, reason.used}};
-	session_send(listing->asked->session, &record);
+	selection_send_match(listing->asked->session, listing->asked->command->options.engine, match, listing->selector);
 	listing->asked->count++;
-	RB_GC_GUARD(names.keep[0]);
-	RB_GC_GUARD(names.keep[1]);
 }
 
 static VALUE list_all(VALUE argument)

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /*
- * What selection.c (the table of probes), selection_arm.c (arming and listing) and selection_later.c (what comes after arming) share, and nobody
+ * What selection.c (the table of probes), selection_arm.c (arming and listing), selection_tell.c (what the client is told) and selection_later.c (what comes after arming) share, and nobody
  * else sees. Job context, GVL held, except where said.
  */
 
@@ -59,10 +59,14 @@ struct arming {
 
 /* Arms a method, unless the selection has it already or may not. argument: struct arming. May raise. */
 void selection_arm_match(const struct match *match, void *argument);
-/* The same for a probe whose method was defined anew. */
-void selection_arm_again(struct probe *probe, const struct match *match);
+/* The same for a method that has a probe, and was defined anew. */
+void selection_arm_again(struct probe *former, const struct match *match);
+
+/* --- selection_tell.c */
 
 /* Tells the client what a probe's events will be of. Before probe->engine is set: with the hook on, events may come from then on. */
 void selection_send_method(const struct probe *probe, const struct engine *engine, VALUE method);
+/* Lists a method that a selector, by its index, names. */
+void selection_send_match(struct session *session, enum engine_id wanted, const struct match *match, uint32_t selector);
 
 #endif
