@@ -275,6 +275,8 @@ bool stuck_write(struct buffer *buffer, const struct target *target, uint64_t wa
 	if (native_stacks_take(&stuck.stacks, target, 0, NATIVE_BUDGET_NS, &err) < 0) {
 		message("no native stacks: %s", err.text);
 		native_stacks_free(&stuck.stacks);
+	} else if (native_stacks_gap(&stuck.stacks)) {
+		message("process %d: %s", (int)target->pid, native_stacks_gap(&stuck.stacks));
 	}
 	stuck.holder = holder_find(&stuck);
 	stuck.running = stuck.holder != NULL;

@@ -223,6 +223,8 @@ static void add_native(struct backtrace *backtrace, struct watched *watched)
 		message("no native frames: %s", err.text);
 	else
 		report_add_native(&watched->now, &stacks, backtrace->thread != NULL);
+	if (native_stacks_gap(&stacks))
+		message("process %d: %s", (int)watched->pid, native_stacks_gap(&stacks));
 	native_stacks_free(&stacks);
 }
 

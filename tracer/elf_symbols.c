@@ -4,7 +4,6 @@
 #include "elf_symbols.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #define SECTIONS_MAX 4096u
+#define TABLES_MAX 2u /* of a kind: a linker makes one */
 #define TABLE_SIZE_MAX (64u << 20)
 
 struct elf_file {
@@ -100,29 +100,41 @@ static size_t table_search(const struct elf_file *file, const Elf64_Shdr *table,
 	return found;
 }
 
-size_t elf_symbols_find(const char *path, struct elf_symbol *symbols, size_t count)
+/* A static program has no dynamic symbols; the others are for debuggers, and may have been stripped. */
+static size_t sections_search(const struct elf_file *file, const Elf64_Shdr *sections, struct elf_symbol *symbols, size_t count)
 {
-	/* A static program has no dynamic symbols; the others are for debuggers, and may have been stripped. */
-	static const uint32_t tables[] = {SHT_DYNSYM, SHT_SYMTAB};
-	struct elf_file file = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+	static const uint32_t kinds[] = {SHT_DYNSYM, SHT_SYMTAB};
+	size_t found = 0;
+
+	for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
+		unsigned tables = 0;
+
+		for (unsigned i = 0; i < file->header.e_shnum && found < count && tables < TABLES_MAX; i++) {
+			if (sections[i].sh_type != kinds[k] || sections[i].sh_link >= file->header.e_shnum)
+				continue;
+			tables++;
+			found += table_search(file, &sections[i], &sections[sections[i].sh_link], symbols, count);
+		}
+	}
+	return found;
+}
+
+size_t elf_symbols_find(int fd, struct elf_symbol *symbols, size_t count)
+{
+	struct elf_file file = {.fd = fd};
 	Elf64_Shdr *sections = NULL;
 	struct stat status;
 	size_t found = 0;
 
 	for (size_t i = 0; i < count; i++)
 		symbols[i].found = false;
-	if (file.fd < 0)
+	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
 		return 0;
-	if (fstat(file.fd, &status) == 0 && S_ISREG(status.st_mode)) {
-		file.size = (uint64_t)status.st_size;
-		if (header_read(&file))
-			sections = part_read(&file, file.header.e_shoff, (uint64_t)file.header.e_shnum * sizeof(*sections));
-	}
-	for (size_t t = 0; sections && t < sizeof(tables) / sizeof(*tables) && found < count; t++)
-		for (unsigned i = 0; i < file.header.e_shnum && found < count; i++)
-			if (sections[i].sh_type == tables[t] && sections[i].sh_link < file.header.e_shnum)
-				found += table_search(&file, &sections[i], &sections[sections[i].sh_link], symbols, count);
+	file.size = (uint64_t)status.st_size;
+	if (header_read(&file))
+		sections = part_read(&file, file.header.e_shoff, (uint64_t)file.header.e_shnum * sizeof(*sections));
+	if (sections)
+		found = sections_search(&file, sections, symbols, count);
 	free(sections);
-	close(file.fd);
 	return found;
 }

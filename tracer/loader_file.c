@@ -5,10 +5,10 @@
 
 #include "arch.h"
 #include "buffer.h"
-#include "elf_symbols.h"
 #include "extension.h"
 #include "loader.h"
 #include "program_kind.h"
+#include "target_files.h"
 #include "trace_permission.h"
 
 #include "proto/names.h"
@@ -92,16 +92,6 @@ static int file_path(const struct target *target, const struct remote *remote, c
 	                 directory, command);
 }
 
-/* Whether the process would open the same file: it may live in another root, or another one may lie there. */
-static bool is_visible(const char *path, pid_t pid)
-{
-	char theirs[PATH_MAX + 32];
-	struct stat one, other;
-
-	snprintf(theirs, sizeof(theirs), "/proc/%d/root%s", (int)pid, path);
-	return stat(path, &one) == 0 && stat(theirs, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-}
-
 /* Where the last segment ends. A process may be made to wait for a copy, and most of a file is for debuggers. */
 static size_t mapped_size(const char *bytes, size_t size)
 {
@@ -145,7 +135,7 @@ int loader_file_open(struct loader_file *file, const struct target *target, cons
 		close(fd);
 	if (code < 0)
 		return error_set(err, code, "cannot read %s: %s", file->path, strerror(-code));
-	file->visible = is_visible(file->path, target->pid);
+	file->visible = target_sees_file(target, file->path);
 	return 0;
 }
 

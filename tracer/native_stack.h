@@ -1,6 +1,7 @@
 #ifndef RBPROBE_NATIVE_STACK_H
 #define RBPROBE_NATIVE_STACK_H
 
+#include "buffer.h"
 #include "target.h"
 #include "tasks.h"
 
@@ -35,7 +36,8 @@ struct native_thread {
 struct native_stacks {
 	struct native_thread *threads;
 	size_t count;
-	void *names; /* private: what frames point to */
+	int unwound;          /* 0, or why frames are missing: native_stacks_gap() says it */
+	struct buffer answer; /* private: what the child said, to which frames point */
 };
 
 /*
@@ -44,6 +46,10 @@ struct native_stacks {
  */
 int native_stacks_take(struct native_stacks *stacks, const struct target *target, pid_t own, uint64_t budget_ns,
                        struct error *err);
+/* A sentence's end on frames that are missing; NULL: none is. */
+const char *native_stacks_gap(const struct native_stacks *stacks);
+/* Reads stacks->answer, which is anybody's, into the threads. For native_stacks_take(), and for tests. */
+void native_stacks_understand(struct native_stacks *stacks);
 void native_stacks_free(struct native_stacks *stacks);
 
 #endif

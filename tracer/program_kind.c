@@ -1,47 +1,39 @@
-/* Telling programs that nothing can be loaded into. See program_kind.h. */
+/*
+ * Telling programs that nothing can be loaded into. See program_kind.h. The kernel told the program itself how it was loaded, and tells us the same: so the program's file, which
+ * may be anything, is not looked at.
+ */
 
 #define _GNU_SOURCE
 #include "program_kind.h"
 
-#include "arch.h"
-
 #include <elf.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static bool names_interpreter(int fd, const Elf64_Ehdr *header)
+#define TYPE_MAX 1000 /* far above those that exist */
+
+/*
+ * AT_BASE is where the program's interpreter was loaded, its dynamic loader. A vector of 32-bit words, read as one of 64-bit words, has a value in the upper half of the first
+ * type, or soon.
+ */
+enum program_kind program_kind_of_auxv(const void *bytes, size_t size)
 {
-	Elf64_Phdr segment;
+	Elf64_auxv_t entry;
 
-	for (unsigned i = 0; i < header->e_phnum && header->e_phentsize == sizeof(segment); i++)
-		if (pread(fd, &segment, sizeof(segment), (off_t)(header->e_phoff + i * sizeof(segment))) ==
-		            (ssize_t)sizeof(segment) &&
-		    segment.p_type == PT_INTERP)
-			return true;
-	return false;
-}
-
-enum program_kind program_kind_of_file(const char *path)
-{
-	Elf64_Ehdr header;
-	enum program_kind kind = PROGRAM_OURS;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return kind;
-	if (pread(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header) && memcmp(header.e_ident, ELFMAG, SELFMAG) == 0) {
-		if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != arch.elf_machine)
-			kind = PROGRAM_OTHER_MACHINE;
-		else if (!names_interpreter(fd, &header))
-			kind = PROGRAM_STATIC;
+	for (size_t at = 0; at + sizeof(entry) <= size; at += sizeof(entry)) {
+		memcpy(&entry, (const char *)bytes + at, sizeof(entry));
+		if (entry.a_type > TYPE_MAX)
+			return PROGRAM_OTHER_MACHINE;
+		if (entry.a_type == AT_NULL)
+			return PROGRAM_STATIC;
+		if (entry.a_type == AT_BASE)
+			return entry.a_un.a_val ? PROGRAM_OURS : PROGRAM_STATIC;
 	}
-	close(fd);
-	return kind;
+	return PROGRAM_OURS; /* not known */
 }
 
 /* Its dynamic loader is its libc. */
@@ -65,9 +57,16 @@ static bool uses_musl(pid_t pid)
 enum program_kind program_kind(pid_t pid)
 {
 	enum program_kind kind;
-	char path[64];
+	char path[64], vector[4096];
+	ssize_t size;
+	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	kind = program_kind_of_file(path);
+	snprintf(path, sizeof(path), "/proc/%d/auxv", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return PROGRAM_OURS;
+	size = read(fd, vector, sizeof(vector));
+	close(fd);
+	kind = program_kind_of_auxv(vector, size > 0 ? (size_t)size : 0);
 	return kind == PROGRAM_OURS && uses_musl(pid) ? PROGRAM_MUSL : kind;
 }

@@ -1,6 +1,7 @@
 #ifndef RBPROBE_PROGRAM_KIND_H
 #define RBPROBE_PROGRAM_KIND_H
 
+#include <stddef.h>
 #include <sys/types.h>
 
 /* What kind of program a process runs, as far as it matters for loading a library into it. */
@@ -13,7 +14,7 @@ enum program_kind {
 
 enum program_kind program_kind(pid_t pid);
 
-/* By the executable alone, which does not tell musl. */
-enum program_kind program_kind_of_file(const char *path);
+/* By what the kernel told the program when it began (/proc/PID/auxv) alone, which does not tell musl. */
+enum program_kind program_kind_of_auxv(const void *bytes, size_t size);
 
 #endif

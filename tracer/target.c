@@ -6,9 +6,9 @@
 #define _GNU_SOURCE
 #include "target.h"
 
-#include "elf_symbols.h"
 #include "proto/clock.h"
 #include "target_copy.h"
+#include "target_files.h"
 #include "trace_permission.h"
 
 #include "proto/names.h"
@@ -184,34 +184,6 @@ static int maps_read(struct target *target)
 	return target->readable ? 0 : -EACCES;
 }
 
-/* Executables by device and inode, so that `rbprobe ps` reads each one once. */
-struct executable {
-	dev_t device;
-	ino_t inode;
-	bool is_ruby;
-};
-
-static bool executable_is_ruby(pid_t pid)
-{
-	static struct executable known[64];
-	static size_t known_count;
-	struct elf_symbol symbols[] = {{.name = "ruby_init"}, {.name = "ruby_run_node"}, {.name = "rb_eval_string"}};
-	struct stat status;
-	char path[64];
-	bool is_ruby;
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	if (stat(path, &status) != 0)
-		return false;
-	for (size_t i = 0; i < known_count; i++)
-		if (known[i].device == status.st_dev && known[i].inode == status.st_ino)
-			return known[i].is_ruby;
-	is_ruby = elf_symbols_find(path, symbols, 3) == 3;
-	if (known_count < sizeof(known) / sizeof(*known))
-		known[known_count++] = (struct executable){status.st_dev, status.st_ino, is_ruby};
-	return is_ruby;
-}
-
 /* Ours is the one that rbprobe was started in: it goes into others to use their queues (queue.c). */
 static bool namespace_is_ours(pid_t pid, const char *name, ino_t *home)
 {
@@ -223,32 +195,6 @@ static bool namespace_is_ours(pid_t pid, const char *name, ino_t *home)
 		*home = ours.st_ino;
 	snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
 	return *home == 0 || stat(path, &theirs) != 0 || *home == theirs.st_ino;
-}
-
-/* The VM's file says its version itself. */
-static void version_read(struct target *target)
-{
-	int api[3] = {0};
-	struct elf_symbol symbols[] = {
-		{.name = "ruby_version", .bytes = target->ruby_version, .size = sizeof(target->ruby_version) - 1},
-		{.name = "ruby_api_version", .bytes = api, .size = sizeof(api)},
-	};
-	static ino_t home;
-	char path[640];
-
-	/* Names in its maps are as seen from our own root where we can see that far, in a chroot as well, else as it sees them. */
-	if (target->libruby[0] && namespace_is_ours(target->pid, "mnt", &home))
-		snprintf(path, sizeof(path), "%s", target->libruby);
-	else
-		snprintf(path, sizeof(path), target->libruby[0] ? "/proc/%d/root%s" : "/proc/%d/exe", (int)target->pid,
-		         target->libruby);
-	elf_symbols_find(path, symbols, 2);
-	for (char *c = target->ruby_version; *c; c++)
-		if (!isgraph((unsigned char)*c))
-			*c = '\0';
-	if (target->abi[0] == '\0' && symbols[1].found)
-		snprintf(target->abi, sizeof(target->abi), "%u.%u.%u", (unsigned)api[0] % 1000, (unsigned)api[1] % 1000,
-		         (unsigned)api[2] % 1000);
 }
 
 int target_describe(struct target *target, pid_t pid, enum target_detail detail, struct error *err)
@@ -266,9 +212,9 @@ int target_describe(struct target *target, pid_t pid, enum target_detail detail,
 		target->same_pid_namespace = namespace_is_ours(pid, "pid", &home_pid);
 		target->same_ipc_namespace = namespace_is_ours(pid, "ipc", &home_ipc);
 		if (target->readable && !target->is_ruby)
-			target->is_ruby = executable_is_ruby(pid);
+			target->is_ruby = target_program_is_ruby(target);
 		if (target->is_ruby && detail == TARGET_VERSION)
-			version_read(target);
+			target_read_version(target);
 		return 0;
 	}
 	if (status == -ENOENT || status == -ESRCH)

@@ -157,26 +157,23 @@ void snapshot_free(struct snapshot *snapshot)
 	snapshot->stack_size = 0;
 }
 
-bool snapshot_read(const struct snapshot *snapshot, pid_t pid, uint64_t address, uint64_t *word)
+bool snapshot_read(const struct snapshot *snapshot, const struct confined *confined, uint64_t address, uint64_t *word)
 {
-	struct iovec local = {word, sizeof(*word)},
-		     remote = {(void *)(uintptr_t)address, sizeof(*word)}; // NOLINT(performance-no-int-to-ptr)
-
 	if (address >= snapshot->sp && address - snapshot->sp + sizeof(*word) <= snapshot->stack_size) {
 		memcpy(word, snapshot->stack + (address - snapshot->sp), sizeof(*word));
 		return true;
 	}
-	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)sizeof(*word);
+	return confined_read_memory(confined, address, word, sizeof(*word));
 }
 
 #if defined(__x86_64__)
 
-bool snapshot_is_return_address(const struct snapshot *snapshot, pid_t pid, uint64_t address)
+bool snapshot_is_return_address(const struct snapshot *snapshot, const struct confined *confined, uint64_t address)
 {
 	uint8_t code[8];
 	uint64_t word;
 
-	if (address < 4096 || !snapshot_read(snapshot, pid, address - sizeof(code), &word))
+	if (address < 4096 || !snapshot_read(snapshot, confined, address - sizeof(code), &word))
 		return false;
 	memcpy(code, &word, sizeof(code));
 	if (code[3] == 0xe8) /* call rel32 */
@@ -190,10 +187,10 @@ bool snapshot_is_return_address(const struct snapshot *snapshot, pid_t pid, uint
 
 #else
 
-bool snapshot_is_return_address(const struct snapshot *snapshot, pid_t pid, uint64_t address)
+bool snapshot_is_return_address(const struct snapshot *snapshot, const struct confined *confined, uint64_t address)
 {
 	(void)snapshot;
-	(void)pid;
+	(void)confined;
 	(void)address;
 	return false;
 }

@@ -1,6 +1,8 @@
 #ifndef RBPROBE_THREAD_SNAPSHOT_H
 #define RBPROBE_THREAD_SNAPSHOT_H
 
+#include "confined.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,9 +38,9 @@ int snapshot_take(struct snapshot *snapshot, pid_t pid, pid_t tid, uint64_t dead
 void snapshot_free(struct snapshot *snapshot);
 
 /* A word of the process's memory as it was then, where it belongs to the copied stack; else as it is now. */
-bool snapshot_read(const struct snapshot *snapshot, pid_t pid, uint64_t address, uint64_t *word);
+bool snapshot_read(const struct snapshot *snapshot, const struct confined *confined, uint64_t address, uint64_t *word);
 
 /* Whether a call instruction stands in front of that address. Always false where that cannot be told. */
-bool snapshot_is_return_address(const struct snapshot *snapshot, pid_t pid, uint64_t address);
+bool snapshot_is_return_address(const struct snapshot *snapshot, const struct confined *confined, uint64_t address);
 
 #endif

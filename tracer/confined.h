@@ -1,0 +1,53 @@
+#ifndef RBPROBE_CONFINED_H
+#define RBPROBE_CONFINED_H
+
+#include "buffer.h"
+#include "target.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Looking at what a process chose: its files, its ELF and DWARF. The process may be hostile and the operator may be root, so a child does it that has the process's user
+ * and groups, no capability, its root directory, few system calls, and bounds on time and memory. It can answer by a pipe and do nothing else. Where the operator is not root
+ * all of that is the same, except that nobody's user and root directory change.
+ */
+
+/* What the child was given before it lost its privileges. Descriptors; -1: could not be had. */
+struct confined {
+	int root;    /* the process's root directory */
+	int program; /* what it executes, as O_PATH */
+	int memory;  /* its memory, for reading */
+	int maps;    /* its memory map, at the beginning */
+	int own;     /* our own /proc/self/fd */
+	int answer;
+	char root_path[512]; /* where the root directory lies, as its memory map names files */
+};
+
+struct confined_job {
+	const struct target *target;
+	/* Runs in the child. What it says by confined_answer() counts, even where it is killed or crashes later. */
+	void (*work)(const struct confined *confined, const void *argument);
+	const void *argument;
+	uint64_t budget_ns; /* for all of it */
+	size_t memory_max;  /* bytes, more than what we use now */
+	size_t answer_max;  /* bytes */
+};
+
+/*
+ * Adds what the child said to answer, which nobody may trust: it is as good as the process's own word. 0: it ended by itself; -ETIMEDOUT, -EMSGSIZE: it took or said too much;
+ * -EIO: it crashed; -EPERM: the process's user cannot be taken; and others.
+ */
+int confined_run(const struct confined_job *job, struct buffer *answer);
+
+/* --- For the work in the child */
+
+/* A regular file, for reading, under the name that the process's memory map has for it. -1: none, or it is something else. */
+int confined_open(const struct confined *confined, const char *path);
+/* The same for what the process executes. */
+int confined_open_program(const struct confined *confined);
+bool confined_read_memory(const struct confined *confined, uint64_t address, void *bytes, size_t size);
+void confined_answer(const struct confined *confined, const void *bytes, size_t size);
+
+#endif

@@ -1,0 +1,19 @@
+#ifndef RBPROBE_TARGET_FILES_H
+#define RBPROBE_TARGET_FILES_H
+
+#include "target.h"
+
+#include <stdbool.h>
+
+/* What is told by the files that a process executes and maps. They are the process's choice: a confined child reads them (confined.h). */
+
+/* Whether the program itself defines the VM's functions. */
+bool target_program_is_ruby(const struct target *target);
+
+/* What the VM's file says: target->ruby_version, and target->abi where it is empty. Unchanged where it says nothing. */
+void target_read_version(struct target *target);
+
+/* Whether the process finds the very file under that path that we find. */
+bool target_sees_file(const struct target *target, const char *path);
+
+#endif
