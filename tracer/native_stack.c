@@ -22,7 +22,7 @@
 #define STOP_NS (2 * NS_PER_S)
 #define STOP_UNINTERRUPTIBLE_NS (20 * NS_PER_MS)
 #define HANG_NS (2 * NS_PER_S) /* beyond the budget: memory that lies on a file system which hangs */
-#define UNWIND_NS (15 * NS_PER_S)
+#define UNWIND_NS (10 * NS_PER_S)
 #define UNWIND_MEMORY (1u << 30)
 #define UNWIND_ANSWER (32u << 20)
 
