@@ -23,7 +23,7 @@ $CFLAGS << " -std=gnu11 -O2 -fno-omit-frame-pointer -fvisibility=hidden -pthread
 
 def static_library(*names)
   names.each do |name|
-    path = IO.popen([CONFIG["CC"].split.first, "-print-file-name=lib#{name}.a"], &:read).chomp
+    path = IO.popen([*Shellwords.split(CONFIG["CC"]), "-print-file-name=lib#{name}.a"], &:read).chomp
     return path if File.file?(path)
   end
   abort "libmsgpack's static library is missing; on Debian: apt-get install libmsgpack-dev"
