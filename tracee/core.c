@@ -9,9 +9,10 @@ static const struct {
 	const char *class_name;
 	const char *method_name;
 	bool singleton; /* a method of the class or module itself */
+	bool own_frame; /* called below a frame of ours; see below */
 } core_names[CORE_COUNT] = {
 	[CORE_MODULE_TO_S] = {"Module", "to_s"},
-	[CORE_MODULE_INSTANCE_METHOD] = {"Module", "instance_method"},
+	[CORE_MODULE_INSTANCE_METHOD] = {"Module", "instance_method", .own_frame = true},
 	[CORE_MODULE_INSTANCE_METHODS] = {"Module", "instance_methods"},
 	[CORE_MODULE_PRIVATE_INSTANCE_METHODS] = {"Module", "private_instance_methods"},
 	[CORE_MODULE_METHOD_DEFINED] = {"Module", "method_defined?"},
@@ -42,6 +43,7 @@ static const struct {
 	[CORE_UNBOUND_METHOD_NAME] = {"UnboundMethod", "name"},
 	[CORE_UNBOUND_METHOD_ORIGINAL_NAME] = {"UnboundMethod", "original_name"},
 	[CORE_UNBOUND_METHOD_ARITY] = {"UnboundMethod", "arity"},
+	[CORE_UNBOUND_METHOD_SUPER_METHOD] = {"UnboundMethod", "super_method", .own_frame = true},
 	[CORE_THREAD_NAME] = {"Thread", "name"},
 	[CORE_THREAD_LIST] = {"Thread", "list", .singleton = true},
 	[CORE_THREAD_TO_S] = {"Thread", "to_s"},
@@ -70,12 +72,77 @@ static const struct {
 static VALUE core_methods[CORE_COUNT];
 static ID id_bind_call;
 
+/*
+ * The frame of ours. instance_method and super_method obey the refinements of the nearest Ruby frame, which in a job is whatever
+ * was interrupted. Where that says `using`, String.instance_method(:upcase) is the refinement's, and super_method of a refined
+ * method is the same method, for ever (2.7 to 4.0). Code that is compiled at the top level has no refinements: what is called from
+ * it finds the class's own method.
+ */
+static const char frame_source[] = "->(frame, call) { frame.run(call) }";
+
+static struct {
+	VALUE lambda, object;
+} frame;
+
+struct framed_call {
+	VALUE method;
+	int argc;
+	const VALUE *argv;
+};
+
+/* The pointer comes as a Fixnum: it is even. */
+static VALUE frame_run(VALUE self, VALUE pointer)
+{
+	const struct framed_call *call = (const struct framed_call *)(pointer & ~(VALUE)RUBY_FIXNUM_FLAG);
+
+	(void)self;
+	return rb_funcallv(call->method, id_bind_call, call->argc, call->argv);
+}
+
+static VALUE call_in_own_frame(VALUE method, int argc, const VALUE *argv)
+{
+	const struct framed_call call = {method, argc, argv};
+	VALUE arguments[] = {frame.object, (VALUE)&call | RUBY_FIXNUM_FLAG};
+
+	return rb_proc_call_with_block(frame.lambda, 2, arguments, Qnil);
+}
+
+static void frame_init(void)
+{
+	frame.lambda = frame.object = Qnil;
+	rb_gc_register_address(&frame.lambda);
+	rb_gc_register_address(&frame.object);
+	frame.object = core_scratch_module();
+	rb_define_singleton_method(frame.object, "run", frame_run, 1);
+	frame.lambda = core_run(frame_source);
+}
+
+/*
+ * Qnil where this Ruby has none. The C API's ways of asking whether there is one leave an entry in a module's own table, which
+ * breaks 4.0: see doc/vm-facts.md.
+ */
+static VALUE find_core_method(VALUE arguments)
+{
+	return rb_funcallv(((VALUE *)arguments)[0], rb_intern("instance_method"), 1, (VALUE *)arguments + 1);
+}
+
+static VALUE core_method_or_nil(VALUE class, const char *name)
+{
+	VALUE arguments[] = {class, ID2SYM(rb_intern(name))}, method, error = rb_errinfo();
+	int failed = 0;
+
+	method = rb_protect(find_core_method, (VALUE)arguments, &failed);
+	if (!failed)
+		return method;
+	rb_set_errinfo(error);
+	return Qnil;
+}
+
 void core_init(void)
 {
 	id_bind_call = rb_intern("bind_call");
 	for (int i = 0; i < CORE_COUNT; i++) {
 		const char *class_name = core_names[i].class_name;
-		ID name = rb_intern(core_names[i].method_name);
 		VALUE class;
 
 		/* First: registering allocates, and may collect what is not known yet. */
@@ -86,9 +153,9 @@ void core_init(void)
 		class = rb_path2class(class_name);
 		if (core_names[i].singleton)
 			class = rb_singleton_class(class);
-		if (rb_method_boundp(class, name, 0))
-			core_methods[i] = rb_funcall(class, rb_intern("instance_method"), 1, ID2SYM(name));
+		core_methods[i] = core_method_or_nil(class, core_names[i].method_name);
 	}
+	frame_init();
 }
 
 VALUE core_method(enum core_method method)
@@ -102,6 +169,8 @@ VALUE core_call(enum core_method method, VALUE receiver, int argc, const VALUE *
 
 	for (int i = 0; i < argc && i < CORE_ARGUMENTS_MAX; i++)
 		arguments[i + 1] = argv[i];
+	if (core_names[method].own_frame)
+		return call_in_own_frame(core_methods[method], argc + 1, arguments);
 	return rb_funcallv(core_methods[method], id_bind_call, argc + 1, arguments);
 }
 

@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SUPER_METHODS_MAX 10000
+
 struct search {
 	const struct selector *selector;
 	void (*found)(const struct match *match, void *argument);
@@ -76,7 +78,7 @@ void selector_write(const struct selector *selector, char *buffer, size_t size)
 
 static VALUE method_owner(VALUE method)
 {
-	return rb_funcall(method, rb_intern("owner"), 0);
+	return core_call0(CORE_UNBOUND_METHOD_OWNER, method);
 }
 
 static void report(const struct search *search, VALUE name, VALUE method, VALUE only_kind_of)
@@ -88,14 +90,20 @@ static void report(const struct search *search, VALUE name, VALUE method, VALUE 
 	RB_GC_GUARD(method);
 }
 
-/* What a call finds, and where a prepended module hides the module's own method, that one, too. */
+/*
+ * What a call finds, and where a prepended module hides the module's own method, that one, too. The VM says what the next one is, and has been seen to name the
+ * same for ever: so there is an end to the asking.
+ */
 static void report_found(const struct search *search, VALUE name, VALUE module)
 {
 	VALUE method = core_call(CORE_MODULE_INSTANCE_METHOD, module, 1, &name);
 	bool own = method_owner(method) == module;
 
 	report(search, name, method, own ? Qundef : module);
-	while (!own && !NIL_P(method = rb_funcall(method, rb_intern("super_method"), 0))) {
+	for (int steps = 0; !own && !NIL_P(method = core_call0(CORE_UNBOUND_METHOD_SUPER_METHOD, method)); steps++) {
+		if (steps == SUPER_METHODS_MAX)
+			rb_raise(rb_eRuntimeError, "the methods that `super` calls from %" PRIsVALUE " do not end after %d",
+			         rb_sym2str(name), SUPER_METHODS_MAX);
 		own = method_owner(method) == module;
 		if (own)
 			report(search, name, method, Qundef);

@@ -1,0 +1,85 @@
+# Refined methods: what is looked up does not depend on the frame that happens to be interrupted.
+
+require_relative "helper"
+
+class RefinementsTest < LiveTest
+  def names(target, *selectors)
+    result = rbprobe("methods", "-p", target.pid.to_s, *selectors)
+    assert_exit 0, result
+    result.stdout.scan(/^(\S+[#.]\S+)  /).flatten
+  end
+
+  test "a refined method is found by its class, by its name, and among all methods" do
+    target = start("refined")
+    assert_equal %w[String#upcase], names(target, "String#upcase")
+    assert_equal %w[#<refinement:String@Louder>#upcase String#upcase Symbol#upcase], names(target, "upcase").sort
+    all = names(target, "String#")
+    assert_includes all, "String#upcase"
+    refute_includes all, "String#shout"
+    assert_includes names(target, "*#"), "String#upcase"
+    assert_equal "\"A!\"", target.run("'a'.upcase")
+  end
+
+  test "the class's own method is traced, whoever calls it, and a refinement's method where it is selected" do
+    target = start("refined")
+    tracer = trace(target, "String#upcase(self)")
+    assert_equal "\"A!\"", target.run("Horn.new.call('a')")
+    assert_equal "String#upcase(self=\"a\") <time>\n", tracer.stop.tree
+
+    tracer = trace(target, "upcase", "shout")
+    assert_equal "\"A!!\"", target.run("'a'.shout")
+    assert_equal <<~TREE, tracer.stop.tree
+      #<refinement:String@Louder>#shout
+         #<refinement:String@Louder>#upcase
+            String#upcase <time>
+         #<refinement:String@Louder>#upcase <time>
+      #<refinement:String@Louder>#shout <time>
+    TREE
+  end
+
+  test "the firehose in a program that uses refinements" do
+    target = start("refined")
+    tracer = trace(target, "-f", "--no-hook")
+    assert_equal "\"B!\"", target.run("Horn.new.call('b')")
+    tree = tracer.stop.tree
+    assert_match(/^ *Horn#call$/, tree)
+    assert_match(/^ *#<refinement:String@Louder>#upcase$/, tree)
+    assert_match(/^ *String#upcase <time>$/, tree)
+  end
+
+  test "a method of the application that is refined, and refined anew, while it is traced" do
+    target = start("refined")
+    tracer = trace(target, "Horn#blow", "Horn#call", "String#downcase")
+    target.run(<<~RUBY)
+      Object.const_set(:Quieter, Module.new do
+        refine(Horn) { def blow(times); super(times - 1); end }
+        refine(String) { def downcase; super + "."; end }
+      end)
+      nil
+    RUBY
+    # In a file of its own, as `using` is for the main program's top level and for modules.
+    caller = "module Quiet; using Quieter; def self.run; [Horn.new.blow(2), 'A'.downcase]; end; end; Quiet.run"
+    assert_equal "[\"tu\", \"a.\"]", target.run("TOPLEVEL_BINDING.eval(#{caller.dump})")
+    assert_equal "\"tutu\"", target.run("Horn.new.blow(2)")
+    assert_equal <<~TREE, tracer.stop.tree
+      Horn#blow <time>
+      String#downcase <time>
+      Horn#blow <time>
+    TREE
+    again = trace(target, "Horn#blow", "String#downcase", "blow")
+    assert_equal "[\"tu\", \"a.\"]", target.run("Quiet.run")
+    assert_equal <<~TREE, again.stop.tree
+      #<refinement:Horn@Quieter>#blow
+         Horn#blow <time>
+      #<refinement:Horn@Quieter>#blow <time>
+      String#downcase <time>
+    TREE
+  end
+
+  test "expressions are evaluated without the refinements of whatever is interrupted" do
+    target = start("refined")
+    tracer = trace(target, "Horn#call(word.upcase)")
+    assert_equal "\"A!\"", target.run("Horn.new.call('a')")
+    assert_equal "Horn#call(word.upcase=\"A\") <time>\n", tracer.stop.tree
+  end
+end
