@@ -143,6 +143,11 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		msgpack_pack_uint32(&packer, record->done.code);
 		pack_slice(&packer, record->done.text);
 		break;
+	case RECORD_FOUND:
+		msgpack_pack_array(&packer, 2);
+		msgpack_pack_uint8(&packer, RECORD_FOUND);
+		msgpack_pack_uint32(&packer, record->found.selector);
+		break;
 	case RECORD_EVENTS:
 		break;
 	}
@@ -269,6 +274,9 @@ int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgp
 		record->done.command_id = (uint32_t)fields_uint(&fields, UINT32_MAX);
 		record->done.code = (uint32_t)fields_uint(&fields, INT32_MAX);
 		record->done.text = fields_text(&fields, TEXT_SIZE_MAX);
+		break;
+	case RECORD_FOUND:
+		record->found.selector = (uint32_t)fields_uint(&fields, SELECTORS_MAX);
 		break;
 	}
 	return fields_status(&fields);

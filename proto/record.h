@@ -96,6 +96,11 @@ struct record_end {
 	uint64_t other_ractors; /* events of calls in other Ractors, which are not followed */
 };
 
+/* A selector of the trace has matched a method, for the first time. */
+struct record_found {
+	uint32_t selector; /* index in the command */
+};
+
 /* Bytes that a request makes: what its code writes, or its result. */
 struct record_output {
 	uint32_t command_id;
@@ -133,6 +138,7 @@ struct record {
 		struct record_output output;
 		struct record_data data;
 		struct record_done done;
+		struct record_found found;
 	};
 };
 

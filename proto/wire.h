@@ -42,6 +42,7 @@ enum record_kind {
 	RECORD_OUTPUT = 11,
 	RECORD_DATA = 12,
 	RECORD_DONE = 13,
+	RECORD_FOUND = 14,
 };
 
 /* What an event tells of a call. */

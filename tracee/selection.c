@@ -196,10 +196,12 @@ struct selection *selection_new(struct session *session, const struct command *c
 	selection->hook.tracepoint = Qnil;
 	selection->selectors = copy_selectors(command);
 	selection->selector_count = command->selector_count;
+	selection->found = calloc(command->selector_count + 1u, sizeof(*selection->found));
 	selection->buckets = calloc(BUCKETS_MIN, sizeof(selection->buckets[0]));
 	selection->bucket_count = BUCKETS_MIN;
-	if (!selection->selectors || !selection->buckets) {
+	if (!selection->selectors || !selection->found || !selection->buckets) {
 		free(selection->selectors);
+		free(selection->found);
 		free(selection->buckets);
 		free(selection);
 		return NULL;
@@ -267,6 +269,7 @@ void selection_free(struct selection *selection)
 	}
 	free(selection->buckets);
 	free(selection->selectors);
+	free(selection->found);
 	free(selection);
 }
 

@@ -105,6 +105,16 @@ static void leave_out(struct selection *selection, const char *description, bool
 	             reason->used ? ", " : "", (int)reason->used, reason->bytes);
 }
 
+void selection_found(struct selection *selection, uint32_t selector)
+{
+	struct record record = {.kind = RECORD_FOUND, .found = {.selector = selector}};
+
+	if (selection->found[selector])
+		return;
+	selection->found[selector] = true;
+	session_send(selection->session, &record);
+}
+
 /* A method that an engine was found for, and its probe. */
 struct arming_one {
 	struct probe *probe;
@@ -169,7 +179,7 @@ void selection_arm_match(const struct match *match, void *argument)
 	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
 	struct arming_one one = {.match = match, .description = description, .reason = &reason};
 
-	arming->found++;
+	selection_found(selection, arming->selector);
 	if (arming->turn)
 		turn_pass(arming->turn);
 	one.probe = selection_probe(selection, match->owner, match->name);
@@ -257,7 +267,7 @@ static VALUE arm_all(VALUE argument)
 		selector_each_match(&selection->selectors[i], selection_arm_match, &arming);
 		asked->count += arming.armed;
 		selector_write(&selection->selectors[i], text, sizeof(text));
-		if (arming.found == 0)
+		if (!selection->found[i])
 			session_note(selection->session, NOTE_WARNING,
 			             "%s matches no method yet; it will be traced when one is defined", text);
 	}

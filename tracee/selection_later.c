@@ -33,6 +33,7 @@ static VALUE arm_added(VALUE argument)
 	for (struct selection *selection = selection_first(); selection; selection = selection->next) {
 		struct match match = {.owner = owner, .name = name, .method = Qnil, .only_kind_of = Qundef};
 		struct probe *probe;
+		bool armed = false;
 
 		if (selection->disabled)
 			continue;
@@ -48,12 +49,15 @@ static VALUE arm_added(VALUE argument)
 				selector_each_match(selector, selection_arm_match, &arming);
 			if (!selector_names(selector, owner, name))
 				continue;
+			selection_found(selection, i);
+			if (armed)
+				continue;
 			match.method = core_call(CORE_MODULE_INSTANCE_METHOD, owner, 1, &name);
 			if (probe)
 				selection_arm_again(probe, &match);
 			else
 				selection_arm_match(&match, &arming);
-			break;
+			armed = true;
 		}
 	}
 	return Qnil;

@@ -23,6 +23,7 @@ struct selection {
 	struct session *session;
 	struct selector *selectors; /* with all their text in one allocation */
 	uint32_t selector_count;
+	bool *found; /* by selector: it has matched a method */
 	bool disabled;
 	unsigned hook_announced; /* 0 no, 1 the light one, 2 the whole one */
 	uint32_t left_out;       /* methods that engine hook could observe, and may not */
@@ -47,11 +48,13 @@ struct probe *selection_add_probe(struct selection *selection, const struct matc
 
 /* --- selection_arm.c */
 
+/* A selector has matched: the client is told the first time. */
+void selection_found(struct selection *selection, uint32_t selector);
+
 /* What selector_each_match() and the watch hand to selection_arm_match(). */
 struct arming {
 	struct selection *selection;
 	uint32_t selector;
-	uint64_t found; /* of this selector */
 	uint64_t armed;
 	bool late;         /* the method was defined while we were attached */
 	struct turn *turn; /* NULL: one method only */

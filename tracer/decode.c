@@ -52,6 +52,8 @@ static int stream_record(struct stream *stream, struct record *record, struct er
 		return handler->data ? handler->data(stream->owner, &record->data, err) : 0;
 	case RECORD_DONE:
 		return handler->done ? handler->done(stream->owner, &record->done, err) : 0;
+	case RECORD_FOUND:
+		return handler->found ? handler->found(stream->owner, &record->found, err) : 0;
 	}
 	return 0; /* of a later version */
 }

@@ -27,6 +27,7 @@ struct stream_handler {
 	int (*output)(void *owner, const struct record_output *output, struct error *err);
 	int (*data)(void *owner, const struct record_data *data, struct error *err);
 	int (*done)(void *owner, const struct record_done *done, struct error *err);
+	int (*found)(void *owner, const struct record_found *found, struct error *err);
 };
 
 struct stream {

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define DEATH_WAIT_MS 200 /* between a socket's end and the end of its killed process */
 
@@ -61,6 +62,24 @@ static void summarise(struct follower *follower, const char *reason)
 		        (unsigned long long)follower->end.calls);
 }
 
+/* Selectors that waited in vain are most often misspelt. */
+static void name_unmatched(const struct follower *follower)
+{
+	const struct run *run = follower->run;
+	const struct selector_list *selectors = &run->options->selectors;
+
+	for (uint32_t i = 0; i < selectors->count; i++) {
+		if (follower->found && follower->found[i])
+			continue;
+		if (run->sink->ops->unmatched)
+			run->sink->ops->unmatched(run->sink, follower->pid, selectors->texts[i]);
+		if (run->options->quiet)
+			continue;
+		output_flush(run->output);
+		message("process %d: %s never matched a method", (int)follower->pid, selectors->texts[i]);
+	}
+}
+
 /* The process is done with, whatever came of it. */
 static void follower_finish(struct follower *follower, const char *reason)
 {
@@ -70,12 +89,16 @@ static void follower_finish(struct follower *follower, const char *reason)
 	session_close(&follower->session);
 	if (follower->stream) {
 		calls_finish(follower->stream);
-		if (follower->armed_ns)
+		if (follower->armed_ns) {
+			name_unmatched(follower);
 			summarise(follower, reason);
+		}
 		/* the sink may hold something of other streams only, now */
 		stream_free(follower->stream);
 		follower->stream = NULL;
 	}
+	free(follower->found);
+	follower->found = NULL;
 }
 
 static void follower_fail(struct follower *follower, const struct error *err)
@@ -134,6 +157,20 @@ static int on_note(void *owner, const struct record_note *note, struct error *er
 	return 0;
 }
 
+static int on_found(void *owner, const struct record_found *found, struct error *err)
+{
+	struct follower *follower = owner;
+	uint32_t count = follower->run->options->selectors.count;
+
+	(void)err;
+	if (found->selector >= count)
+		return 0;
+	if (!follower->found)
+		follower->found = memory_zeroed(count * sizeof(*follower->found));
+	follower->found[found->selector] = true;
+	return 0;
+}
+
 static int on_end(void *owner, const struct record_end *end, struct error *err)
 {
 	struct follower *follower = owner;
@@ -148,7 +185,8 @@ static int on_end(void *owner, const struct record_end *end, struct error *err)
 	return 0;
 }
 
-static const struct stream_handler handlers = {.hello = on_hello, .reply = on_reply, .note = on_note, .end = on_end};
+static const struct stream_handler handlers = {
+	.hello = on_hello, .reply = on_reply, .note = on_note, .end = on_end, .found = on_found};
 
 void follower_open(struct follower *follower)
 {

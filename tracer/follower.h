@@ -35,6 +35,7 @@ struct follower {
 	struct session session;
 	struct stream *stream; /* NULL: it was never attached to, or all is told */
 	uint64_t armed_ns;     /* 0: not yet */
+	bool *found;           /* by selector: it has matched a method; NULL: none has */
 	struct record_end end;
 	bool has_end;
 	bool over;

@@ -44,6 +44,8 @@ struct sink_ops {
 	void (*quiet)(struct sink *sink);
 	/* Whether something is held back. NULL: never. */
 	bool (*holds)(const struct sink *sink);
+	/* A selector that matched no method of a target; at its end, before the summary. NULL: the format has no such thing. */
+	void (*unmatched)(struct sink *sink, pid_t pid, const char *selector);
 	/* One target is done. NULL: the format has no such thing. */
 	void (*summary)(struct sink *sink, const struct sink_summary *summary);
 	/* Frees what the format holds. NULL: nothing. */

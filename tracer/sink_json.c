@@ -216,6 +216,17 @@ static void json_lost(struct sink *sink, struct stream *stream, const struct rec
 	line_end(sink);
 }
 
+static void json_unmatched(struct sink *sink, pid_t pid, const char *selector)
+{
+	struct buffer *to = &sink->output->buffer;
+
+	buffer_add_text(to, "{\"type\":\"unmatched\",\"pid\":");
+	buffer_add_uint(to, (uint64_t)pid);
+	buffer_add_text(to, ",\"selector\":");
+	buffer_add_json(to, (struct slice){selector, strlen(selector)});
+	line_end(sink);
+}
+
 static void json_summary(struct sink *sink, const struct sink_summary *summary)
 {
 	struct buffer *to = &sink->output->buffer;
@@ -241,5 +252,6 @@ const struct sink_ops sink_json = {
 	.whole = json_whole,
 	.open = json_open,
 	.lost = json_lost,
+	.unmatched = json_unmatched,
 	.summary = json_summary,
 };

@@ -11,13 +11,6 @@ class LaterTest < LiveTest
     tracer.stop.tree
   end
 
-  # The same where the process is started for it, and is traced from its first line.
-  def tree_of_program(code, selectors:, options: [])
-    path = "#{directory}/program.rb"
-    File.write(path, code)
-    rbprobe("exec", "--yes", *options, *Array(selectors).flat_map { |selector| ["-e", selector] }, "--", *RUBY, path).tree
-  end
-
   # --- Methods that are defined anew
 
   test "arguments and expressions are those of the new definition" do
@@ -72,5 +65,37 @@ class LaterTest < LiveTest
     target.run("1000.times { |i| Shop.class_eval(%(def price(p\#{i}); p\#{i}; end)); $shop.price(i) }; nil")
     lines = tracer.stop.stdout.lines
     assert_equal((0...1000).map { |i| "Shop#price(p#{i}=#{i})" }, lines.map { |line| line[/\A[^ ]*/] })
+  end
+
+  # --- Selectors that match nothing
+
+  test "a selector that never matched is named at the end, one that matched late is not" do
+    target = start("shop")
+    tracer = trace(target, "Shop#price", "Shop#nothing(self)", "Late#come", "No*.thing", "--format", "json")
+    target.run("$shop.price(:a); class Late; def come; end; end; Late.new.come; nil")
+    result = tracer.stop
+    assert_equal ["Shop#nothing(self)", "No*.thing"], result.events("unmatched").map { |object| object["selector"] }
+    assert_equal([target.pid], result.events("unmatched").map { |object| object["pid"] }.uniq)
+    assert_equal ["Shop#nothing(self)", "No*.thing"], result.stderr.scan(/^rbprobe: process #{target.pid}: (.*) never matched a method$/).flatten
+  end
+
+  test "of several selectors that name one method, all have matched" do
+    target = start("shop")
+    tracer = trace(target, "Shop#price", "price", "Sh*#pri*", "Late#come", "L*#come", "come")
+    target.run("class Late; def come; end; end; Late.new.come; nil")
+    refute_match(/never matched/, tracer.stop.stderr)
+  end
+
+  test "a selector that never matched in a process that exits, or is killed" do
+    ["exit!(0)", "Process.kill(:KILL, $$)", "exit"].each do |ending|
+      target = start("shop")
+      tracer = trace(target, "Shop#price", "Shop#nothing", "-q")
+      louder = trace(target, "Shop#nothing", "Shop#price")
+      target.run_in_background(ending)
+      result = louder.wait
+      assert_equal ["Shop#nothing"], result.stderr.scan(/: (\S*) never matched/).flatten, ending
+      refute_match(/never matched/, tracer.wait.stderr)
+      abandon(target)
+    end
   end
 end

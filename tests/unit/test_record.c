@@ -201,6 +201,14 @@ static void output_data_done(void **state)
 	assert_slice(result.done.text, "why");
 }
 
+static void found(void **state)
+{
+	struct record record = {.kind = RECORD_FOUND, .found = {.selector = 9999}};
+
+	(void)state;
+	assert_int_equal(passed(&record).found.selector, 9999);
+}
+
 static void bytes_that_are_no_text_survive(void **state)
 {
 	struct record record = {.kind = RECORD_NOTE, .note = {NOTE_INFO, {"\xff\0\xfe", 3}}};
@@ -342,6 +350,7 @@ int main(void)
 		TEST(a_method_that_is_not_written_in_ruby_has_no_file),
 		TEST(fiber_lost_note_match_end),
 		TEST(output_data_done),
+		TEST(found),
 		TEST(bytes_that_are_no_text_survive),
 		TEST(an_unknown_kind_is_no_error),
 		TEST(limits_of_records),
