@@ -57,7 +57,7 @@ rubies:
 
 # --- Tests
 
-.PHONY: setup demo test security check-asan check-tsan lint fuzz bench matrix oracle
+.PHONY: setup demo test truth security check-asan check-tsan lint fuzz bench matrix oracle
 setup:
 	@mk/setup build
 
@@ -86,6 +86,7 @@ help:
 	@echo 'make check-asan       unit and live tests under AddressSanitizer and UBSan'
 	@echo 'make check-tsan       the unit tests of what runs in several threads under ThreadSanitizer'
 	@echo 'make matrix           the live tests on Ruby 2.7, 3.1 and 3.3 in chroots (root), and on RUBIES=/path/a:/path/b'
+	@echo 'make truth            what is shown of programs that know what is true of them, by every engine'
 	@echo 'make oracle           a million calls of core methods, traced and not: nothing may tell the difference; ENGINE=hook'
 	@echo 'make lint             formatting, static analysis, and a compilation with -Werror'
 	@echo 'make fuzz             the decoders under libFuzzer, FUZZ_SECONDS each'

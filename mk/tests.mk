@@ -76,6 +76,12 @@ oracle:
 	@+$(MAKE) --no-print-directory all
 	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/oracle/run --engine $(ENGINE)
 
+# What is shown is compared with what is true.
+truth:
+	@mk/setup build test
+	@+$(MAKE) --no-print-directory all
+	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/truth/run
+
 matrix:
 	@mk/setup build test matrix
 	@+$(MAKE) --no-print-directory tracer

@@ -73,6 +73,7 @@ void frame_of_unwinder(VALUE unwinder, struct frame_end *out)
 	out->ending = FRAME_ENDED;
 	out->exception = Qundef;
 	out->value = Qundef;
+	out->unwound = true;
 
 	if (RB_FIXNUM_P(unwinder)) {
 		out->ending = FRAME_KILLED;
@@ -102,7 +103,8 @@ void frame_learn_jump(VALUE unwinder, VALUE value)
 			return;
 		found = word;
 	}
-	frame_layout.throw_value_word = found;
+	if (found)
+		frame_layout.throw_value_word = found;
 }
 
 READS_STACK static void ending_of_unwind(const struct frame_site *site, const char *anchor, struct frame_end *out)
@@ -117,6 +119,8 @@ void frame_of_return(rb_trace_arg_t *trace_arg, rb_event_flag_t event, const voi
 
 	out->ending = FRAME_ENDED;
 	out->exception = Qundef;
+	out->value = Qundef;
+	out->unwound = false;
 
 	if (site) {
 		out->frame = frame_at(trace_arg, site->bias);

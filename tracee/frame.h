@@ -43,7 +43,8 @@ struct frame_end {
 	uintptr_t frame; /* the identity that frame_of_call gave, or 0 */
 	enum frame_ending ending;
 	VALUE exception; /* with FRAME_RAISED the object; otherwise Qundef */
-	VALUE value;     /* frame_of_unwinder() with FRAME_RETURNED: what it returned, Qundef where that is not known */
+	bool unwound;    /* by a jump: what a RETURN event says of the value is not what the caller gets */
+	VALUE value;     /* unwound, and FRAME_RETURNED: what the caller gets; Qundef where that is not known */
 };
 
 /* The value of the stack pointer before the callback was called. Only to be used in the callback itself. */

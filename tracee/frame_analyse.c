@@ -117,7 +117,12 @@ static uintptr_t home_frame(const struct sample *samples, const struct sample *s
 	return sample->home < 0 ? 0 : samples[sample->home].frame;
 }
 
-static bool throw_words_fit(const struct sample *samples, int count, int state_word, int catch_word)
+/* The words of a jump's object. */
+struct jump_words {
+	int state, catch, value;
+};
+
+static bool throw_words_fit(const struct sample *samples, int count, const struct jump_words *words)
 {
 	unsigned states = 0;
 
@@ -128,7 +133,9 @@ static bool throw_words_fit(const struct sample *samples, int count, int state_w
 		if (sample->truth != SAMPLE_THROWN)
 			continue;
 		for (int k = 0; k < sample->find_count && !fits; k++)
-			fits = jump_is(&sample->finds[k], state_word, sample->state, catch_word, home_frame(samples, sample));
+			fits = jump_is(&sample->finds[k], words->state, sample->state, words->catch,
+			               home_frame(samples, sample)) &&
+			       sample->finds[k].jump[words->value] == sample->value;
 		if (!fits)
 			return false;
 		states |= 1u << sample->state;
@@ -138,13 +145,18 @@ static bool throw_words_fit(const struct sample *samples, int count, int state_w
 
 static bool find_throw_words(const struct sample *samples, int count)
 {
-	for (int state_word = 1; state_word < JUMP_SPAN; state_word++) {
-		for (int catch_word = 1; catch_word < JUMP_SPAN; catch_word++) {
-			if (!throw_words_fit(samples, count, state_word, catch_word))
-				continue;
-			frame_layout.throw_state_word = state_word;
-			frame_layout.throw_catch_word = catch_word;
-			return true;
+	struct jump_words words;
+
+	for (words.state = 1; words.state < JUMP_SPAN; words.state++) {
+		for (words.catch = 1; words.catch < JUMP_SPAN; words.catch ++) {
+			for (words.value = 1; words.value < JUMP_SPAN; words.value++) {
+				if (!throw_words_fit(samples, count, &words))
+					continue;
+				frame_layout.throw_state_word = words.state;
+				frame_layout.throw_catch_word = words.catch;
+				frame_layout.throw_value_word = words.value;
+				return true;
+			}
 		}
 	}
 	return false;

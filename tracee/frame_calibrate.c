@@ -133,6 +133,7 @@ static void sample_truth(const struct calibration *calibration, struct sample *s
 {
 	sample->home = -1;
 	sample->error = Qundef;
+	sample->value = calibration->scratch.value;
 	sample->truth = SAMPLE_RETURNED;
 
 	if (calibration->scratch.scenario->raises) {

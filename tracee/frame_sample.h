@@ -60,6 +60,7 @@ struct sample {
 	int state;
 	int home; /* CALL sample, or -1: not to a frame (Kernel#throw) */
 	VALUE error;
+	VALUE value; /* that a jump carries */
 	uintptr_t words[TRACE_ARG_SPAN];
 	int level_count;
 	struct sample_level levels[SAMPLE_LEVELS];

@@ -296,13 +296,11 @@ static int record_return(struct probe *probe, struct fiber_state *fiber, rb_trac
 	struct session *session = probe->session;
 	struct call_stack *stack = &fiber->stacks[session->slot];
 	struct frame_end end;
-	bool wants_result;
-
 	frame_of_return(trace_arg, event, anchor, &end);
 	if (!find_call(session, fiber, stack, probe, end.frame))
 		return 0;
-	wants_result = end.ending == FRAME_RETURNED && (session->options.flags & TRACE_RESULT);
-	end.value = wants_result ? rb_tracearg_return_value(trace_arg) : Qundef;
+	if (end.ending == FRAME_RETURNED && !end.unwound && (session->options.flags & TRACE_RESULT))
+		end.value = rb_tracearg_return_value(trace_arg);
 	if (has_values(session, &end))
 		return end_call_with_values(session, fiber, stack, &end);
 	end_call(session, fiber, stack, end.ending);
