@@ -10,6 +10,7 @@
 #include "interrupts.h"
 #include "proto/command.h"
 #include "queue.h"
+#include "quiet.h"
 #include "request.h"
 #include "selection.h"
 #include "session.h"
@@ -202,6 +203,7 @@ void dispatch_fork_child(void)
 void dispatch_job(void)
 {
 	struct fiber_state *own;
+	struct quiet quiet;
 	int failed = 0;
 
 	if (!running && nothing_to_do()) {
@@ -215,11 +217,13 @@ void dispatch_job(void)
 		again = true;
 		return;
 	}
-	/* What is called from here on is no call of the application's, whatever is traced. */
+	/* What is called from here on is no call of the application's, whatever is traced, by us or by itself. */
+	quiet = quiet_begin();
 	own = fiber_own_begin();
 	/* The VM is about to deliver them, and would do so to the end of the job, which drops them: behind it the thread is its own, or no more. */
 	if (interrupts_are_pending()) {
 		fiber_own_end(own);
+		quiet_end(quiet);
 		queue_ring_soon();
 		return;
 	}
@@ -233,6 +237,7 @@ void dispatch_job(void)
 	} while (again);
 	running = false;
 	fiber_own_end(own);
+	quiet_end(quiet);
 }
 
 static bool armed(void)

@@ -1,6 +1,7 @@
 #ifndef RBPROBE_EVAL_H
 #define RBPROBE_EVAL_H
 
+#include "quiet.h"
 #include "request.h"
 
 #include <ruby.h>
@@ -42,8 +43,9 @@ struct eval {
 	uint64_t limit;  /* bytes of the shown result */
 	pid_t pid;       /* of the process that began it: a forked child has a copy */
 	VALUE code, name;
-	VALUE binding; /* in which it runs */
-	VALUE base;    /* the backtrace behind the code's own */
+	VALUE binding;      /* in which it runs */
+	struct quiet heard; /* while the code runs, which the application may hear of */
+	VALUE base;         /* the backtrace behind the code's own */
 	VALUE thread;
 	VALUE group; /* the ThreadGroup of it and of the threads that its code starts; Qnil: it could not have one */
 

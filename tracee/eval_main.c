@@ -15,6 +15,7 @@
 #include "eval.h"
 
 #include "interrupts.h"
+#include "quiet.h"
 
 #include <signal.h>
 #include <sys/syscall.h>
@@ -94,16 +95,18 @@ static VALUE run_all(VALUE unused)
 	return Qnil;
 }
 
-static VALUE leave_trap(VALUE unused)
+static VALUE leave_trap(VALUE quiet)
 {
-	(void)unused;
 	mains.busy = false;
 	eval_main_stop();
+	quiet_end(*(struct quiet *)quiet);
 	return Qnil;
 }
 
 static VALUE on_signal(RB_BLOCK_CALL_FUNC_ARGLIST(signal, unused))
 {
+	struct quiet quiet;
+
 	(void)unused;
 	(void)argc;
 	(void)argv;
@@ -111,7 +114,8 @@ static VALUE on_signal(RB_BLOCK_CALL_FUNC_ARGLIST(signal, unused))
 	if (mains.busy)
 		return signal;
 	mains.busy = true;
-	return rb_ensure(run_all, Qnil, leave_trap, Qnil);
+	quiet = quiet_begin();
+	return rb_ensure(run_all, Qnil, leave_trap, (VALUE)&quiet);
 }
 
 static bool is_free(int number)

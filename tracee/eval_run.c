@@ -6,6 +6,7 @@
 #include "core.h"
 #include "interrupts.h"
 #include "proto/clock.h"
+#include "quiet.h"
 
 VALUE eval_binding(const struct eval *eval)
 {
@@ -33,7 +34,10 @@ static VALUE run_binding(struct eval *eval)
 	VALUE result;
 
 	eval->base = rb_make_backtrace();
+	eval->heard = quiet_pause();
 	result = rb_funcall(eval->binding, rb_intern("eval"), 3, eval->code, eval->name, INT2FIX(1));
+	quiet_end(eval->heard);
+	eval->heard = (struct quiet){0};
 	if (eval->flags & EVAL_CONSOLE)
 		keep(eval, result);
 	return result;
@@ -109,6 +113,7 @@ void eval_run(struct eval *eval)
 	eval->interruptible = true;
 	eval->outcome = EVAL_KILLED;
 	rb_protect(in_main ? run_code : run_admitted, (VALUE)eval, &failed);
+	quiet_end(eval->heard);
 	if (failed) {
 		raised.error = rb_errinfo();
 		rb_set_errinfo(Qnil);

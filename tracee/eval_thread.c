@@ -12,6 +12,7 @@
 
 #include "fiber.h"
 #include "interrupts.h"
+#include "quiet.h"
 
 #define KILL_AFTER_US 500000 /* that code may go on after it was told to end */
 
@@ -100,6 +101,7 @@ static VALUE create(VALUE argument)
 	struct eval *eval = (struct eval *)argument;
 
 	eval->thread = rb_thread_create(thread_main, eval);
+	quiet_thread(eval->thread);
 	return Qnil;
 }
 
@@ -144,7 +146,10 @@ static VALUE interrupter_main(void *argument)
 
 static VALUE create_interrupter(VALUE number)
 {
-	return rb_thread_create(interrupter_main, (void *)number);
+	VALUE thread = rb_thread_create(interrupter_main, (void *)number);
+
+	quiet_thread(thread);
+	return thread;
 }
 
 void eval_thread_interrupt(const struct eval *eval)

@@ -12,6 +12,7 @@
 #include "fiber.h"
 #include "interrupts.h"
 #include "proto/clock.h"
+#include "quiet.h"
 
 #include <stdatomic.h>
 
@@ -80,7 +81,10 @@ static VALUE raise_in(void *argument)
 
 static VALUE create_raiser(VALUE argument)
 {
-	return rb_thread_create(raise_in, (void *)argument);
+	VALUE thread = rb_thread_create(raise_in, (void *)argument);
+
+	quiet_thread(thread);
+	return thread;
 }
 
 void evaluation_cancel_overdue(void)

@@ -17,6 +17,8 @@
 #include "event_flags.h"
 
 #include "core.h"
+#include "hooks_aside.h"
+#include "quiet.h"
 
 #include <link.h>
 #include <stdint.h>
@@ -155,11 +157,18 @@ static VALUE scratch(VALUE unused)
 	return core_run("-> { }");
 }
 
+static VALUE call(VALUE block)
+{
+	return rb_proc_call(block, rb_ary_new());
+}
+
 /* Code from before the hook must not be rewritten, and code that is made for the event must give it. */
 static bool try(void)
 {
 	VALUE before, meanwhile;
 	unsigned seen_before;
+	struct hooks_aside aside;
+	struct quiet heard;
 	int failed = 0;
 
 	flags.failed = "a hook for calls or blocks was on before, so that it cannot be tried";
@@ -174,11 +183,17 @@ static bool try(void)
 	event_flags_release();
 	if (failed)
 		rb_jump_tag(failed);
-	rb_proc_call(before, rb_ary_new());
+	hooks_put_aside(&aside, 1);
+	heard = quiet_pause();
+	rb_protect(call, before, &failed);
 	seen_before = flags.seen;
-	rb_proc_call(meanwhile, rb_ary_new());
+	rb_protect(call, meanwhile, &failed);
+	quiet_end(heard);
+	hooks_back(&aside);
 	rb_remove_event_hook(on_event);
 	*flags.place &= ~(rb_event_flag_t)TRIED;
+	if (failed)
+		rb_set_errinfo(Qnil);
 	flags.failed = "the VM rewrites instructions all the same";
 	return seen_before == 0 && flags.seen == 1;
 }

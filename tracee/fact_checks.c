@@ -11,9 +11,11 @@
 #include "frame.h"
 #include "frame_classes.h"
 #include "frame_direct.h"
+#include "hooks_aside.h"
 #include "objspace.h"
 #include "patch.h"
 #include "proto/error.h"
+#include "quiet.h"
 #include "thread_layout.h"
 #include "ticks.h"
 
@@ -76,6 +78,16 @@ enum fact_state check_frame_direct(struct text *reason)
 	if (!frame_endings_known(FRAME_TARGETED))
 		return stands_on("frames.endings", reason);
 	return ok_or_failed(frame_direct.known, reason, "where these are was not found");
+}
+
+enum fact_state check_silence(struct text *reason)
+{
+	return ok_or_failed(quiet_works(), reason, "where it does was not found");
+}
+
+enum fact_state check_hook_list(struct text *reason)
+{
+	return ok_or_failed(hooks_list_known(), reason, "it was not found");
 }
 
 enum fact_state check_event_flags(struct text *reason)

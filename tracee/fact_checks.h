@@ -9,6 +9,8 @@ enum fact_state check_signal(struct text *reason);
 enum fact_state check_frame_identity(struct text *reason);
 enum fact_state check_frame_endings(struct text *reason);
 enum fact_state check_frame_direct(struct text *reason);
+enum fact_state check_silence(struct text *reason);
+enum fact_state check_hook_list(struct text *reason);
 enum fact_state check_event_flags(struct text *reason);
 enum fact_state check_frame_hook(struct text *reason);
 enum fact_state check_patch_trial(struct text *reason);

@@ -9,6 +9,8 @@
 #include "core.h"
 #include "engine.h"
 #include "event_flags.h"
+#include "hooks_aside.h"
+#include "quiet.h"
 
 #include <ruby/debug.h>
 
@@ -47,13 +49,19 @@ static VALUE watched(VALUE lambda)
 	return rb_proc_call(lambda, rb_ary_new());
 }
 
-static void watch(struct trial *trial, VALUE tracepoint, VALUE lambda)
+static void watch(struct trial *trial, VALUE tracepoint, bool global, VALUE lambda)
 {
+	struct hooks_aside aside;
+	struct quiet heard;
 	int failed = 0;
 
+	hooks_put_aside(&aside, global ? 1 : 0);
+	heard = quiet_pause();
 	active = trial;
 	rb_protect(watched, lambda, &failed);
 	active = NULL;
+	quiet_end(heard);
+	hooks_back(&aside);
 	rb_tracepoint_disable(tracepoint);
 	if (failed)
 		rb_jump_tag(failed);
@@ -67,7 +75,7 @@ static VALUE count_calls(VALUE argument)
 	VALUE lambda = rb_proc_call(core_run(trial->source), rb_ary_new_from_args(1, trial->receiver));
 
 	rb_tracepoint_enable(tracepoint);
-	watch(trial, tracepoint, lambda);
+	watch(trial, tracepoint, true, lambda);
 	return Qnil;
 }
 
@@ -150,7 +158,7 @@ enum fact_state check_block_method_defaults(struct text *reason)
 	tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL, on_call, NULL);
 	method = rb_proc_call(core_run(block_method_source), rb_ary_new_from_args(1, trial.receiver));
 	core_enable_for(tracepoint, method);
-	watch(&trial, tracepoint, rb_funcall(method, rb_intern("to_proc"), 0));
+	watch(&trial, tracepoint, false, rb_funcall(method, rb_intern("to_proc"), 0));
 	if (trial.seen != 1) {
 		text_append_cstr(reason, "hooks are suppressed at this moment");
 		return FACT_NOT_TRIED;

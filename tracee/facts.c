@@ -48,6 +48,20 @@ const struct fact facts[] = {
 		.is_known = check_frames_known,
 	},
 	{
+		.name = "hook.silence",
+		.what = "While a hook runs the VM notes it in the fiber's context, and fires no other event there",
+		.without = "TracePoints of the application's own see what rbprobe calls",
+		.seen = ALL,
+		.check = check_silence,
+	},
+	{
+		.name = "hook.list",
+		.what = "Global hooks are in one list, a new one in front",
+		.without = "TracePoints of the application's own see rbprobe's trial runs of methods",
+		.seen = ALL,
+		.check = check_hook_list,
+	},
+	{
 		.name = "hook.flags",
 		.what = "A word of libruby has the events that a hook was ever on for, and for those the VM rewrites no "
 			"instructions",

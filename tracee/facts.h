@@ -39,7 +39,7 @@ const char *fact_state_name(enum fact_state state);
 
 /*
  * Tries a fact; what it raises is a failure. Job context, GVL held, as by selection_protect_arming(): scratch methods are defined and called. None of the
- * application's code runs for it, but a TracePoint of its own that is on sees these calls.
+ * application's code runs for it, and no hook of its own hears of it.
  */
 enum fact_state fact_try(const struct fact *fact, struct text *reason);
 

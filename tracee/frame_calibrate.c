@@ -20,7 +20,9 @@
 #include "frame_direct.h"
 #include "frame_sample.h"
 #include "frame_scratch.h"
+#include "hooks_aside.h"
 #include "proto/error.h"
+#include "quiet.h"
 
 #define READS_STACK __attribute__((no_sanitize("address")))
 
@@ -31,6 +33,8 @@ struct calibration {
 	enum frame_scope scope;
 	struct scratch scratch;
 	VALUE tracing[2];
+	struct quiet heard; /* while the scratch methods run, by nobody but us */
+	struct hooks_aside aside;
 
 	int entry; /* CALL sample of the scenario's entry */
 	int nesting;
@@ -250,6 +254,8 @@ static VALUE trials_run(VALUE data)
 		rb_tracepoint_enable(calibration->tracing[0]);
 	else
 		scratch_target(&calibration->scratch, calibration->tracing);
+	hooks_put_aside(&calibration->aside, c_methods ? 1 : 0);
+	calibration->heard = quiet_pause();
 	return scratch_run(&calibration->scratch, c_methods) ? Qtrue : Qfalse;
 }
 
@@ -266,6 +272,8 @@ static bool calibration_run(struct calibration *calibration)
 	int state = 0;
 
 	ran = rb_protect(trials_run, (VALUE)calibration, &state);
+	quiet_end(calibration->heard);
+	hooks_back(&calibration->aside);
 	for (int i = 0; i < 2; i++)
 		rb_protect(tracing_disable, calibration->tracing[i], NULL);
 	return state == 0 && RTEST(ran) && calibration->nesting == 0 && !calibration->confused;

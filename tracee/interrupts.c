@@ -2,6 +2,8 @@
 
 #include "interrupts.h"
 
+#include "quiet.h"
+
 #define END_TRIES_MAX 20
 #define END_PAUSE_MS 500
 
@@ -109,7 +111,7 @@ static VALUE send_by_thread(VALUE exception)
 {
 	VALUE pair = rb_ary_new_from_args(2, rb_thread_current(), exception);
 
-	rb_thread_create(send_to, (void *)pair);
+	quiet_thread(rb_thread_create(send_to, (void *)pair));
 	RB_GC_GUARD(pair);
 	return Qnil;
 }

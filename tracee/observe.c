@@ -8,6 +8,7 @@
 #include "frame.h"
 #include "observe_quick.h"
 #include "proto/record.h"
+#include "quiet.h"
 #include "session.h"
 #include "ticks.h"
 
@@ -18,6 +19,7 @@
 struct making {
 	struct session *session;
 	struct fiber_state *fiber;
+	struct quiet quiet; /* a patched method is not called by a hook of the VM's */
 	char *buffer;
 	size_t size;
 	int jump;
@@ -48,6 +50,7 @@ static void making_begin(struct making *making, struct session *session, struct 
 	making->session = session;
 	making->fiber = fiber;
 	fiber->own++;
+	making->quiet = quiet_begin();
 	making->size = 0;
 	making->jump = 0;
 	if (session->scratch_used) {
@@ -63,6 +66,7 @@ static void making_end(struct making *making)
 	struct session *session = making->session;
 
 	making->fiber->own--;
+	quiet_end(making->quiet);
 	if (making->buffer == session->scratch)
 		session->scratch_used = false;
 	else
@@ -118,6 +122,7 @@ static uint64_t push_start(struct session *session, struct fiber_state *fiber, s
 	if (session->options.overflow == OVERFLOW_BLOCK)
 		wait_for_room(session, payload_size);
 	if (!stack->defined && ring_has_room(&session->ring, payload_size)) {
+		struct quiet quiet = quiet_begin();
 		int failed = 0;
 
 		/* First, since the client has to know the fiber before it sees the event. */
@@ -126,6 +131,7 @@ static uint64_t push_start(struct session *session, struct fiber_state *fiber, s
 		fiber->own++;
 		rb_protect(define_fiber, (VALUE)session, &failed);
 		fiber->own--;
+		quiet_end(quiet);
 		leave(session);
 		if (failed)
 			rb_set_errinfo(Qnil);

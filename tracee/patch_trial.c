@@ -5,9 +5,11 @@
 #include "compat.h"
 #include "core.h"
 #include "frame.h"
+#include "hooks_aside.h"
 #include "patch.h"
 #include "patch_stubs.h"
 #include "patch_watch.h"
+#include "quiet.h"
 
 #include <string.h>
 
@@ -155,13 +157,27 @@ size_t trial_samples(const struct trial *trial, struct patch_sample *samples)
 	return count;
 }
 
+static VALUE call_written(VALUE object)
+{
+	return rb_funcall(object, rb_intern("written"), 0);
+}
+
 void trial_event(struct trial *trial, void (*event)(VALUE tracepoint, void *nothing))
 {
 	VALUE tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL, event, NULL);
+	struct hooks_aside aside;
+	struct quiet heard;
+	int failed = 0;
 
 	core_enable_for(tracepoint, rb_ary_entry(trial->others, 2));
-	rb_funcall(trial->object, rb_intern("written"), 0);
+	hooks_put_aside(&aside, 0);
+	heard = quiet_pause();
+	rb_protect(call_written, trial->object, &failed);
+	quiet_end(heard);
+	hooks_back(&aside);
 	rb_tracepoint_disable(tracepoint);
+	if (failed)
+		rb_jump_tag(failed);
 }
 
 /* The slots, and how their functions are called when nobody is looking. */

@@ -15,6 +15,7 @@
 #include "observe.h"
 #include "proto/names.h"
 #include "queue.h"
+#include "quiet.h"
 #include "request.h"
 #include "selection.h"
 #include "session.h"
@@ -57,12 +58,11 @@ static void wait_if_told(void)
 		dispatch_wait_for_client(wait_ms ? (unsigned)atoi(wait_ms) : EXEC_WAIT_MS);
 }
 
-void Init_rbprobe(void)
+static VALUE init(VALUE unused)
 {
 	struct error err;
 
-	if (!startup_begin())
-		return;
+	(void)unused;
 	compat_init();
 	core_init();
 	ticks_init();
@@ -78,5 +78,21 @@ void Init_rbprobe(void)
 		rb_raise(rb_eLoadError, "rbprobe: %s", err.text);
 	pthread_atfork(NULL, NULL, at_fork_in_child);
 	startup_done();
+	return Qnil;
+}
+
+void Init_rbprobe(void)
+{
+	struct quiet quiet;
+	int failed = 0;
+
+	if (!startup_begin())
+		return;
+	quiet_init();
+	quiet = quiet_begin();
+	rb_protect(init, Qnil, &failed);
+	quiet_end(quiet);
+	if (failed)
+		rb_jump_tag(failed);
 	wait_if_told();
 }

@@ -23,6 +23,7 @@
 #include "interrupts.h"
 #include "proto/startup.h"
 #include "queue.h"
+#include "quiet.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -210,12 +211,11 @@ static VALUE initialise_deferring(VALUE unused)
 	return interrupts_deferred(initialise_protected, Qnil, Qnil);
 }
 
-static void start_job(void *unused)
+static void start(void)
 {
 	VALUE error = rb_errinfo(), in_main;
 	int failed = 0;
 
-	(void)unused;
 	/* Init lets other threads run, and one of them may come by here as well. */
 	if (state_now() != STARTUP_ASKED || state.by_loader)
 		return;
@@ -239,6 +239,18 @@ static void start_job(void *unused)
 		queue_create();
 		bell_take();
 	}
+}
+
+/* What is called here is no call of the application's. */
+static void start_job(void *unused)
+{
+	struct quiet quiet;
+
+	(void)unused;
+	quiet_init();
+	quiet = quiet_begin();
+	start();
+	quiet_end(quiet);
 }
 
 /* --- Asking for the job */

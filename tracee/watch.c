@@ -11,6 +11,7 @@
 
 #include "compat.h"
 #include "core.h"
+#include "quiet.h"
 #include "selection.h"
 
 struct addition {
@@ -30,13 +31,16 @@ static VALUE report(VALUE argument)
 static VALUE added(VALUE object, VALUE name, bool singleton)
 {
 	struct addition addition = {.object = object, .name = name, .singleton = singleton};
+	struct quiet quiet;
 	int failed = 0;
 	VALUE error;
 
 	if (!compat_in_main_ractor() || !selection_watches() || selection_is_arming())
 		return Qnil;
 	error = rb_errinfo();
+	quiet = quiet_begin();
 	rb_protect(report, (VALUE)&addition, &failed);
+	quiet_end(quiet);
 	if (failed)
 		rb_set_errinfo(error);
 	return Qnil;

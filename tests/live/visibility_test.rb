@@ -1,0 +1,87 @@
+# What the application can see of rbprobe by its own means: its hooks hear nothing.
+
+require_relative "helper"
+
+class VisibilityTest < LiveTest
+  # Everything that comes while the main thread waits for its next line is somebody else's.
+  TRACEPOINT = <<~RUBY.freeze
+    $heard = []
+    $hook = TracePoint.new { |tp| $heard << [tp.event, (tp.method_id rescue nil), tp.path, tp.lineno] if $heard }
+    $hook.enable
+  RUBY
+
+  TRACE_FUNC = <<~RUBY.freeze
+    $heard = []
+    set_trace_func(->(event, file, line, id, binding, owner) { $heard << [event, id, file, line] if $heard })
+  RUBY
+
+  # Without the application's own part: its console, and what that is told to do.
+  OWN = "$heard.dup.tap { $heard = nil }.reject { |_, _, path,| path.to_s =~ /console/ || path.to_s.start_with?('<internal:') }"
+
+  COMMANDS = [
+    %w[trace --duration 0.1 Kernel#puts(self,caller.size) String#upcase Shop#],
+    %w[trace --duration 0.1 -f],
+    %w[trace --duration 0.1 -f --engine hook --args],
+    %w[methods String#],
+    %w[backtrace],
+    %w[memory],
+  ].freeze
+
+  def heard_of(target)
+    answer = target.run(OWN)
+    target.run("$hook&.disable; set_trace_func(nil)")
+    answer
+  end
+
+  def run_all(target)
+    COMMANDS.each { |command, *arguments| assert_exit 0, rbprobe(command, "-p", target.pid.to_s, *(["--yes"] if command == "trace"), *arguments) }
+    # With hooks of the application's on, not all of that can be tried.
+    assert_includes [0, 1], rbprobe("selftest", "-p", target.pid.to_s).status
+    assert_exit 0, rbprobe("heap", "dump", "-p", target.pid.to_s, "-o", "#{directory}/dump")
+  end
+
+  { "TracePoint" => TRACEPOINT, "set_trace_func" => TRACE_FUNC }.each do |name, code|
+    test "no command is heard by a #{name} of the application's, the first one that loads the extension included" do
+      only_where_loading_is_possible
+      target = start("console", load: false)
+      target.run(code)
+      run_all(target)
+      assert_equal "[]", heard_of(target)
+    end
+
+    test "methods that are defined while they are traced: #{name}" do
+      target = start("console")
+      define = "Class.new { def one; 1 end; define_method(:two) { 2 }; def self.three; 3 end; attr_reader :four }"
+      tracers = [trace(target, "*#one", "*#two", "*.three"), launch("trace", "-f", "--yes", "-p", target.pid.to_s)]
+      tracers.last.wait_for(/engine hook/)
+      target.run(code)
+      target.run("#{define}.new.one")
+      heard = heard_of(target)
+      tracers.each(&:stop)
+      target.run(code)
+      target.run("#{define}.new.one")
+      assert_equal heard_of(target), heard
+    end
+  end
+
+  test "of an evaluation, its code is heard, and nothing around it" do
+    target = start("console")
+    target.run(TRACEPOINT)
+    assert_equal "[3]\n", rbprobe("eval", "-p", target.pid.to_s, "[1 + 2]").stdout
+    assert_equal '[[:c_call, :eval, nil, 0], [:script_compiled, :eval, nil, 0], [:line, nil, "(rbprobe)", 1], [:c_return, :eval, nil, 0]]',
+                 heard_of(target).gsub(/\[:c_(?:call|return), :\+, [^\]]*\], /, "")
+  end
+
+  test "an application that hears of events inside of its own hook is left as it is" do
+    target = start("console")
+    target.run("$heard = []; $hook = TracePoint.new(:c_call) { |tp| $heard << tp.method_id if $heard }; $hook.enable")
+    result = rbprobe("trace", "-p", target.pid.to_s, "--duration", "0.2", "Kernel#catch(self, arg1.inspect)")
+    assert_exit 0, result
+    tracer = trace(target, "Kernel#catch(self, arg1.inspect)")
+    target.run("catch(:it) { 1 }")
+    tracer.stop
+    heard = target.run("$hook.disable; $heard")
+    refute_match(/inspect|bind_call/, heard.sub(/:inspect, :puts/, ""))
+    assert_includes heard, ":catch"
+  end
+end
