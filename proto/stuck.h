@@ -17,7 +17,7 @@
 
 #define STUCK_MESSAGE_TYPE 2L /* of System V messages; commands have CHUNK_TYPE */
 #define STUCK_MAGIC "rbps"
-#define STUCK_VERSION 1u
+#define STUCK_VERSION 2u
 
 /* What msgsnd and msgrcv take. */
 struct stuck_question {
@@ -25,6 +25,7 @@ struct stuck_question {
 	char magic[4];
 	uint32_t version;
 	uint8_t nonce[NONCE_SIZE];
+	uint32_t client_pid;                   /* as the target sees it; 0 where it cannot see it */
 	char socket_path[SOCKET_PATH_MAX + 1]; /* as the target sees it */
 };
 

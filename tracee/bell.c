@@ -53,7 +53,7 @@ static void bell_handler(int signal, siginfo_t *info, void *context)
 	(void)context;
 	if (rung_from_outside(info)) {
 		queue_create();
-		stuck_answer_if_asked(queue_of_process());
+		stuck_answer_if_asked(queue_own());
 	} else if (info->si_code == SI_TIMER)
 		queue_timer_rang();
 	compat_job_trigger();

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
@@ -26,24 +27,29 @@
 #define RING_AGAIN_MS 20
 #define RING_AGAIN_LATER_MS 500
 #define NO_TIMER (-1)
+#define KEYS_TRIED                                                                                                               \
+	64 /* the first is known, and may be taken; each further one is in a hundred tries, even if others made all queues there can be */
+
+/* Values of queue.id that are no queue's. */
+#define NONE (-1)
+#define MAKING (-2)
 
 static struct {
-	time_t began_s; /* CLOCK_MONOTONIC, when this process could first have made a queue */
+	/* The handler's as well, on any thread: the queue that this process made, and no other; NONE, or MAKING while one is being made. */
+	_Atomic int id;
+	pid_t owner; /* the process that id belongs to: who forks past libc leaves its child a copy */
+
 	struct chunk_assembly *assembly;
 	struct chunk chunk;          /* what is being received; too large for a foreign stack */
 	volatile sig_atomic_t timer; /* the kernel's number for it; NO_TIMER */
 	bool expiring;
 	uint64_t expires_at_ns;
-} queue = {.timer = NO_TIMER};
-
-static time_t monotonic_s(void)
-{
-	return (time_t)(clock_now_ns() / NS_PER_S);
-}
+} queue = {.id = NONE, .timer = NO_TIMER};
 
 void queue_init(void)
 {
-	queue.began_s = monotonic_s();
+	atomic_store(&queue.id, NONE);
+	queue.owner = getpid();
 	queue.expiring = false;
 	/* Timers are not inherited by a child: it makes its own. */
 	queue.timer = NO_TIMER;
@@ -80,16 +86,107 @@ static void ring_in_ms(unsigned milliseconds)
 		syscall(SYS_timer_settime, queue.timer, 0, &when, NULL);
 }
 
+/* Whether it is there, and only our user and root can write into it. Async-signal-safe, as all up to queue_own(). */
+static bool is_trusted(int id, struct msqid_ds *status)
+{
+	uid_t own = geteuid();
+
+	return msgctl(id, IPC_STAT, status) == 0 && status->msg_perm.cuid == own && status->msg_perm.uid == own &&
+	       (status->msg_perm.mode & 0777) == 0600;
+}
+
+/* The kernel notes who received last: so a client knows whose queue it is, whatever its key. */
+static void stamp(int id)
+{
+	struct {
+		long type;
+		char nothing[1];
+	} message = {.type = QUEUE_STAMP_TYPE};
+
+	if (msgsnd(id, &message, 0, IPC_NOWAIT) == 0)
+		msgrcv(id, &message, 0, QUEUE_STAMP_TYPE, IPC_NOWAIT | MSG_NOERROR);
+}
+
+/* Left by a process that had this PID before, or by the program that this one replaced. True: it is gone. */
+static bool remove_stale(key_t key)
+{
+	struct msqid_ds status;
+	int id = msgget(key, 0);
+
+	if (id < 0)
+		return errno == ENOENT;
+	if (!is_trusted(id, &status))
+		return false;
+	/* A process of another PID namespace has stamped its own, and is not seen from here. */
+	if (status.msg_lrpid != getpid() && status.msg_rtime != 0)
+		return false;
+	return msgctl(id, IPC_RMID, NULL) == 0 || errno == EIDRM || errno == EINVAL;
+}
+
+/* Which key does not matter to who looks for it, so that nobody can take them all. */
+static key_t other_key(unsigned attempt)
+{
+	struct timespec now;
+	uint64_t mixed;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	mixed = ((uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec << 8 ^ (uint64_t)getpid() ^ attempt) * 0x9e3779b97f4a7c15u;
+	return queue_key((pid_t)(mixed >> 40));
+}
+
+static int make(void)
+{
+	key_t key = queue_key(getpid());
+
+	for (unsigned attempt = 0; attempt < KEYS_TRIED; attempt++) {
+		int id = msgget(key, 0600 | IPC_CREAT | IPC_EXCL);
+
+		if (id >= 0) {
+			stamp(id);
+			return id;
+		}
+		if (errno != EEXIST)
+			return NONE;
+		if (!remove_stale(key))
+			key = other_key(attempt);
+	}
+	return NONE;
+}
+
+int queue_own(void)
+{
+	int id = atomic_load(&queue.id);
+
+	return id >= 0 && queue.owner == getpid() ? id : -1;
+}
+
 void queue_create(void)
 {
+	struct msqid_ds status;
+	int id = atomic_load(&queue.id);
+
+	if (queue.owner != getpid()) {
+		queue.owner = getpid();
+		id = NONE;
+		atomic_store(&queue.id, id);
+	}
+	if (id >= 0 && is_trusted(id, &status)) {
+		if (status.msg_lrpid != getpid())
+			stamp(id);
+		return;
+	}
+	if (id == MAKING || !atomic_compare_exchange_strong(&queue.id, &id, MAKING))
+		return;
+	id = make();
+	atomic_store(&queue.id, id);
 	/* Who rings without the signal, as the application has it, does so again himself. */
-	if (msgget(queue_key(getpid()), 0600 | IPC_CREAT | IPC_EXCL) >= 0 && bell_is_ours())
+	if (id >= 0 && bell_is_ours())
 		ring_in_ms(RING_AGAIN_MS);
 }
 
-int queue_of_process(void)
+bool queue_exists(void)
 {
-	return msgget(queue_key(getpid()), 0);
+	return queue_own() >= 0;
 }
 
 void queue_ring_soon(void)
@@ -103,38 +200,21 @@ void queue_timer_rang(void)
 	ring_in_ms(RING_AGAIN_LATER_MS);
 }
 
-/* The queue's id, or -ENOENT where there is none, or -EPERM and err where it is not ours. */
-static int queue_find(struct error *err)
-{
-	struct msqid_ds status;
-	int id = msgget(queue_key(getpid()), 0);
-
-	if (id < 0)
-		return errno == ENOENT ? -ENOENT : error_set(err, -EPERM, "the command queue belongs to somebody else");
-	if (msgctl(id, IPC_STAT, &status) != 0)
-		return errno == EACCES ? error_set(err, -EPERM, "the command queue belongs to somebody else") : -ENOENT;
-	if (status.msg_perm.uid != geteuid() || (status.msg_perm.mode & 0077))
-		return error_set(err, -EPERM, "the command queue belongs to user %u, mode %04o", status.msg_perm.uid,
-		                 status.msg_perm.mode & 0777u);
-	/* Through the age, since the wall clock may have been set meanwhile; less one second for the rounding. */
-	if (time(NULL) - status.msg_ctime > monotonic_s() - queue.began_s + 1) {
-		/* Left by a process that had this PID before. */
-		msgctl(id, IPC_RMID, NULL);
-		return -ENOENT;
-	}
-	return id;
-}
-
 int queue_drain(void (*run)(const struct assembled_command *command), struct error *err)
 {
 	struct assembled_command command;
+	struct msqid_ds status;
 	int taken = 0;
-	int id = queue_find(err);
+	int id = queue_own();
 
-	if (id == -ENOENT)
-		return 0;
 	if (id < 0)
-		return id;
+		return 0;
+	if (!is_trusted(id, &status)) {
+		/* Somebody has removed it, or this process has become another user since. */
+		if (atomic_compare_exchange_strong(&queue.id, &id, NONE))
+			msgctl(id, IPC_RMID, NULL);
+		return 0;
+	}
 	if (!queue.assembly && !(queue.assembly = chunk_assembly_new()))
 		return error_set(err, -ENOMEM, "no memory for commands");
 	for (;;) {
@@ -151,17 +231,11 @@ int queue_drain(void (*run)(const struct assembled_command *command), struct err
 	}
 }
 
-bool queue_exists(void)
-{
-	return msgget(queue_key(getpid()), 0) >= 0 || errno != ENOENT;
-}
-
 void queue_remove(void)
 {
-	struct error err;
-	int id = queue_find(&err);
+	int id = queue_own();
 
-	if (id >= 0)
+	if (id >= 0 && atomic_compare_exchange_strong(&queue.id, &id, NONE))
 		msgctl(id, IPC_RMID, NULL);
 	intake_end();
 	chunk_assembly_free(queue.assembly);

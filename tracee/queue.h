@@ -8,11 +8,11 @@
 
 /*
  * The target's side of the command queue. It exists only while somebody attaches or is attached: the bell's handler makes it,
- * and the job that ends the last session removes it. Its mode and owner are the authority: who can write to it is the target's
- * own user, or root.
+ * and the job that ends the last session removes it. Its mode, owner and creator are the authority: who can write to it is the target's own user, or root.
+ * So commands are taken only from the queue that this process itself has made: under its key there may be anybody's.
  */
 
-/* Remembers when this process began: queues older than that are a dead process's. Init, and again in a forked child. */
+/* Init, and again in a forked child, which has none until somebody rings. */
 void queue_init(void);
 
 /* Has the bell ring in a moment, where it does by itself; who rings without the signal does so again. */
@@ -21,20 +21,18 @@ void queue_ring_soon(void);
 /* The signal came from the queue's own timer. Async-signal-safe. */
 void queue_timer_rang(void);
 
-/* Makes the queue unless one is there. Async-signal-safe: that a client sees it tells it that the handler is alive, even while the VM is not. */
+/* Makes the queue unless there is one. Async-signal-safe: that a client sees it tells it that the handler is alive, even while the VM is not. */
 void queue_create(void);
 
-/* This process's queue, or -1, without a look at whose it is. Async-signal-safe. */
-int queue_of_process(void);
+/* The queue that this process has made, or -1. Async-signal-safe. */
+int queue_own(void);
+bool queue_exists(void);
 
 /*
  * Takes everything out of the queue and hands each complete command to `run`. Job context, no Ruby call of its own. Returns the number of messages taken,
- * or negative and err when the queue is not to be trusted (-EPERM: of a foreign owner, or writable for others).
+ * or negative and err. One that is not to be trusted any more is given up.
  */
 int queue_drain(void (*run)(const struct assembled_command *command), struct error *err);
-
-/* Whether there is one, whoever's. */
-bool queue_exists(void);
 
 /* Removes it. Any context with the GVL, and exit. */
 void queue_remove(void);

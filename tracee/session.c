@@ -135,7 +135,8 @@ static int connect_client(const struct command *command, struct error *err)
 		status = error_set(err, -EPERM, "the client's socket belongs to another user");
 		goto refuse;
 	}
-	if (command->attach.client_pid && peer.pid != 0 && (uint32_t)peer.pid != command->attach.client_pid) {
+	/* 0: outside of our PID namespace. A command that names no PID cannot come from within. */
+	if (peer.pid != 0 && (uint32_t)peer.pid != command->attach.client_pid) {
 		status = error_set(err, -EPERM, "the client's socket belongs to another process");
 		goto refuse;
 	}

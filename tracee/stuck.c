@@ -70,8 +70,9 @@ static void add_frames(struct stuck_answer *answer)
 }
 
 /* To the client that asks, if it still listens and is who may ask. -1: it does not. */
-static int connect_to(const char *path)
+static int connect_to(const struct stuck_question *question)
 {
+	const char *path = question->socket_path;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
@@ -85,7 +86,8 @@ static int connect_to(const char *path)
 	if (fd < 0)
 		return -1;
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && (peer.uid == geteuid() || peer.uid == 0))
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && (peer.uid == geteuid() || peer.uid == 0) &&
+	    (peer.pid == 0 || (uint32_t)peer.pid == question->client_pid))
 		return fd;
 	close(fd);
 	return -1;
@@ -125,7 +127,7 @@ void stuck_answer_if_asked(int queue_id)
 		if ((size_t)size != sizeof(*question) - sizeof(question->type) ||
 		    memcmp(question->magic, STUCK_MAGIC, sizeof(question->magic)) != 0 || question->version != STUCK_VERSION)
 			continue;
-		fd = connect_to(question->socket_path);
+		fd = connect_to(question);
 		if (fd < 0)
 			continue;
 		answer_question(fd);

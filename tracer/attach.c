@@ -232,6 +232,8 @@ static int late(const struct session *session, struct error *err)
 	if (session->queue < 0 && session->loading.bell == LOADER_BELL_SIGNAL &&
 	    target_describe(&now, session->target.pid, TARGET_BASIC, NULL) == 0 && now.sigurg != SIGURG_CAUGHT)
 		return target_check_loaded(&now, err);
+	if (session->queue < 0 && queue_check_room(&session->target, err) < 0)
+		return err->code;
 	if (session->queue < 0)
 		return error_set(
 			err, -ETIMEDOUT,

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,43 +59,111 @@ static int namespace_enter(const struct target *target, struct error *err)
 	return 0;
 }
 
+/* A queue as the kernel shows it; ids name one queue for good, as they count up. */
+struct found {
+	int id;
+	struct msqid_ds status;
+};
+
+static bool is_private_to(const struct found *queue, uid_t user)
+{
+	const struct ipc_perm *owner = &queue->status.msg_perm;
+
+	return owner->cuid == user && owner->uid == user && (owner->mode & 0777) == 0600;
+}
+
+/*
+ * The target's own, says the kernel: made by its user, and last received from by it, as it does when it has made one. (Linux before 4.17 notes the PID as
+ * the receiver sees it.)
+ */
+static bool is_of(const struct found *queue, const struct target *target)
+{
+	pid_t receiver = queue->status.msg_lrpid;
+
+	if (!is_private_to(queue, target->euid))
+		return false;
+	return receiver == target->pid || (receiver == target->own_pid && !target->same_pid_namespace) ||
+	       (queue->status.msg_rtime == 0 && queue->status.msg_perm.__key == queue_key(target->own_pid));
+}
+
+static bool is_older_than(const struct found *queue, const struct target *target)
+{
+	return (int64_t)queue->status.msg_ctime + STALE_SLACK_S < target_start_time(target);
+}
+
+/* Whether another process than the target has made it for itself. */
+static bool is_in_use(const struct found *queue)
+{
+	struct target other;
+	pid_t receiver = queue->status.msg_lrpid;
+
+	return receiver > 0 && target_describe(&other, receiver, TARGET_BASIC, NULL) == 0 && is_private_to(queue, other.euid) &&
+	       queue->status.msg_perm.__key == queue_key(other.own_pid);
+}
+
+/* Whoever made it is dead, or made it under a key of the target's, to which he has no right. */
+static bool is_rubbish(const struct found *queue, const struct target *target)
+{
+	const struct ipc_perm *owner = &queue->status.msg_perm;
+	pid_t receiver = queue->status.msg_lrpid;
+
+	if (is_of(queue, target))
+		return is_older_than(queue, target);
+	if (target->same_pid_namespace && is_private_to(queue, owner->uid) && receiver > 0 && kill(receiver, 0) != 0 &&
+	    errno == ESRCH)
+		return true;
+	return geteuid() == 0 && owner->__key == queue_key(target->own_pid) && owner->cuid != target->euid && !is_in_use(queue);
+}
+
+/*
+ * The next queue of ours after *index, whoever's. They are looked through instead of asked for by their keys: anybody may have taken a key before its
+ * process, which then has another one. Those that may not be read are not the target's.
+ */
+static bool queue_next(int *index, struct found *queue)
+{
+	struct msginfo limits;
+	int last = msgctl(0, MSG_INFO, (struct msqid_ds *)&limits);
+
+	while (++*index <= last) {
+		queue->id = msgctl(*index, MSG_STAT, &queue->status);
+		if (queue->id >= 0 && queue_key_is_ours(queue->status.msg_perm.__key))
+			return true;
+	}
+	return false;
+}
+
+static bool is_gone(int id, bool removed)
+{
+	struct msqid_ds status;
+
+	return removed || errno == EIDRM || errno == EINVAL || (msgctl(id, IPC_STAT, &status) != 0 && errno != EACCES);
+}
+
 int queue_find(const struct target *target, int *id, struct error *err)
 {
-	key_t key = queue_key(target->own_pid);
-	struct msqid_ds queue;
+	struct found queue;
+	int64_t newest = -1;
 	int status = namespace_enter(target, err);
 
 	if (status < 0)
 		return status;
-	*id = msgget(key, 0);
-	if (*id < 0)
-		return errno == ENOENT ? 0
-		                       : error_set(err, -errno, "cannot open the command queue of process %d: %s",
-		                                   (int)target->pid, strerror(errno));
-	if (msgctl(*id, IPC_STAT, &queue) != 0) {
-		if (errno == EIDRM || errno == EINVAL)
-			return 0;
-		return error_set(
-			err, -EPERM,
-			"the command queue of process %d is not its own: rbprobe may not look at it; somebody else made it, see: "
-			"ipcs -q -i %d",
-			(int)target->pid, *id);
+	for (int index = -1; queue_next(&index, &queue);) {
+		bool rubbish = is_rubbish(&queue, target), own = is_of(&queue, target);
+
+		if (rubbish && is_gone(queue.id, msgctl(queue.id, IPC_RMID, NULL) == 0))
+			continue;
+		if (rubbish && own)
+			return error_set(err, -EPERM,
+			                 "a queue left behind by a dead process stands in the way of process %d and cannot be "
+			                 "removed: %s; try: ipcrm -q %d",
+			                 (int)target->pid, strerror(errno), queue.id);
+		/* Where there are two, one is a little older than the process, and not its own. */
+		if (own && (int64_t)queue.status.msg_ctime > newest) {
+			newest = (int64_t)queue.status.msg_ctime;
+			*id = queue.id;
+		}
 	}
-	if (queue.msg_perm.cuid != target->euid || queue.msg_perm.uid != target->euid || (queue.msg_perm.mode & 0777) != 0600)
-		return error_set(err, -EPERM,
-		                 "the command queue of process %d is not its own: user %u made it, mode %o; have it removed "
-		                 "with: ipcrm -q %d",
-		                 (int)target->pid, (unsigned)queue.msg_perm.cuid, (unsigned)(queue.msg_perm.mode & 0777), *id);
-	if ((int64_t)queue.msg_ctime + STALE_SLACK_S < target_start_time(target)) {
-		if (msgctl(*id, IPC_RMID, NULL) == 0 || errno == EIDRM || errno == EINVAL)
-			return 0;
-		return error_set(
-			err, -errno,
-			"a queue left behind by a dead process stands in the way of process %d and cannot be removed: %s; try: "
-			"ipcrm -q %d",
-			(int)target->pid, strerror(errno), *id);
-	}
-	return 1;
+	return newest >= 0;
 }
 
 bool queue_is_there(const struct target *target, int id)
@@ -106,14 +175,63 @@ bool queue_is_there(const struct target *target, int id)
 
 void queue_remove(const struct target *target)
 {
-	struct msqid_ds queue;
-	int id;
+	struct found queue;
 
 	if (namespace_enter(target, NULL) != 0)
 		return;
-	id = msgget(queue_key(target->own_pid), 0);
-	if (id >= 0 && msgctl(id, IPC_STAT, &queue) == 0 && queue.msg_perm.cuid == target->euid)
-		msgctl(id, IPC_RMID, NULL);
+	for (int index = -1; queue_next(&index, &queue);)
+		if (is_of(&queue, target))
+			msgctl(queue.id, IPC_RMID, NULL);
+}
+
+/* Who has made most of all queues, of which /proc shows every one to everybody. */
+static unsigned owner_of_most(uid_t *user)
+{
+	struct {
+		uid_t user;
+		unsigned queues;
+	} owners[64] = {{0}};
+	unsigned most = 0, known = 0;
+	FILE *list = fopen("/proc/sysvipc/msg", "re");
+	char line[512];
+
+	while (list && fgets(line, sizeof(line), list)) {
+		unsigned creator, i = 0;
+
+		if (sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %*s %*s %u", &creator) != 1)
+			continue;
+		while (i < known && owners[i].user != creator)
+			i++;
+		if (i == sizeof(owners) / sizeof(*owners))
+			continue;
+		if (i == known)
+			owners[known++].user = creator;
+		owners[i].queues++;
+		if (owners[i].queues > most) {
+			most = owners[i].queues;
+			*user = creator;
+		}
+	}
+	if (list)
+		fclose(list);
+	return most;
+}
+
+int queue_check_room(const struct target *target, struct error *err)
+{
+	struct msginfo used, limits;
+	uid_t user = 0;
+	unsigned most;
+
+	if (namespace_enter(target, NULL) != 0 || msgctl(0, MSG_INFO, (struct msqid_ds *)&used) < 0 ||
+	    msgctl(0, IPC_INFO, (struct msqid_ds *)&limits) < 0 || used.msgpool < limits.msgmni)
+		return 0;
+	most = owner_of_most(&user);
+	return error_set(
+		err, -ENOSPC,
+		"process %d cannot make its command queue: all %d System V queues that there can be (kernel.msgmni) exist, "
+		"%u of them user %u's; remove those that nobody needs with ipcrm -q, or raise the limit with sysctl",
+		(int)target->pid, limits.msgmni, most, (unsigned)user);
 }
 
 void outbox_add(struct outbox *outbox, const struct command *command)
@@ -168,10 +286,14 @@ static size_t message_limit(void)
 
 int outbox_send(struct outbox *outbox, const struct target *target, int queue, const uint8_t nonce[NONCE_SIZE], struct error *err)
 {
+	struct found found = {.id = queue};
 	int status = namespace_enter(target, err);
 
 	if (status < 0)
 		return status;
+	/* Ids do come again, after some millions. */
+	if (!outbox_is_empty(outbox) && (msgctl(queue, IPC_STAT, &found.status) != 0 || !is_private_to(&found, target->euid)))
+		return -EIDRM;
 	while (!outbox_is_empty(outbox)) {
 		const char *at = outbox->bytes.bytes + outbox->command;
 		struct outbox_entry entry;

@@ -13,13 +13,16 @@
  */
 
 /*
- * Looks for the target's queue. Returns 1 with *id; 0 where there is none (a stale one of an earlier process with the same
- * PID is removed); -EPERM with err where it is not the target's.
+ * Looks for the target's queue. Returns 1 with *id; 0 where there is none; negative with err. What is not the target's is passed over, whatever its key. Those
+ * of dead processes are removed; root also removes what others have made under the key of the target's PID.
  */
 int queue_find(const struct target *target, int *id, struct error *err);
 
 /* Whether that queue still exists. */
 bool queue_is_there(const struct target *target, int id);
+
+/* Whether the target could make one: 0, or -ENOSPC with err where the system has as many queues as it may have. */
+int queue_check_room(const struct target *target, struct error *err);
 
 /* Removes the queue of a process that cannot use it any more; somebody else's is left alone. */
 void queue_remove(const struct target *target);

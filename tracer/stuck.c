@@ -97,16 +97,6 @@ static int receive(struct rendezvous *rendezvous, const struct target *target, c
 	return error_set(err, -ETIMEDOUT, "did not answer: no running thread has the GVL");
 }
 
-/* Those that nobody took; the target drops what is left when it gets on. */
-static void take_back(int queue)
-{
-	struct stuck_question question;
-
-	while (msgrcv(queue, &question, sizeof(question) - sizeof(question.type), STUCK_MESSAGE_TYPE, IPC_NOWAIT | MSG_NOERROR) >=
-	       0)
-		;
-}
-
 /* The queue, which the signal handler makes when it is rung. 1, 0: there is none, negative with err. */
 static int queue_await(const struct target *target, uint64_t deadline_ns, int *queue, bool *made, struct error *err)
 {
@@ -149,13 +139,13 @@ int stuck_ask(const struct target *target, pid_t only, uint64_t timeout_ns, stru
 		return status;
 	}
 	memcpy(question.magic, STUCK_MAGIC, sizeof(question.magic));
+	question.client_pid = target->same_pid_namespace ? (uint32_t)getpid() : 0;
 	memcpy(question.socket_path, rendezvous.socket_path, sizeof(question.socket_path));
 	tasks_read(&tasks, target->pid);
 	*answer = memory_zeroed(sizeof(**answer));
 	asked = put_questions(target, &tasks, only, queue, &question);
 	status = asked > 0 ? receive(&rendezvous, target, &tasks, only, queue, &question, deadline_ns, *answer, err)
 	                   : error_set(err, -EAGAIN, "could not be asked");
-	take_back(queue);
 	if (made)
 		queue_remove(target);
 	rendezvous_close(&rendezvous);

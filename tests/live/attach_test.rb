@@ -108,14 +108,22 @@ class AttachTest < LiveTest
     assert_equal "Shop#price <time>\n", tracer.stop.tree
   end
 
-  test "a queue that somebody else has made" do
+  test "a queue that somebody else has made stands in nobody's way, and root removes it" do
     only_root_with_a_nobody
     target = start("console")
-    key = Leftovers.queue_key(target.pid)
-    id = IO.popen([*NOBODY, RbConfig.ruby, "#{__dir__}/ipc.rb", key.to_s], &:read).to_i
-    assert_refused 3, /queue of process #{target.pid} .*(?:user|somebody)/m, *methods_of(target.pid)
-    Ipc.remove(id)
+    id = squat(target)
     assert_attachable(target)
+    refute_includes Leftovers.queues.map(&:id), id
+  ensure
+    Ipc.remove(id) if id
+  end
+
+  test "a queue that root has made does not keep a user from their own process" do
+    only_root_with_a_nobody
+    target = start("shop", user: 65534)
+    id = Ipc.create(Leftovers.queue_key(target.pid))
+    assert_exit 0, rbprobe(*methods_of(target.pid), command: NOBODY)
+    assert_includes Leftovers.queues.map(&:id), id
   ensure
     Ipc.remove(id) if id
   end
@@ -149,6 +157,11 @@ class AttachTest < LiveTest
   end
 
   private
+
+  # The id of a queue of user 65534's under the target's key.
+  def squat(target)
+    IO.popen([*NOBODY, RbConfig.ruby, "#{__dir__}/ipc.rb", Leftovers.queue_key(target.pid).to_s], &:read).to_i
+  end
 
   def attach_despite_stale_queue(seconds)
     target, id = start_with_stale_queue(seconds)

@@ -20,12 +20,13 @@ class SecurityTest < LiveTest
 
   # A program of another user, as lines in and out.
   class Attacker
-    attr_reader :pid
+    attr_reader :pid, :user
 
-    def initialize(user, command)
+    def initialize(user, arguments, command)
+      @user = user
       reader, @stdin = IO.pipe
       @stdout, writer = IO.pipe
-      @pid = Process.spawn(*SecurityTest.as(user), *command.map(&:to_s), in: reader, %i[out err] => writer, pgroup: true, chdir: "/")
+      @pid = Process.spawn(*command, *SecurityTest.as(user), *arguments.map(&:to_s), in: reader, %i[out err] => writer, pgroup: true, chdir: "/")
       [reader, writer].each(&:close)
     end
 
@@ -82,6 +83,8 @@ class SecurityTest < LiveTest
 
   def teardown
     @attackers.each(&:kill)
+    # What is looked for behind this is what targets and rbprobe leave.
+    remove_queues_of(*@attackers.map(&:user) - @targets.map { |target| owner_of("/proc/#{target.pid}") })
     super
   ensure
     @users.each { |user| forget(user) }
@@ -94,9 +97,9 @@ class SecurityTest < LiveTest
     free.tap { |number| @users << number }
   end
 
-  # A program of that user, in the background.
-  def start_as(user, *command)
-    Attacker.new(user, command).tap { |attacker| @attackers << attacker }
+  # A program of that user, in the background. command: what root runs in front of it.
+  def start_as(user, *arguments, command: [])
+    Attacker.new(user, arguments, command).tap { |attacker| @attackers << attacker }
   end
 
   # The same until it ends: what it said, and how it ended.
@@ -140,6 +143,10 @@ class SecurityTest < LiveTest
 
   private
 
+  def remove_queues_of(*users)
+    system_queues.each { |queue| Ipc.remove(queue.id) if users.include?(queue.cuid) }
+  end
+
   def owner_of(path)
     File.stat(path).uid
   rescue Errno::ENOENT, Errno::ESRCH
@@ -153,7 +160,7 @@ class SecurityTest < LiveTest
       pids.each { |path| Process.kill(:KILL, Integer(File.basename(path))) rescue nil }
       pids.empty?
     end
-    system_queues.each { |queue| Ipc.remove(queue.id) if [queue.uid, queue.cuid].include?(user) }
+    remove_queues_of(user)
     Dir.children("/tmp").each { |name| FileUtils.rm_rf("/tmp/#{name}") if (File.lstat("/tmp/#{name}").uid rescue nil) == user }
   end
 end
