@@ -1,8 +1,9 @@
 /*
  * A child that may do next to nothing. See confined.h.
  *
- * The order in the child: hold the process's /proc entry and check that it is still the same process; open what takes privileges, without looking into it; limits; the
- * process's root directory; its groups and user; no capabilities; the filter. The parent only waits, with a deadline: a file system that hangs stops the child.
+ * The order in the child: hold the process's /proc entry and check that it is still the same process; open what takes
+ * privileges, without looking into it; limits; the process's root directory; its groups and user; no capabilities; the
+ * filter. The parent only waits, with a deadline: a file system that hangs stops the child.
  */
 
 #define _GNU_SOURCE

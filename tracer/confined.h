@@ -9,9 +9,10 @@
 #include <stdint.h>
 
 /*
- * Looking at what a process chose: its files, its ELF and DWARF. The process may be hostile and the operator may be root, so a child does it that has the process's user
- * and groups, no capability, its root directory, few system calls, and bounds on time and memory. It can answer by a pipe and do nothing else. Where the operator is not root
- * all of that is the same, except that nobody's user and root directory change.
+ * Looking at what a process chose: its files, its ELF and DWARF. The process may be hostile and the operator may be root, so
+ * a child does it that has the process's user and groups, no capability, its root directory, few system calls, and bounds on
+ * time and memory. It can answer by a pipe and do nothing else. Where the operator is not root all of that is the same,
+ * except that nobody's user and root directory change.
  */
 
 /* What the child was given before it lost its privileges. Descriptors; -1: could not be had. */
@@ -36,8 +37,8 @@ struct confined_job {
 };
 
 /*
- * Adds what the child said to answer, which nobody may trust: it is as good as the process's own word. 0: it ended by itself; -ETIMEDOUT, -EMSGSIZE: it took or said too much;
- * -EIO: it crashed; -EPERM: the process's user cannot be taken; and others.
+ * Adds what the child said to answer, which nobody may trust: it is as good as the process's own word. 0: it ended by itself;
+ * -ETIMEDOUT, -EMSGSIZE: it took or said too much; -EIO: it crashed; -EPERM: the process's user cannot be taken; and others.
  */
 int confined_run(const struct confined_job *job, struct buffer *answer);
 

@@ -14,7 +14,10 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-/* What malloc, stdio, libelf and libdw use to read files, and what ends a process. No call of these changes anything outside of it. */
+/*
+ * What malloc, stdio, libelf and libdw use to read files, and what ends a process. No call of these changes anything outside
+ * of it.
+ */
 static const long allowed[] = {
 	SYS_read,         SYS_pread64,      SYS_readv,          SYS_lseek,     SYS_fstat,         SYS_newfstatat,
 	SYS_close,        SYS_write, /* the answer */

@@ -13,8 +13,9 @@ struct elf_symbol {
 };
 
 /*
- * Looks up what an executable or library *defines*, by reading the file, which may be anything: a malformed one just defines nothing, and its work is bounded. Returns how many
- * of the symbols were found. For files that another user may have made: only in a confined child (confined.h).
+ * Looks up what an executable or library *defines*, by reading the file, which may be anything: a malformed one just defines
+ * nothing, and its work is bounded. Returns how many of the symbols were found. For files that another user may have made:
+ * only in a confined child (confined.h).
  */
 size_t elf_symbols_find(int fd, struct elf_symbol *symbols, size_t count);
 

@@ -1,9 +1,9 @@
 /*
  * Stopping and calling. See inject.h.
  *
- * Nothing in the process is patched: the called function returns to a breakpoint instruction that its libc happens to contain, the kernel
- * reports that as a SIGTRAP to us, and everything that was touched is put back: registers, floating point and vector state, the signal mask, and on the
- * stack nothing that is in use.
+ * Nothing in the process is patched: the called function returns to a breakpoint instruction that its libc happens to
+ * contain, the kernel reports that as a SIGTRAP to us, and everything that was touched is put back: registers, floating point
+ * and vector state, the signal mask, and on the stack nothing that is in use.
  */
 
 #define _GNU_SOURCE
@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define KERNEL_MASK_SIZE 8
+#define FIRST_NS (20 * NS_PER_MS) /* of a stop, in which a call goes ahead of everybody: a hostile one may take longer */
 
 /* Those that the called function may cause by itself must come through, or the kernel would kill the process at once. */
 static uint64_t calling_mask(void)
@@ -32,9 +33,36 @@ static uint64_t calling_mask(void)
 	return mask;
 }
 
+static int event_of(int status)
+{
+	return status >> 16;
+}
+
+static void calm(struct injection *injection)
+{
+	if (injection->is_first)
+		schedule_back(injection->pid, &injection->place);
+	injection->is_first = false;
+}
+
 /*
- * A report of the kernel about the process: 1 and *status; 0: none before the deadline; -ESRCH: it is gone. SIGCHLD, which comes with each, is
- * blocked in the helper, and so can be waited for.
+ * Another program runs in the process, perhaps one that gives its user more rights than he has. Registers that we saved are
+ * not its own: it is let go of as it is. What a program inherits and we changed is put back: the signals that are blocked,
+ * and precedence.
+ */
+static void let_go_of_new_program(struct injection *injection)
+{
+	if (injection->saved)
+		ptrace(PTRACE_SETSIGMASK, injection->pid, (void *)(intptr_t)KERNEL_MASK_SIZE, &injection->mask);
+	calm(injection);
+	ptrace(PTRACE_DETACH, injection->pid, NULL, NULL);
+	injection->saved = injection->stopped = injection->seized = false;
+	injection->execed = injection->gone = true;
+}
+
+/*
+ * A report of the kernel about the process: 1 and *status; 0: none before the deadline; -ESRCH: it is gone, or runs another
+ * program. SIGCHLD, which comes with each, is blocked in the helper, and so can be waited for.
  */
 static int report_take(struct injection *injection, uint64_t deadline_ns, int *status)
 {
@@ -47,9 +75,15 @@ static int report_take(struct injection *injection, uint64_t deadline_ns, int *s
 		uint64_t now_ns, left_ns;
 		struct timespec left;
 
+		if (got == injection->pid && WIFSTOPPED(*status) && event_of(*status) == PTRACE_EVENT_EXEC) {
+			let_go_of_new_program(injection);
+			return -ESRCH;
+		}
 		if (got == injection->pid && WIFSTOPPED(*status))
 			return 1;
 		if (got == injection->pid || (got < 0 && errno != EINTR)) {
+			/* It has not ended, and is not ours any more: another of its threads has started a program, and taken its place. */
+			injection->execed = got < 0 && errno == ECHILD;
 			injection->gone = true;
 			return -ESRCH;
 		}
@@ -67,7 +101,7 @@ static int report_take(struct injection *injection, uint64_t deadline_ns, int *s
 static void hurry(struct injection *injection, bool yes)
 {
 	if (yes && !injection->we_are_first)
-		injection->we_are_first = schedule_first(0, &injection->our_place);
+		injection->we_are_first = schedule_first(0, SCHEDULE_OURS, &injection->our_place);
 	else if (!yes && injection->we_are_first) {
 		schedule_back(0, &injection->our_place);
 		injection->we_are_first = false;
@@ -101,11 +135,6 @@ static void stop_count(struct injection *injection)
 
 /* --- Stopping */
 
-static int event_of(int status)
-{
-	return status >> 16;
-}
-
 static void thread_continue(struct injection *injection, int signal)
 {
 	ptrace(PTRACE_CONT, injection->pid, NULL, (void *)(intptr_t)signal);
@@ -117,10 +146,6 @@ static bool service(struct injection *injection, int status)
 	switch (event_of(status)) {
 	case 0: /* a signal on its way to the thread */
 		thread_continue(injection, WSTOPSIG(status));
-		return true;
-	case PTRACE_EVENT_EXEC:
-		injection->execed = true;
-		thread_continue(injection, 0);
 		return true;
 	case PTRACE_EVENT_STOP:
 		return false;
@@ -215,8 +240,10 @@ int inject_call(struct injection *injection, uint64_t function, const uint64_t a
 
 	if (!injection->stopped)
 		return -EINVAL;
-	if (!injection->saved)
-		injection->is_first = schedule_first(injection->pid, &injection->place);
+	if (!injection->saved) {
+		injection->is_first = schedule_first(injection->pid, SCHEDULE_THEIRS, &injection->place);
+		injection->calm_at_ns = clock_now_ns() + FIRST_NS;
+	}
 	injection->saved = true;
 	status = arch.call(injection->pid, &injection->registers, function, arguments, injection->stack, injection->trap,
 	                   &return_slot);
@@ -228,10 +255,15 @@ int inject_call(struct injection *injection, uint64_t function, const uint64_t a
 		return -errno;
 	thread_continue(injection, 0);
 	for (;;) {
-		int got = report_take(injection, deadline_ns, &status);
+		bool hurries = injection->is_first && injection->calm_at_ns < deadline_ns;
+		int got = report_take(injection, hurries ? injection->calm_at_ns : deadline_ns, &status);
 
 		if (got < 0)
 			return got;
+		if (got == 0 && hurries) {
+			calm(injection);
+			continue;
+		}
 		if (got == 0) {
 			/* Stop it wherever it is; the caller gives up and puts the registers back. */
 			ptrace(PTRACE_INTERRUPT, injection->pid, NULL, NULL);
@@ -259,9 +291,8 @@ static int put_back(struct injection *injection)
 	status = arch.restore(injection->pid, &injection->registers);
 	if (ptrace(PTRACE_SETSIGMASK, injection->pid, (void *)(intptr_t)KERNEL_MASK_SIZE, &injection->mask) != 0 && status == 0)
 		status = -errno;
-	if (injection->is_first)
-		schedule_back(injection->pid, &injection->place);
-	injection->is_first = injection->saved = false;
+	calm(injection);
+	injection->saved = false;
 	return status;
 }
 
@@ -295,7 +326,10 @@ void inject_release(struct injection *injection)
 		hurry(injection, false);
 		return;
 	}
-	/* A running thread cannot be let go of; the end of ours does it, but it would leave an interrupt that is still due: take that first. */
+	/*
+	 * A running thread cannot be let go of; the end of ours does it, but it would leave an interrupt that is still due:
+	 * take that first.
+	 */
 	if (inject_stop(injection, clock_now_ns() + 20 * NS_PER_MS) == 1) {
 		stop_count(injection);
 		ptrace(PTRACE_DETACH, injection->pid, NULL, NULL);

@@ -1,8 +1,8 @@
 /*
  * What the rest of rbprobe sees of loading. See loader.h; visit.c tells what is done.
  *
- * rbprobe must not end while it is done: the thread would return to a breakpoint that nobody waits for. So a helper process does it that nobody
- * kills (visit_make).
+ * rbprobe must not end while it is done: the thread would return to a breakpoint that nobody waits for. So a helper process
+ * does it that nobody kills (visit_make).
  */
 
 #define _GNU_SOURCE
@@ -17,12 +17,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define HELPER_PATIENCE_NS (60 * NS_PER_S) /* more than all that has a limit of its own takes */
+#define HELPER_LOOK_NS (100 * NS_PER_MS)
 
 /* What the helper has to say. */
 struct visit_result {
@@ -44,11 +48,12 @@ static void spare_from_memory_shortage(void)
 	close(fd);
 }
 
-static void visit_help(struct visit *visit, struct visit_result *result)
+static void visit_help(struct visit *visit, struct visit_result *result, int ends[2])
 {
 	sigset_t all;
 	int status;
 
+	close(ends[0]);
 	/* A Ctrl-C is for all of the terminal's foreground group, and a kill -9 of that group as well: this is not in it. */
 	setsid();
 	signal(SIGCHLD, SIG_DFL);
@@ -71,13 +76,38 @@ static void visit_help(struct visit *visit, struct visit_result *result)
 }
 
 /*
- * In a process of its own: the client may be killed at any moment, with -9 and with all of its group, and what was begun in the other process must be finished all
- * the same. And the kernel lets go of everything that a process traces when that process ends, whatever happened.
+ * The pipe ends with the helper. False: it had to be killed. One that hangs in a file system may not even die: then it is not
+ * waited for.
+ */
+static bool helper_await(pid_t helper, int pipe, int *ended)
+{
+	uint64_t deadline_ns = clock_now_ns() + HELPER_PATIENCE_NS;
+	struct pollfd end = {.fd = pipe, .events = POLLIN};
+	bool in_time = true;
+
+	while (poll(&end, 1, (int)(HELPER_LOOK_NS / NS_PER_MS)) <= 0) {
+		if (clock_now_ns() < deadline_ns)
+			continue;
+		if (!in_time)
+			return false;
+		in_time = false;
+		kill(helper, SIGKILL);
+		deadline_ns += NS_PER_S;
+	}
+	while (waitpid(helper, ended, 0) < 0 && errno == EINTR)
+		;
+	return in_time;
+}
+
+/*
+ * In a process of its own: the client may be killed at any moment, with -9 and with all of its group, and what was begun in
+ * the other process must be finished all the same. And the kernel lets go of everything that a process traces when that
+ * process ends, whatever happened.
  */
 static int visit_make(struct visit *visit)
 {
 	struct visit_result *result;
-	int status = -EIO, ended = 0;
+	int status = -EIO, ended = 0, ends[2];
 	pid_t helper;
 
 	if (arch.refusal)
@@ -85,27 +115,39 @@ static int visit_make(struct visit *visit)
 	result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (result == MAP_FAILED)
 		return error_set(visit->err, -errno, "cannot get memory: %s", strerror(errno));
+	if (pipe2(ends, O_CLOEXEC) != 0) {
+		munmap(result, sizeof(*result));
+		return error_set(visit->err, -errno, "cannot make a pipe: %s", strerror(errno));
+	}
 	result->status = 1;
 	helper = fork();
 	if (helper == 0)
-		visit_help(visit, result);
+		visit_help(visit, result, ends);
+	close(ends[1]);
 	if (helper < 0) {
 		status = error_set(visit->err, -errno, "cannot start a process: %s", strerror(errno));
 	} else {
-		while (waitpid(helper, &ended, 0) < 0 && errno == EINTR)
-			;
+		bool in_time = helper_await(helper, ends[0], &ended);
+
 		status = result->status;
 		*visit->report = result->report;
 		if (status == 1 && WIFSIGNALED(ended) && WTERMSIG(ended) == SIGSYS)
 			status = error_set(visit->err, -EPERM,
 			                   "rbprobe runs under a seccomp filter (a container's, perhaps) that "
 			                   "kills for ptrace; run it outside of that");
+		else if (status == 1 && !in_time)
+			status = error_set(
+				visit->err, -EIO,
+				"process %d kept rbprobe's loader busy for more than %g s: its memory lies in files on a "
+				"file system that does not answer, or it is hostile",
+				(int)visit->target->pid, (double)HELPER_PATIENCE_NS / 1e9);
 		else if (status == 1)
 			status = error_set(visit->err, -EIO, "rbprobe's loader was killed while it was at work in process %d",
 			                   (int)visit->target->pid);
 		else if (status < 0 && visit->err)
 			*visit->err = result->err;
 	}
+	close(ends[0]);
 	munmap(result, sizeof(*result));
 	return status;
 }
@@ -117,9 +159,12 @@ int loader_prepare(const struct target *target, enum loader_mode mode, struct lo
 
 	memset(report, 0, sizeof(*report));
 	status = visit_make(&visit);
-	/* What is loaded already can be spoken to without being traced, unless SIGURG was given back: only a visit takes it again. */
+	/*
+	 * What is loaded already can be spoken to without being traced, unless SIGURG was given back: only a visit takes it
+	 * again.
+	 */
 	if (target->extension_mapped && !report->started && status < 0 && status != -ENOSYS && status != -ESRCH &&
-	    !loader_bell_is_gone(target))
+	    status != -ESTALE && !loader_bell_is_gone(target))
 		return 0;
 	return status;
 }

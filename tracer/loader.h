@@ -9,9 +9,10 @@
 #include <stdint.h>
 
 /*
- * Putting the extension into a process that never required it, and ringing its bell where the application uses SIGURG for itself. The process's main thread is
- * stopped for a millisecond or two, made to call dlopen, and goes on where it was; visit.c tells how. All functions wait for the result. What they
- * cannot do they have not begun: either all is as before, or the library is mapped and all else is as before.
+ * Putting the extension into a process that never required it, and ringing its bell where the application uses SIGURG for
+ * itself. The process's main thread is stopped for a millisecond or two, made to call dlopen, and goes on where it was;
+ * visit.c tells how. All functions wait for the result. What they cannot do they have not begun: either all is as before, or
+ * the library is mapped and all else is as before.
  */
 
 /* What a process is that can be attached to without loading it, for messages. */
@@ -41,9 +42,10 @@ enum loader_mode {
 };
 
 /*
- * Makes a process ready for a session. Returns 0 with the report. Negative with err: -ENOEXEC (the extension is not loaded and LOADER_LOOK was asked for,
- * or it cannot be loaded here), -EPERM, -ESRCH, -EBUSY, -ETIMEDOUT, ... Where the extension is loaded and only the look at the bell is refused (another debugger, no
- * permission to trace), that is no error: the signal is used.
+ * Makes a process ready for a session. Returns 0 with the report. Negative with err: -ENOEXEC (the extension is not loaded
+ * and LOADER_LOOK was asked for, or it cannot be loaded here), -EPERM, -ESRCH, -EBUSY, -ETIMEDOUT, ... Where the extension is
+ * loaded and only the look at the bell is refused (another debugger, no permission to trace), that is no error: the signal is
+ * used.
  */
 int loader_prepare(const struct target *target, enum loader_mode mode, struct loader_report *report, struct error *err);
 
@@ -57,12 +59,15 @@ bool loader_bell_is_gone(const struct target *target);
 int loader_ring(const struct target *target, struct error *err);
 
 /*
- * Whether a loaded extension has started in the VM: 1; 0: not yet; negative with err: it has failed to, and why. Reads memory only;
- * where that is not allowed it is taken for started.
+ * Whether a loaded extension has started in the VM: 1; 0: not yet; negative with err: it has failed to, and why. Reads memory
+ * only; where that is not allowed it is taken for started.
  */
 int loader_has_started(const struct target *target, struct error *err);
 
-/* Why the extension could not be loaded into a process, in a word or two; NULL: it could, as far as one can tell without trying. For tables. */
+/*
+ * Why the extension could not be loaded into a process, in a word or two; NULL: it could, as far as one can tell without
+ * trying. For tables.
+ */
 const char *loader_obstacle(const struct target *target);
 
 #endif

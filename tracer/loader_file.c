@@ -139,28 +139,6 @@ int loader_file_open(struct loader_file *file, const struct target *target, cons
 	return 0;
 }
 
-int loader_file_copy(const struct loader_file *file, pid_t pid, int fd, struct error *err)
-{
-	char path[64];
-	size_t written = 0;
-	int own, code = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
-	own = open(path, O_WRONLY | O_CLOEXEC);
-	if (own < 0)
-		return error_set(err, -errno, "cannot open the file made in process %d: %s", (int)pid, strerror(errno));
-	while (written < file->size && code == 0) {
-		ssize_t size = write(own, file->bytes + written, file->size - written);
-
-		if (size > 0)
-			written += (size_t)size;
-		else
-			code = size < 0 ? -errno : -EIO;
-	}
-	close(own);
-	return code < 0 ? error_set(err, code, "cannot write the file made in process %d: %s", (int)pid, strerror(-code)) : 0;
-}
-
 const char *loader_obstacle(const struct target *target)
 {
 	const char *permission = trace_permission_obstacle(target);

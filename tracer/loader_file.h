@@ -26,7 +26,4 @@ int loader_file_possible(const struct target *target, struct error *err);
 /* remote may be NULL; with it, the ABI is found out even where no file of the process's Ruby can be read. 0, or negative and err. */
 int loader_file_open(struct loader_file *file, const struct target *target, const struct remote *remote, struct error *err);
 
-/* Writes it into a file that the process has open under that number. */
-int loader_file_copy(const struct loader_file *file, pid_t pid, int fd, struct error *err);
-
 #endif

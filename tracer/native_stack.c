@@ -1,8 +1,9 @@
 /*
  * Native stacks. See native_stack.h.
  *
- * libdw could stop the threads itself, but would keep each stopped while it reads tables and symbols, for the first one a good many milliseconds. So all are copied
- * first (thread_snapshot.c), and a child that has none of our rights unwinds the copies (native_unwind.c): what it reads is the process's.
+ * libdw could stop the threads itself, but would keep each stopped while it reads tables and symbols, for the first one a
+ * good many milliseconds. So all are copied first (thread_snapshot.c), and a child that has none of our rights unwinds the
+ * copies (native_unwind.c): what it reads is the process's.
  */
 
 #define _GNU_SOURCE
@@ -163,7 +164,10 @@ static void *take(void *argument)
 	return NULL;
 }
 
-/* Our thread's end makes the kernel let go of all that it traces, also of what did not stop in time. False: it hangs, and only our own end will end it. */
+/*
+ * Our thread's end makes the kernel let go of all that it traces, also of what did not stop in time. False: it hangs, and
+ * only our own end will end it.
+ */
 static bool taken(pthread_t thread, uint64_t budget_ns)
 {
 	struct timespec until;

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 /*
- * The native backtraces of a process's threads, taken from outside: what the processor executes, C functions, and none of Ruby's frames. They need no
- * cooperation of the process, so they can be had where Ruby is stuck.
+ * The native backtraces of a process's threads, taken from outside: what the processor executes, C functions, and none of
+ * Ruby's frames. They need no cooperation of the process, so they can be had where Ruby is stuck.
  */
 
 struct native_frame {
@@ -41,8 +41,9 @@ struct native_stacks {
 };
 
 /*
- * Takes them, each thread being stopped for a moment, all within budget_ns. own: only of the thread with that id, as the process sees it; 0: all. Returns
- * 0; negative with err where not one could be had: -EPERM (says who may), -EBUSY (says who traces it), -ESRCH.
+ * Takes them, each thread being stopped for a moment, all within budget_ns. own: only of the thread with that id, as the
+ * process sees it; 0: all. Returns 0; negative with err where not one could be had: -EPERM (says who may), -EBUSY (says who
+ * traces it), -ESRCH.
  */
 int native_stacks_take(struct native_stacks *stacks, const struct target *target, pid_t own, uint64_t budget_ns,
                        struct error *err);

@@ -1,8 +1,8 @@
 /*
  * Unwinding with elfutils' libdw, in a confined child. See native_unwind.h.
  *
- * Files are looked for where the process sees them, be that a container. What was replaced or removed since it was mapped, and the vDSO, are put together from
- * the process's memory.
+ * Files are looked for where the process sees them, be that a container. What was replaced or removed since it was mapped,
+ * and the vDSO, are put together from the process's memory.
  */
 
 #define _GNU_SOURCE
@@ -220,8 +220,8 @@ static int add_frame(Dwfl_Frame *state, void *argument)
 }
 
 /*
- * Beyond a function without unwind information, such as GMP's in assembler, the nearest word on the stack is looked for that can be a return address, and from which
- * everything unwinds up to the thread's beginning. What lies in between is a gap.
+ * Beyond a function without unwind information, such as GMP's in assembler, the nearest word on the stack is looked for that
+ * can be a return address, and from which everything unwinds up to the thread's beginning. What lies in between is a gap.
  */
 static void bridge(struct unwinding *unwinding)
 {

@@ -9,8 +9,9 @@
 #include <sys/types.h>
 
 /*
- * Unwinding the copies of threads, as the work of a confined child: it reads ELF and DWARF that the process chose. It answers with a struct native_unwind_thread for each, in any
- * order, and behind each its frames: a struct native_unwind_frame, the function's name and a NUL, the module's name and a NUL.
+ * Unwinding the copies of threads, as the work of a confined child: it reads ELF and DWARF that the process chose. It answers
+ * with a struct native_unwind_thread for each, in any order, and behind each its frames: a struct native_unwind_frame, the
+ * function's name and a NUL, the module's name and a NUL.
  */
 
 #define NATIVE_FRAMES_MAX 256u

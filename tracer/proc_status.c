@@ -1,4 +1,4 @@
-/* One number of /proc/PID/status. See proc_status.h. */
+/* A field of /proc/PID/status. See proc_status.h. */
 
 #define _GNU_SOURCE
 #include "proc_status.h"
@@ -9,20 +9,62 @@
 #include <string.h>
 #include <unistd.h>
 
-unsigned long long proc_status_number(pid_t pid, const char *field, int base, unsigned long long missing)
+#define TEXT_MAX 8192
+
+static bool text_read(pid_t pid, char text[TEXT_MAX])
 {
-	char path[64], text[8192], name[32], *at;
+	char path[64];
 	ssize_t size;
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	snprintf(name, sizeof(name), "\n%s:", field);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return missing;
-	size = read(fd, text, sizeof(text) - 1);
+		return false;
+	size = read(fd, text, TEXT_MAX - 1);
 	close(fd);
 	text[size > 0 ? size : 0] = '\0';
+	return size > 0;
+}
+
+/* What stands after "FIELD:", or NULL. */
+static const char *value_of(const char *text, const char *field)
+{
+	char name[32];
+	const char *at;
+
+	snprintf(name, sizeof(name), "\n%s:", field);
 	at = strstr(text, name);
-	return at ? strtoull(at + strlen(name), NULL, base) : missing;
+	return at ? at + strlen(name) : NULL;
+}
+
+unsigned long long proc_status_number(pid_t pid, const char *field, int base, unsigned long long missing)
+{
+	char text[TEXT_MAX];
+	const char *value = text_read(pid, text) ? value_of(text, field) : NULL;
+
+	return value ? strtoull(value, NULL, base) : missing;
+}
+
+bool status_text_has(const char *text, const char *field, const char *word)
+{
+	const char *at = value_of(text, field);
+	size_t length = strlen(word);
+
+	while (at && *at && *at != '\n') {
+		size_t size = strcspn(at, " \t\n");
+
+		if (size == length && memcmp(at, word, length) == 0)
+			return true;
+		at += size;
+		at += strspn(at, " \t");
+	}
+	return false;
+}
+
+bool proc_status_has(pid_t pid, const char *field, const char *word)
+{
+	char text[TEXT_MAX];
+
+	return text_read(pid, text) && status_text_has(text, field, word);
 }

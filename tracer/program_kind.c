@@ -1,6 +1,6 @@
 /*
- * Telling programs that nothing can be loaded into. See program_kind.h. The kernel told the program itself how it was loaded, and tells us the same: so the program's file, which
- * may be anything, is not looked at.
+ * Telling programs that nothing can be loaded into. See program_kind.h. The kernel told the program itself how it was loaded,
+ * and tells us the same: so the program's file, which may be anything, is not looked at.
  */
 
 #define _GNU_SOURCE
@@ -17,8 +17,8 @@
 #define TYPE_MAX 1000 /* far above those that exist */
 
 /*
- * AT_BASE is where the program's interpreter was loaded, its dynamic loader. A vector of 32-bit words, read as one of 64-bit words, has a value in the upper half of the first
- * type, or soon.
+ * AT_BASE is where the program's interpreter was loaded, its dynamic loader. A vector of 32-bit words, read as one of 64-bit
+ * words, has a value in the upper half of the first type, or soon.
  */
 enum program_kind program_kind_of_auxv(const void *bytes, size_t size)
 {

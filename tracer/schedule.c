@@ -13,10 +13,10 @@
 
 #define PLACE_IS_NOT_INHERITED 1 /* SCHED_FLAG_RESET_ON_FORK */
 
-bool schedule_first(pid_t thread, struct schedule_place *place)
+bool schedule_first(pid_t thread, enum schedule_precedence precedence, struct schedule_place *place)
 {
 	struct schedule_place first = {
-		.size = sizeof(first), .policy = SCHED_FIFO, .flags = PLACE_IS_NOT_INHERITED, .priority = 1};
+		.size = sizeof(first), .policy = SCHED_FIFO, .flags = PLACE_IS_NOT_INHERITED, .priority = precedence};
 
 	if (syscall(SYS_sched_getattr, thread, place, sizeof(*place), 0) != 0)
 		return false;

@@ -1,9 +1,9 @@
 /*
  * The safety checks. See stop_check.h.
  *
- * Each was found necessary, or kept as it costs nothing: without them processes that allocate were corrupted after 2 to 50 loads, and processes
- * with 8 threads were deadlocked after 60. A stop that is refused costs the process some 50 us, and there will be another: what is
- * refused are moments, not states in which a program stays.
+ * Each was found necessary, or kept as it costs nothing: without them processes that allocate were corrupted after 2 to 50
+ * loads, and processes with 8 threads were deadlocked after 60. A stop that is refused costs the process some 50 us, and
+ * there will be another: what is refused are moments, not states in which a program stays.
  */
 
 #define _GNU_SOURCE
@@ -26,12 +26,14 @@ const char stop_check_new_stack[] = "its stack is new";
 #define ARENA_ALIGNMENT 0x3ffffffull /* malloc's secondary heaps are aligned to 64 MiB, their arena's lock is in the first page */
 
 /*
- * System calls in which a thread waits for something from outside: whoever makes them holds no lock of malloc's or the loader's. All others
- * are taken for ones that malloc or the loader may be in the middle of: mmap, munmap, brk, madvise, mprotect, futex wake-ups, ...; they do not last.
+ * System calls in which a thread waits for something from outside: whoever makes them holds no lock of malloc's or the
+ * loader's. All others are taken for ones that malloc or the loader may be in the middle of: mmap, munmap, brk, madvise,
+ * mprotect, futex wake-ups, ...; they do not last.
  *
- * ALOOF are those that neither malloc nor the loader itself ever makes, with a lock or without. A thread in one of these is inside neither, and what
- * lies on its stack of either is left over. It would mislead: the thread may stay there for days (Puma's main thread in Thread#join), with the same
- * stack, so that trying again would not help. (A library's initialiser, which the loader calls, may well wait there; it may also call dlopen.)
+ * ALOOF are those that neither malloc nor the loader itself ever makes, with a lock or without. A thread in one of these is
+ * inside neither, and what lies on its stack of either is left over. It would mislead: the thread may stay there for days
+ * (Puma's main thread in Thread#join), with the same stack, so that trying again would not help. (A library's initialiser,
+ * which the loader calls, may well wait there; it may also call dlopen.)
  */
 enum closeness { CLOSE, ALOOF };
 
@@ -45,7 +47,10 @@ static const struct {
 	{SYS_recvfrom, ALOOF},
 	{SYS_recvmsg, ALOOF},
 	{SYS_recvmmsg, ALOOF},
-	/* Several descriptors at once, or a time: the loader reads one file after the other, and does not ask before whether it can. */
+	/*
+	 * Several descriptors at once, or a time: the loader reads one file after the other, and does not ask before whether
+	 * it can.
+	 */
 	{SYS_ppoll, ALOOF},
 	{SYS_pselect6, ALOOF},
 	{SYS_epoll_pwait, ALOOF},
@@ -116,7 +121,10 @@ static bool is_aloof(const struct arch_registers *registers)
 	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
 		if (waits[i].system_call == registers->system_call)
 			return waits[i].closeness == ALOOF;
-	/* Condition variables, semaphores, timed locks. Those that belong to one of the two have been refused (futex_objection). */
+	/*
+	 * Condition variables, semaphores, timed locks. Those that belong to one of the two have been refused
+	 * (futex_objection).
+	 */
 	return registers->system_call == SYS_futex && futex_operation(registers) == FUTEX_WAIT_BITSET;
 }
 
@@ -221,7 +229,10 @@ static const char *place_objection(const struct stop_check *check, const struct 
 	return in_libc(check, pc) ? "it was in libc, perhaps allocating memory" : NULL;
 }
 
-/* A caller inside the loader or malloc: it waits for a lock or has called back, and is not done. Stale addresses on the stack cost a retry. */
+/*
+ * A caller inside the loader or malloc: it waits for a lock or has called back, and is not done. Stale addresses on the stack
+ * cost a retry.
+ */
 static const char *stack_objection(const struct stop_check *check, const struct injection *injection)
 {
 	uint64_t sp = arch.sp(&injection->registers), words[STACK_WORDS];
@@ -248,9 +259,10 @@ static const char *stack_objection(const struct stop_check *check, const struct 
 }
 
 /*
- * A signal handler that is running may have interrupted malloc: the frame tells where. It is that of a running handler, and not what is left of one, if the
- * signal is blocked now and was not before (handlers run with their own signal blocked). Having interrupted a blocking system call it is harmless:
- * that is at the call's instruction, to begin again, or behind it with EINTR; with any other result it was one that had ended, say, malloc's brk.
+ * A signal handler that is running may have interrupted malloc: the frame tells where. It is that of a running handler, and
+ * not what is left of one, if the signal is blocked now and was not before (handlers run with their own signal blocked).
+ * Having interrupted a blocking system call it is harmless: that is at the call's instruction, to begin again, or behind it
+ * with EINTR; with any other result it was one that had ended, say, malloc's brk.
  */
 static bool frame_objectionable(const struct stop_check *check, uint64_t address, uint64_t mask_now)
 {

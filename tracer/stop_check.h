@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 /*
- * Whether a thread, stopped where it is, may call the dynamic loader. The loader allocates memory and takes locks, and so must not be called from
- * within itself or within malloc: the heap would be corrupted, or the thread would wait for a lock that it holds itself.
+ * Whether a thread, stopped where it is, may call the dynamic loader. The loader allocates memory and takes locks, and so
+ * must not be called from within itself or within malloc: the heap would be corrupted, or the thread would wait for a lock
+ * that it holds itself.
  */
 
 #define STOP_CHECK_MODULES_MAX 8
@@ -34,9 +35,12 @@ bool stop_check_init(struct stop_check *check, const struct remote *remote);
 extern const char stop_check_new_stack[];
 
 /*
- * Judges a stop. NULL: the thread may call; else why not, as the end of a sentence about the thread ("it was allocating memory"). Looks only at memory; the
- * thread must be stopped.
+ * Judges a stop. NULL: the thread may call; else why not, as the end of a sentence about the thread ("it was allocating
+ * memory"). Looks only at memory; the thread must be stopped.
  */
 const char *stop_check_objection(const struct stop_check *check, const struct injection *injection);
+
+/* The same for a call of anything. */
+const char *stop_check_restartable(const struct stop_check *check, const struct injection *injection);
 
 #endif

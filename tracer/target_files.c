@@ -81,8 +81,8 @@ static bool program_name(const struct target *target, char *name, size_t size)
 }
 
 /*
- * `rbprobe ps` reads each program once for each user that runs it. The name is not proof against a process that maps another file under it; so what one user's processes are
- * taken for never depends on another user's.
+ * `rbprobe ps` reads each program once for each user that runs it. The name is not proof against a process that maps another
+ * file under it; so what one user's processes are taken for never depends on another user's.
  */
 bool target_program_is_ruby(const struct target *target)
 {

@@ -5,7 +5,10 @@
 
 #include <stdbool.h>
 
-/* What is told by the files that a process executes and maps. They are the process's choice: a confined child reads them (confined.h). */
+/*
+ * What is told by the files that a process executes and maps. They are the process's choice: a confined child reads them
+ * (confined.h).
+ */
 
 /* Whether the program itself defines the VM's functions. */
 bool target_program_is_ruby(const struct target *target);

@@ -154,8 +154,8 @@ static int visit_loaded(struct visit *visit, const struct remote_module *extensi
 	if (status < 0 || !remote_symbol(&visit->remote, extension, "rbprobe_start", &function))
 		return status;
 	/*
-	 * It is told once more: that it is to stay; that one more is waiting, where Ruby has not come to it since another client loaded it; that SIGURG is
-	 * to be taken again, which it gave back after its last session.
+	 * It is told once more: that it is to stay; that one more is waiting, where Ruby has not come to it since another
+	 * client loaded it; that SIGURG is to be taken again, which it gave back after its last session.
 	 */
 	return visit->mode == LOADER_STAY || state != STARTUP_DONE || !taken ? start(visit, function) : 0;
 }
@@ -174,6 +174,11 @@ int visit_run(struct visit *visit)
 	int status;
 
 	status = loader_file_possible(visit->target, visit->err);
+	if (status == 0 && proc_status_has(visit->target->pid, "x86_Thread_features", "shstk"))
+		status = error_set(
+			visit->err, -ENOEXEC,
+			"process %d runs with a shadow stack (CET), in which rbprobe calls no functions; " LOADER_READY_REMEDY,
+			(int)visit->target->pid);
 	if (status < 0)
 		return status;
 	/* Of several clients one has it at a time, for a moment. */

@@ -17,8 +17,9 @@
 #include <sys/types.h>
 
 /*
- * One visit to a process: what loader.c has a helper process do. visit.c says in which order, the other visit_*.c how. All return 0, or a negative code
- * with the reason in visit->err. None of it is left when the helper ends, which it does right behind it: so nothing is freed here.
+ * One visit to a process: what loader.c has a helper process do. visit.c says in which order, the other visit_*.c how. All
+ * return 0, or a negative code with the reason in visit->err. None of it is left when the helper ends, which it does right
+ * behind it: so nothing is freed here.
  */
 struct visit {
 	const struct target *target;
@@ -33,8 +34,8 @@ struct visit {
 	struct injection injection;
 	struct stop_check check;
 	struct loader_file file;
-	uint64_t system_call, dlopen, dlerror, errno_location; /* functions in the process */
-	bool errno_is_at_offset;                               /* from the thread pointer; else errno_location has to be called */
+	uint64_t system_call, map, dlopen, dlerror, errno_location; /* functions in the process */
+	bool errno_is_at_offset; /* from the thread pointer; else errno_location has to be called */
 	uint64_t errno_offset;
 	bool memory_file_forbidden; /* by a seccomp filter */
 };
@@ -54,13 +55,16 @@ int visit_startup_state(const struct visit *visit, const struct remote_module *e
 int visit_map_read(struct visit *visit);
 
 /*
- * Stops the main thread where dlopen may be called; or, where `anywhere`, at any place: system calls and the extension's own functions take no lock and
- * allocate nothing. inject_resume() lets it go on.
+ * Stops the main thread where dlopen may be called; or, where `anywhere`, at any place: system calls and the extension's own
+ * functions take no lock and allocate nothing. inject_resume() lets it go on.
  */
 int visit_stop(struct visit *visit, bool anywhere, uint64_t patience_ns);
 
 /* A call in the stopped process. */
 int visit_call(struct visit *visit, uint64_t function, uint64_t one, uint64_t two, uint64_t *result);
+
+/* Private memory for the stopped process, as its mmap() gives it. */
+int visit_call_map(struct visit *visit, size_t size, uint64_t *address);
 
 /* A system call in the stopped process; -1 is a failure like any other result, errno being the process's. */
 int visit_call_system(struct visit *visit, long number, uint64_t one, uint64_t two, uint64_t three, uint64_t four,

@@ -1,9 +1,10 @@
 /*
  * Whether a seccomp filter lets the extension do its work. See visit.h.
  *
- * A filter that answers with an error is an inconvenience; one that kills would kill the process for what rbprobe has it do. So the filters are
- * read and asked about each system call that rbprobe or the extension makes there and a Ruby program need not. Reading them takes CAP_SYS_ADMIN. Who has not, but runs under as
- * many filters (in the same container: `docker exec`), has the calls made by a process of his own, which may be killed.
+ * A filter that answers with an error is an inconvenience; one that kills would kill the process for what rbprobe has it do.
+ * So the filters are read and asked about each system call that rbprobe or the extension makes there and a Ruby program need
+ * not. Reading them takes CAP_SYS_ADMIN. Who has not, but runs under as many filters (in the same container: `docker exec`),
+ * has the calls made by a process of his own, which may be killed.
  */
 
 #define _GNU_SOURCE

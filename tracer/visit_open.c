@@ -1,6 +1,6 @@
 /*
- * Opening the extension in the process: by the path of its file, or, where the process does not see that, from a copy in a file in memory. See
- * visit.h.
+ * Opening the extension in the process: by the path of its file, or, where the process does not see that, from a copy in a
+ * file in memory. See visit.h.
  */
 
 #define _GNU_SOURCE
@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#define PAGE 4096u
 #define REMOTE_TEXT_MAX (INJECT_SCRATCH_SIZE - 8)
 
 /* memfd_create's, of newer kernels: programs may be mapped from it whatever vm.memfd_noexec says (unless that is 2). */
@@ -44,6 +45,38 @@ static int why_not_opened(struct visit *visit, char *why, size_t size)
 	return 0;
 }
 
+/*
+ * The process itself writes the file: by a descriptor that it names, and that may be of any file, we could be made to write
+ * what only we may. 0; 1: it cannot, and `why`; or negative.
+ */
+static int fill(struct visit *visit, int64_t fd, char *why, size_t why_size)
+{
+	const struct loader_file *file = &visit->file;
+	uint64_t address = 0, done = 0;
+	int64_t written = 1, ignored;
+	int status = visit_call_map(visit, file->size, &address);
+
+	if (status < 0)
+		return status;
+	if (!address || address % PAGE != 0 || !remote_write(&visit->remote, address, file->bytes, file->size)) {
+		snprintf(why, why_size, "it has no memory for a copy of the file");
+		return 1;
+	}
+	while (status == 0 && done < file->size && written > 0) {
+		status = visit_call_system(visit, SYS_write, (uint64_t)fd, address + done, file->size - done, 0, &written);
+		if (status == 0 && written > 0)
+			done += (uint64_t)written < file->size - done ? (uint64_t)written : file->size - done;
+	}
+	if (status < 0)
+		return status;
+	status = visit_call_system(visit, SYS_munmap, address, file->size, 0, 0, &ignored);
+	if (status == 0 && done < file->size) {
+		snprintf(why, why_size, "it could not write a copy of the file");
+		return 1;
+	}
+	return status;
+}
+
 /* 0 and *handle; 1: this process may not have such files, and `why`; or negative. */
 static int open_from_memory(struct visit *visit, uint64_t *handle, char *why, size_t why_size)
 {
@@ -65,9 +98,12 @@ static int open_from_memory(struct visit *visit, uint64_t *handle, char *why, si
 		snprintf(why, why_size, "the kernel or a seccomp filter refuses it a file in memory");
 		return 1;
 	}
-	status = loader_file_copy(&visit->file, visit->target->pid, (int)fd, visit->err);
+	status = fill(visit, fd, why, why_size);
 	if (status == 0) {
-		/* dlopen knows libraries by their path, too, and this one may have had the same number before: slashes make it new. */
+		/*
+		 * dlopen knows libraries by their path, too, and this one may have had the same number before: slashes make
+		 * it new.
+		 */
 		snprintf(path, sizeof(path), "/proc/self%.*s/fd/%d", 1 + (int)(clock_now_ns() % 15), "////////////////", (int)fd);
 		status = open_in_process(visit, path, handle);
 	}

@@ -1,8 +1,8 @@
 /*
  * Stopping the main thread where it may be used, and using it. See visit.h.
  *
- * What can be known before is found out before: while the thread stands still there are only the checks of where it stands (stop_check.c), which read
- * its memory, and the calls.
+ * What can be known before is found out before: while the thread stands still there are only the checks of where it stands
+ * (stop_check.c), which read its memory, and the calls.
  */
 
 #define _GNU_SOURCE
@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define CALL_TIMEOUT_NS (10 * NS_PER_S)
@@ -24,12 +25,14 @@ _Static_assert(VISIT_LOAD_PATIENCE_NS == 3 * NS_PER_S && VISIT_LOOK_PATIENCE_NS 
 
 static int gone(struct visit *visit)
 {
+	if (visit->injection.execed)
+		return error_set(visit->err, -ESTALE, "process %d started another program meanwhile; try again",
+		                 (int)visit->target->pid);
 	return error_set(visit->err, -ESRCH, "process %d ended while rbprobe was looking at it", (int)visit->target->pid);
 }
 
-int visit_call(struct visit *visit, uint64_t function, uint64_t one, uint64_t two, uint64_t *result)
+static int call(struct visit *visit, uint64_t function, const uint64_t arguments[ARCH_ARGUMENTS_MAX], uint64_t *result)
 {
-	const uint64_t arguments[ARCH_ARGUMENTS_MAX] = {one, two};
 	int status = inject_call(&visit->injection, function, arguments, CALL_TIMEOUT_NS, result);
 
 	if (status == -ESRCH)
@@ -40,20 +43,34 @@ int visit_call(struct visit *visit, uint64_t function, uint64_t one, uint64_t tw
 	return 0;
 }
 
+int visit_call(struct visit *visit, uint64_t function, uint64_t one, uint64_t two, uint64_t *result)
+{
+	return call(visit, function, (const uint64_t[ARCH_ARGUMENTS_MAX]){one, two}, result);
+}
+
+int visit_call_map(struct visit *visit, size_t size, uint64_t *address)
+{
+	const uint64_t arguments[ARCH_ARGUMENTS_MAX] = {
+		0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
+
+	return call(visit, visit->map, arguments, address);
+}
+
 int visit_call_system(struct visit *visit, long number, uint64_t one, uint64_t two, uint64_t three, uint64_t four,
                       int64_t *result)
 {
 	const uint64_t arguments[ARCH_ARGUMENTS_MAX] = {(uint64_t)number, one, two, three, four};
 	uint64_t value = 0;
-	int status = inject_call(&visit->injection, visit->system_call, arguments, CALL_TIMEOUT_NS, &value);
+	int status = call(visit, visit->system_call, arguments, &value);
 
 	*result = (int64_t)value;
-	if (status == -ESRCH)
-		return gone(visit);
 	return status;
 }
 
-/* errno is at the same distance from every thread's pointer; the function that tells its address shows it, where that has the code we know. */
+/*
+ * errno is at the same distance from every thread's pointer; the function that tells its address shows it, where that has the
+ * code we know.
+ */
 static void errno_decode(struct visit *visit)
 {
 	uint8_t code[ARCH_ERRNO_CODE_SIZE];
@@ -78,7 +95,7 @@ static int symbols_find(struct visit *visit)
 	libc = visit->check.libc;
 	/* Older glibcs have dlopen in a library of its own. */
 	if (!remote_symbol(remote, libc, "__errno_location", &visit->errno_location) ||
-	    !remote_symbol(remote, libc, "syscall", &visit->system_call) ||
+	    !remote_symbol(remote, libc, "syscall", &visit->system_call) || !remote_symbol(remote, libc, "mmap", &visit->map) ||
 	    (!remote_symbol(remote, libc, "dlopen", &visit->dlopen) && !remote_symbol(remote, libdl, "dlopen", &visit->dlopen)) ||
 	    (!remote_symbol(remote, libc, "dlerror", &visit->dlerror) &&
 	     !remote_symbol(remote, libdl, "dlerror", &visit->dlerror)))
@@ -103,7 +120,6 @@ int visit_map_read(struct visit *visit)
 	if (status < 0)
 		return status;
 	visit->injection.remote = &visit->remote;
-	visit->injection.execed = false;
 	return symbols_find(visit);
 }
 
@@ -140,9 +156,9 @@ int visit_stop(struct visit *visit, bool anywhere, uint64_t patience_ns)
 		visit->report->stops++;
 		if (status <= 0)
 			return not_stopped(visit, status, patience_ns);
-		if (visit->injection.execed)
-			return error_set(visit->err, -ESTALE, "process %d started another program meanwhile; try again", pid);
-		objection = anywhere ? NULL : stop_check_objection(&visit->check, &visit->injection);
+		objection = stop_check_restartable(&visit->check, &visit->injection);
+		if (!objection && !anywhere)
+			objection = stop_check_objection(&visit->check, &visit->injection);
 		if (!objection)
 			return 0;
 		inject_resume(&visit->injection);

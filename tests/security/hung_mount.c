@@ -1,4 +1,7 @@
-/* hung_mount PID DIRECTORY: where that process lives, puts a file system upon a directory that never answers. It goes with this program. */
+/*
+ * hung_mount PID DIRECTORY: where that process lives, puts a file system upon a directory that never answers. It goes with
+ * this program.
+ */
 
 #define _GNU_SOURCE
 #include <fcntl.h>

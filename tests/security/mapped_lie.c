@@ -1,6 +1,6 @@
 /*
- * mapped_lie DIRECTORY: a process that has mapped a file called libruby.so which is gone since, and has put a FIFO into its place. For each line of input it says how often that
- * was opened so far.
+ * mapped_lie DIRECTORY: a process that has mapped a file called libruby.so which is gone since, and has put a FIFO into its
+ * place. For each line of input it says how often that was opened so far.
  */
 
 #define _GNU_SOURCE
