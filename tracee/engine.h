@@ -45,7 +45,7 @@ void engine_target_mark_left_over(void);
 /* Calls of a probe's method in other Ractors, which are not followed, as far as this Ruby shows them (before 4.0). */
 uint64_t engine_target_foreign_calls(const struct probe *probe);
 
-void engine_patch_mark(const struct probe *probe);
+void engine_patch_mark_all(void);
 uint64_t engine_patch_foreign_calls(const struct probe *probe);
 
 /* The global hook of a selection, shared by all its probes of engine hook. */

@@ -118,15 +118,6 @@ VALUE engine_hook_protect(VALUE (*run)(VALUE), VALUE argument, int *failed)
 	return result;
 }
 
-static void start_light(struct engine_hook_state *hook)
-{
-	light_count++;
-	engine_hook_calibrate(NULL);
-	hold_for_light();
-	rb_tracepoint_enable(hook->tracepoint);
-	release_for_light();
-}
-
 static void stop(VALUE tracepoint, bool whole)
 {
 	if (NIL_P(tracepoint) || !RTEST(rb_tracepoint_enabled_p(tracepoint)))
@@ -138,21 +129,35 @@ static void stop(VALUE tracepoint, bool whole)
 		light_count--;
 }
 
+static bool is_on(const struct engine_hook_state *hook, bool whole)
+{
+	return !NIL_P(hook->tracepoint) && (hook->whole || !whole);
+}
+
 void engine_hook_start(struct selection *selection, struct engine_hook_state *hook, bool whole)
 {
-	struct engine_hook_state before = *hook;
+	struct engine_hook_state before;
+	VALUE tracepoint;
 
-	if (!NIL_P(before.tracepoint) && (before.whole || !whole))
+	if (is_on(hook, whole))
 		return;
 	engine_hook_restore_global_events();
-	hook->whole = whole;
-	hook->tracepoint = rb_tracepoint_new(Qnil, whole ? HOOK_EVENTS : C_EVENTS, hook_event, selection);
-	if (whole) {
+	if (whole)
 		frame_calibrate(FRAME_GLOBAL, NULL);
-		rb_tracepoint_enable(hook->tracepoint);
-	} else {
-		start_light(hook);
-	}
+	else
+		engine_hook_calibrate(NULL);
+	tracepoint = rb_tracepoint_new(Qnil, whole ? HOOK_EVENTS : C_EVENTS, hook_event, selection);
+	/* That ran Ruby code: another thread may have started the hook, or a job have ended the trace. From here on none runs. */
+	if (is_on(hook, whole) || selection_is_over(selection))
+		return;
+	before = *hook;
+	*hook = (struct engine_hook_state){.tracepoint = tracepoint, .whole = whole};
+	light_count += !whole;
+	if (!whole)
+		hold_for_light();
+	rb_tracepoint_enable(tracepoint);
+	if (!whole)
+		release_for_light();
 	stop(before.tracepoint, before.whole);
 	RB_GC_GUARD(before.tracepoint);
 }

@@ -169,41 +169,48 @@ static VALUE shield_call(patch_function function, VALUE receiver, int argc, cons
 	return value;
 }
 
-static void shields_up(void)
-{
-	for (size_t i = 0; i < SHIELDS; i++) {
-		VALUE class = *shields[i].class;
-		VALUE name = ID2SYM(rb_intern(shields[i].name));
-		struct patched *patched;
-
-		if (!shields[i].method)
-			rb_gc_register_address(&shields[i].method);
-		shields[i].method = core_call(CORE_MODULE_INSTANCE_METHOD, class, 1, &name);
-		patched = patched_of(shields[i].method);
-		if (!patched)
-			continue;
-		patched->links++;
-		shields[i].patched = patched;
-		if (patched->slot->call != shield_call) {
-			shields[i].call = patched->slot->call;
-			shields[i].slot = patched->slot;
-			patched->slot->call = shield_call;
-		}
-		patch_put(&patched->target, patch_stub_of(patched->slot));
-		patch_tell_compiler(class, name);
-	}
-}
-
 static void unlink_patched(struct patched *patched);
 
-static void shields_down(void)
+static void shield_up(struct shield *shield)
+{
+	VALUE class = *shield->class;
+	VALUE name = ID2SYM(rb_intern(shield->name)), method;
+	struct patched *patched;
+
+	if (!shield->method)
+		rb_gc_register_address(&shield->method);
+	method = core_call(CORE_MODULE_INSTANCE_METHOD, class, 1, &name);
+	/* That may have run Ruby code. */
+	patched = shield->patched || probe_links == 0 ? NULL : patched_of(method);
+	if (!patched)
+		return;
+	shield->method = method;
+	patched->links++;
+	shield->patched = patched;
+	if (patched->slot->call != shield_call) {
+		shield->call = patched->slot->call;
+		shield->slot = patched->slot;
+		patched->slot->call = shield_call;
+	}
+	patch_put(&patched->target, patch_stub_of(patched->slot));
+	patch_tell_compiler(class, name);
+}
+
+static void shield_down(struct shield *shield)
+{
+	unlink_patched(shield->patched);
+	shield->patched = NULL;
+	patch_tell_compiler(*shield->class, ID2SYM(rb_intern(shield->name)));
+}
+
+/* Puts them up or takes them down, as is right for each at the time when it is looked at: another thread may change that on the way. */
+static void shields_adjust(void)
 {
 	for (size_t i = 0; i < SHIELDS; i++) {
-		if (!shields[i].patched)
-			continue;
-		unlink_patched(shields[i].patched);
-		shields[i].patched = NULL;
-		patch_tell_compiler(*shields[i].class, ID2SYM(rb_intern(shields[i].name)));
+		if (probe_links > 0 && !shields[i].patched)
+			shield_up(&shields[i]);
+		else if (probe_links == 0 && shields[i].patched)
+			shield_down(&shields[i]);
 	}
 }
 
@@ -229,14 +236,18 @@ static int patch_arm(struct probe *probe, VALUE method, struct error *err)
 		return error_set(err, -ENOMEM, "no memory for a probe");
 	}
 	patched->links++;
-	if (probe_links++ == 0)
-		shields_up();
+	probe_links++;
 	link->patched = patched;
 	link->slot = patched->slot;
 	link->foreign_before = atomic_load_explicit(&patched->slot->foreign_calls, memory_order_relaxed);
 	link->next = probe->patches;
 	probe->patches = link;
 	probe->armed = true;
+	/* From here on the probe can be disarmed, and may be so on the way. */
+	if (probe_links == 1)
+		shields_adjust();
+	if (!link->patched)
+		return 0;
 	patch_put(&patched->target, patch_stub_of(patched->slot));
 	patch_tell_compiler(probe->owner, probe->callee);
 	return 0;
@@ -262,12 +273,14 @@ static void patch_disarm(struct probe *probe)
 		probe_set_remove(&link->slot->probes, probe);
 		unlink_patched(link->patched);
 		link->patched = NULL;
+		probe_links--;
 		changed = true;
-		if (--probe_links == 0)
-			shields_down();
 	}
-	if (changed)
-		patch_tell_compiler(probe->owner, probe->callee);
+	if (!changed)
+		return;
+	if (probe_links == 0)
+		shields_adjust();
+	patch_tell_compiler(probe->owner, probe->callee);
 }
 
 static void patch_release(struct probe *probe)
@@ -289,11 +302,19 @@ uint64_t engine_patch_foreign_calls(const struct probe *probe)
 	return calls;
 }
 
-void engine_patch_mark(const struct probe *probe)
+static int mark_patched(st_data_t definition, st_data_t patched, st_data_t unused)
 {
-	for (const struct engine_patch_link *link = probe->patches; link; link = link->next)
-		if (link->patched)
-			rb_gc_mark(link->patched->method);
+	(void)definition;
+	(void)unused;
+	rb_gc_mark(((const struct patched *)patched)->method);
+	return ST_CONTINUE;
+}
+
+/* Whoever had it patched first may have left before the others. */
+void engine_patch_mark_all(void)
+{
+	if (definitions)
+		st_foreach(definitions, mark_patched, 0);
 }
 
 const struct engine engine_patch = {

@@ -35,7 +35,8 @@ static const rb_event_flag_t harmless[] = {RUBY_EVENT_THREAD_BEGIN, RUBY_EVENT_T
 
 static struct {
 	volatile rb_event_flag_t *place; /* NULL: not known */
-	rb_event_flag_t held;            /* what event_flags_hold() has added */
+	rb_event_flag_t held;            /* what event_flags_hold() has added, */
+	unsigned holders;                /* for so many: one may let others run */
 	bool works;
 	const char *failed; /* why not */
 	unsigned attempts;
@@ -141,12 +142,15 @@ static bool find(void)
 
 void event_flags_hold(rb_event_flag_t events)
 {
-	flags.held = events & ~*flags.place;
+	flags.holders++;
+	flags.held |= events & ~*flags.place;
 	*flags.place |= flags.held;
 }
 
 void event_flags_release(void)
 {
+	if (--flags.holders > 0)
+		return;
 	*flags.place &= ~flags.held;
 	flags.held = 0;
 }

@@ -2,7 +2,6 @@
 
 #include "observe.h"
 
-#include "bell.h"
 #include "expression.h"
 #include "fiber.h"
 #include "frame.h"
@@ -28,21 +27,6 @@ struct making {
 static bool is_over(const struct session *session)
 {
 	return atomic_load_explicit(&session->gone, memory_order_relaxed) || session->detaching;
-}
-
-/*
- * Around every event: what it does may let other threads run, and a job in one of them may detach the session. That is put off until the
- * last event has left.
- */
-static void enter(struct session *session)
-{
-	session->busy++;
-}
-
-static void leave(struct session *session)
-{
-	if (--session->busy == 0 && session->detaching)
-		bell_trigger();
 }
 
 static void making_begin(struct making *making, struct session *session, struct fiber_state *fiber)
@@ -127,12 +111,12 @@ static uint64_t push_start(struct session *session, struct fiber_state *fiber, s
 
 		/* First, since the client has to know the fiber before it sees the event. */
 		stack->defined = true;
-		enter(session);
+		session_hold(session);
 		fiber->own++;
 		rb_protect(define_fiber, (VALUE)session, &failed);
 		fiber->own--;
 		quiet_end(quiet);
-		leave(session);
+		session_release(session);
 		if (failed)
 			rb_set_errinfo(Qnil);
 	}
@@ -191,7 +175,7 @@ static bool start_call_with_values(struct probe *probe, struct fiber_state *fibe
 	struct making making;
 	bool open = false;
 
-	enter(session);
+	session_hold(session);
 	making_begin(&making, session, fiber);
 	if (making.buffer)
 		making.size = expression_list_render(probe->expressions, seen, &session->options, making.buffer, VALUES_SIZE_MAX,
@@ -199,7 +183,7 @@ static bool start_call_with_values(struct probe *probe, struct fiber_state *fibe
 	if (!is_over(session))
 		open = start_call(probe, fiber, seen->frame, making.buffer, making.size);
 	making_end(&making);
-	leave(session);
+	session_release(session);
 	*jump = making.jump;
 	return open;
 }
@@ -281,7 +265,7 @@ static int end_call_with_values(struct session *session, struct fiber_state *fib
 
 	if (call.start == RING_NOWHERE)
 		return 0;
-	enter(session);
+	session_hold(session);
 	making_begin(&making, session, fiber);
 	if (making.buffer && end->ending == FRAME_RETURNED)
 		making.size =
@@ -292,7 +276,7 @@ static int end_call_with_values(struct session *session, struct fiber_state *fib
 	if (!is_over(session))
 		push_end(session, fiber, &call, ending_of(end->ending), time, making.buffer, making.size);
 	making_end(&making);
-	leave(session);
+	session_release(session);
 	return making.jump;
 }
 

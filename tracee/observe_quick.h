@@ -10,7 +10,7 @@
  * What observe_call() and observe_return() come to where nothing is out of the ordinary: no values, no new fiber, no frames that vanished, room in the ring. Event
  * context. Both say whether that was so; where not, nothing has happened yet, and the caller goes the long way.
  *
- * Here no Ruby code runs, nothing allocates and no other thread gets in between, so the session need not be marked as busy.
+ * Here no Ruby code runs, nothing allocates and no other thread gets in between, so the session need not be held.
  */
 
 static inline bool observe_is_ordinary(const struct session *session, const struct fiber_state *fiber)

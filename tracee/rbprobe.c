@@ -38,6 +38,7 @@ static void at_fork_in_child(void)
 	session_fork_child();
 	copies_fork_child();
 	dispatch_fork_child();
+	selection_fork_child();
 	queue_init();
 	bell_trigger();
 }

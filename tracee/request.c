@@ -143,6 +143,15 @@ void request_fork_child(struct session *session)
 	atomic_store_explicit(&earliest_ns, UINT64_MAX, memory_order_relaxed);
 }
 
+static struct request *overdue(const struct session *session, uint64_t now)
+{
+	struct request *request = session->requests;
+
+	while (request && (request->cancelled || now <= request->deadline_ns))
+		request = request->next;
+	return request;
+}
+
 void request_cancel_overdue(void)
 {
 	uint64_t now = clock_now_ns();
@@ -150,13 +159,11 @@ void request_cancel_overdue(void)
 	if (!requests_overdue())
 		return;
 	for (struct session *session = session_first(); session; session = session->next) {
-		struct request *next;
+		struct request *request;
 
-		for (struct request *request = session->requests; request; request = next) {
-			next = request->next; /* cancelling may finish it */
-			if (!request->cancelled && now > request->deadline_ns)
-				cancel(request, CANCEL_TIMEOUT);
-		}
+		/* From the start each time: cancelling runs Ruby code, and any request may be finished meanwhile. */
+		while ((request = overdue(session, now)))
+			cancel(request, CANCEL_TIMEOUT);
 	}
 	update_earliest();
 }

@@ -23,11 +23,6 @@ static struct {
 	VALUE marker;
 } selections;
 
-struct selection *selection_first(void)
-{
-	return selections.first;
-}
-
 /* --- The table */
 
 static uint32_t bucket_of(const struct selection *selection, VALUE owner, VALUE name)
@@ -90,6 +85,8 @@ struct probe *selection_add_probe(struct selection *selection, const struct matc
 	probe->callee_id = rb_sym2id(match->name);
 	probe->only_kind_of = Qundef;
 	probe->selector = selector;
+	*selection->last_made = probe;
+	selection->last_made = &probe->next_made;
 	if (selection->probe_count > selection->bucket_count)
 		table_grow(selection);
 	table_put(selection, probe);
@@ -104,19 +101,17 @@ static void mark(void *data)
 {
 	(void)data;
 	engine_target_mark_left_over();
+	engine_patch_mark_all();
 	for (struct selection *selection = selections.first; selection; selection = selection->next) {
 		rb_gc_mark(selection->hook.tracepoint);
-		for (uint32_t i = 0; i < selection->bucket_count; i++) {
-			for (struct probe *probe = selection->buckets[i]; probe; probe = probe->next) {
-				/* Marked without being movable: the table is keyed by addresses. */
-				rb_gc_mark(probe->owner);
-				rb_gc_mark(probe->callee);
-				engine_target_mark(probe);
-				engine_patch_mark(probe);
-				if (probe->only_kind_of != Qundef)
-					rb_gc_mark(probe->only_kind_of);
-				expression_list_mark(probe->expressions);
-			}
+		for (const struct probe *probe = selection->first_made; probe; probe = probe->next_made) {
+			/* Marked without being movable: the table is keyed by addresses. */
+			rb_gc_mark(probe->owner);
+			rb_gc_mark(probe->callee);
+			engine_target_mark(probe);
+			if (probe->only_kind_of != Qundef)
+				rb_gc_mark(probe->only_kind_of);
+			expression_list_mark(probe->expressions);
 		}
 	}
 }
@@ -199,6 +194,7 @@ struct selection *selection_new(struct session *session, const struct command *c
 	selection->found = calloc(command->selector_count + 1u, sizeof(*selection->found));
 	selection->buckets = calloc(BUCKETS_MIN, sizeof(selection->buckets[0]));
 	selection->bucket_count = BUCKETS_MIN;
+	selection->last_made = &selection->first_made;
 	if (!selection->selectors || !selection->found || !selection->buckets) {
 		free(selection->selectors);
 		free(selection->found);
@@ -211,36 +207,68 @@ struct selection *selection_new(struct session *session, const struct command *c
 	return selection;
 }
 
-static VALUE disable(VALUE argument)
+static VALUE stop_hook(VALUE selection)
 {
-	struct selection *selection = (struct selection *)argument;
+	engine_hook_stop(&((struct selection *)selection)->hook);
+	return Qnil;
+}
+
+static VALUE disarm_probe(VALUE probe)
+{
+	engine_patch.disarm((struct probe *)probe);
+	engine_target.disarm((struct probe *)probe);
+	return Qnil;
+}
+
+static VALUE compile_anew(VALUE unused)
+{
+	compat_compile_anew();
+	return unused;
+}
+
+static VALUE pass_turn(VALUE turn)
+{
+	turn_pass((struct turn *)turn);
+	return Qnil;
+}
+
+/* Each step by itself: what one of them raises must not keep the others from being done. */
+static void step(VALUE (*function)(VALUE), VALUE argument)
+{
+	int failed = 0;
+
+	rb_protect(function, argument, &failed);
+	if (failed)
+		rb_set_errinfo(Qnil);
+}
+
+void selection_disarm_all(struct selection *selection)
+{
 	bool left_to_interpreter = !NIL_P(selection->hook.tracepoint);
 	struct turn turn;
 
 	turn_begin(&turn);
-	engine_hook_stop(&selection->hook);
-	for (uint32_t i = 0; i < selection->bucket_count; i++)
-		for (struct probe *probe = selection->buckets[i]; probe; probe = probe->next) {
-			left_to_interpreter = left_to_interpreter || probe->sites;
-			engine_target.disarm(probe);
-			engine_patch.disarm(probe);
-			turn_pass(&turn);
-		}
+	step(stop_hook, (VALUE)selection);
+	for (struct probe *probe = selection->first_made; probe; probe = probe->next_made) {
+		left_to_interpreter = left_to_interpreter || probe->sites;
+		step(disarm_probe, (VALUE)probe);
+		step(pass_turn, (VALUE)&turn);
+	}
 	if (left_to_interpreter)
-		compat_compile_anew();
-	return Qnil;
+		step(compile_anew, Qnil);
+}
+
+bool selection_is_over(const struct selection *selection)
+{
+	return selection->disabled;
 }
 
 void selection_disable(struct selection *selection)
 {
-	int failed = 0;
-
 	if (selection->disabled)
 		return;
 	selection->disabled = true;
-	rb_protect(disable, (VALUE)selection, &failed);
-	if (failed)
-		rb_set_errinfo(Qnil);
+	selection_disarm_all(selection);
 	if (!selection_watches())
 		compiler_watch_end();
 }
@@ -255,17 +283,15 @@ void selection_free(struct selection *selection)
 	while (*link != selection)
 		link = &(*link)->next;
 	*link = selection->next;
-	for (uint32_t i = 0; i < selection->bucket_count; i++) {
-		while (selection->buckets[i]) {
-			struct probe *probe = selection->buckets[i];
+	while (selection->first_made) {
+		struct probe *probe = selection->first_made;
 
-			selection->buckets[i] = probe->next;
-			/* Not by probe->engine: redefining a method may have changed that. */
-			engine_target.release(probe);
-			engine_patch.release(probe);
-			expression_list_free(probe->expressions);
-			free(probe);
-		}
+		selection->first_made = probe->next_made;
+		/* Not by probe->engine: redefining a method may have changed that. */
+		engine_target.release(probe);
+		engine_patch.release(probe);
+		expression_list_free(probe->expressions);
+		free(probe);
 	}
 	free(selection->buckets);
 	free(selection->selectors);
@@ -277,15 +303,14 @@ uint64_t selection_foreign_calls(const struct selection *selection)
 {
 	uint64_t calls = 0;
 
-	for (uint32_t i = 0; i < selection->bucket_count; i++)
-		for (const struct probe *probe = selection->buckets[i]; probe; probe = probe->next)
-			calls += engine_target_foreign_calls(probe) + engine_patch_foreign_calls(probe);
+	for (const struct probe *probe = selection->first_made; probe; probe = probe->next_made)
+		calls += engine_target_foreign_calls(probe) + engine_patch_foreign_calls(probe);
 	return calls;
 }
 
 bool selection_watches(void)
 {
-	for (struct selection *selection = selections.first; selection; selection = selection->next)
+	for (const struct selection *selection = selections.first; selection; selection = selection->next)
 		if (!selection->disabled && selection->selector_count > 0)
 			return true;
 	return false;

@@ -33,6 +33,7 @@ struct probe {
 	uint32_t selector;    /* index */
 	struct probe *former; /* of the definition that this one replaced */
 	struct probe *next;   /* in its bucket */
+	struct probe *next_made;
 };
 
 void selection_init(void);
@@ -48,10 +49,12 @@ int selection_list(struct session *session, const struct command *command, uint6
 
 /* Stops all events. */
 void selection_disable(struct selection *selection);
-/* Frees it; no event may be under way. */
+/* Whether that was done: nothing may be armed any more. */
+bool selection_is_over(const struct selection *selection);
+/* Frees it; nobody may hold its session. */
 void selection_free(struct selection *selection);
 
-/* A method was defined or redefined: arms it in every session whose selectors name it. Raises nothing. */
+/* A method was defined or redefined: arms it in every session whose selectors name it. Event context; raises nothing. */
 void selection_method_added(VALUE owner, VALUE name);
 
 /* A compiler has been switched on: tells each session which of its methods are not seen any more. Raises nothing. */
@@ -75,6 +78,8 @@ uint64_t selection_foreign_calls(const struct selection *selection);
  * Whether this thread is just arming: the methods that are defined on the way are our own, to find out about the VM or to hold expressions.
  */
 bool selection_is_arming(void);
+/* In a forked child there are no other threads that do. Async-signal-safe. */
+void selection_fork_child(void);
 /* rb_protect, during which it is: what is called on the way is not shown to any session. Job context. */
 VALUE selection_protect_arming(VALUE (*run)(VALUE), VALUE argument, int *failed);
 

@@ -14,27 +14,58 @@
 #include "turn.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-static VALUE arming_thread = Qfalse; /* the one that is arming: it runs, which keeps it from the GC */
+/* A thread that is arming, on its stack. It runs, which keeps it from the GC. There may be several: each lets others run now and then. */
+struct arming_thread {
+	VALUE thread;
+	pthread_t native;
+	struct arming_thread *next;
+};
+
+static struct arming_thread *arming_threads;
+
+static void arming_end(const struct arming_thread *arming)
+{
+	struct arming_thread **link = &arming_threads;
+
+	while (*link != arming)
+		link = &(*link)->next;
+	*link = arming->next;
+}
 
 VALUE selection_protect_arming(VALUE (*run)(VALUE), VALUE argument, int *failed)
 {
-	VALUE before = arming_thread;
+	struct arming_thread arming = {.thread = rb_thread_current(), .native = pthread_self(), .next = arming_threads};
 	struct fiber_state *own = fiber_own_begin();
 	VALUE result;
 
-	arming_thread = rb_thread_current();
+	arming_threads = &arming;
 	result = rb_protect(run, argument, failed);
-	arming_thread = before;
+	arming_end(&arming);
 	fiber_own_end(own);
 	return result;
 }
 
 bool selection_is_arming(void)
 {
-	return arming_thread != Qfalse && arming_thread == rb_thread_current();
+	for (const struct arming_thread *arming = arming_threads; arming; arming = arming->next)
+		if (arming->thread == rb_thread_current())
+			return true;
+	return false;
+}
+
+void selection_fork_child(void)
+{
+	struct arming_thread **link = &arming_threads;
+
+	while (*link)
+		if (pthread_equal((*link)->native, pthread_self()))
+			link = &(*link)->next;
+		else
+			*link = (*link)->next;
 }
 
 /* What was raised, as an error for people. SyntaxError has the compiler's words, in several lines. */
@@ -182,6 +213,8 @@ void selection_arm_match(const struct match *match, void *argument)
 	selection_found(selection, arming->selector);
 	if (arming->turn)
 		turn_pass(arming->turn);
+	if (selection->disabled)
+		return;
 	one.probe = selection_probe(selection, match->owner, match->name);
 	if (one.probe) {
 		probe_widen(one.probe, match);
@@ -190,6 +223,12 @@ void selection_arm_match(const struct match *match, void *argument)
 	match_describe(match, description, sizeof(description));
 	one.engine = choose(selection, match, arming->late, description, &reason);
 	if (!one.engine)
+		return;
+	/* That ran Ruby code. */
+	one.probe = selection_probe(selection, match->owner, match->name);
+	if (one.probe)
+		probe_widen(one.probe, match);
+	if (one.probe || selection->disabled)
 		return;
 	one.when = arming->late ? "defined now, armed" : "armed";
 	one.probe = selection_add_probe(selection, match, arming->selector);
@@ -202,6 +241,12 @@ static VALUE arm_one_protected(VALUE argument)
 	return arm_one((const struct arming_one *)argument) ? Qtrue : Qfalse;
 }
 
+/* Whether it was armed for this very definition. */
+static bool is_served(const struct probe *probe, const struct match *match)
+{
+	return probe->engine && probe->engine->serves && probe->engine->serves(probe, match->method);
+}
+
 void selection_arm_again(struct probe *former, const struct match *match)
 {
 	struct selection *selection = former->session->selection;
@@ -210,17 +255,19 @@ void selection_arm_again(struct probe *former, const struct match *match)
 	struct arming_one one = {.match = match, .description = description, .reason = &reason, .when = "defined anew, armed"};
 	int failed = 0;
 
-	if (former->engine && former->engine->serves && former->engine->serves(former, match->method))
+	if (is_served(former, match))
 		return;
 	match_describe(match, description, sizeof(description));
 	one.engine = choose(selection, match, true, description, &reason);
-	if (!one.engine)
+	/* That ran Ruby code. */
+	former = selection_probe(selection, match->owner, match->name);
+	if (!one.engine || selection->disabled || is_served(former, match))
 		return;
-	/* Definitions with one C function share what observes it; both probes would mean each call. */
-	engine_patch.disarm(former);
 	one.probe = selection_add_probe(selection, match, former->selector);
 	one.probe->former = former;
 	one.probe->only_kind_of = former->only_kind_of;
+	/* Definitions with one C function share what observes it; both probes would mean each call. */
+	engine_patch.disarm(former);
 	rb_protect(arm_one_protected, (VALUE)&one, &failed);
 	if (failed) {
 		struct error err;

@@ -22,55 +22,59 @@ static bool is_exact(const struct selector *selector)
 }
 
 struct addition {
+	struct selection *selection;
 	VALUE owner, name;
 };
 
 static VALUE arm_added(VALUE argument)
 {
-	VALUE owner = ((struct addition *)argument)->owner;
-	VALUE name = ((struct addition *)argument)->name;
+	const struct addition *addition = (const struct addition *)argument;
+	struct selection *selection = addition->selection;
+	VALUE owner = addition->owner;
+	VALUE name = addition->name;
+	struct match match = {.owner = owner, .name = name, .method = Qnil, .only_kind_of = Qundef};
+	struct probe *probe = selection_probe(selection, owner, name);
+	bool armed = false;
 
-	for (struct selection *selection = selection_first(); selection; selection = selection->next) {
-		struct match match = {.owner = owner, .name = name, .method = Qnil, .only_kind_of = Qundef};
-		struct probe *probe;
-		bool armed = false;
+	for (uint32_t i = 0; i < selection->selector_count && !selection->disabled; i++) {
+		const struct selector *selector = &selection->selectors[i];
+		struct arming arming = {.selection = selection, .selector = i, .late = true};
 
-		if (selection->disabled)
+		if (!selector_names_method(selector, name))
 			continue;
-		probe = selection_probe(selection, owner, name);
-		for (uint32_t i = 0; i < selection->selector_count; i++) {
-			const struct selector *selector = &selection->selectors[i];
-			struct arming arming = {.selection = selection, .selector = i, .late = true};
-
-			if (!selector_names_method(selector, name))
-				continue;
-			/* By its constant a class finds what it inherits, too. */
-			if (!probe && is_exact(selector))
-				selector_each_match(selector, selection_arm_match, &arming);
-			if (!selector_names(selector, owner, name))
-				continue;
-			selection_found(selection, i);
-			if (armed)
-				continue;
-			match.method = core_call(CORE_MODULE_INSTANCE_METHOD, owner, 1, &name);
-			if (probe)
-				selection_arm_again(probe, &match);
-			else
-				selection_arm_match(&match, &arming);
-			armed = true;
-		}
+		/* By its constant a class finds what it inherits, too. */
+		if (!probe && is_exact(selector))
+			selector_each_match(selector, selection_arm_match, &arming);
+		if (!selector_names(selector, owner, name))
+			continue;
+		selection_found(selection, i);
+		if (armed)
+			continue;
+		match.method = core_call(CORE_MODULE_INSTANCE_METHOD, owner, 1, &name);
+		if (probe)
+			selection_arm_again(probe, &match);
+		else
+			selection_arm_match(&match, &arming);
+		armed = true;
 	}
 	return Qnil;
 }
 
 void selection_method_added(VALUE owner, VALUE name)
 {
-	struct addition addition = {owner, name};
-	int failed = 0;
+	for (struct session *session = session_hold_next(NULL); session; session = session_hold_next(session)) {
+		struct addition addition = {session->selection, owner, name};
+		int failed = 0;
 
-	selection_protect_arming(arm_added, (VALUE)&addition, &failed);
-	if (failed)
-		rb_set_errinfo(Qnil);
+		if (!session->selection || session->selection->disabled)
+			continue;
+		selection_protect_arming(arm_added, (VALUE)&addition, &failed);
+		if (failed)
+			rb_set_errinfo(Qnil);
+		/* A job has disabled it in between, and did not see what was not armed yet. */
+		if (session->selection->disabled)
+			selection_disarm_all(session->selection);
+	}
 }
 
 /* --- A compiler that is switched on */
@@ -89,18 +93,17 @@ static VALUE tell_of_compiler(VALUE argument)
 
 	if (compiler == COMPAT_COMPILER_NONE)
 		return Qnil;
-	for (uint32_t i = 0; i < selection->bucket_count; i++)
-		for (const struct probe *probe = selection->buckets[i]; probe; probe = probe->next) {
-			const char *bypassed = probe->patches ? patch_bypassed(probe->owner, probe->callee, true) : NULL;
+	for (const struct probe *probe = selection->first_made; probe; probe = probe->next_made) {
+		const char *bypassed = probe->patches ? patch_bypassed(probe->owner, probe->callee, true) : NULL;
 
-			if (!bypassed && !(all && probe->patches))
-				continue;
-			if (++count <= NAMED_MAX) {
-				text_append_cstr(&names, count > 1 ? ", " : "");
-				naming_method(&names, probe->owner, probe->callee);
-			}
-			why = why ? why : bypassed;
+		if (!bypassed && !(all && probe->patches))
+			continue;
+		if (++count <= NAMED_MAX) {
+			text_append_cstr(&names, count > 1 ? ", " : "");
+			naming_method(&names, probe->owner, probe->callee);
 		}
+		why = why ? why : bypassed;
+	}
 	if (count > NAMED_MAX)
 		text_printf(&names, " and %u more", count - NAMED_MAX);
 	if (count)
@@ -112,12 +115,12 @@ static VALUE tell_of_compiler(VALUE argument)
 
 void selection_compiler_on(void)
 {
-	for (struct selection *selection = selection_first(); selection; selection = selection->next) {
+	for (struct session *session = session_hold_next(NULL); session; session = session_hold_next(session)) {
 		int failed = 0;
 
-		if (selection->disabled)
+		if (!session->selection || session->selection->disabled)
 			continue;
-		rb_protect(tell_of_compiler, (VALUE)selection, &failed);
+		rb_protect(tell_of_compiler, (VALUE)session->selection, &failed);
 		if (failed)
 			rb_set_errinfo(Qnil);
 	}
@@ -144,9 +147,9 @@ static VALUE first_sight(VALUE argument)
 	if (!NIL_P(sighting->match.method))
 		expressions = expression_list_new(&nothing, sighting->match.method, sighting->match.owner,
 		                                  session->options.flags & TRACE_ARGUMENTS, false);
-	/* Another thread may have seen it meanwhile. */
+	/* Another thread may have seen it meanwhile, or a job have ended the trace. */
 	sighting->probe = selection_probe(sighting->selection, sighting->match.owner, name);
-	if (sighting->probe) {
+	if (sighting->probe || sighting->selection->disabled) {
 		expression_list_free(expressions);
 		return Qnil;
 	}
@@ -166,7 +169,10 @@ struct probe *selection_hook_probe(struct selection *selection, VALUE owner, VAL
 
 	if (probe || !(selection->session->options.flags & TRACE_FIREHOSE) || selection->disabled || NIL_P(owner) || NIL_P(name))
 		return probe;
+	session_hold(selection->session);
 	selection_protect_arming(first_sight, (VALUE)&sighting, &failed);
+	/* No Ruby code runs until the event holds it again, or finds that it is over. */
+	session_release(selection->session);
 	if (failed) {
 		rb_set_errinfo(Qnil);
 		return NULL;

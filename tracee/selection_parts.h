@@ -32,6 +32,8 @@ struct selection {
 	struct probe **buckets; /* by owner and name */
 	uint32_t bucket_count;  /* a power of two */
 	uint32_t probe_count;
+	/* All of them, in the order in which they were made: who runs Ruby code on the way walks this list, as the table may be replaced meanwhile. */
+	struct probe *first_made, **last_made;
 
 	struct selection *next;
 };
@@ -40,11 +42,10 @@ struct selection {
 
 /* An empty one, among the others from then on; NULL without memory. */
 struct selection *selection_new(struct session *session, const struct command *command);
-/* All of them; the next is in `next`. */
-struct selection *selection_first(void);
-
 /* Puts a probe without engine into the table, where the GC finds it; raises without memory. */
 struct probe *selection_add_probe(struct selection *selection, const struct match *match, uint32_t selector);
+/* Disarms all probes that there are; again where one was armed by somebody who did not know yet that the selection is over. Raises nothing. */
+void selection_disarm_all(struct selection *selection);
 
 /* --- selection_arm.c */
 

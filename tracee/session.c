@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "session.h"
 
+#include "bell.h"
 #include "console.h"
 #include "fiber.h"
 #include "proto/clock.h"
@@ -35,6 +36,9 @@ static struct {
 	struct session *parents;  /* in a forked child: its parent's, to be freed by a job */
 } sessions;
 
+/* Holds of this native thread: the only ones that are left in a forked child. */
+static __thread unsigned own_holds[SESSIONS_MAX];
+
 struct session *session_first(void)
 {
 	return sessions.first;
@@ -46,6 +50,30 @@ struct session *session_find(const uint8_t nonce[NONCE_SIZE])
 		if (memcmp(session->nonce, nonce, NONCE_SIZE) == 0)
 			return session;
 	return NULL;
+}
+
+void session_hold(struct session *session)
+{
+	session->held++;
+	own_holds[session->slot]++;
+}
+
+void session_release(struct session *session)
+{
+	own_holds[session->slot]--;
+	if (--session->held == 0 && session->detaching)
+		bell_trigger();
+}
+
+struct session *session_hold_next(struct session *held)
+{
+	struct session *next = held ? held->next : sessions.first;
+
+	if (next)
+		session_hold(next);
+	if (held)
+		session_release(held);
+	return next;
 }
 
 static struct message *encode(const struct record *record)
@@ -65,9 +93,15 @@ static struct message *encode(const struct record *record)
 	return message;
 }
 
+/* At exit the writer frees what it has sent, and nobody waits for it. */
+static struct message *message_for(const struct session *session, const struct record *record)
+{
+	return session->leaked ? NULL : encode(record);
+}
+
 void session_send(struct session *session, const struct record *record)
 {
-	struct message *message = encode(record);
+	struct message *message = message_for(session, record);
 
 	if (message)
 		stream_post(session, message);
@@ -75,7 +109,7 @@ void session_send(struct session *session, const struct record *record)
 
 void session_send_descriptor(struct session *session, const struct record *record, int descriptor)
 {
-	struct message *message = encode(record);
+	struct message *message = message_for(session, record);
 
 	if (!message) {
 		close(descriptor);
@@ -254,7 +288,7 @@ void session_detach(struct session *session, enum end_reason reason, const char 
 	request_abandon_all(session, CANCEL_DETACHED);
 	if (session->selection)
 		selection_disable(session->selection);
-	if (session->busy)
+	if (session->held)
 		return;
 	unlink_session(session);
 	if (session->selection)
@@ -313,31 +347,50 @@ void session_exit(unsigned timeout_ms)
 	stream_await_all(timeout_ms);
 }
 
-void session_fork_child(void)
+/* What this process has copies of: its parent's sessions, live ones and such as were about to be handed to their writers. */
+static void forget(struct session *list)
 {
-	for (struct session *session = sessions.first; session; session = session->next) {
+	while (list) {
+		struct session *session = list;
+
+		list = session->next;
 		atomic_store(&session->gone, true);
+		session->detaching = true;
+		session->held = own_holds[session->slot];
 		request_fork_child(session);
 		close(session->socket);
+		session->next = sessions.parents;
+		sessions.parents = session;
 	}
-	if (sessions.first)
-		sessions.parents = sessions.first;
-	sessions.first = NULL;
+}
+
+void session_fork_child(void)
+{
+	forget(sessions.first);
+	forget(sessions.finished);
+	sessions.first = sessions.finished = NULL;
 	stream_forget_all();
 }
 
-/* The rings are not mapped here, and the lists of messages may have been caught in the middle of a change: both are left alone. */
 bool session_fork_left(void)
 {
 	return sessions.parents != NULL;
 }
 
+/* The rings are not mapped here, and the lists of messages may have been caught in the middle of a change: both are left alone. */
 void session_fork_clean(void)
 {
-	while (sessions.parents) {
-		struct session *session = sessions.parents;
+	struct session **link = &sessions.parents;
 
-		sessions.parents = session->next;
+	while (*link) {
+		struct session *session = *link;
+
+		/* The thread that forked holds it: an expression of the user's called fork. */
+		if (session->held) {
+			link = &session->next;
+			continue;
+		}
+		*link = session->next;
 		if (session->selection)
 			disarm(session);
 		console_free(session);

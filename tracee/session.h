@@ -13,6 +13,17 @@
 /*
  * One attached client: its socket, its ring and writer thread, and what it has armed. Sessions are made, armed, disarmed and taken
  * from the list in jobs, under the GVL. A session's last owner is its writer thread, which frees it.
+ *
+ * The rule of lifetimes. A detach frees the session and everything it owns: selection, probes, expressions, the engines' sites and links, console. It happens in
+ * a job, and a job may run wherever Ruby code runs or the GVL is handed over. That is in more places than it seems: in every call of a method (the
+ * application may have overridden it, or watch it by a TracePoint), in turn_pass(), in a fork in another thread. So:
+ *
+ * - A job may keep what it has: there is one job at a time.
+ * - Everybody else (events, method_added, threads that evaluate) holds the session from before such a place until the last use: session_hold(),
+ *   session_release(). The detach is put off until nobody holds it. Nobody else holds it for longer than one event takes.
+ * - session_release() always comes, so what runs in between is under rb_protect.
+ * - A hold keeps things alive, not armed: the selection may be disabled meanwhile (selection_is_over()). Who arms looks before and after.
+ * - Other threads may add to what is held: lists and tables are walked so that additions do no harm, and looked at again before something is added.
  */
 
 struct console;
@@ -33,8 +44,8 @@ struct session {
 	/* What each event looks at, in one cache line; the ring has its own. */
 	_Alignas(64) unsigned slot; /* index into what others keep per session, below SESSIONS_MAX; set once, at attach */
 	_Atomic bool gone; /* the client cannot be reached: events return at once; between the GVL holder and the writer */
-	bool detaching;    /* as soon as none is busy; changes under the GVL */
-	unsigned busy;     /* events under way, of all threads: one of them may have let another run; changes under the GVL */
+	bool detaching;    /* as soon as nobody holds it; changes under the GVL */
+	unsigned held;     /* how many hold it, of all threads; changes under the GVL */
 	uint64_t calls;    /* that began while armed, in the main Ractor; changes under the GVL */
 	struct trace_options options; /* set by the trace command, under the GVL */
 
@@ -69,6 +80,12 @@ struct session {
 struct session *session_first(void);
 struct session *session_find(const uint8_t nonce[NONCE_SIZE]);
 
+/* See above. Both are cheap, allocate nothing and never raise. GVL, any context. */
+void session_hold(struct session *session);
+void session_release(struct session *session);
+/* For walking all sessions: releases the one, and holds and returns the next. NULL: the first, and behind the last. */
+struct session *session_hold_next(struct session *held);
+
 /*
  * Connects to the client's socket, checks who listens there, starts the writer, and greets. A client that must be refused
  * (another protocol version, too many sessions) is told so over its socket. 0, or negative and err when it cannot be reached.
@@ -76,8 +93,8 @@ struct session *session_find(const uint8_t nonce[NONCE_SIZE]);
 int session_attach(const uint8_t nonce[NONCE_SIZE], const struct command *command, struct error *err);
 
 /*
- * Disarms a session and takes it off the list; session_finish() ends it. Where an event of it is running the user's
- * Ruby code at this moment, in another thread, that happens as soon as the event is over, by a job that it asks for.
+ * Disarms a session and takes it off the list; session_finish() ends it. Where somebody holds it at this moment, that happens as soon as it is released, by
+ * a job that session_release() asks for.
  */
 void session_detach(struct session *session, enum end_reason reason, const char *text);
 
