@@ -90,6 +90,8 @@ help:
 	@echo 'make oracle           a million calls of core methods, traced and not: nothing may tell the difference; ENGINE=hook'
 	@echo 'make lint             formatting, static analysis, and a compilation with -Werror'
 	@echo 'make fuzz             the decoders under libFuzzer, FUZZ_SECONDS each'
+	@echo 'make soak             random commands against an application that checks itself: SESSIONS (300), SEED, RUBY; make soak-asan'
+	@echo 'make conformance      the test suite of MRI, alone and observed, test by test: FILES, RUBY, RUBY_SOURCE'
 	@echo 'make soak-load        load into processes of every kind, SOAK_LOADS (500) each; every one checks its own results'
 	@echo 'make bench            what it costs, beside rbtrace and beside nothing: table, bench.json, plots'
 	@echo 'make setup            the Debian packages that building needs'

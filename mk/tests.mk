@@ -148,3 +148,33 @@ soak-load:
 	@mk/setup build soak
 	@+$(MAKE) --no-print-directory all
 	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/soak/load $(SOAK_LOADS) $(SOAK_KINDS)
+
+# --- Random commands against an application that checks itself: `make soak SEED=1 SESSIONS=5000 RUBY=/path/to/ruby`
+
+SESSIONS ?= 300
+SEED     ?=
+
+.PHONY: soak
+soak:
+	@mk/setup build soak
+	@+$(MAKE) --no-print-directory all
+	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/soak/run --sessions $(SESSIONS) $(if $(SEED),--seed $(SEED))
+
+# The same under AddressSanitizer, where only the extension and the tracer are instrumented.
+.PHONY: soak-asan
+soak-asan:
+	@mk/setup build soak
+	@+RBPROBE_CFLAGS='$(ASAN_EXTENSION_FLAGS)' RBPROBE_LDFLAGS='$(ASAN_FLAGS)' $(MAKE) --no-print-directory \
+		BUILD=$(BUILD)/asan CFLAGS='-O1 -g $(ASAN_FLAGS)' all
+	@RBPROBE_BUILD=$(BUILD)/asan RBPROBE_RUBY='$(RUBY)' RBPROBE_PATIENCE=4 RBPROBE_TARGET_ENV='$(ASAN_TARGET_ENV)' \
+		tests/soak/run --sessions $(SESSIONS) $(if $(SEED),--seed $(SEED))
+
+# --- MRI's own test suite, alone and observed: `make conformance FILES="test_array test_hash" RUBY=... RUBY_SOURCE=...`; all files without FILES
+
+FILES ?=
+
+.PHONY: conformance
+conformance:
+	@mk/setup build conformance
+	@+$(MAKE) --no-print-directory all
+	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/conformance/run $(FILES)
