@@ -122,6 +122,12 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		msgpack_pack_uint8(&packer, RECORD_FIBER_GONE);
 		msgpack_pack_uint32(&packer, record->fiber_gone.ref);
 		break;
+	case RECORD_RETRIED:
+		msgpack_pack_array(&packer, 3);
+		msgpack_pack_uint8(&packer, RECORD_RETRIED);
+		msgpack_pack_uint32(&packer, record->retried.fiber);
+		msgpack_pack_uint32(&packer, record->retried.times);
+		break;
 	case RECORD_OUTPUT:
 		msgpack_pack_array(&packer, 4);
 		msgpack_pack_uint8(&packer, RECORD_OUTPUT);
@@ -260,6 +266,10 @@ int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgp
 		break;
 	case RECORD_FIBER_GONE:
 		record->fiber_gone.ref = (uint32_t)fields_uint(&fields, UINT32_MAX);
+		break;
+	case RECORD_RETRIED:
+		record->retried.fiber = (uint32_t)fields_uint(&fields, UINT32_MAX);
+		record->retried.times = (uint32_t)fields_uint(&fields, UINT32_MAX);
 		break;
 	case RECORD_OUTPUT:
 		record->output.command_id = (uint32_t)fields_uint(&fields, UINT32_MAX);

@@ -64,6 +64,12 @@ struct record_fiber_gone {
 	uint32_t ref;
 };
 
+/* The fiber's innermost open call, whose end follows, was begun anew so often. */
+struct record_retried {
+	uint32_t fiber;
+	uint32_t times;
+};
+
 struct record_lost {
 	uint64_t calls;
 	uint64_t from_ns;
@@ -139,6 +145,7 @@ struct record {
 		struct record_data data;
 		struct record_done done;
 		struct record_found found;
+		struct record_retried retried;
 	};
 };
 

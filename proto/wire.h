@@ -43,6 +43,7 @@ enum record_kind {
 	RECORD_DATA = 12,
 	RECORD_DONE = 13,
 	RECORD_FOUND = 14,
+	RECORD_RETRIED = 15,
 };
 
 /* What an event tells of a call. */

@@ -1,4 +1,4 @@
-/* Ring records to EVENTS, LOST and FIBER_GONE. See encoder.h. Context: writer. */
+/* Ring records to EVENTS, LOST, RETRIED and FIBER_GONE. See encoder.h. Context: writer. */
 
 #include "encoder.h"
 
@@ -26,6 +26,14 @@ static void encode_aside(struct encoder *encoder, const struct ring_record *reco
 		aside.lost.to_ns = ticks_to_ns(&encoder->clock, gap->to);
 	}
 	record_encode(encoder->output, &aside);
+}
+
+/* What a batch has no place for: its end follows. */
+static void encode_retries(struct encoder *encoder, const struct ring_record *record)
+{
+	struct record retried = {.kind = RECORD_RETRIED, .retried = {.fiber = record->fiber, .times = record->duration}};
+
+	record_encode(encoder->output, &retried);
 }
 
 /* Only an event that is really older than another one is told with an older time. */
@@ -106,6 +114,12 @@ bool encoder_take(struct encoder *encoder, uint64_t end, size_t output_size)
 			encode_aside(encoder, record);
 			position += ring_record_bytes(record);
 			continue;
+		}
+		if (record->kind == RING_END && record->duration) {
+			if (open)
+				batch_end(&batch);
+			open = false;
+			encode_retries(encoder, record);
 		}
 		event_of(encoder, record, &event);
 		if (position != encoder->told || rest_of_told(&event)) {

@@ -118,8 +118,8 @@ static inline bool event_read(const struct site *site, const void *anchor)
 		return false;
 	probe = site->probes.first;
 	if (frame_direct_event(trace_arg) == RUBY_EVENT_CALL)
-		return frame_direct_is_call_of(trace_arg, probe->callee_id, probe->owner) &&
-		       observe_quick_call(probe, fiber, frame_direct_frame(trace_arg));
+		return frame_direct_is_call_of(frame_direct_frame(trace_arg), probe->callee_id, probe->owner) &&
+		       observe_quick_call(probe, fiber, frame_direct_frame(trace_arg), true);
 	/* Where frames are unwound, how they end has to be found out. */
 	return place->kind == SITE_RETURNED && place->bias == 0 &&
 	       observe_quick_return(probe, fiber, frame_direct_frame(trace_arg));

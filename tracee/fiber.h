@@ -17,8 +17,10 @@
 /* A call that has begun. */
 struct open_call {
 	uintptr_t frame; /* frame_of_call(); 0 where frames are not known */
-	const struct probe *probe;
-	uint64_t start; /* where in the ring; RING_NOWHERE: the call is lost and its end must not be sent */
+	struct probe *probe;
+	uint32_t retries : 31; /* it was begun anew, in its frame */
+	uint32_t told : 1;     /* by its frame: frame_direct_is_gone() says whether it still is there */
+	uint64_t start;        /* where in the ring; RING_NOWHERE: the call is lost and its end must not be sent */
 };
 
 struct call_stack {

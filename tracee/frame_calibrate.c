@@ -307,7 +307,7 @@ static int calibrate(struct calibration *calibration, struct error *err)
 	if (!ran)
 		return error_set(err, -EAGAIN, "something interrupted the trial runs of methods");
 	code = frame_analyse(calibration->scope, calibration->samples, calibration->sample_count, err);
-	if (code == 0 && calibration->scope == FRAME_TARGETED)
+	if (code == 0 && !frame_direct.known)
 		frame_direct_analyse(calibration->samples, calibration->sample_count);
 	return code;
 }

@@ -56,18 +56,38 @@ FRAME_READS_STACK static inline uintptr_t frame_direct_context(const rb_trace_ar
 	return ((const uintptr_t *)trace_arg)[frame_direct.context_word];
 }
 
-/* Whether the event's frame is a call by that name of that owner's method. False may also mean that this is not known. For CALL. */
-FRAME_READS_STACK static inline bool frame_direct_is_call_of(const rb_trace_arg_t *trace_arg, ID called, VALUE owner)
+/* What a frame has in place of its method entry; a special constant: it is not a method's own frame. */
+FRAME_READS_STACK static inline const VALUE *frame_direct_entry(uintptr_t frame)
 {
-	const uintptr_t *frame = (const uintptr_t *)frame_direct_frame(trace_arg);
-	const uintptr_t *environment = (const uintptr_t *)frame[frame_direct.environment_word];
-	const VALUE *entry = (const VALUE *)environment[frame_direct.entry_offset];
+	const uintptr_t *environment = (const uintptr_t *)((const uintptr_t *)frame)[frame_direct.environment_word];
 
-	/* Nothing there: not a method's own frame. */
+	return (const VALUE *)environment[frame_direct.entry_offset];
+}
+
+/* Whether the frame is a call by that name of that owner's method. False may also mean that this is not known. For CALL. */
+static inline bool frame_direct_is_call_of(uintptr_t frame, ID called, VALUE owner)
+{
+	const VALUE *entry = frame_direct_entry(frame);
+
 	if (RB_SPECIAL_CONST_P((VALUE)entry))
 		return false;
 	return (entry[0] & FRAME_ENTRY_MASK) == frame_direct.entry_flags && entry[frame_direct.called_word] == called &&
 	       entry[frame_direct.owner_word] == owner;
+}
+
+/*
+ * Whether the place of a frame that was such a call has another one by now: it was left without an event (SystemStackError), or
+ * replaced (tail call). The place has to be a frame in use, further out than the event's. While a method runs, its entry's place may
+ * come to hold another internal object.
+ */
+static inline bool frame_direct_is_gone(uintptr_t frame, ID called, VALUE owner)
+{
+	const VALUE *entry = frame_direct_entry(frame);
+
+	if (RB_SPECIAL_CONST_P((VALUE)entry))
+		return true;
+	return (entry[0] & FRAME_ENTRY_MASK) == frame_direct.entry_flags &&
+	       (entry[frame_direct.called_word] != called || entry[frame_direct.owner_word] != owner);
 }
 
 /* --- Calibration. Private to frame_calibrate.c and frame_analyse.c. */

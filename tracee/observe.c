@@ -8,6 +8,7 @@
 #include "observe_quick.h"
 #include "proto/record.h"
 #include "quiet.h"
+#include "retry.h"
 #include "session.h"
 #include "ticks.h"
 
@@ -129,9 +130,16 @@ static uint64_t push_start(struct session *session, struct fiber_state *fiber, s
 static void push_end(struct session *session, const struct fiber_state *fiber, const struct open_call *call, enum ending ending,
                      uint64_t time, const void *payload, size_t payload_size)
 {
-	struct ring_record record = {
-		.kind = RING_END, .ending = (uint8_t)ending, .method = call->probe->ref, .fiber = fiber->ref, .time = time};
+	struct ring_record record = {.kind = RING_END,
+	                             .ending = (uint8_t)ending,
+	                             .method = call->probe->ref,
+	                             .fiber = fiber->ref,
+	                             .duration = call->retries,
+	                             .time = time};
 
+	/* A record of a whole call has no place for them. */
+	if (call->retries)
+		ring_release(&session->ring);
 	if (call->start != RING_NOWHERE)
 		ring_push_end(&session->ring, call->start, &record, payload, payload_size);
 }
@@ -142,6 +150,18 @@ static void end_unseen(struct session *session, const struct fiber_state *fiber,
 	push_end(session, fiber, &stack->calls[--stack->depth], ENDING_UNKNOWN, ticks_now(), NULL, 0);
 }
 
+/* Those that are over, whatever began at this frame. */
+static void end_gone(struct session *session, const struct fiber_state *fiber, struct call_stack *stack, uintptr_t frame)
+{
+	while (frame && stack->depth) {
+		const struct open_call *innermost = &stack->calls[stack->depth - 1];
+
+		if (innermost->frame > frame ? !observe_is_gone(innermost) : innermost->frame == frame)
+			return;
+		end_unseen(session, fiber, stack);
+	}
+}
+
 static bool is_meant(const struct probe *probe, VALUE receiver)
 {
 	for (long i = 0; i < RARRAY_LEN(probe->only_kind_of); i++)
@@ -150,15 +170,24 @@ static bool is_meant(const struct probe *probe, VALUE receiver)
 	return false;
 }
 
+/* Whether the frame says whose call it is. The frame of an event of a C call is not made yet. */
+static bool is_told(const struct probe *probe, const struct seen_call *seen)
+{
+	return seen->frame && frame_direct.known && !(seen->trace_arg && seen->event != RUBY_EVENT_CALL) &&
+	       frame_direct_is_call_of(seen->frame, probe->callee_id, probe->owner);
+}
+
 /* The start of a call, with its values. Whether the call is open now. */
-static inline bool start_call(struct probe *probe, struct fiber_state *fiber, uintptr_t frame, const void *payload,
+static inline bool start_call(struct probe *probe, struct fiber_state *fiber, const struct seen_call *seen, const void *payload,
                               size_t payload_size)
 {
+	uintptr_t frame = seen->frame;
 	struct session *session = probe->session;
 	struct call_stack *stack = &fiber->stacks[session->slot];
-	struct open_call call = {.probe = probe, .frame = frame};
+	struct open_call call = {.probe = probe, .frame = frame, .told = is_told(probe, seen)};
 
-	while (frame && stack->depth && stack->calls[stack->depth - 1].frame <= frame)
+	end_gone(session, fiber, stack, frame);
+	while (frame && stack->depth && stack->calls[stack->depth - 1].frame == frame)
 		end_unseen(session, fiber, stack);
 	session->calls++;
 	call.start = push_start(session, fiber, stack, probe->ref, payload, payload_size);
@@ -181,11 +210,33 @@ static bool start_call_with_values(struct probe *probe, struct fiber_state *fibe
 		making.size = expression_list_render(probe->expressions, seen, &session->options, making.buffer, VALUES_SIZE_MAX,
 		                                     &making.jump);
 	if (!is_over(session))
-		open = start_call(probe, fiber, seen->frame, making.buffer, making.size);
+		open = start_call(probe, fiber, seen, making.buffer, making.size);
 	making_end(&making);
 	session_release(session);
 	*jump = making.jump;
 	return open;
+}
+
+/* Whether this is no call, but a retry of the innermost open one. What lies deeper is ended on the way: it is gone. */
+static bool is_retry(struct probe *probe, struct fiber_state *fiber, uintptr_t frame)
+{
+	struct session *session = probe->session;
+	struct call_stack *stack = &fiber->stacks[session->slot];
+	bool possible;
+
+	end_gone(session, fiber, stack, frame);
+	if (!frame || stack->depth == 0 || stack->calls[stack->depth - 1].frame != frame ||
+	    stack->calls[stack->depth - 1].probe != probe)
+		return false;
+	session_hold(session);
+	fiber->own++;
+	possible = retry_is_possible(probe);
+	fiber->own--;
+	session_release(session);
+	if (!possible || stack->depth == 0)
+		return false;
+	stack->calls[stack->depth - 1].retries++;
+	return true;
 }
 
 void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
@@ -200,8 +251,10 @@ void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t
 	if (probe->only_kind_of != Qundef && !is_meant(probe, rb_tracearg_self(trace_arg)))
 		return;
 	seen.frame = frame_of_call(trace_arg, event, anchor);
+	if (event == RUBY_EVENT_CALL && is_retry(probe, fiber, seen.frame))
+		return;
 	if (!probe->expressions) {
-		start_call(probe, fiber, seen.frame, NULL, 0);
+		start_call(probe, fiber, &seen, NULL, 0);
 		return;
 	}
 	start_call_with_values(probe, fiber, &seen, &jump);
@@ -349,12 +402,12 @@ bool observe_begin(struct probe *probe, struct fiber_state *fiber, const struct 
 {
 	struct keeping keeping = {.probe = probe, .fiber = fiber, .call = call};
 
-	if (observe_quick_call(probe, fiber, call->frame))
+	if (observe_quick_call(probe, fiber, call->frame, false))
 		return true;
 	if (is_over(probe->session) || (probe->only_kind_of != Qundef && !is_meant(probe, call->receiver)))
 		return false;
 	if (!probe->expressions)
-		return start_call(probe, fiber, call->frame, NULL, 0);
+		return start_call(probe, fiber, call, NULL, 0);
 	rb_ensure(keep_nothing, Qnil, begin_keeping, (VALUE)&keeping);
 	*jump = keeping.jump;
 	return keeping.open;
@@ -398,7 +451,7 @@ bool observe_fiber_died(struct fiber_state *fiber)
 		if (is_over(session) || !stack->defined)
 			continue;
 		while (stack->depth)
-			push_end(session, fiber, &stack->calls[--stack->depth], ENDING_KILLED, ticks_now(), NULL, 0);
+			end_unseen(session, fiber, stack);
 		told &= ring_push_aside(&session->ring, &gone);
 	}
 	return told;

@@ -2,6 +2,7 @@
 #define RBPROBE_OBSERVE_QUICK_H
 
 #include "fiber.h"
+#include "frame_direct.h"
 #include "selection.h"
 #include "session.h"
 #include "ticks.h"
@@ -18,8 +19,14 @@ static inline bool observe_is_ordinary(const struct session *session, const stru
 	return !atomic_load_explicit(&session->gone, memory_order_relaxed) && !session->detaching && !fiber->own;
 }
 
-/* frame: of the call, not 0. */
-static inline bool observe_quick_call(struct probe *probe, struct fiber_state *fiber, uintptr_t frame)
+/* Whether an open call further out than the frame at hand is over, though no event told of its end. */
+static inline bool observe_is_gone(const struct open_call *call)
+{
+	return call->told && frame_direct_is_gone(call->frame, call->probe->callee_id, call->probe->owner);
+}
+
+/* frame: of the call, not 0. told: frame_direct_is_call_of() says that this is its frame. */
+static inline bool observe_quick_call(struct probe *probe, struct fiber_state *fiber, uintptr_t frame, bool told)
 {
 	struct session *session = probe->session;
 	struct call_stack *stack = &fiber->stacks[session->slot];
@@ -28,13 +35,16 @@ static inline bool observe_quick_call(struct probe *probe, struct fiber_state *f
 
 	if (__builtin_expect(!observe_is_ordinary(session, fiber) || probe->expressions || probe->only_kind_of != Qundef ||
 	                             !stack->defined || stack->depth == stack->size ||
-	                             (stack->depth && call[-1].frame <= frame) || !ring_has_room(&session->ring, 0),
+	                             (stack->depth && (call[-1].frame <= frame || observe_is_gone(&call[-1]))) ||
+	                             !ring_has_room(&session->ring, 0),
 	                     0))
 		return false;
 	session->calls++;
 	stack->depth++;
 	call->frame = frame;
 	call->probe = probe;
+	call->retries = 0;
+	call->told = told;
 	record.time = ticks_now();
 	call->start = ring_push_start(&session->ring, &record, NULL, 0);
 	return true;
@@ -49,7 +59,7 @@ static inline bool observe_quick_return(const struct probe *probe, struct fiber_
 	struct ring_record record = {.kind = RING_END, .ending = ENDING_RETURNED, .method = probe->ref, .fiber = fiber->ref};
 
 	if (__builtin_expect(!observe_is_ordinary(session, fiber) || stack->depth == 0 || call->frame != frame ||
-	                             call->probe != probe || (session->options.flags & TRACE_RESULT),
+	                             call->probe != probe || call->retries || (session->options.flags & TRACE_RESULT),
 	                     0))
 		return false;
 	stack->depth--;

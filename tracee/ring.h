@@ -38,7 +38,7 @@ struct ring_record {
 	uint8_t ending; /* enum ending, of an end or call */
 	uint32_t method;
 	uint32_t fiber;
-	uint32_t duration; /* of a call: from its start's time to its end's */
+	uint32_t duration; /* of a call: from its start's time to its end's; of an end: how often it was retried */
 	uint64_t time;     /* in the producer's unit; ticks.h */
 };
 

@@ -34,6 +34,7 @@ struct probe {
 	struct probe *former; /* of the definition that this one replaced */
 	struct probe *next;   /* in its bucket */
 	struct probe *next_made;
+	enum { RETRY_NOT_KNOWN, RETRY_POSSIBLE, RETRY_IMPOSSIBLE } retry; /* retry.h */
 };
 
 void selection_init(void);

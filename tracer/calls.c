@@ -197,6 +197,16 @@ int calls_fiber_gone(struct stream *stream, const struct record_fiber_gone *reco
 	return 0;
 }
 
+int calls_retried(struct stream *stream, const struct record_retried *record, struct error *err)
+{
+	struct fiber *fiber = ref_get(&stream->fibers, record->fiber);
+
+	if (!fiber || !fiber->depth)
+		return error_set(err, -EPROTO, "malformed stream: a retry of a call that did not begin");
+	fiber->calls[fiber->depth - 1].retries = record->times;
+	return 0;
+}
+
 static void fiber_grow(struct fiber *fiber)
 {
 	fiber->capacity = fiber->capacity ? 2 * fiber->capacity : 16;
@@ -229,6 +239,7 @@ static int call_start(struct stream *stream, struct fiber *fiber, const struct e
 	call->method = method;
 	call->start_ns = event->time_ns;
 	call->kept = fiber->kept.size;
+	call->retries = 0;
 	call->held = false;
 	call->skipped = limit && limit->limited && limit->left == 0;
 	if (!call->skipped) {

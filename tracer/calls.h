@@ -38,6 +38,7 @@ struct call {
 	struct method *method;
 	uint64_t start_ns; /* of the target's monotonic clock */
 	size_t kept;       /* where in the fiber's `kept` this call's part begins */
+	uint32_t retries;  /* how often it was begun anew, in its own frame; known when it ends */
 	bool held;         /* the sink's: not shown yet */
 	bool skipped;      /* beyond --count: not the sink's business */
 };
@@ -83,6 +84,7 @@ struct ref_table {
 int calls_method(struct stream *stream, const struct record_method *record, struct error *err);
 int calls_fiber(struct stream *stream, const struct record_fiber *record, struct error *err);
 int calls_fiber_gone(struct stream *stream, const struct record_fiber_gone *record, struct error *err);
+int calls_retried(struct stream *stream, const struct record_retried *record, struct error *err);
 int calls_events(struct stream *stream, struct record_events *events, struct error *err);
 
 /* Gives the calls that are still open to the sink, as such. Once, when the stream is over. */

@@ -29,6 +29,8 @@ static int stream_record(struct stream *stream, struct record *record, struct er
 		return calls_fiber(stream, &record->fiber, err);
 	case RECORD_FIBER_GONE:
 		return calls_fiber_gone(stream, &record->fiber_gone, err);
+	case RECORD_RETRIED:
+		return calls_retried(stream, &record->retried, err);
 	case RECORD_LOST:
 		stream->lost += record->lost.calls;
 		if (stream->sink)

@@ -181,6 +181,10 @@ static void add_kept_begin(struct sink *sink, struct fiber *fiber, const struct 
 static void json_end(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event, uint64_t duration_ns)
 {
 	add_kept_begin(sink, fiber, call);
+	if (call->retries) {
+		buffer_add_text(&sink->output->buffer, ",\"retries\":");
+		buffer_add_uint(&sink->output->buffer, call->retries);
+	}
 	add_end(&sink->output->buffer, event->ending, &event->values, duration_ns);
 	line_end(sink);
 }

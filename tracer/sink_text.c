@@ -10,6 +10,7 @@
  *     Order#save ! ActiveRecord::RecordInvalid: no name <0.000010>   an exception left it
  *     Order#each ~ thrown <0.000010>                       throw, or a break or return for an outer frame, went through it
  *     Worker#run ~ killed <0.000010>                       its thread was killed
+ *     Order#charge => true (retried 2 times) <0.000010>    its rescue clause said `retry`
  *     Worker#run ~ ended <0.000010>                        it is over, and nobody knows how
  *     ... 1234 calls lost (0.012000 s) ...
  *     [thread 12345 "worker 1", fiber 7]                   what follows is this fiber's; shown once there is more than one
@@ -273,10 +274,16 @@ static void add_outcome(const struct sink *sink, struct buffer *to, enum ending 
 }
 
 /* The line behind the arguments. */
-static void add_end(struct sink *sink, struct buffer *to, enum ending ending, const struct values *outcome, uint64_t duration_ns)
+static void add_end(struct sink *sink, struct buffer *to, enum ending ending, const struct values *outcome, uint32_t retries,
+                    uint64_t duration_ns)
 {
 	if (ending != ENDING_RETURNED || outcome->count)
 		add_outcome(sink, to, ending, *outcome);
+	if (retries) {
+		buffer_add_text(to, " (retried ");
+		buffer_add_uint(to, retries);
+		buffer_add_text(to, retries == 1 ? " time)" : " times)");
+	}
 	if (sink->style.durations) {
 		buffer_add_char(to, ' ');
 		color(sink, to, COLOR_TIME);
@@ -304,7 +311,7 @@ static void text_end(struct sink *sink, struct fiber *fiber, struct call *call, 
 		indent(sink, to, fiber->depth);
 		add_colored(sink, to, COLOR_NAME, call->method->shown);
 	}
-	add_end(sink, to, event->ending, &event->values, duration_ns);
+	add_end(sink, to, event->ending, &event->values, call->retries, duration_ns);
 }
 
 static void text_whole(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
@@ -315,7 +322,7 @@ static void text_whole(struct sink *sink, struct fiber *fiber, struct method *me
 	show_older(text, NULL);
 	line_begin(sink, fiber);
 	add_begin(text, to, fiber, method, event);
-	add_end(sink, to, event->ending, &event->outcome, event->duration_ns);
+	add_end(sink, to, event->ending, &event->outcome, 0, event->duration_ns);
 }
 
 static void text_open(struct sink *sink, struct fiber *fiber, struct call *call)

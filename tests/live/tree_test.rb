@@ -199,7 +199,7 @@ class TreeTest < LiveTest
     assert_equal 12 * 40, finished.count { |call| call["name"] == "each_item" }
     assert_equal [0], left.map { |call| call["depth"] }.uniq
     assert_equal 12 * 40, left.size
-    assert_empty left.map { |call| call["ended"] } - %w[killed open]
+    assert_empty left.map { |call| call["ended"] } - %w[unknown open]
   end
 
   test "-n leaves out the times" do

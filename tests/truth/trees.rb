@@ -83,7 +83,7 @@ module Trees
   end
 
   def outcome_of(call)
-    retries = call["retries"] ? " (retried #{call["retries"]}x)" : ""
+    retries = call["retries"] ? " (retried #{call["retries"]} time#{"s" if call["retries"] > 1})" : ""
     how = case call["ended"]
           when "returned" then " => #{call["result"]}"
           when "raised" then " ! #{call["exception"].values_at("class", "message").reject(&:empty?).join(": ")}"

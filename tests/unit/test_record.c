@@ -209,6 +209,15 @@ static void found(void **state)
 	assert_int_equal(passed(&record).found.selector, 9999);
 }
 
+static void retried(void **state)
+{
+	struct record record = {.kind = RECORD_RETRIED, .retried = {.fiber = UINT32_MAX, .times = 3}};
+
+	(void)state;
+	assert_int_equal(passed(&record).retried.fiber, UINT32_MAX);
+	assert_int_equal(passed(&record).retried.times, 3);
+}
+
 static void bytes_that_are_no_text_survive(void **state)
 {
 	struct record record = {.kind = RECORD_NOTE, .note = {NOTE_INFO, {"\xff\0\xfe", 3}}};
@@ -351,6 +360,7 @@ int main(void)
 		TEST(fiber_lost_note_match_end),
 		TEST(output_data_done),
 		TEST(found),
+		TEST(retried),
 		TEST(bytes_that_are_no_text_survive),
 		TEST(an_unknown_kind_is_no_error),
 		TEST(limits_of_records),

@@ -218,6 +218,34 @@ TREE
   quietly.call { errors.wrapped(2) }
 end
 
+truth "retry in a method's rescue", <<~TREE do
+  Errors#retried(times=4) => 4 (retried 3 times)
+    Errors#refuse(x=1) ! Errors::Refused: no 1
+      Errors::Refused#initialize(text="no 1") => #<Errors::Refused>
+    Errors#refuse(x=2) ! Errors::Refused: no 2
+      Errors::Refused#initialize(text="no 2") => #<Errors::Refused>
+    Errors#refuse(x=3) ! Errors::Refused: no 3
+      Errors::Refused#initialize(text="no 3") => #<Errors::Refused>
+  Errors#retried(times=1) => 1
+TREE
+  errors.retried(4)
+  errors.retried(1)
+end
+
+truth "retry and recursion", <<~TREE do
+  Errors#retried_recursively(depth=1) => 2 (retried 1 time)
+    Errors#retried_recursively(depth=0) => 2 (retried 1 time)
+      Errors#refuse(x=0) ! Errors::Refused: no 0
+        Errors::Refused#initialize(text="no 0") => #<Errors::Refused>
+    Errors#refuse(x=1) ! Errors::Refused: no 1
+      Errors::Refused#initialize(text="no 1") => #<Errors::Refused>
+    Errors#retried_recursively(depth=0) => 2 (retried 1 time)
+      Errors#refuse(x=0) ! Errors::Refused: no 0
+        Errors::Refused#initialize(text="no 0") => #<Errors::Refused>
+TREE
+  errors.retried_recursively(1)
+end
+
 truth "retry in begin", <<~TREE do
   Errors#retried_in_begin(times=2) => 2
     Errors#refuse(x=1) ! Errors::Refused: no 1
