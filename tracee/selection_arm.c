@@ -9,6 +9,7 @@
 #include "expression.h"
 #include "facts.h"
 #include "fiber.h"
+#include "frame.h"
 #include "naming.h"
 #include "session.h"
 #include "turn.h"
@@ -300,6 +301,20 @@ static void note_facts(struct session *session)
 		             names.bytes);
 }
 
+/* What is shown without that is less, and whoever reads it has to know. */
+static void note_unknown_endings(const struct selection *selection)
+{
+	static const char *const whose[FRAME_SCOPES] = {
+		[FRAME_TARGETED] = "methods written in Ruby", [FRAME_GLOBAL] = "what engine hook observes"};
+
+	for (enum frame_scope scope = 0; scope < FRAME_SCOPES; scope++)
+		if (frame_calibration_failure(scope) && (scope != FRAME_GLOBAL || !NIL_P(selection->hook.tracepoint)))
+			session_note(
+				selection->session, NOTE_WARNING,
+				"how calls of %s end is not known here: %s; `~ ended` may stand for any ending, nil included",
+				whose[scope], frame_calibration_failure(scope));
+}
+
 static VALUE arm_all(VALUE argument)
 {
 	struct asked *asked = (struct asked *)argument;
@@ -327,6 +342,7 @@ static VALUE arm_all(VALUE argument)
 		engine_hook_start(selection, &selection->hook, true);
 	}
 	note_facts(selection->session);
+	note_unknown_endings(selection);
 	return Qnil;
 }
 
