@@ -29,25 +29,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define GROUPS_MAX 1024
 #define DESCRIPTORS_MAX 4096
 #define REAP_NS (100 * NS_PER_MS)
 #define EXIT_REFUSED 3 /* of a child that could not confine itself */
 
 /* --- In the child, before */
 
-static void leave_our_files(struct confined *confined)
+/* Each that is kept gets the number 3 + its place. */
+static void leave_our_files(int *kept, int count)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
+	for (int i = 0; i < count; i++)
+		if ((kept[i] = fcntl(kept[i], F_DUPFD_CLOEXEC, 3 + count)) < 0)
+			_exit(EXIT_REFUSED);
 	for (int i = 0; i < 3; i++)
 		if (dup2(null, i) < 0)
 			_exit(EXIT_REFUSED);
-	if (dup2(confined->answer, 3) != 3)
-		_exit(EXIT_REFUSED);
-	confined->answer = 3;
-	if (syscall(SYS_close_range, 4, ~0u, 0) != 0)
-		for (int i = 4; i < DESCRIPTORS_MAX; i++)
+	for (int i = 0; i < count; i++)
+		if ((kept[i] = dup2(kept[i], 3 + i)) < 0)
+			_exit(EXIT_REFUSED);
+	if (syscall(SYS_close_range, 3 + count, ~0u, 0) != 0)
+		for (int i = 3 + count; i < DESCRIPTORS_MAX; i++)
 			close(i);
 }
 
@@ -59,6 +62,12 @@ static void leave_our_signals(void)
 		signal(i, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+void confined_leave_ours(int *kept, int count)
+{
+	leave_our_signals();
+	leave_our_files(kept, count);
 }
 
 static size_t read_at(int directory, const char *name, char *text, size_t size)
@@ -73,37 +82,47 @@ static size_t read_at(int directory, const char *name, char *text, size_t size)
 }
 
 /* The process that was described, and no other that has its PID now; its groups. */
-static bool groups_read(const struct target *target, int entry, gid_t *groups, size_t *count)
+static bool groups_read(struct confined *confined, const struct target *target, int entry)
 {
 	char text[16384], *at, *end;
 
-	*count = 0;
+	confined->group_count = 0;
 	if (!target_is_same(target) || !read_at(entry, "status", text, sizeof(text)))
 		return false;
 	at = strstr(text, "\nUid:");
 	if (!at || (strtoul(at + 5, &end, 10), (uid_t)strtoul(end, NULL, 10)) != target->euid)
 		return false;
 	at = strstr(text, "\nGroups:");
-	for (at = at ? at + 8 : NULL; at && *count < GROUPS_MAX; at = end) {
+	for (at = at ? at + 8 : NULL; at && confined->group_count < CONFINED_GROUPS_MAX; at = end) {
 		gid_t group = (gid_t)strtoul(at, &end, 10);
 
 		if (end == at || memchr(at, '\n', (size_t)(end - at)))
 			break;
-		groups[(*count)++] = group;
+		confined->groups[confined->group_count++] = group;
 	}
 	return true;
 }
 
-static void open_what_takes_privileges(struct confined *confined, int entry)
+bool confined_take(struct confined *confined, const struct target *target)
 {
-	ssize_t size = readlinkat(entry, "root", confined->root_path, sizeof(confined->root_path) - 1);
+	char path[32];
+	ssize_t size;
+	int entry;
 
+	snprintf(path, sizeof(path), "/proc/%d", (int)target->pid);
+	entry = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (entry < 0 || !groups_read(confined, target, entry))
+		return false;
+	size = readlinkat(entry, "root", confined->root_path, sizeof(confined->root_path) - 1);
 	confined->root_path[size > 1 ? size : 0] = '\0';
 	confined->root = openat(entry, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	confined->directory = openat(entry, "cwd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	confined->program = openat(entry, "exe", O_PATH | O_CLOEXEC);
 	confined->memory = openat(entry, "mem", O_RDONLY | O_CLOEXEC);
 	confined->maps = openat(entry, "maps", O_RDONLY | O_CLOEXEC);
 	confined->own = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	close(entry);
+	return true;
 }
 
 static void limit(int resource, rlim_t value)
@@ -139,19 +158,20 @@ static bool may_change_user(void)
 	return proc_status_number(getpid(), "CapEff", 16, 0) >> CAP_SETUID & 1;
 }
 
-/* *inside: its root directory is ours now. */
-static bool become_it(const struct confined *confined, const struct target *target, const gid_t *groups, size_t count,
-                      bool *inside)
+bool confined_become(const struct confined *confined, const struct target *target, bool *inside)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct nothing[2] = {{0}};
 
 	/* In a user namespace groups may be nobody's to change; then it must be a process of our own user. */
 	bool same = geteuid() == target->euid && getegid() == target->egid;
+	/* Asked here: a process's root directory need not have a /proc. */
+	bool may_change = may_change_user();
 
 	*inside = confined->root >= 0 && fchdir(confined->root) == 0 && chroot(".") == 0;
-	if (may_change_user() &&
-	    ((setgroups(count, groups) != 0 && !same) || setresgid(target->egid, target->egid, target->egid) != 0 ||
+	if (may_change &&
+	    ((setgroups(confined->group_count, confined->groups) != 0 && !same) ||
+	     setresgid(target->egid, target->egid, target->egid) != 0 ||
 	     setresuid(target->euid, target->euid, target->euid) != 0 || getuid() != target->euid || geteuid() != target->euid))
 		return false;
 	if (syscall(SYS_capset, &header, nothing) != 0)
@@ -161,23 +181,15 @@ static bool become_it(const struct confined *confined, const struct target *targ
 
 static _Noreturn void child(const struct confined_job *job, int answer, pid_t parent)
 {
-	struct confined confined = {.answer = answer};
-	gid_t groups[GROUPS_MAX];
-	char path[32];
-	size_t count;
+	struct confined confined;
 	bool inside;
-	int entry;
 
-	leave_our_signals();
-	leave_our_files(&confined);
-	snprintf(path, sizeof(path), "/proc/%d", (int)job->target->pid);
-	entry = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (entry < 0 || !groups_read(job->target, entry, groups, &count))
+	confined_leave_ours(&answer, 1);
+	confined.answer = answer;
+	if (!confined_take(&confined, job->target))
 		_exit(EXIT_REFUSED);
-	open_what_takes_privileges(&confined, entry);
-	close(entry);
 	set_limits(job);
-	if (!become_it(&confined, job->target, groups, count, &inside))
+	if (!confined_become(&confined, job->target, &inside))
 		_exit(EXIT_REFUSED);
 	/* A change of user takes this away, and so comes before it. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)

@@ -15,14 +15,19 @@
  * except that nobody's user and root directory change.
  */
 
+#define CONFINED_GROUPS_MAX 1024
+
 /* What the child was given before it lost its privileges. Descriptors; -1: could not be had. */
 struct confined {
-	int root;    /* the process's root directory */
-	int program; /* what it executes, as O_PATH */
-	int memory;  /* its memory, for reading */
-	int maps;    /* its memory map, at the beginning */
-	int own;     /* our own /proc/self/fd */
+	int root;      /* the process's root directory */
+	int directory; /* its current one */
+	int program;   /* what it executes, as O_PATH */
+	int memory;    /* its memory, for reading */
+	int maps;      /* its memory map, at the beginning */
+	int own;       /* our own /proc/self/fd */
 	int answer;
+	size_t group_count;
+	gid_t groups[CONFINED_GROUPS_MAX];
 	char root_path[512]; /* where the root directory lies, as its memory map names files */
 };
 
@@ -50,5 +55,14 @@ int confined_open(const struct confined *confined, const char *path);
 int confined_open_program(const struct confined *confined);
 bool confined_read_memory(const struct confined *confined, uint64_t address, void *bytes, size_t size);
 void confined_answer(const struct confined *confined, const void *bytes, size_t size);
+
+/* --- For a child with other work than that, in this order */
+
+/* No signal handler of ours, no descriptor but kept ones, which get new numbers. */
+void confined_leave_ours(int *kept, int count);
+/* Fills all but `answer`, while there are privileges. False: it is not that process any more. */
+bool confined_take(struct confined *confined, const struct target *target);
+/* It has the process's user and groups and no capability from then on; *inside: its root directory, too. False: it must exit. */
+bool confined_become(const struct confined *confined, const struct target *target, bool *inside);
 
 #endif

@@ -1,137 +1,30 @@
 /*
- * The private socket directory. See rendezvous.h.
+ * The private socket, the client's side. See rendezvous.h.
  *
- * It is made by a client that may be root in a /tmp that the target's user may control (a container's). So nothing here follows a
- * link out of the target's root, and what is given away is given away by descriptor, the directory last: until then nobody
- * but us could have put anything into it.
+ * A child makes the directory and binds the socket (rendezvous_keeper.c), with the target's user: so nothing that a hostile /tmp does concerns anybody else, and a
+ * file system that hangs holds up only the child. Who listens and accepts is this process, as the target can check.
  */
 
 #define _GNU_SOURCE
 #include "rendezvous.h"
 
-#include "proto/names.h"
+#include "proto/clock.h"
+#include "rendezvous_keeper.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/openat2.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-#define SOCKET_NAME "s"
-#define OPEN_MAX_AT_ONCE 64
-
-/* Global because a signal handler must find them: what is to be removed when the program is left at once. */
-static struct rendezvous *volatile open_ones[OPEN_MAX_AT_ONCE];
-
-/* Where a directory may be made, in this order: as the kernel shows it of the process, and as the process calls it. */
-static const struct place {
-	const char *root; /* a link in /proc/PID */
-	const char *path; /* below it; NULL: that itself */
-	const char *theirs;
-} places[] = {
-	{"root", "tmp", "/tmp"},
-	{"root", "var/tmp", "/var/tmp"},
-	{"root", "dev/shm", "/dev/shm"},
-	{"cwd", NULL, "/proc/self/cwd"},
-};
-
-static int place_open(const struct target *target, const struct place *place)
-{
-	struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
-	char path[64];
-	int root, fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)target->pid, place->root);
-	root = open(path, (place->path ? O_PATH : O_RDONLY) | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0)
-		return -errno;
-	if (!place->path)
-		return root;
-	fd = (int)syscall(SYS_openat2, root, place->path, &how, sizeof(how));
-	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-		fd = openat(root, place->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		fd = -errno;
-	close(root);
-	return fd;
-}
-
-static void directory_remove(int temporary, int directory, const char *name)
-{
-	unlinkat(directory, SOCKET_NAME, 0);
-	unlinkat(temporary, name, AT_REMOVEDIR);
-}
-
-/* Of clients that were killed while attaching: the PID in the name is dead, and the directory is ours or the target's user's. */
-static void leftovers_remove(int temporary, const struct target *target)
-{
-	DIR *stream;
-	struct dirent *entry;
-	int fd;
-
-	if (!target->same_pid_namespace) /* the numbers in the names may be of another namespace */
-		return;
-	fd = openat(temporary, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	stream = fd < 0 ? NULL : fdopendir(fd);
-	if (!stream) {
-		if (fd >= 0)
-			close(fd);
-		return;
-	}
-	while ((entry = readdir(stream))) {
-		struct stat status;
-		int pid, directory;
-
-		if (strncmp(entry->d_name, SOCKET_DIRECTORY_PREFIX, strlen(SOCKET_DIRECTORY_PREFIX)) != 0)
-			continue;
-		pid = atoi(entry->d_name + strlen(SOCKET_DIRECTORY_PREFIX));
-		if (pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH)
-			continue;
-		directory = openat(temporary, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (directory < 0)
-			continue;
-		if (fstat(directory, &status) == 0 && (status.st_uid == geteuid() || status.st_uid == target->euid))
-			directory_remove(temporary, directory, entry->d_name);
-		close(directory);
-	}
-	closedir(stream);
-}
-
-static int directory_make(struct rendezvous *rendezvous)
-{
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-
-	for (int attempt = 0; attempt < 100; attempt++) {
-		unsigned char random[8];
-		size_t length;
-
-		if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-			return -EIO;
-		length = (size_t)snprintf(rendezvous->name, sizeof(rendezvous->name), SOCKET_DIRECTORY_PREFIX "%d-",
-		                          (int)getpid());
-		for (size_t i = 0; i < sizeof(random); i++)
-			rendezvous->name[length + i] = letters[random[i] % (sizeof(letters) - 1)];
-		rendezvous->name[length + sizeof(random)] = '\0';
-		if (mkdirat(rendezvous->temporary, rendezvous->name, 0700) == 0) {
-			rendezvous->directory =
-				openat(rendezvous->temporary, rendezvous->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-			return rendezvous->directory < 0 ? -errno : 0;
-		}
-		if (errno != EEXIST)
-			return -errno;
-	}
-	return -EEXIST;
-}
+#define MAKING_MS 5000
+#define ENDING_NS (500 * NS_PER_MS)
 
 /*
  * The process at the other end sees as whom we listened. In a user namespace of its own, root of the host is nobody that it knows or trusts; its
@@ -151,66 +44,62 @@ static int listen_as(int listener, const struct target *target)
 	return status;
 }
 
-static int socket_listen(struct rendezvous *rendezvous, const struct target *target, const struct place *place)
+static int keeper_start(struct rendezvous *rendezvous, const struct target *target)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int status;
+	pid_t client = getpid();
+	int ends[2];
 
 	rendezvous->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (rendezvous->listener < 0)
+	if (rendezvous->listener < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
 		return -errno;
-	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" SOCKET_NAME, rendezvous->directory);
-	if (bind(rendezvous->listener, (struct sockaddr *)&address, sizeof(address)) != 0 ||
-	    fchmodat(rendezvous->directory, SOCKET_NAME, 0600, 0) != 0)
-		return -errno;
-	status = listen_as(rendezvous->listener, target);
-	if (status < 0)
-		return status;
-	if (target->euid != geteuid() &&
-	    (fchownat(rendezvous->directory, SOCKET_NAME, target->euid, target->egid, AT_SYMLINK_NOFOLLOW) != 0 ||
-	     fchown(rendezvous->directory, target->euid, target->egid) != 0))
-		return -errno;
-	snprintf(rendezvous->socket_path, sizeof(rendezvous->socket_path), "%s/%s/" SOCKET_NAME, place->theirs, rendezvous->name);
-	return 0;
+	rendezvous->keeper = ends[0];
+	rendezvous->keeper_pid = fork();
+	if (rendezvous->keeper_pid == 0)
+		keeper_main(target, rendezvous->listener, ends[1], client);
+	close(ends[1]);
+	return rendezvous->keeper_pid < 0 ? -errno : 0;
 }
 
-static int place_take(struct rendezvous *rendezvous, const struct target *target, const struct place *place)
+/* What it says is as good as the target's user's word. */
+static int keeper_await(struct rendezvous *rendezvous, struct keeper_report *report)
 {
-	int status = place_open(target, place);
+	struct pollfd keeper = {.fd = rendezvous->keeper, .events = POLLIN};
+	int ready = poll(&keeper, 1, MAKING_MS);
 
-	if (status < 0)
-		return status;
-	rendezvous->temporary = status;
-	leftovers_remove(rendezvous->temporary, target);
-	for (size_t i = 0; i < OPEN_MAX_AT_ONCE; i++)
-		if (!open_ones[i]) {
-			open_ones[i] = rendezvous;
-			break;
-		}
-	status = directory_make(rendezvous);
-	return status < 0 ? status : socket_listen(rendezvous, target, place);
+	if (ready == 0)
+		return -ETIMEDOUT;
+	if (ready < 0 || read(rendezvous->keeper, report, sizeof(*report)) != (ssize_t)sizeof(*report))
+		return -EIO;
+	if (report->status == 0 && !keeper_place(report->place))
+		return -EPROTO;
+	report->name[sizeof(report->name) - 1] = '\0';
+	return report->status;
 }
 
 int rendezvous_open(struct rendezvous *rendezvous, const struct target *target, struct error *err)
 {
-	int first = 0;
+	struct keeper_report report = {.place = -1};
+	int pid = (int)target->pid, status;
 
-	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
-		int status;
-
-		*rendezvous = RENDEZVOUS_CLOSED;
-		status = place_take(rendezvous, target, &places[i]);
-		if (status == 0)
-			return 0;
-		rendezvous_close(rendezvous);
-		if (i == 0)
-			first = status;
+	*rendezvous = RENDEZVOUS_CLOSED;
+	status = keeper_start(rendezvous, target);
+	if (status == 0)
+		status = keeper_await(rendezvous, &report);
+	if (status == 0)
+		status = listen_as(rendezvous->listener, target);
+	if (status == 0) {
+		snprintf(rendezvous->socket_path, sizeof(rendezvous->socket_path), "%s/%s/" SOCKET_NAME,
+		         keeper_place(report.place), report.name);
+		return 0;
 	}
-	return error_set(
-		err, first,
-		"cannot make a socket for process %d in its /tmp (/proc/%d/root/tmp): %s; nor in its /var/tmp, /dev/shm or "
-		"current directory",
-		(int)target->pid, (int)target->pid, strerror(-first));
+	rendezvous_close(rendezvous);
+	if (status == -ETIMEDOUT)
+		return error_set(err, status, "cannot make a socket for process %d: the file system of its /tmp does not answer",
+		                 pid);
+	return error_set(err, status,
+	                 "cannot make a socket for process %d in its /tmp (/proc/%d/root/tmp), as its user: %s; nor in its "
+	                 "/var/tmp, /dev/shm or current directory",
+	                 pid, pid, strerror(-status));
 }
 
 int rendezvous_accept(struct rendezvous *rendezvous, const struct target *target)
@@ -228,28 +117,28 @@ int rendezvous_accept(struct rendezvous *rendezvous, const struct target *target
 	return fd;
 }
 
-void rendezvous_close(struct rendezvous *rendezvous)
+/* One that hangs in a file system, or was stopped by the target's user, is not waited for. */
+static void keeper_end(pid_t pid)
 {
-	if (rendezvous->directory >= 0)
-		directory_remove(rendezvous->temporary, rendezvous->directory, rendezvous->name);
-	if (rendezvous->listener >= 0)
-		close(rendezvous->listener);
-	if (rendezvous->directory >= 0)
-		close(rendezvous->directory);
-	if (rendezvous->temporary >= 0)
-		close(rendezvous->temporary);
-	*rendezvous = RENDEZVOUS_CLOSED;
-	for (size_t i = 0; i < OPEN_MAX_AT_ONCE; i++)
-		if (open_ones[i] == rendezvous)
-			open_ones[i] = NULL;
+	uint64_t deadline_ns = clock_now_ns() + ENDING_NS;
+	struct timespec pause = {.tv_nsec = 50 * (long)NS_PER_US};
+
+	while (waitpid(pid, NULL, WNOHANG) == 0) {
+		if (clock_now_ns() >= deadline_ns) {
+			kill(pid, SIGKILL);
+			return;
+		}
+		nanosleep(&pause, NULL);
+	}
 }
 
-void rendezvous_abandon_all(void)
+void rendezvous_close(struct rendezvous *rendezvous)
 {
-	for (size_t i = 0; i < OPEN_MAX_AT_ONCE; i++) {
-		const struct rendezvous *rendezvous = open_ones[i];
-
-		if (rendezvous && rendezvous->directory >= 0)
-			directory_remove(rendezvous->temporary, rendezvous->directory, rendezvous->name);
-	}
+	if (rendezvous->keeper >= 0)
+		close(rendezvous->keeper);
+	if (rendezvous->keeper_pid > 0)
+		keeper_end(rendezvous->keeper_pid);
+	if (rendezvous->listener >= 0)
+		close(rendezvous->listener);
+	*rendezvous = RENDEZVOUS_CLOSED;
 }

@@ -12,13 +12,12 @@
  */
 struct rendezvous {
 	int listener;                          /* -1: closed */
-	int temporary;                         /* the target's /tmp */
-	int directory;                         /* ours in it */
-	char name[64];                         /* of the directory */
+	int keeper;                            /* to the child that keeps the directory: it takes it away when this is closed */
+	pid_t keeper_pid;                      /* 0: none */
 	char socket_path[SOCKET_PATH_MAX + 1]; /* as the target sees it */
 };
 
-#define RENDEZVOUS_CLOSED ((struct rendezvous){.listener = -1, .temporary = -1, .directory = -1})
+#define RENDEZVOUS_CLOSED ((struct rendezvous){.listener = -1, .keeper = -1})
 
 /* Also removes what clients that died while attaching left behind. */
 int rendezvous_open(struct rendezvous *rendezvous, const struct target *target, struct error *err);
@@ -29,10 +28,7 @@ int rendezvous_open(struct rendezvous *rendezvous, const struct target *target, 
  */
 int rendezvous_accept(struct rendezvous *rendezvous, const struct target *target);
 
-/* Removes socket and directory. May be called at any time, also twice. */
+/* Has socket and directory removed. May be called at any time, also twice. Where this program ends without it, they go as well. */
 void rendezvous_close(struct rendezvous *rendezvous);
-
-/* Removes every open one; async-signal-safe: for a second Ctrl-C. */
-void rendezvous_abandon_all(void);
 
 #endif

@@ -3,8 +3,6 @@
 #define _GNU_SOURCE
 #include "signals.h"
 
-#include "rendezvous.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -29,10 +27,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	                        (info->si_code == SI_USER || info->si_code == SI_TKILL || info->si_code == SI_QUEUE ? 0x80 : 0));
 
 	(void)context;
-	if (!(signals.outlives_interrupts && number == SIGINT) && ++signals.received > 1) {
-		rendezvous_abandon_all();
+	if (!(signals.outlives_interrupts && number == SIGINT) && ++signals.received > 1)
 		_exit(128 + number);
-	}
 	if (write(signals.pipe[1], &byte, 1) < 0)
 		errno = saved;
 	errno = saved;
