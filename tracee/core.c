@@ -203,30 +203,10 @@ void core_enable_for(VALUE tracepoint, VALUE target)
 	RB_GC_GUARD(options);
 }
 
-/* Ruby's defaults for what changes how code runs, whatever the application has set for its own. */
-static VALUE compile_options(void)
-{
-	static const struct {
-		const char *name;
-		bool on;
-	} options[] = {
-		{"inline_const_cache", true},        {"peephole_optimization", true}, {"tailcall_optimization", false},
-		{"specialized_instruction", true},   {"operands_unification", true},  {"trace_instruction", true},
-		{"instructions_unification", false}, {"stack_caching", false},        {"coverage_enabled", false},
-		{"frozen_string_literal", false},
-	};
-	VALUE hash = rb_hash_new();
-
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-		rb_hash_aset(hash, ID2SYM(rb_intern(options[i].name)), options[i].on ? Qtrue : Qfalse);
-	return hash;
-}
-
 VALUE core_run(const char *source)
 {
-	VALUE name = rb_str_new_cstr("(rbprobe)");
-	VALUE iseq = rb_funcall(core_instruction_sequence(), rb_intern("compile"), 5, rb_str_new_cstr(source), name, Qnil,
-	                        INT2FIX(1), compile_options());
+	VALUE iseq = rb_funcall(core_instruction_sequence(), rb_intern("compile"), 2, rb_str_new_cstr(source),
+	                        rb_str_new_cstr("(rbprobe)"));
 
 	return rb_funcall(iseq, rb_intern("eval"), 0);
 }

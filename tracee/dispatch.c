@@ -159,6 +159,7 @@ static VALUE job(VALUE unused)
 	queue_drain(run_command, &err);
 	if (compiler_watch_take())
 		selection_compiler_on();
+	selection_look();
 	keep_or_remove_queue(session_reap(), had_sessions);
 	session_finish();
 	return Qnil;

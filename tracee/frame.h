@@ -63,8 +63,6 @@ struct frame_end {
  * Raises nothing, prints nothing, creates no thread and no constant, fires no RAISE event.
  */
 int frame_calibrate(enum frame_scope scope, struct error *err);
-/* Why the last try of a scope that is not known did not find everything; NULL: there was none, or it did. */
-const char *frame_calibration_failure(enum frame_scope scope);
 /* Whether frame_calibrate() would try nothing more. */
 bool frame_calibration_is_over(enum frame_scope scope);
 

@@ -336,10 +336,7 @@ bool frame_calibration_is_over(enum frame_scope scope)
 	return frame_layout.endings_known[scope] || attempts[scope] == ATTEMPTS;
 }
 
-/* Of the last try, for people. */
-static struct error failures[FRAME_SCOPES];
-
-static int try_scope(enum frame_scope scope, struct error *err)
+int frame_calibrate(enum frame_scope scope, struct error *err)
 {
 	/* On the stack, because its VALUEs are then seen by the GC, and not moved. */
 	struct calibration calibration = {.scope = scope, .tracing = {Qnil, Qnil}};
@@ -363,22 +360,4 @@ static int try_scope(enum frame_scope scope, struct error *err)
 		attempts[scope]++;
 	free(calibration.samples);
 	return code;
-}
-
-int frame_calibrate(enum frame_scope scope, struct error *err)
-{
-	struct error failure = {0};
-	int code = try_scope(scope, &failure);
-
-	/* The reason of the tries is kept where there are no more. */
-	if (code == 0 || !failures[scope].code || !frame_calibration_is_over(scope))
-		failures[scope] = failure;
-	if (code && err)
-		*err = failure;
-	return code;
-}
-
-const char *frame_calibration_failure(enum frame_scope scope)
-{
-	return failures[scope].code ? failures[scope].text : NULL;
 }

@@ -162,12 +162,22 @@ static void end_gone(struct session *session, const struct fiber_state *fiber, s
 	}
 }
 
-static bool is_meant(const struct probe *probe, VALUE receiver)
+/* Whether calls on this receiver are to be shown. */
+static bool is_meant(struct probe *probe, VALUE receiver)
 {
+	if (probe->waiting)
+		selection_look_at_names(probe);
+	if (probe->only_kind_of == Qundef)
+		return true;
 	for (long i = 0; i < RARRAY_LEN(probe->only_kind_of); i++)
 		if (RTEST(rb_obj_is_kind_of(receiver, RARRAY_AREF(probe->only_kind_of, i))))
 			return true;
 	return false;
+}
+
+static inline bool means_all(const struct probe *probe)
+{
+	return probe->only_kind_of == Qundef && !probe->waiting;
 }
 
 /* Whether the frame says whose call it is. The frame of an event of a C call is not made yet. */
@@ -248,7 +258,7 @@ void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t
 
 	if (is_over(session) || fiber->own)
 		return;
-	if (probe->only_kind_of != Qundef && !is_meant(probe, rb_tracearg_self(trace_arg)))
+	if (!means_all(probe) && !is_meant(probe, rb_tracearg_self(trace_arg)))
 		return;
 	seen.frame = frame_of_call(trace_arg, event, anchor);
 	if (event == RUBY_EVENT_CALL && is_retry(probe, fiber, seen.frame))
@@ -404,7 +414,7 @@ bool observe_begin(struct probe *probe, struct fiber_state *fiber, const struct 
 
 	if (observe_quick_call(probe, fiber, call->frame, false))
 		return true;
-	if (is_over(probe->session) || (probe->only_kind_of != Qundef && !is_meant(probe, call->receiver)))
+	if (is_over(probe->session) || (!means_all(probe) && !is_meant(probe, call->receiver)))
 		return false;
 	if (!probe->expressions)
 		return start_call(probe, fiber, call, NULL, 0);

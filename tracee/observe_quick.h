@@ -34,7 +34,7 @@ static inline bool observe_quick_call(struct probe *probe, struct fiber_state *f
 	struct ring_record record = {.kind = RING_START, .method = probe->ref, .fiber = fiber->ref};
 
 	if (__builtin_expect(!observe_is_ordinary(session, fiber) || probe->expressions || probe->only_kind_of != Qundef ||
-	                             !stack->defined || stack->depth == stack->size ||
+	                             probe->waiting || !stack->defined || stack->depth == stack->size ||
 	                             (stack->depth && (call[-1].frame <= frame || observe_is_gone(&call[-1]))) ||
 	                             !ring_has_room(&session->ring, 0),
 	                     0))

@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-/* What the writer thread asks of evaluation.c, request.c and copy.c; by itself, so that the writer needs no Ruby. */
+/* What the writer thread asks of evaluation.c, request.c, copy.c and selection_modules.c; by itself, so that the writer needs no Ruby. */
 
 /* Whether some evaluation has passed its time limit. Any thread. */
 bool evaluation_overdue(void);
@@ -13,5 +13,8 @@ bool requests_overdue(void);
 
 /* Whether a copy of the process has ended, and a job is to hear of it. Any thread. */
 bool copies_ended(void);
+
+/* Whether a job should look for what selectors have not matched yet. Any thread; once true, the next job does. */
+bool selection_look_is_due(void);
 
 #endif

@@ -183,8 +183,7 @@ static uint32_t place_of(uintptr_t function, int arity)
 	return place;
 }
 
-/* Whose stub this is; NULL for any other function. */
-static struct patch_slot *slot_of_stub(uintptr_t function)
+struct patch_slot *patch_slot_of_stub(uintptr_t function)
 {
 	uintptr_t first = (uintptr_t)patch_stubs;
 
@@ -200,7 +199,7 @@ uintptr_t patch_stub_of(const struct patch_slot *slot)
 
 struct patch_slot *patch_slot_of(uintptr_t function, int arity)
 {
-	struct patch_slot *slot = slot_of_stub(function);
+	struct patch_slot *slot = patch_slot_of_stub(function);
 	uint32_t place;
 
 	if (slot)

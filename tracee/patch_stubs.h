@@ -42,6 +42,8 @@ bool patch_stubs_available(void);
 /* The slot of a function, which may also be the stub of one; NULL when all are taken. GVL. */
 struct patch_slot *patch_slot_of(uintptr_t function, int arity);
 uintptr_t patch_stub_of(const struct patch_slot *slot);
+/* Whose stub a function is; NULL for any other. */
+struct patch_slot *patch_slot_of_stub(uintptr_t function);
 
 /*
  * Every call of a stub. Event context of its own kind: in place of the C function, with the arguments as the function's invoker would take them

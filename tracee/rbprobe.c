@@ -21,6 +21,7 @@
 #include "session.h"
 #include "startup.h"
 #include "ticks.h"
+#include "watch_modules.h"
 
 #include <pthread.h>
 #include <ruby.h>
@@ -70,6 +71,7 @@ static VALUE init(VALUE unused)
 	fiber_init(observe_fiber_died);
 	selection_init();
 	compiler_watch_init();
+	watch_modules_init();
 	interrupts_init();
 	evaluation_init();
 	expression_init();

@@ -12,6 +12,7 @@
 #include "expression.h"
 #include "session.h"
 #include "turn.h"
+#include "watch_modules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,7 @@ struct probe *selection_add_probe(struct selection *selection, const struct matc
 	probe->callee = match->name;
 	probe->callee_id = rb_sym2id(match->name);
 	probe->only_kind_of = Qundef;
+	probe->waiting = Qfalse;
 	probe->selector = selector;
 	*selection->last_made = probe;
 	selection->last_made = &probe->next_made;
@@ -104,6 +106,8 @@ static void mark(void *data)
 	engine_patch_mark_all();
 	for (struct selection *selection = selections.first; selection; selection = selection->next) {
 		rb_gc_mark(selection->hook.tracepoint);
+		for (uint32_t i = 0; i < selection->selector_count; i++)
+			rb_gc_mark(selection->modules[i]);
 		for (const struct probe *probe = selection->first_made; probe; probe = probe->next_made) {
 			/* Marked without being movable: the table is keyed by addresses. */
 			rb_gc_mark(probe->owner);
@@ -111,6 +115,7 @@ static void mark(void *data)
 			engine_target_mark(probe);
 			if (probe->only_kind_of != Qundef)
 				rb_gc_mark(probe->only_kind_of);
+			rb_gc_mark(probe->waiting);
 			expression_list_mark(probe->expressions);
 		}
 	}
@@ -181,6 +186,16 @@ static struct selector *copy_selectors(const struct command *command)
 	return selectors;
 }
 
+static void free_parts(struct selection *selection)
+{
+	slice_set_free(&selection->constants);
+	free(selection->buckets);
+	free(selection->modules);
+	free(selection->selectors);
+	free(selection->found);
+	free(selection);
+}
+
 struct selection *selection_new(struct session *session, const struct command *command)
 {
 	struct selection *selection = calloc(1, sizeof(*selection));
@@ -192,16 +207,17 @@ struct selection *selection_new(struct session *session, const struct command *c
 	selection->selectors = copy_selectors(command);
 	selection->selector_count = command->selector_count;
 	selection->found = calloc(command->selector_count + 1u, sizeof(*selection->found));
+	selection->modules = calloc(command->selector_count + 1u, sizeof(*selection->modules));
 	selection->buckets = calloc(BUCKETS_MIN, sizeof(selection->buckets[0]));
 	selection->bucket_count = BUCKETS_MIN;
 	selection->last_made = &selection->first_made;
-	if (!selection->selectors || !selection->found || !selection->buckets) {
-		free(selection->selectors);
-		free(selection->found);
-		free(selection->buckets);
-		free(selection);
+	if (!selection->selectors || !selection->found || !selection->modules || !selection->buckets ||
+	    !selection_note_constants(selection)) {
+		free_parts(selection);
 		return NULL;
 	}
+	for (uint32_t i = 0; i < selection->selector_count; i++)
+		selection->modules[i] = Qnil;
 	selection->next = selections.first;
 	selections.first = selection;
 	return selection;
@@ -269,8 +285,10 @@ void selection_disable(struct selection *selection)
 		return;
 	selection->disabled = true;
 	selection_disarm_all(selection);
-	if (!selection_watches())
-		compiler_watch_end();
+	if (selection_watches())
+		return;
+	compiler_watch_end();
+	watch_modules_end();
 }
 
 void selection_free(struct selection *selection)
@@ -293,10 +311,7 @@ void selection_free(struct selection *selection)
 		expression_list_free(probe->expressions);
 		free(probe);
 	}
-	free(selection->buckets);
-	free(selection->selectors);
-	free(selection->found);
-	free(selection);
+	free_parts(selection);
 }
 
 uint64_t selection_foreign_calls(const struct selection *selection)

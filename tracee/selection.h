@@ -23,8 +23,10 @@ struct probe {
 	VALUE owner;                         /* the class or module that has the method */
 	struct expression_list *expressions; /* NULL: none */
 	VALUE only_kind_of;                  /* Array of classes: calls on other receivers are not shown; Qundef: all are */
+	VALUE waiting;                       /* Array of what has to be seen to when a class has its name; Qfalse: nothing */
 	uint32_t ref;                        /* the client's number for it */
 	bool armed;
+	bool told;                         /* the client knows it: its calls may be shown */
 	struct engine_patch_link *patches; /* of engine patch */
 
 	struct engine_target_site *sites; /* of engine target */
@@ -58,6 +60,22 @@ void selection_free(struct selection *selection);
 /* A method was defined or redefined: arms it in every session whose selectors name it. Event context; raises nothing. */
 void selection_method_added(VALUE owner, VALUE name);
 
+/*
+ * What watch_modules.c is told by: a constant was assigned (its name, a Symbol, in a module); a class was made; a class or module, or another object, has
+ * got the methods of a module. In a call of the application's; raises nothing but what others have sent to the thread meanwhile.
+ */
+void selection_constant_added(VALUE scope, VALUE name);
+void selection_class_made(VALUE superclass, VALUE class);
+void selection_module_mixed(VALUE mixin, VALUE target);
+void selection_object_extended(VALUE mixin, VALUE object);
+/* The application does something with a module: before 3.2 nobody tells when it gets its name. */
+void selection_module_seen(VALUE module);
+/* Something of the kind has happened where nobody can look now. Any thread, any Ractor. */
+void selection_modules_changed(void);
+
+/* Looks for what selectors have not matched yet, if selection_look_is_due() has said so. Job context. */
+void selection_look(void);
+
 /* A compiler has been switched on: tells each session which of its methods are not seen any more. Raises nothing. */
 void selection_compiler_on(void);
 
@@ -71,6 +89,9 @@ struct probe *selection_hook_probe(struct selection *selection, VALUE owner, VAL
 
 /* The probe for a method that has one, that of its latest definition, or NULL; also of no selection. Event context. */
 struct probe *selection_probe(const struct selection *selection, VALUE owner, VALUE name);
+
+/* Sees to what a probe waits for, if a class has its name by now. Event context; raises nothing. */
+void selection_look_at_names(struct probe *probe);
 
 /* Calls in other Ractors so far. */
 uint64_t selection_foreign_calls(const struct selection *selection);

@@ -9,10 +9,10 @@
 #include "expression.h"
 #include "facts.h"
 #include "fiber.h"
-#include "frame.h"
 #include "naming.h"
 #include "session.h"
 #include "turn.h"
+#include "watch_modules.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -95,12 +95,24 @@ static int error_from_exception(struct error *err)
 
 /* --- Arming one method */
 
-/* One method may be meant for several classes that inherit it, or for all. */
-static void probe_widen(struct probe *probe, const struct match *match)
+static bool has_kind(VALUE kinds, VALUE kind)
 {
+	for (long i = 0; i < RARRAY_LEN(kinds); i++)
+		if (RARRAY_AREF(kinds, i) == kind)
+			return true;
+	return false;
+}
+
+/* One method may be meant for several classes that inherit it, or for all. */
+void selection_widen(struct probe *probe, const struct match *match)
+{
+	if (!probe->told && probe->engine) {
+		selection_send_method(probe, probe->engine, match->method);
+		probe->told = true;
+	}
 	if (match->only_kind_of == Qundef)
 		probe->only_kind_of = Qundef;
-	else if (probe->only_kind_of != Qundef)
+	else if (probe->only_kind_of != Qundef && !has_kind(probe->only_kind_of, match->only_kind_of))
 		rb_ary_push(probe->only_kind_of, match->only_kind_of);
 }
 
@@ -154,7 +166,7 @@ struct arming_one {
 	const struct engine *engine;
 	const char *description;
 	const struct text *reason; /* why this engine; may be empty */
-	const char *when;          /* "armed", ... */
+	const char *when;          /* "armed", ...; NULL: silently */
 };
 
 /* Returns whether it is armed. Raises what makes the whole trace fail. */
@@ -171,9 +183,14 @@ static bool arm_one(const struct arming_one *one)
 	                                         session->options.flags & TRACE_ARGUMENTS, engine == &engine_patch);
 	if (engine->id == ENGINE_HOOK)
 		announce_hook(selection, engine_hook_stays(method, probe->owner, probe->callee));
-	selection_send_method(probe, engine, method);
+	if (one->when) {
+		selection_send_method(probe, engine, method);
+		probe->told = true;
+		selection_await_name(probe);
+	}
 	probe->engine = engine;
-	session_note(session, NOTE_INFO, "%s %s, engine %s%s%.*s", one->description, one->when, engine_name(engine->id),
+	session_note(session, NOTE_INFO, "%s %s, engine %s%s%.*s", one->description,
+	             one->when ? one->when : "armed until its class has a name", engine_name(engine->id),
 	             one->reason->used ? ": " : "", (int)one->reason->used, one->reason->bytes);
 	if (engine->arm(probe, method, &err) == 0)
 		return true;
@@ -218,7 +235,7 @@ void selection_arm_match(const struct match *match, void *argument)
 		return;
 	one.probe = selection_probe(selection, match->owner, match->name);
 	if (one.probe) {
-		probe_widen(one.probe, match);
+		selection_widen(one.probe, match);
 		return;
 	}
 	match_describe(match, description, sizeof(description));
@@ -228,7 +245,7 @@ void selection_arm_match(const struct match *match, void *argument)
 	/* That ran Ruby code. */
 	one.probe = selection_probe(selection, match->owner, match->name);
 	if (one.probe)
-		probe_widen(one.probe, match);
+		selection_widen(one.probe, match);
 	if (one.probe || selection->disabled)
 		return;
 	one.when = arming->late ? "defined now, armed" : "armed";
@@ -237,15 +254,35 @@ void selection_arm_match(const struct match *match, void *argument)
 		arming->armed++;
 }
 
-static VALUE arm_one_protected(VALUE argument)
-{
-	return arm_one((const struct arming_one *)argument) ? Qtrue : Qfalse;
-}
-
 /* Whether it was armed for this very definition. */
 static bool is_served(const struct probe *probe, const struct match *match)
 {
 	return probe->engine && probe->engine->serves && probe->engine->serves(probe, match->method);
+}
+
+struct probe *selection_arm_silently(struct selection *selection, const struct match *match, uint32_t selector)
+{
+	char reason_bytes[256], description[512];
+	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
+	struct arming_one one = {.match = match, .description = description, .reason = &reason};
+	struct probe *former = selection_probe(selection, match->owner, match->name);
+
+	if (former && (former->told || is_served(former, match)))
+		return former;
+	one.engine = engine_choose(selection->session->options.engine, match, &reason);
+	if (!one.engine || !consent_given(one.engine, match, selection->session->options.flags) || selection->disabled)
+		return NULL;
+	match_describe(match, description, sizeof(description));
+	one.probe = selection_add_probe(selection, match, selector);
+	one.probe->former = former;
+	one.probe->only_kind_of = rb_ary_new();
+	arm_one(&one);
+	return one.probe;
+}
+
+static VALUE arm_one_protected(VALUE argument)
+{
+	return arm_one((const struct arming_one *)argument) ? Qtrue : Qfalse;
 }
 
 void selection_arm_again(struct probe *former, const struct match *match)
@@ -301,20 +338,6 @@ static void note_facts(struct session *session)
 		             names.bytes);
 }
 
-/* What is shown without that is less, and whoever reads it has to know. */
-static void note_unknown_endings(const struct selection *selection)
-{
-	static const char *const whose[FRAME_SCOPES] = {
-		[FRAME_TARGETED] = "methods written in Ruby", [FRAME_GLOBAL] = "what engine hook observes"};
-
-	for (enum frame_scope scope = 0; scope < FRAME_SCOPES; scope++)
-		if (frame_calibration_failure(scope) && (scope != FRAME_GLOBAL || !NIL_P(selection->hook.tracepoint)))
-			session_note(
-				selection->session, NOTE_WARNING,
-				"how calls of %s end is not known here: %s; `~ ended` may stand for any ending, nil included",
-				whose[scope], frame_calibration_failure(scope));
-}
-
 static VALUE arm_all(VALUE argument)
 {
 	struct asked *asked = (struct asked *)argument;
@@ -342,7 +365,8 @@ static VALUE arm_all(VALUE argument)
 		engine_hook_start(selection, &selection->hook, true);
 	}
 	note_facts(selection->session);
-	note_unknown_endings(selection);
+	selection_resolve(selection);
+	selection_look_later(selection);
 	return Qnil;
 }
 
@@ -372,6 +396,8 @@ int selection_arm(struct session *session, const struct command *command, uint64
 		return error_set(err, -ENOMEM, "no memory for %u selectors", command->selector_count);
 	session->selection = asked.selection;
 	compiler_watch_begin();
+	if (asked.selection->selector_count > 0)
+		watch_modules_begin();
 	selection_protect_arming(arm_all, (VALUE)&asked, &failed);
 	if (failed) {
 		int status = error_from_exception(err);

@@ -16,11 +16,6 @@
 
 /* --- Methods that are defined while we are attached */
 
-static bool is_exact(const struct selector *selector)
-{
-	return selector->class_pattern.size > 0 && !memchr(selector->class_pattern.bytes, '*', selector->class_pattern.size);
-}
-
 struct addition {
 	struct selection *selection;
 	VALUE owner, name;
@@ -43,7 +38,7 @@ static VALUE arm_added(VALUE argument)
 		if (!selector_names_method(selector, name))
 			continue;
 		/* By its constant a class finds what it inherits, too. */
-		if (!probe && is_exact(selector))
+		if (!probe && selector_is_exact(selector))
 			selector_each_match(selector, selection_arm_match, &arming);
 		if (!selector_names(selector, owner, name))
 			continue;
@@ -56,6 +51,10 @@ static VALUE arm_added(VALUE argument)
 		else
 			selection_arm_match(&match, &arming);
 		armed = true;
+	}
+	if (!selection->disabled && !armed) {
+		match.method = core_call(CORE_MODULE_INSTANCE_METHOD, owner, 1, &name);
+		selection_wait_for_method(selection, &match);
 	}
 	return Qnil;
 }
@@ -156,6 +155,7 @@ static VALUE first_sight(VALUE argument)
 	sighting->probe = selection_add_probe(sighting->selection, &sighting->match, 0);
 	sighting->probe->expressions = expressions;
 	selection_send_method(sighting->probe, &engine_hook, sighting->match.method);
+	sighting->probe->told = true;
 	sighting->probe->engine = &engine_hook;
 	return Qnil;
 }

@@ -6,6 +6,7 @@
 #include "engine.h"
 #include "proto/command.h"
 #include "selector.h"
+#include "slice_set.h"
 
 #include <ruby.h>
 
@@ -24,6 +25,11 @@ struct selection {
 	struct selector *selectors; /* with all their text in one allocation */
 	uint32_t selector_count;
 	bool *found; /* by selector: it has matched a method */
+	/* Of exact selectors: the constants' names in their paths, and by selector the module that is there now, or Qnil. */
+	struct slice_set constants;
+	VALUE *modules;
+	bool has_patterns;      /* there are others */
+	uint32_t waiting_count; /* what probes wait for in silence */
 	bool disabled;
 	unsigned hook_announced; /* 0 no, 1 the light one, 2 the whole one */
 	uint32_t left_out;       /* methods that engine hook could observe, and may not */
@@ -61,10 +67,50 @@ struct arming {
 	struct turn *turn; /* NULL: one method only */
 };
 
+/* Makes a probe mean what a match says, too. May raise. */
+void selection_widen(struct probe *probe, const struct match *match);
+/* Arms a method without a word to the client, and so that no call is shown. NULL: it cannot be, or may not. Its probe, where it is armed already. May raise. */
+struct probe *selection_arm_silently(struct selection *selection, const struct match *match, uint32_t selector);
+
 /* Arms a method, unless the selection has it already or may not. argument: struct arming. May raise. */
 void selection_arm_match(const struct match *match, void *argument);
 /* The same for a method that has a probe, and was defined anew. */
 void selection_arm_again(struct probe *former, const struct match *match);
+
+/* --- selection_modules.c */
+
+/* Fills in `constants` and `has_patterns`; false without memory. */
+bool selection_note_constants(struct selection *selection);
+/* Fills in `modules`. May raise. */
+void selection_resolve(struct selection *selection);
+/* Has a job look again soon, if a selector has matched nothing yet. */
+void selection_look_later(const struct selection *selection);
+
+/* --- selection_wait.c */
+
+/* Whether a module has a name that does not begin with that of a nameless one around it. */
+bool selection_has_name(VALUE module);
+/* The class or module without a name that a method's owner is or belongs to, or Qnil. */
+VALUE selection_nameless(VALUE owner);
+/* Has a probe announced again when its class has a name, if it has none. May raise. */
+void selection_await_name(struct probe *probe);
+
+/* A module without a name, and a selector that will mean it, if it gets the right one. */
+struct nameless {
+	struct selection *selection;
+	uint32_t selector;
+	VALUE module;
+};
+
+/* Arms a method for that case. argument: struct nameless. May raise. */
+void selection_wait(const struct match *match, void *argument);
+/* Arms a method that was just defined, if its class has no name; */
+void selection_wait_for_method(struct selection *selection, const struct match *match);
+/* the same with all that exact selectors might mean of a module without a name. May raise. */
+void selection_wait_for_inherited(struct selection *selection, VALUE module);
+
+/* Sees to what a probe waits for. Job context; may raise. */
+void selection_settle_names(struct probe *probe);
 
 /* --- selection_tell.c */
 

@@ -273,24 +273,52 @@ static void search_named(const struct search *search, VALUE module)
 	search_module(&adapted, module, true);
 }
 
+bool selector_is_exact(const struct selector *selector)
+{
+	struct slice pattern = selector->class_pattern;
+
+	return pattern.size > 0 && pattern.bytes[0] != '#' && !memchr(pattern.bytes, '*', pattern.size);
+}
+
+VALUE selector_module(const struct selector *selector)
+{
+	return find_constant(selector->class_pattern);
+}
+
+static void search_exact(const struct search *search, VALUE module)
+{
+	if (search->selector->separator != '.')
+		search_named(search, module);
+	if (search->selector->separator != '#')
+		search_named(search, rb_singleton_class(module));
+}
+
+void selector_each_match_in(const struct selector *selector, VALUE module,
+                            void (*found)(const struct match *match, void *argument), void *argument)
+{
+	struct search search = {.selector = selector, .found = found, .argument = argument};
+
+	if (selector_is_exact(selector)) {
+		search_exact(&search, module);
+		return;
+	}
+	search_matching(&search, module);
+	search_matching(&search, existing_singleton_class(module));
+}
+
 void selector_each_match(const struct selector *selector, void (*found)(const struct match *match, void *argument),
                          void *argument)
 {
 	struct search search = {.selector = selector, .found = found, .argument = argument};
 	VALUE module;
 
-	if (selector->class_pattern.size == 0 || memchr(selector->class_pattern.bytes, '*', selector->class_pattern.size) ||
-	    selector->class_pattern.bytes[0] == '#') {
+	if (!selector_is_exact(selector)) {
 		search_everywhere(&search);
 		return;
 	}
 	module = find_constant(selector->class_pattern);
-	if (NIL_P(module))
-		return;
-	if (selector->separator != '.')
-		search_named(&search, module);
-	if (selector->separator != '#')
-		search_named(&search, rb_singleton_class(module));
+	if (!NIL_P(module))
+		search_exact(&search, module);
 }
 
 bool selector_names_method(const struct selector *selector, VALUE name)

@@ -24,6 +24,14 @@ struct match {
 void selector_each_match(const struct selector *selector, void (*found)(const struct match *match, void *argument),
                          void *argument);
 
+/* Whether the class is named by a constant: "Billing::Order", no pattern. Such a selector finds what the class inherits, too. */
+bool selector_is_exact(const struct selector *selector);
+/* The module that is now at an exact selector's constant, or Qnil. */
+VALUE selector_module(const struct selector *selector);
+/* As selector_each_match(), of this module and its singleton class alone. That an exact selector means it is taken for granted. */
+void selector_each_match_in(const struct selector *selector, VALUE module,
+                            void (*found)(const struct match *match, void *argument), void *argument);
+
 /* Whether a method with this owner and name is one that the selector names, as far as names tell. */
 bool selector_names(const struct selector *selector, VALUE owner, VALUE name);
 

@@ -317,6 +317,8 @@ static void *stream_main(void *argument)
 			bell_ring_self();
 			ring_at = now_ms() + RING_AGAIN_MS;
 		}
+		if (selection_look_is_due())
+			bell_trigger();
 	}
 	if (!reachable)
 		await_disarm(session);

@@ -24,6 +24,7 @@ static VALUE report(VALUE argument)
 {
 	struct addition *addition = (struct addition *)argument;
 
+	selection_module_seen(addition->object);
 	selection_method_added(addition->singleton ? rb_singleton_class(addition->object) : addition->object, addition->name);
 	return Qnil;
 }

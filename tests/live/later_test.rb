@@ -11,6 +11,16 @@ class LaterTest < LiveTest
     tracer.stop.tree
   end
 
+  # What tracing a program from its first line on prints.
+  def traced_program(code, *selectors)
+    directory = Dir.mktmpdir("live-test-", "#{Processes::TARGET_ROOT}/tmp").tap { |path| @directories << path }
+    File.write("#{directory}/program.rb", code)
+    tracer = launch("exec", "-v", "-o", "#{directory}/trace", "--yes", "--format", "json", *selectors, "--", *Processes::RUBY,
+                    "#{directory.delete_prefix(Processes::TARGET_ROOT.chomp("/"))}/program.rb", env: Processes::TARGET_ENV)
+    assert_exit 0, tracer.wait
+    File.read("#{directory}/trace")
+  end
+
   # --- Methods that are defined anew
 
   test "arguments and expressions are those of the new definition" do
@@ -97,5 +107,94 @@ class LaterTest < LiveTest
       refute_match(/never matched/, tracer.wait.stderr)
       abandon(target)
     end
+  end
+
+  # --- Methods that are there before the class, or before its name
+
+  BASE = "class Ba; def inh; 1; end; def self.si; 2; end; end; module Mi; def inc; 3; end; end"
+
+  # What the process comes to: code that is run in one go, calls included; selectors; the calls that are to be seen.
+  CASES = {
+    "a subclass" =>
+      ["#{BASE}; class Su < Ba; end; Su.new.inh; Su.si; Ba.new.inh; Ba.si", %w[Su#inh Su.si], "Ba#inh Ba.si"],
+    "a subclass that is empty, of a class with an `inherited` without super" =>
+      ["#{BASE}; class Ba; def self.inherited(c); end; end; class Su < Ba; def own; end; end; Su.new.inh; Su.new.own", %w[Su#inh Su#own],
+       "Ba#inh Su#own"],
+    "include, extend and prepend, from within the class" =>
+      ["#{BASE}; module Pre; def inc; super; end; end; class Su; include Mi; extend Mi; prepend Pre; end; Su.new.inc; Su.inc", %w[Su#inc Su.inc],
+       "Pre#inc Mi#inc Mi#inc"],
+    "include, extend and prepend, from outside" =>
+      ["#{BASE}; module Pre; def inc; super; end; end; class Su; end; Su.include(Mi); Su.new.inc; Su.extend(Mi); Su.inc; Su.prepend(Pre); Su.new.inc",
+       %w[Su#inc Su.inc], "Mi#inc Mi#inc Pre#inc Mi#inc"],
+    "hooks of the module's own that do not call super" =>
+      ["#{BASE}; module Mi; def self.included(c); end; def self.extended(c); end; end; class Su; include Mi; extend Mi; end; Su.new.inc; Su.inc",
+       %w[Su#inc Su.inc], "Mi#inc Mi#inc"],
+    "append_features that calls super, as concerns do" =>
+      ["#{BASE}; module Mi; def self.append_features(c); super; end; end; class Su; include Mi; end; Su.new.inc", %w[Su#inc], "Mi#inc"],
+    "a module that the class's superclass includes" =>
+      ["#{BASE}; class Su < Ba; end; Ba.include(Mi); Su.new.inc", %w[Su#inc], "Mi#inc"],
+    "a class of Class.new, given a name" =>
+      ["Bar = Class.new { def zed; end; def self.zing; end; def other; end }; Bar.new.zed; Bar.zing; Bar.new.other", %w[Bar#zed Bar.zing],
+       "Bar#zed Bar.zing"],
+    "a class of Class.new, given a name, and a pattern" =>
+      ["Bar = Class.new { def zed; end; def self.zing; end; def other; end }; Bar.new.zed; Bar.zing; Bar.new.other", %w[Ba*#z* B*.z*],
+       "Bar#zed Bar.zing"],
+    "a class of Class.new that inherits and includes" =>
+      ["#{BASE}; Bar = Class.new(Ba) { include Mi }; Bar.new.inh; Bar.new.inc; Bar.si; Ba.new.inh", %w[Bar#inh Bar#inc Bar.si],
+       "Ba#inh Mi#inc Ba.si"],
+    "a class of Class.new that includes after it has its name" =>
+      ["#{BASE}; Bar = Class.new; Bar.new; Bar.include(Mi); Bar.new.inc", %w[Bar#inc], "Mi#inc"],
+    "Struct.new with a block" =>
+      ["Pt = Struct.new(:u) { def sum; u + 1; end }; Pt.new(1).sum", %w[Pt#sum], "Pt#sum"],
+    "Module.new" =>
+      ["Mod = Module.new { def self.x; end; def y; end }; Mod.x; Object.new.extend(Mod).y", %w[Mod.x Mod#y], "Mod.x Mod#y"],
+    "const_set" =>
+      ["bar = Class.new { def zed; end }; Object.const_set(:Bar, bar); bar.new.zed", %w[Bar#zed], "Bar#zed"],
+    "a constant within a class" =>
+      ["class Out; Bar = Class.new { def zed; end }; end; Out::Bar.new.zed; Out.const_set(:Baz, Class.new { def zed; end }); Out::Baz.new.zed",
+       %w[Out::Bar#zed Out::Ba*#zed], "Out::Bar#zed Out::Baz#zed"],
+    "a module that gets its name after those within it" =>
+      ["out = Module.new; out.const_set(:Bar, Class.new { def zed; end; def self.zing; end }); Out = out; Out::Bar.new.zed; Out::Bar.zing",
+       %w[Out::Bar#zed Out::*.zing], "Out::Bar#zed Out::Bar.zing"],
+    "two names in one line" =>
+      ["One = Two = Class.new { def zed; end }; One.new.zed", %w[One#zed], "Two#zed"],
+    "what is removed and defined again" =>
+      ["#{BASE}; class Su < Ba; end; Su.new.inh; Object.send(:remove_const, :Su); class Su < Ba; def own; end; end; Su.new.inh; Su.new.own;" \
+       "Object.send(:remove_const, :Su); Su = Class.new(Ba) { def own; end }; Su.new.inh; Su.new.own", %w[Su#inh Su#own],
+       "Ba#inh Ba#inh Su#own Ba#inh Su#own"],
+  }.freeze
+
+  # The methods called, in the order in which the calls began.
+  def calls_in(json)
+    calls = json.each_line.map { |line| JSON.parse(line) }.select { |object| object["type"] == "call" }
+    calls.sort_by { |call| call["start_ns"] }.map { |call| call["method"] }.join(" ")
+  end
+
+  CASES.each do |what, (code, selectors, calls)|
+    test "#{what}, while attached" do
+      target = start("shop")
+      tracer = trace(target, "--format", "json", *selectors)
+      target.run("#{code}\nnil")
+      assert_equal calls, calls_in(tracer.stop.stdout)
+    end
+
+    test "#{what}, from the first line on" do
+      assert_equal calls, calls_in(traced_program(code, *selectors))
+    end
+  end
+
+  # --- What nobody tells of is looked for now and then
+
+  test "what no hook tells of" do
+    target = start("shop")
+    tracer = trace(target, "Second#inh", "Su#inh", "Su#nothing")
+    target.run("#{BASE}; class Module; prepend(Module.new { def const_added(name); end; private :const_added }); end; " \
+               "class Class; prepend(Module.new { def inherited(other); end; private :inherited }); end; " \
+               "class Su < Ba; end; Second = Ba; nil")
+    wait_until("they are traced") do
+      target.run("Su.new.inh; Second.new.inh; Ba.new.inh; nil")
+      tracer.stdout.scan("Ba#inh").size > 3
+    end
+    assert_equal ["Su#nothing"], tracer.stop.stderr.scan(/: (\S*) never matched/).flatten
   end
 end

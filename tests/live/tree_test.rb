@@ -107,23 +107,6 @@ class TreeTest < LiveTest
     TREE
   end
 
-  test "where it is not known how calls end, that is said, and nothing is invented" do
-    target = start("shop")
-    target.run(<<~RUBY.tr("\n", ";"))
-      class Shop; def none; end; def some; 1; end; end
-      $hook = TracePoint.new(:call) { |tp| sleep 0.01 until tp.method_id != :none || $open }
-      $hook.enable
-    RUBY
-    target.run_in_background("$shop.none")
-    tracer = trace(target, "--return", "Shop#none", "Shop#some")
-    assert_exit 0, rbprobe("eval", "-p", target.pid.to_s, "$open = true")
-    target.answer
-    target.run("$hook.disable; $shop.none; $shop.some")
-    result = tracer.stop
-    assert_match(/how calls of methods written in Ruby end is not known here: the application is inside a hook/, result.stderr)
-    assert_equal "Shop#none ~ ended <time>\nShop#some => 1 <time>\n", result.tree
-  end
-
   test "calls of a thread that is killed end as killed" do
     tree = tree_of("t = Thread.new { $shop.wait }; Thread.pass until t.stop?; t.kill; t.join", "Shop#wait")
     assert_equal "Shop#wait ~ killed <time>\n", tree

@@ -74,11 +74,6 @@ Dir["#{__dir__}/cases/*.rb"].sort.each do |path|
   load path if required.nil? || Gem::Version.new(RUBY_VERSION) >= Gem::Version.new(required.tr("_", "."))
 end
 
-# What rbprobe compiles for itself is not to depend on this.
-if ARGV.include?("--other-options")
-  RubyVM::InstructionSequence.compile_option = { tailcall_optimization: true, trace_instruction: false }
-end
-
 $stdout.sync = true
 puts JSON.generate("kinds" => Truth.kinds, "also" => Truth.also, "truths" => Truth.items.to_h { |item| [item.name, item.truth] })
 exit unless $stdin.gets

@@ -27,6 +27,16 @@ void bell_ring_self(void)
 	atomic_fetch_add(&rings, 1);
 }
 
+void bell_trigger(void)
+{
+	atomic_fetch_add(&rings, 1);
+}
+
+bool selection_look_is_due(void)
+{
+	return false;
+}
+
 bool requests_overdue(void)
 {
 	return false;
