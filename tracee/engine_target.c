@@ -16,36 +16,46 @@
 #include "frame_direct.h"
 #include "observe.h"
 #include "observe_quick.h"
-#include "probe_set.h"
 #include "selection.h"
 #include "selector.h"
+#include "session.h"
 
 #include <errno.h>
 #include <ruby/debug.h>
+#include <ruby/st.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 /*
- * A TracePoint and the probes that it serves. It is one probe, except for define_method methods on a Ruby that allows one
- * TracePoint for such a definition: there several names, classes and sessions share a site.
+ * A TracePoint and the probes that it serves: all of those whose methods run the same instructions, in any session and under any name. A `def` that runs for each
+ * of ten thousand classes makes ten thousand methods of one instruction sequence. With a TracePoint for each method every call of one would fire them all.
  */
 struct site {
-	struct probe_set probes;
+	struct probe *only; /* its probe, where it has but one; NULL: any number of them */
+	uint32_t wanted;    /* links whose probes are armed */
+	uint32_t link_count;
 	_Atomic uint64_t foreign_calls; /* in other Ractors */
+	const void *counted_for;        /* see engine_target_foreign_calls() */
 	VALUE tracepoint;               /* engine_target_mark() pins it: nobody but us knows where it is */
 	VALUE method;                   /* pinned, too */
-	uintptr_t definition;           /* 0: not shared */
-	struct site *next;              /* of those that are shared, or of those that are left over */
+	VALUE code;                     /* and its InstructionSequence, whose address may be the key */
+	st_data_t key;                  /* in shared_sites; 0: not shared */
+	struct engine_target_site *links;
+	struct site *next; /* of those that are left over */
 };
 
 /* A probe's site. */
 struct engine_target_site {
 	struct site *site;
-	struct engine_target_site *next;
+	struct probe *probe;
+	uint64_t foreign_before;
+	bool wanted;
+	struct engine_target_site *next; /* of the probe */
+	struct engine_target_site *next_of_site, **previous_of_site;
 };
 
-static struct site *shared_sites;
+static st_table *shared_sites; /* by what they are for: see key_of(); under the GVL */
 
 /* Sites without probes whose TracePoints could not be disabled yet, because of other Ractors. */
 static struct site *left_over;
@@ -70,6 +80,36 @@ static bool target_can(const struct match *match, struct text *reason)
 	return true;
 }
 
+static bool is_in(const struct site *site, const struct probe *probe)
+{
+	const struct engine_target_site *link = probe->sites;
+
+	while (link && link->site != site)
+		link = link->next;
+	return link != NULL;
+}
+
+/*
+ * The session's probe of that method, among the site's. A method that got its former instructions back has had several: the newest, but for a return the one
+ * whose call is open.
+ */
+static struct probe *probe_in(const struct site *site, const struct session *session, VALUE owner, VALUE callee,
+                              const struct fiber_state *returning)
+{
+	const struct call_stack *stack = returning ? &returning->stacks[session->slot] : NULL;
+	const struct probe *open = stack && stack->depth ? stack->calls[stack->depth - 1].probe : NULL;
+	struct probe *newest = NULL;
+
+	for (struct probe *probe = selection_probe(session->selection, owner, callee); probe; probe = probe->former) {
+		if (!is_in(site, probe))
+			continue;
+		if (probe == open)
+			return probe;
+		newest = newest ? newest : probe;
+	}
+	return newest;
+}
+
 /* The VM is asked what the event is about. */
 static void event_asked(struct site *site, VALUE tracepoint, const void *anchor)
 {
@@ -85,16 +125,17 @@ static void event_asked(struct site *site, VALUE tracepoint, const void *anchor)
 		return;
 	}
 	/* The end of a call is found by its frame: whose it is need not be asked. */
-	if (is_return && site->probes.count == 1 && frame_identity_known(FRAME_TARGETED)) {
-		observe_return(site->probes.first, fiber, trace_arg, RUBY_EVENT_RETURN, anchor);
+	if (is_return && site->only && frame_identity_known(FRAME_TARGETED)) {
+		observe_return(site->only, fiber, trace_arg, RUBY_EVENT_RETURN, anchor);
 		return;
 	}
 	callee = rb_tracearg_callee_id(trace_arg);
 	owner = rb_tracearg_defined_class(trace_arg);
-	for (uint32_t i = 0; i < site->probes.count; i++) {
-		struct probe *probe = site->probes.all[i];
+	/* No Ruby code runs but within observe_call() and observe_return(), which hold the session: the next one is still there behind them. */
+	for (struct session *session = session_first(); session; session = session->next) {
+		struct probe *probe = probe_in(site, session, owner, callee, is_return ? fiber : NULL);
 
-		if (probe->callee != callee || probe->owner != owner)
+		if (!probe)
 			continue;
 		if (is_return)
 			observe_return(probe, fiber, trace_arg, RUBY_EVENT_RETURN, anchor);
@@ -114,9 +155,9 @@ static inline bool event_read(const struct site *site, const void *anchor)
 	if (!trace_arg)
 		return false;
 	fiber = fiber_state_of_context(frame_direct_context(trace_arg));
-	if (!fiber || site->probes.count != 1)
+	probe = site->only;
+	if (!fiber || !probe)
 		return false;
-	probe = site->probes.first;
 	if (frame_direct_event(trace_arg) == RUBY_EVENT_CALL)
 		return frame_direct_is_call_of(frame_direct_frame(trace_arg), probe->callee_id, probe->owner) &&
 		       observe_quick_call(probe, fiber, frame_direct_frame(trace_arg), true);
@@ -133,38 +174,90 @@ static void target_event(VALUE tracepoint, void *data)
 		event_asked(data, tracepoint, anchor);
 }
 
-static struct site *shared_site(uintptr_t definition)
-{
-	struct site *site = shared_sites;
-
-	while (site && site->definition != definition)
-		site = site->next;
-	return site;
-}
-
 /* Makes the probe one of the site's. Without memory nothing has changed. */
 static bool site_add(struct site *site, struct probe *probe)
 {
-	struct engine_target_site *link = malloc(sizeof(*link));
+	struct engine_target_site *link = calloc(1, sizeof(*link));
 
-	if (!link || !probe_set_add(&site->probes, probe)) {
-		free(link);
+	if (!link)
 		return false;
-	}
-	link->site = site;
-	link->next = probe->sites;
+	*link = (struct engine_target_site){.site = site,
+	                                    .probe = probe,
+	                                    .foreign_before = atomic_load_explicit(&site->foreign_calls, memory_order_relaxed),
+	                                    .wanted = true,
+	                                    .next = probe->sites,
+	                                    .next_of_site = site->links,
+	                                    .previous_of_site = &site->links};
+	if (site->links)
+		site->links->previous_of_site = &link->next_of_site;
+	site->links = link;
 	probe->sites = link;
+	site->wanted++;
+	site->only = ++site->link_count == 1 ? probe : NULL;
 	return true;
+}
+
+/* Where the last one leaves, the site is the caller's to free. */
+static void site_remove(struct engine_target_site *link)
+{
+	struct site *site = link->site;
+
+	site->wanted -= link->wanted;
+	*link->previous_of_site = link->next_of_site;
+	if (link->next_of_site)
+		link->next_of_site->previous_of_site = link->previous_of_site;
+	site->only = --site->link_count == 1 ? site->links->probe : NULL;
+	free(link);
+}
+
+/* Whether RubyVM::InstructionSequence.of() gives one object for one instruction sequence. Before 3.0 it makes a new one each time, which holds its address. */
+static bool code_has_one_object(VALUE method)
+{
+	static enum { UNKNOWN, YES, NO } one;
+
+	if (one == UNKNOWN)
+		one = definition_instructions(method) == definition_instructions(method) ? YES : NO;
+	return one == YES;
+}
+
+/*
+ * What methods have in common that share a TracePoint; 0: this one has none to share. A method that define_method makes of a block has hooks of its own, with its
+ * definition. Whoever keeps a key keeps method and code, so that nothing else gets their addresses.
+ */
+static st_data_t key_of(VALUE method, VALUE code)
+{
+	if (definition_is_block_method(method))
+		return must_share(method) ? definition_of(method) : 0;
+	return code_has_one_object(method) ? (st_data_t)code : (st_data_t)compat_data(code);
+}
+
+/* One that is armed, or about to be. */
+static struct site *shared_site(st_data_t key)
+{
+	st_data_t found;
+
+	if (!key || !shared_sites || !st_lookup(shared_sites, key, &found))
+		return NULL;
+	return ((struct site *)found)->wanted ? (struct site *)found : NULL;
+}
+
+static void share(struct site *site, st_data_t key)
+{
+	if (!key)
+		return;
+	if (!shared_sites)
+		shared_sites = st_init_numtable();
+	site->key = key;
+	st_insert(shared_sites, key, (st_data_t)site);
 }
 
 static void unshare(struct site *site)
 {
-	struct site **link = &shared_sites;
+	st_data_t key = site->key, found;
 
-	while (*link && *link != site)
-		link = &(*link)->next;
-	if (*link)
-		*link = site->next;
+	if (key && st_lookup(shared_sites, key, &found) && (struct site *)found == site)
+		st_delete(shared_sites, &key, NULL);
+	site->key = 0;
 }
 
 static void site_free(struct site *site)
@@ -201,8 +294,9 @@ static VALUE enable(VALUE tracepoint_and_method)
 
 static int target_arm(struct probe *probe, VALUE method, struct error *err)
 {
-	uintptr_t definition = must_share(method) ? definition_of(method) : 0;
-	struct site *site = definition ? shared_site(definition) : NULL;
+	VALUE code = definition_instructions(method);
+	st_data_t key = key_of(method, code);
+	struct site *site = shared_site(key);
 	int failed = 0;
 
 	probe->armed = true;
@@ -211,18 +305,18 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
 	sweep_left_over();
 	frame_calibrate(FRAME_TARGETED, NULL);
 	engine_hook_restore_global_events();
+	/* That may have run Ruby code. */
+	site = shared_site(key);
+	if (site)
+		return site_add(site, probe) ? 0 : error_set(err, -ENOMEM, "no memory for a probe");
 	site = calloc(1, sizeof(*site));
 	if (!site || !site_add(site, probe)) {
 		free(site);
 		return error_set(err, -ENOMEM, "no memory for a probe");
 	}
-	if (definition) {
-		site->definition = definition;
-		site->next = shared_sites;
-		shared_sites = site;
-	}
+	share(site, key);
 	site->method = method;
-	site->tracepoint = Qfalse;
+	site->code = code;
 	site->tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL | RUBY_EVENT_RETURN, target_event, site);
 	/* Earlier ones stay: a call of the method's former definition may be under way, and its end is to be seen. */
 	rb_protect(enable, rb_ary_new_from_args(2, site->tracepoint, method), &failed);
@@ -239,57 +333,53 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
  * A `def` that runs again gives the method the same instructions, for which the TracePoint goes on firing; a method that define_method makes of a block has
  * hooks of its own, with its definition.
  */
-static bool is_same_code(VALUE method, VALUE other)
+static bool is_code_of(const struct site *site, VALUE method)
 {
 	if (definition_is_block_method(method))
-		return definition_of(method) != 0 && definition_of(method) == definition_of(other);
-	return definition_instructions(method) == definition_instructions(other);
+		return definition_of(method) != 0 && definition_of(method) == definition_of(site->method);
+	return key_of(method, definition_instructions(method)) == site->key;
 }
 
 static bool target_serves(const struct probe *probe, VALUE method)
 {
 	for (const struct engine_target_site *link = probe->sites; link; link = link->next)
-		if (probe->armed && is_same_code(method, link->site->method))
-			return true;
-	return false;
-}
-
-static bool is_wanted(const struct site *site)
-{
-	for (uint32_t i = 0; i < site->probes.count; i++)
-		if (site->probes.all[i]->armed)
+		if (probe->armed && is_code_of(link->site, method))
 			return true;
 	return false;
 }
 
 static void target_disarm(struct probe *probe)
 {
+	bool changed = false;
+
 	probe->armed = false;
 	for (struct engine_target_site *link = probe->sites; link; link = link->next) {
-		if (is_wanted(link->site) || !is_enabled(link->site))
+		link->site->wanted -= link->wanted;
+		link->wanted = false;
+		if (link->site->wanted || !is_enabled(link->site) || !compat_target_may_be_disabled())
 			continue;
-		if (compat_target_may_be_disabled())
-			rb_tracepoint_disable(link->site->tracepoint);
+		rb_tracepoint_disable(link->site->tracepoint);
+		changed = true;
 	}
-	if (probe->sites)
+	if (changed)
 		engine_hook_restore_global_events();
 }
 
 static void target_release(struct probe *probe)
 {
 	while (probe->sites) {
-		struct engine_target_site *link = probe->sites;
+		struct site *site = probe->sites->site;
+		struct engine_target_site *next = probe->sites->next;
 
-		probe->sites = link->next;
-		probe_set_remove(&link->site->probes, probe);
-		if (link->site->probes.count == 0 && is_enabled(link->site)) {
-			unshare(link->site);
-			link->site->next = left_over;
-			left_over = link->site;
-		} else if (link->site->probes.count == 0) {
-			site_free(link->site);
+		site_remove(probe->sites);
+		probe->sites = next;
+		if (site->link_count == 0 && is_enabled(site)) {
+			unshare(site);
+			site->next = left_over;
+			left_over = site;
+		} else if (site->link_count == 0) {
+			site_free(site);
 		}
-		free(link);
 	}
 }
 
@@ -297,8 +387,13 @@ uint64_t engine_target_foreign_calls(const struct probe *probe)
 {
 	uint64_t calls = 0;
 
-	for (const struct engine_target_site *link = probe->sites; link; link = link->next)
-		calls += atomic_load_explicit(&link->site->foreign_calls, memory_order_relaxed);
+	for (const struct engine_target_site *link = probe->sites; link; link = link->next) {
+		/* The calls of all its methods together: whose they were, nothing tells. */
+		if (link->site->counted_for == probe->session)
+			continue;
+		link->site->counted_for = probe->session;
+		calls += atomic_load_explicit(&link->site->foreign_calls, memory_order_relaxed) - link->foreign_before;
+	}
 	return calls;
 }
 
@@ -307,6 +402,7 @@ void engine_target_mark(const struct probe *probe)
 	for (const struct engine_target_site *link = probe->sites; link; link = link->next) {
 		rb_gc_mark(link->site->tracepoint);
 		rb_gc_mark(link->site->method);
+		rb_gc_mark(link->site->code);
 	}
 }
 
