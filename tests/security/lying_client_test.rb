@@ -1,0 +1,42 @@
+# A client that lies, as the target's own user: whatever comes through the queue and over the socket, the target goes on, and is as it was afterwards.
+#
+# RBPROBE_LIES is how many seconds each of them takes.
+
+require_relative "helper"
+
+class LyingClientTest < SecurityTest
+  SECONDS = Integer(ENV.fetch("RBPROBE_LIES", "4"))
+
+  { "at rest" => nil, "at work" => "$worker = Thread.new { loop { Shop.new.sell_all(%i[tea milk]); sleep 0.0005 } }; 0" }.each do |what, code|
+    test "random commands, malformed messages, replayed nonces and halves, while the target is #{what}" do
+      owner = user
+      target = start("shop", user: owner)
+      target.run(code) if code
+      before = belongings_of(target)
+      with_seed { |seed| lie_to(target, owner, seed) }
+      wait_until(-> { "it has #{before} again, not #{belongings_of(target)}" }, 20) { before == belongings_of(target) }
+      assert_equal "500", target.run("Shop.new.price(:apple)")
+      result = rbprobe_as(owner, "eval", "-p", target.pid, "6 * 7")
+      assert_exit 0, result
+      assert_includes result.stdout, "42"
+    end
+  end
+
+  private
+
+  # Descriptors, and threads but the one that waits for a ring.
+  def belongings_of(target)
+    names = Dir.glob("/proc/#{target.pid}/task/*/comm").map { |path| File.read(path).chomp }
+    [descriptors_of(target.pid), (names - ["rbprobe-bell"]).size]
+  rescue Errno::ENOENT, Errno::ESRCH
+    retry if target.alive?
+  end
+
+  def lie_to(target, owner, seed)
+    path = directory
+    FileUtils.chown(owner, owner, path)
+    said, = run_as(owner, program("lying_client"), target.pid, path, seed, SECONDS)
+    assert target.alive?, "the target is gone: #{target.stderr[..3000]}"
+    assert_match(/\A[1-9]\d* rounds, [1-9]/, said)
+  end
+end
