@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int run(void (*work)(const struct confined *, const void *), struct buffer *answer, uint64_t budget_ns)
@@ -163,6 +164,7 @@ static void it_has_the_process_s_user(void **state)
 	while (target.euid != 61998);
 	assert_int_equal(confined_run(&job, &answer), 0);
 	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_int_equal(answer.size, sizeof(said));
 	memcpy(said, answer.bytes, sizeof(said));
 	assert_int_equal(said[0], 61998);
