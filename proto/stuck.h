@@ -31,7 +31,8 @@ struct stuck_question {
 
 enum stuck_code {
 	STUCK_FRAMES = 0,
-	STUCK_IN_GC = 1, /* the garbage collector runs: nothing can be read safely */
+	STUCK_IN_GC = 1,  /* the garbage collector runs: nothing can be read safely */
+	STUCK_NO_GVL = 2, /* a look only: this thread has not the GVL, or none of Ruby's runs on it */
 };
 
 #define STUCK_FRAMES_MAX 128u
@@ -53,6 +54,17 @@ struct stuck_answer {
 };
 
 #define STUCK_HEADER_SIZE offsetof(struct stuck_answer, bytes)
+
+/*
+ * The same of a process that is stopped: rbprobe_stuck_look(), which the extension exports, is called in the stopped thread and returns the address of this. It
+ * asks nobody and sends nothing.
+ */
+struct stuck_look {
+	uint64_t stack; /* an address in the native stack of the thread that the frames are of; 0: not known */
+	struct stuck_answer answer;
+};
+
+#define STUCK_THREADS_MAX 64u /* that are looked at */
 
 struct stuck_frame {
 	uint32_t line; /* 0: none, as of a method written in C */

@@ -92,6 +92,15 @@ void compat_each_reference(VALUE object, void (*each)(VALUE reference, void *dat
  * For a signal handler. Whether it runs on a thread that has the GVL (or waits to get it back), and rb_profile_frames() there tells that thread's own frames.
  */
 bool compat_may_look_in_handler(void);
+/* The same for a thread that is stopped, whose native stack is in use from stack_low to stack_high: on Ruby 2.7 it can be told there. Async-signal-safe. */
+bool compat_may_look_stopped(uintptr_t stack_low, uintptr_t stack_high);
+/*
+ * The frames of a thread other than the running one, while that has the GVL: of the Thread or, before 3.3, of its execution context. To be called in a stopped
+ * thread, which takes no signal meanwhile. Nothing of this may be called before compat_may_look_stopped() has said yes.
+ */
+int compat_stopped_frames(VALUE thread, void *context, int limit, VALUE *frames, int *lines);
+/* What the running thread's execution context is, where that has to be known for the above; else NULL. */
+void *compat_stopped_context(void);
 /* Whether the names of symbols can be looked up without a lock: while there is but one Ractor. */
 bool compat_names_need_no_lock(void);
 

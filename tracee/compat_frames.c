@@ -28,6 +28,7 @@ extern __thread void *ruby_current_ec;
 #else
 extern void *ruby_current_execution_context_ptr;
 #define CURRENT_CONTEXT ruby_current_execution_context_ptr
+#define CONTEXT_TAG_WORDS 8
 #endif
 
 int compat_thread_frames(VALUE thread, int limit, VALUE *frames, int *lines)
@@ -68,6 +69,73 @@ bool compat_may_look_in_handler(void)
 bool compat_may_look_in_handler(void)
 {
 	return false;
+}
+
+#endif
+
+#ifdef HAVE_RUBY_THREAD_HAS_GVL_P
+
+bool compat_may_look_stopped(uintptr_t stack_low, uintptr_t stack_high)
+{
+	if (!ruby_thread_has_gvl_p())
+		return false;
+#if defined(HAVE_RB_PROFILE_THREAD_FRAMES) || defined(HAVE_RUBY_CURRENT_EC)
+	(void)stack_low;
+	(void)stack_high;
+	return true;
+#else
+	/* The running context is the process's, not the thread's: it is ours if its jump tag, in one of its first words, is on our stack. */
+	for (int i = 0; CURRENT_CONTEXT && i < CONTEXT_TAG_WORDS; i++) {
+		uintptr_t word = ((const uintptr_t *)CURRENT_CONTEXT)[i];
+
+		if (word > stack_low && word < stack_high)
+			return true;
+	}
+	return false;
+#endif
+}
+
+#else
+
+bool compat_may_look_stopped(uintptr_t stack_low, uintptr_t stack_high)
+{
+	(void)stack_low;
+	(void)stack_high;
+	return false;
+}
+
+#endif
+
+#ifdef HAVE_RB_PROFILE_THREAD_FRAMES
+
+int compat_stopped_frames(VALUE thread, void *context, int limit, VALUE *frames, int *lines)
+{
+	(void)context;
+	return rb_profile_thread_frames(thread, 0, limit, frames, lines);
+}
+
+void *compat_stopped_context(void)
+{
+	return NULL;
+}
+
+#else
+
+int compat_stopped_frames(VALUE thread, void *context, int limit, VALUE *frames, int *lines)
+{
+	void *own = CURRENT_CONTEXT;
+	int count;
+
+	(void)thread;
+	CURRENT_CONTEXT = context;
+	count = rb_profile_frames(0, limit, frames, lines);
+	CURRENT_CONTEXT = own;
+	return count;
+}
+
+void *compat_stopped_context(void)
+{
+	return CURRENT_CONTEXT;
 }
 
 #endif

@@ -79,7 +79,7 @@ end
 # Rubies look at. Everything is bound when it is loaded (-z now), so that no signal handler enters the dynamic loader. libruby is not
 # linked: its symbols are those of the process that loads us, be its Ruby a shared or a static one of the same ABI.
 
-File.write("exports.map", "{ global: Init_rbprobe; rbprobe_start; rbprobe_ring; rbprobe_startup; ruby_abi_version; local: *; };\n")
+File.write("exports.map", "{ global: Init_rbprobe; rbprobe_start; rbprobe_ring; rbprobe_startup; rbprobe_stuck_look; ruby_abi_version; local: *; };\n")
 $DLDFLAGS << " -Wl,--version-script=exports.map -Wl,--exclude-libs,ALL -Wl,--as-needed -Wl,-z,now -static-libgcc -pthread"
 $LIBRUBYARG = $LIBRUBYARG_SHARED = $LIBRUBYARG_STATIC = ""
 $DEFLIBPATH = $LIBPATH = []

@@ -32,8 +32,7 @@ static struct {
 	atomic_flag busy;
 	struct stuck_question question;
 	struct stuck_answer answer;
-	VALUE frames[STUCK_FRAMES_MAX + 1];
-	int lines[STUCK_FRAMES_MAX + 1];
+	struct stuck_frames frames;
 } stuck = {.busy = ATOMIC_FLAG_INIT};
 
 static struct slice slice_of(VALUE string)
@@ -43,19 +42,17 @@ static struct slice slice_of(VALUE string)
 	return (struct slice){RSTRING_PTR(string), (size_t)RSTRING_LEN(string)};
 }
 
-static void add_frames(struct stuck_answer *answer)
+void stuck_add_frames(struct stuck_answer *answer, const struct stuck_frames *frames, int count)
 {
-	int count = rb_profile_frames(0, STUCK_FRAMES_MAX + 1, stuck.frames, stuck.lines);
-
 	for (int i = 0; i < count; i++) {
-		VALUE path = rb_profile_frame_path(stuck.frames[i]);
+		VALUE path = rb_profile_frame_path(frames->frames[i]);
 		struct stuck_frame frame = {.path = slice_of(path)};
 
 		if (!NIL_P(path)) {
-			frame.label = slice_of(rb_profile_frame_label(stuck.frames[i]));
-			frame.line = stuck.lines[i] > 0 ? (uint32_t)stuck.lines[i] : 0;
+			frame.label = slice_of(rb_profile_frame_label(frames->frames[i]));
+			frame.line = frames->lines[i] > 0 ? (uint32_t)frames->lines[i] : 0;
 		} else if (compat_names_need_no_lock()) {
-			frame.label = slice_of(rb_profile_frame_method_name(stuck.frames[i]));
+			frame.label = slice_of(rb_profile_frame_method_name(frames->frames[i]));
 		} else {
 			frame.label = (struct slice){C_METHOD, sizeof(C_METHOD) - 1};
 		}
@@ -93,20 +90,26 @@ static int connect_to(const struct stuck_question *question)
 	return -1;
 }
 
-static void answer_question(int fd)
+void stuck_answer_begin(struct stuck_answer *answer)
 {
-	struct stuck_answer *answer = &stuck.answer;
-
 	memset(answer, 0, STUCK_HEADER_SIZE);
 	memcpy(answer->magic, STUCK_MAGIC, sizeof(answer->magic));
 	answer->version = STUCK_VERSION;
-	memcpy(answer->nonce, stuck.question.nonce, NONCE_SIZE);
 	answer->pid = (uint32_t)getpid();
 	answer->native_id = (uint32_t)syscall(SYS_gettid);
 	if (rb_during_gc())
 		answer->code = STUCK_IN_GC;
-	else
-		add_frames(answer);
+}
+
+static void answer_question(int fd)
+{
+	struct stuck_answer *answer = &stuck.answer;
+
+	stuck_answer_begin(answer);
+	memcpy(answer->nonce, stuck.question.nonce, NONCE_SIZE);
+	if (answer->code == STUCK_FRAMES)
+		stuck_add_frames(answer, &stuck.frames,
+		                 rb_profile_frames(0, STUCK_FRAMES_LOOKED_AT, stuck.frames.frames, stuck.frames.lines));
 	/* It fits the socket's buffer. Who does not get it all refuses it. */
 	send(fd, answer, STUCK_HEADER_SIZE + answer->bytes_used, MSG_NOSIGNAL | MSG_DONTWAIT);
 }

@@ -2,8 +2,11 @@
 
 #include "backtrace_native.h"
 
+#include "loader.h"
 #include "message.h"
 #include "proto/clock.h"
+#include "remote.h"
+#include "tasks.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -113,7 +116,9 @@ static void add_slice_json(struct buffer *buffer, struct slice slice)
 
 struct stuck {
 	const struct target *target;
-	struct stuck_answer *answer; /* NULL: none */
+	struct stuck_answer *answer; /* the handler's; NULL: none */
+	struct loader_look *look;    /* NULL: none */
+	struct remote remote;        /* its map */
 	bool running;
 	struct native_stacks stacks;        /* none: count 0 */
 	const struct native_thread *holder; /* whose native frames say what it is inside of; NULL: not known */
@@ -187,12 +192,72 @@ static void add_inside(struct buffer *buffer, const struct stuck *stuck)
 	}
 }
 
+/* What there is to tell of the thread that has the GVL, by whichever way it was had. */
+static const struct stuck_answer *first_answer(const struct stuck *stuck)
+{
+	return stuck->look ? &stuck->look->looks[0].answer : stuck->answer;
+}
+
+/* The native thread on whose stack that address is. NULL: not known. */
+static const struct native_thread *thread_of_stack(const struct stuck *stuck, uint64_t address)
+{
+	const struct remote_mapping *stack = address ? remote_mapping_at(&stuck->remote, address) : NULL;
+	const struct native_thread *found = NULL;
+	uint64_t highest = 0;
+
+	/* Stacks may lie side by side in one mapping: its own begins nearest below. */
+	for (size_t i = 0; stack && i < stuck->stacks.count; i++) {
+		uint64_t sp = task_stack_pointer(stuck->target->pid, stuck->stacks.threads[i].task.tid);
+
+		if (sp > highest && sp <= address && remote_mapping_at(&stuck->remote, sp) == stack) {
+			highest = sp;
+			found = &stuck->stacks.threads[i];
+		}
+	}
+	return found;
+}
+
+static void frames_text(struct buffer *buffer, const struct stuck_answer *answer)
+{
+	struct stuck_frame frame;
+	size_t offset = 0;
+
+	while (stuck_next(answer, &offset, &frame)) {
+		buffer_add_text(buffer, "   ");
+		buffer_add_printable(buffer, frame.path.bytes, frame.path.size);
+		if (frame.line)
+			buffer_add_format(buffer, ":%u", frame.line);
+		buffer_add_text(buffer, frame.path.size ? " in " : "in ");
+		buffer_add_printable(buffer, frame.label.bytes, frame.label.size);
+		buffer_add_char(buffer, '\n');
+	}
+	if (answer->more)
+		buffer_add_text(buffer, "   ...\n");
+}
+
+static void others_text(struct buffer *buffer, const struct stuck *stuck)
+{
+	for (unsigned i = 1; stuck->look && i < stuck->look->count; i++) {
+		const struct native_thread *thread = thread_of_stack(stuck, stuck->look->looks[i].stack);
+
+		if (thread) {
+			buffer_add_format(buffer, "thread %d \"", (int)thread->task.own_tid);
+			add_text(buffer, thread->task.command);
+			buffer_add_text(buffer, "\", without the GVL\n");
+		} else {
+			buffer_add_text(buffer, "a thread without the GVL\n");
+		}
+		frames_text(buffer, &stuck->look->looks[i].answer);
+	}
+	if (stuck->look && stuck->look->cut)
+		buffer_add_text(buffer, "(there may be more threads)\n");
+}
+
 static void write_text(struct buffer *buffer, const struct stuck *stuck, uint64_t waited_ns)
 {
 	int pid = (int)stuck->target->pid;
+	const struct stuck_answer *answer = first_answer(stuck);
 	char command[256];
-	struct stuck_frame frame;
-	size_t offset = 0;
 
 	target_command_line(stuck->target, command, sizeof(command));
 	buffer_add_format(buffer, "process %d, not answering: ", pid);
@@ -203,23 +268,14 @@ static void write_text(struct buffer *buffer, const struct stuck *stuck, uint64_
 		add_inside(buffer, stuck);
 	}
 	buffer_add_char(buffer, '\n');
-	if (stuck->answer) {
-		buffer_add_format(buffer, "thread %u, %s\n", stuck->answer->native_id,
+	if (answer) {
+		buffer_add_format(buffer, "thread %u, %s\n", answer->native_id,
 		                  stuck->running ? "which has the GVL" : "which may have the GVL");
-		if (stuck->answer->code == STUCK_IN_GC)
+		if (answer->code == STUCK_IN_GC)
 			buffer_add_text(buffer, "   its Ruby frames cannot be read: it is collecting garbage\n");
-		while (stuck_next(stuck->answer, &offset, &frame)) {
-			buffer_add_text(buffer, "   ");
-			buffer_add_printable(buffer, frame.path.bytes, frame.path.size);
-			if (frame.line)
-				buffer_add_format(buffer, ":%u", frame.line);
-			buffer_add_text(buffer, frame.path.size ? " in " : "in ");
-			buffer_add_printable(buffer, frame.label.bytes, frame.label.size);
-			buffer_add_char(buffer, '\n');
-		}
-		if (stuck->answer->more)
-			buffer_add_text(buffer, "   ...\n");
+		frames_text(buffer, answer);
 	}
+	others_text(buffer, stuck);
 	for (size_t i = 0; i < stuck->stacks.count; i++) {
 		const struct native_thread *thread = &stuck->stacks.threads[i];
 
@@ -228,11 +284,45 @@ static void write_text(struct buffer *buffer, const struct stuck *stuck, uint64_
 	}
 }
 
+static void frames_json(struct buffer *buffer, const struct stuck_answer *answer)
+{
+	struct stuck_frame frame;
+	size_t offset = 0;
+
+	buffer_add_format(buffer, ",\"more\":%s,\"frames\":[", answer->more ? "true" : "false");
+	for (bool first = true; stuck_next(answer, &offset, &frame); first = false) {
+		buffer_add_text(buffer, first ? "{" : ",{");
+		if (frame.path.size) {
+			buffer_add_text(buffer, "\"path\":");
+			add_slice_json(buffer, frame.path);
+			buffer_add_format(buffer, ",\"line\":%u,", frame.line);
+		}
+		buffer_add_text(buffer, "\"label\":");
+		add_slice_json(buffer, frame.label);
+		buffer_add_char(buffer, '}');
+	}
+	buffer_add_char(buffer, ']');
+}
+
+static void others_json(struct buffer *buffer, const struct stuck *stuck)
+{
+	for (unsigned i = 1; stuck->look && i < stuck->look->count; i++) {
+		const struct native_thread *thread = thread_of_stack(stuck, stuck->look->looks[i].stack);
+
+		buffer_add_format(buffer, "{\"pid\":%d,\"type\":\"stuck_thread\"", (int)stuck->target->pid);
+		if (thread) {
+			buffer_add_format(buffer, ",\"native_id\":%d,\"name\":", (int)thread->task.own_tid);
+			add_json_text(buffer, thread->task.command);
+		}
+		frames_json(buffer, &stuck->look->looks[i].answer);
+		buffer_add_text(buffer, "}\n");
+	}
+}
+
 static void write_json(struct buffer *buffer, const struct stuck *stuck, uint64_t waited_ns)
 {
 	int pid = (int)stuck->target->pid;
-	struct stuck_frame frame;
-	size_t offset = 0;
+	const struct stuck_answer *answer = first_answer(stuck);
 
 	buffer_add_format(buffer, "{\"pid\":%d,\"type\":\"stuck\",\"waited_ns\":%llu", pid, (unsigned long long)waited_ns);
 	if (stuck->holder) {
@@ -244,31 +334,63 @@ static void write_json(struct buffer *buffer, const struct stuck *stuck, uint64_
 		add_json_text(buffer, inside.bytes);
 		buffer_free(&inside);
 	}
-	if (stuck->answer) {
-		buffer_add_format(buffer, ",\"native_id\":%u,\"running\":%s,\"in_gc\":%s,\"more\":%s,\"frames\":[",
-		                  stuck->answer->native_id, stuck->running ? "true" : "false",
-		                  stuck->answer->code == STUCK_IN_GC ? "true" : "false", stuck->answer->more ? "true" : "false");
-		for (bool first = true; stuck_next(stuck->answer, &offset, &frame); first = false) {
-			buffer_add_text(buffer, first ? "{" : ",{");
-			if (frame.path.size) {
-				buffer_add_text(buffer, "\"path\":");
-				add_slice_json(buffer, frame.path);
-				buffer_add_format(buffer, ",\"line\":%u,", frame.line);
-			}
-			buffer_add_text(buffer, "\"label\":");
-			add_slice_json(buffer, frame.label);
-			buffer_add_char(buffer, '}');
-		}
-		buffer_add_char(buffer, ']');
+	if (answer) {
+		buffer_add_format(buffer, ",\"native_id\":%u,\"running\":%s,\"in_gc\":%s", answer->native_id,
+		                  stuck->running ? "true" : "false", answer->code == STUCK_IN_GC ? "true" : "false");
+		frames_json(buffer, answer);
 	}
 	buffer_add_text(buffer, "}\n");
+	others_json(buffer, stuck);
 	for (size_t i = 0; i < stuck->stacks.count; i++)
 		native_thread_json(buffer, pid, &stuck->stacks.threads[i]);
 }
 
+/*
+ * By stopping a thread: the one that has the GVL; where that is not known each that runs, or the main one where none does.
+ */
+static bool look(struct stuck *stuck, struct error *err)
+{
+	struct loader_look *look = memory_zeroed(sizeof(*look));
+	bool any_running = false;
+	int status = -EAGAIN;
+
+	error_set(err, -EAGAIN, "no thread that could be looked at has the GVL");
+	for (size_t i = 0; i < stuck->stacks.count; i++)
+		any_running = any_running || stuck->stacks.threads[i].task.state == 'R';
+	for (size_t i = 0; i < stuck->stacks.count && status < 0; i++) {
+		const struct native_thread *thread = &stuck->stacks.threads[i];
+
+		if (stuck->holder ? thread != stuck->holder
+		    : any_running ? thread->task.state != 'R'
+		                  : thread->task.tid != stuck->target->pid)
+			continue;
+		look->tid = thread->task.tid;
+		look->others = stuck->holder != NULL;
+		status = loader_look(stuck->target, look, err);
+	}
+	if (status < 0)
+		free(look);
+	else
+		stuck->look = look;
+	return status == 0;
+}
+
+/* What cannot be had by stopping it, its signal handler may tell. */
+static void ask_for_frames(struct stuck *stuck)
+{
+	struct error err, handler_err;
+
+	if (look(stuck, &err))
+		return;
+	if (stuck_ask(stuck->target, stuck->holder ? stuck->holder->task.own_tid : 0, HANDLER_TIMEOUT_NS, &stuck->answer,
+	              &handler_err) < 0)
+		message("process %d: no Ruby frames: %s; and its signal handler %s", (int)stuck->target->pid, err.text,
+		        handler_err.text);
+}
+
 bool stuck_write(struct buffer *buffer, const struct target *target, uint64_t waited_ns, bool json)
 {
-	struct stuck stuck = {.target = target};
+	struct stuck stuck = {.target = target, .remote = REMOTE_CLOSED};
 	struct error err;
 	bool any;
 
@@ -280,12 +402,15 @@ bool stuck_write(struct buffer *buffer, const struct target *target, uint64_t wa
 	}
 	stuck.holder = holder_find(&stuck);
 	stuck.running = stuck.holder != NULL;
-	if (stuck_ask(target, stuck.holder ? stuck.holder->task.own_tid : 0, HANDLER_TIMEOUT_NS, &stuck.answer, &err) < 0)
-		message("process %d: no Ruby frames: its signal handler %s", (int)target->pid, err.text);
-	any = stuck.answer || stuck.stacks.count;
+	ask_for_frames(&stuck);
+	if (stuck.look)
+		remote_open(&stuck.remote, target->pid, NULL);
+	any = stuck.look || stuck.answer || stuck.stacks.count;
 	if (any) {
 		(json ? write_json : write_text)(buffer, &stuck, waited_ns);
 	}
+	remote_close(&stuck.remote);
+	free(stuck.look);
 	free(stuck.answer);
 	native_stacks_free(&stuck.stacks);
 	return any;

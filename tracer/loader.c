@@ -202,6 +202,24 @@ int loader_ring(const struct target *target, struct error *err)
 	return status == -ETIMEDOUT ? -EAGAIN : status;
 }
 
+int loader_look(const struct target *target, struct loader_look *look, struct error *err)
+{
+	struct loader_report report = {0};
+	struct visit visit = {.target = target, .mode = LOADER_LOOK, .report = &report, .err = err};
+	int status;
+
+	visit.look = mmap(NULL, sizeof(*look), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (visit.look == MAP_FAILED)
+		return error_set(err, -errno, "cannot get memory: %s", strerror(errno));
+	visit.look->tid = look->tid;
+	visit.look->others = look->others;
+	status = visit_make(&visit);
+	if (status == 0)
+		memcpy(look, visit.look, sizeof(*look));
+	munmap(visit.look, sizeof(*look));
+	return status;
+}
+
 int loader_has_started(const struct target *target, struct error *err)
 {
 	struct visit visit = {.target = target};

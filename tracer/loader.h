@@ -4,6 +4,7 @@
 #include "target.h"
 
 #include "proto/error.h"
+#include "proto/stuck.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,6 +64,21 @@ int loader_ring(const struct target *target, struct error *err);
  * only; where that is not allowed it is taken for started.
  */
 int loader_has_started(const struct target *target, struct error *err);
+
+/*
+ * Ruby frames of a process whose VM runs no job: a thread is stopped wherever it is, and made to tell its own and the others' (rbprobe_stuck_look in
+ * tracee/stuck_look.c). The extension has to be mapped; it need not have started.
+ */
+struct loader_look {
+	pid_t tid;      /* the thread that is stopped, as we see it */
+	bool others;    /* also those of other threads, where this one computes */
+	bool cut;       /* there may be more threads */
+	unsigned count; /* of looks; the first is the thread's own */
+	struct stuck_look looks[STUCK_THREADS_MAX];
+};
+
+/* 0; -EAGAIN: that thread has not the GVL; other negatives with err. */
+int loader_look(const struct target *target, struct loader_look *look, struct error *err);
 
 /*
  * Why the extension could not be loaded into a process, in a word or two; NULL: it could, as far as one can tell without

@@ -108,6 +108,29 @@ void tasks_read(struct tasks *tasks, pid_t pid)
 	closedir(directory);
 }
 
+uint64_t task_stack_pointer(pid_t pid, pid_t tid)
+{
+	unsigned long long sp = 0;
+	char path[64], text[256], *at;
+	ssize_t got;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", (int)pid, (int)tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	got = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	/* "202 0x1 ... SP PC", or "running" */
+	at = strrchr(text, ' ');
+	if (!at)
+		return 0;
+	*at = '\0';
+	at = strrchr(text, ' ');
+	return at && sscanf(at, "%llx", &sp) == 1 ? sp : 0;
+}
+
 void tasks_free(struct tasks *tasks)
 {
 	free(tasks->items);

@@ -21,6 +21,8 @@ struct tasks {
 
 /* Fills tasks; what cannot be read is left out. */
 void tasks_read(struct tasks *tasks, pid_t pid);
+/* Of a thread that does not run; 0: it does, or that may not be known. */
+uint64_t task_stack_pointer(pid_t pid, pid_t tid);
 void tasks_free(struct tasks *tasks);
 /* NULL: it was not there. */
 const struct task *tasks_find(const struct tasks *tasks, pid_t own_tid);

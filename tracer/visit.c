@@ -182,7 +182,7 @@ int visit_run(struct visit *visit)
 	if (status < 0)
 		return status;
 	/* Of several clients one has it at a time, for a moment. */
-	while ((status = inject_seize(&visit->injection, visit->target->pid)) == -EPERM &&
+	while ((status = inject_seize(&visit->injection, visit->look ? visit->look->tid : visit->target->pid)) == -EPERM &&
 	       trace_permission_waits_for_us(visit->target) && clock_now_ns() < deadline_ns) {
 		struct timespec pause = {.tv_nsec = (long)OTHER_CLIENT_PAUSE_NS};
 
@@ -194,6 +194,8 @@ int visit_run(struct visit *visit)
 	if (status < 0)
 		return status;
 	extension = remote_module_file(&visit->remote, EXTENSION_FILE);
+	if (visit->look)
+		return visit_look(visit, extension);
 	if (extension)
 		return visit->ring ? ring(visit, extension) : visit_loaded(visit, extension);
 	if (visit->mode == LOADER_LOOK)

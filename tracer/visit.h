@@ -26,7 +26,8 @@ struct visit {
 	enum loader_mode mode;
 	pid_t client;
 	uint64_t began_ns;
-	bool ring; /* only that */
+	bool ring;                /* only that */
+	struct loader_look *look; /* only that: Ruby frames; in memory that is shared with the client */
 	struct loader_report *report;
 	struct error *err;
 
@@ -69,6 +70,11 @@ int visit_call_map(struct visit *visit, size_t size, uint64_t *address);
 /* A system call in the stopped process; -1 is a failure like any other result, errno being the process's. */
 int visit_call_system(struct visit *visit, long number, uint64_t one, uint64_t two, uint64_t three, uint64_t four,
                       int64_t *result);
+
+/* --- visit_look.c */
+
+/* Has the thread that visit->look names tell Ruby frames, by a function of the extension's. */
+int visit_look(struct visit *visit, const struct remote_module *extension);
 
 /* --- visit_open.c */
 
