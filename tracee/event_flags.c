@@ -17,7 +17,7 @@
 #include "event_flags.h"
 
 #include "core.h"
-#include "hooks_aside.h"
+#include "foreign_hooks.h"
 #include "quiet.h"
 
 #include <link.h>
@@ -171,7 +171,6 @@ static bool try(void)
 {
 	VALUE before, meanwhile;
 	unsigned seen_before;
-	struct hooks_aside aside;
 	struct quiet heard;
 	int failed = 0;
 
@@ -187,13 +186,11 @@ static bool try(void)
 	event_flags_release();
 	if (failed)
 		rb_jump_tag(failed);
-	hooks_put_aside(&aside, 1);
 	heard = quiet_pause();
 	rb_protect(call, before, &failed);
 	seen_before = flags.seen;
 	rb_protect(call, meanwhile, &failed);
 	quiet_end(heard);
-	hooks_back(&aside);
 	rb_remove_event_hook(on_event);
 	*flags.place &= ~(rb_event_flag_t)TRIED;
 	if (failed)
@@ -206,6 +203,9 @@ bool event_flags_ready(void)
 {
 	if (flags.works || flags.attempts >= ATTEMPTS)
 		return flags.works;
+	flags.failed = FOREIGN_HOOKS_WHY;
+	if (foreign_hooks_on(FOREIGN_HOOKS_TRIAL))
+		return false;
 	flags.attempts++;
 	flags.failed = "it was not found; perhaps a hook for threads or fibers was on before";
 	flags.works = (flags.place || find()) && try();

@@ -8,10 +8,10 @@
 #include "definition.h"
 #include "engine.h"
 #include "event_flags.h"
+#include "foreign_hooks.h"
 #include "frame.h"
 #include "frame_classes.h"
 #include "frame_direct.h"
-#include "hooks_aside.h"
 #include "objspace.h"
 #include "patch.h"
 #include "proto/error.h"
@@ -87,13 +87,15 @@ enum fact_state check_silence(struct text *reason)
 
 enum fact_state check_hook_list(struct text *reason)
 {
-	return ok_or_failed(hooks_list_known(), reason, "it was not found");
+	return ok_or_failed(foreign_hooks_known(), reason, "it was not found");
 }
 
 enum fact_state check_event_flags(struct text *reason)
 {
 	const char *why = event_flags_unready();
 
+	if (why && foreign_hooks_on(FOREIGN_HOOKS_TRIAL))
+		return because(FACT_NOT_TRIED, reason, why);
 	return ok_or_failed(!why, reason, why);
 }
 

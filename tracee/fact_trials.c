@@ -9,7 +9,7 @@
 #include "core.h"
 #include "engine.h"
 #include "event_flags.h"
-#include "hooks_aside.h"
+#include "foreign_hooks.h"
 #include "quiet.h"
 
 #include <ruby/debug.h>
@@ -49,19 +49,16 @@ static VALUE watched(VALUE lambda)
 	return rb_proc_call(lambda, rb_ary_new());
 }
 
-static void watch(struct trial *trial, VALUE tracepoint, bool global, VALUE lambda)
+static void watch(struct trial *trial, VALUE tracepoint, VALUE lambda)
 {
-	struct hooks_aside aside;
 	struct quiet heard;
 	int failed = 0;
 
-	hooks_put_aside(&aside, global ? 1 : 0);
 	heard = quiet_pause();
 	active = trial;
 	rb_protect(watched, lambda, &failed);
 	active = NULL;
 	quiet_end(heard);
-	hooks_back(&aside);
 	rb_tracepoint_disable(tracepoint);
 	if (failed)
 		rb_jump_tag(failed);
@@ -75,7 +72,7 @@ static VALUE count_calls(VALUE argument)
 	VALUE lambda = rb_proc_call(core_run(trial->source), rb_ary_new_from_args(1, trial->receiver));
 
 	rb_tracepoint_enable(tracepoint);
-	watch(trial, tracepoint, true, lambda);
+	watch(trial, tracepoint, lambda);
 	return Qnil;
 }
 
@@ -155,10 +152,14 @@ enum fact_state check_block_method_defaults(struct text *reason)
 
 	if (outcome != UNKNOWN)
 		return compare(compat_block_method_defaults(), outcome, reason);
+	if (foreign_hooks_on(FOREIGN_HOOKS_TRIAL)) {
+		text_append_cstr(reason, FOREIGN_HOOKS_WHY);
+		return FACT_NOT_TRIED;
+	}
 	tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL, on_call, NULL);
 	method = rb_proc_call(core_run(block_method_source), rb_ary_new_from_args(1, trial.receiver));
 	core_enable_for(tracepoint, method);
-	watch(&trial, tracepoint, false, rb_funcall(method, rb_intern("to_proc"), 0));
+	watch(&trial, tracepoint, rb_funcall(method, rb_intern("to_proc"), 0));
 	if (trial.seen != 1) {
 		text_append_cstr(reason, "hooks are suppressed at this moment");
 		return FACT_NOT_TRIED;

@@ -57,7 +57,7 @@ const struct fact facts[] = {
 	{
 		.name = "hook.list",
 		.what = "Global hooks are in one list, a new one in front",
-		.without = "TracePoints of the application's own see rbprobe's trial runs of methods",
+		.without = "TracePoints of the application's own that are on hear of rbprobe's trial runs of methods",
 		.seen = ALL,
 		.check = check_hook_list,
 	},
@@ -210,7 +210,7 @@ const struct fact facts[] = {
 	{
 		.name = "threads.handler",
 		.what = "A signal handler can tell whether its thread has the GVL",
-		.without = "a process whose VM is stuck shows native frames only",
+		.without = "of a process whose VM is stuck that may not be traced, nothing is shown",
 		.seen = "3.1 3.3 3.4 4.0 4.1",
 		.check = check_handler_frames,
 	},

@@ -16,11 +16,11 @@
 #include <unistd.h>
 #include <unwind.h>
 
+#include "foreign_hooks.h"
 #include "frame.h"
 #include "frame_direct.h"
 #include "frame_sample.h"
 #include "frame_scratch.h"
-#include "hooks_aside.h"
 #include "proto/error.h"
 #include "quiet.h"
 
@@ -33,8 +33,7 @@ struct calibration {
 	enum frame_scope scope;
 	struct scratch scratch;
 	VALUE tracing[2];
-	struct quiet heard; /* while the scratch methods run, by nobody but us */
-	struct hooks_aside aside;
+	struct quiet heard; /* while the scratch methods run */
 
 	int entry; /* CALL sample of the scenario's entry */
 	int nesting;
@@ -254,7 +253,6 @@ static VALUE trials_run(VALUE data)
 		rb_tracepoint_enable(calibration->tracing[0]);
 	else
 		scratch_target(&calibration->scratch, calibration->tracing);
-	hooks_put_aside(&calibration->aside, c_methods ? 1 : 0);
 	calibration->heard = quiet_pause();
 	return scratch_run(&calibration->scratch, c_methods) ? Qtrue : Qfalse;
 }
@@ -273,7 +271,6 @@ static bool calibration_run(struct calibration *calibration)
 
 	ran = rb_protect(trials_run, (VALUE)calibration, &state);
 	quiet_end(calibration->heard);
-	hooks_back(&calibration->aside);
 	for (int i = 0; i < 2; i++)
 		rb_protect(tracing_disable, calibration->tracing[i], NULL);
 	return state == 0 && RTEST(ran) && calibration->nesting == 0 && !calibration->confused;
@@ -348,6 +345,8 @@ int frame_calibrate(enum frame_scope scope, struct error *err)
 		return error_set(err, -ENOTSUP, "how methods end could not be found out on this Ruby");
 	if (active)
 		return error_set(err, -EAGAIN, "another thread is just finding out how methods end on this Ruby");
+	if (foreign_hooks_on(FOREIGN_HOOKS_TRIAL))
+		return error_set(err, -EAGAIN, FOREIGN_HOOKS_WHY);
 
 	calibration.samples = calloc(SAMPLES_MAX, sizeof(*calibration.samples));
 	if (calibration.samples == NULL)

@@ -11,6 +11,7 @@
 
 #include "compat.h"
 #include "engine.h"
+#include "foreign_hooks.h"
 #include "frame.h"
 #include "patch_stubs.h"
 #include "patch_trial.h"
@@ -219,7 +220,9 @@ static VALUE try_all(VALUE argument)
 /* What passes does not decide for good; tried as a part of the trial, it would. */
 static bool is_bad_moment(void)
 {
-	return !frame_identity_known(FRAME_TARGETED) && frame_calibrate(FRAME_TARGETED, NULL) == -EAGAIN;
+	if (!frame_identity_known(FRAME_TARGETED) && frame_calibrate(FRAME_TARGETED, NULL) == -EAGAIN)
+		return true;
+	return foreign_hooks_on(FOREIGN_HOOKS_TRIAL);
 }
 
 const char *patch_unready(void)

@@ -5,7 +5,6 @@
 #include "compat.h"
 #include "core.h"
 #include "frame.h"
-#include "hooks_aside.h"
 #include "patch.h"
 #include "patch_stubs.h"
 #include "patch_watch.h"
@@ -165,16 +164,13 @@ static VALUE call_written(VALUE object)
 void trial_event(struct trial *trial, void (*event)(VALUE tracepoint, void *nothing))
 {
 	VALUE tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL, event, NULL);
-	struct hooks_aside aside;
 	struct quiet heard;
 	int failed = 0;
 
 	core_enable_for(tracepoint, rb_ary_entry(trial->others, 2));
-	hooks_put_aside(&aside, 0);
 	heard = quiet_pause();
 	rb_protect(call_written, trial->object, &failed);
 	quiet_end(heard);
-	hooks_back(&aside);
 	rb_tracepoint_disable(tracepoint);
 	if (failed)
 		rb_jump_tag(failed);

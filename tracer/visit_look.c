@@ -32,9 +32,10 @@ static int take(struct visit *visit, uint64_t address, struct stuck_look *look)
 
 /* What threads wait for the GVL in, on all Rubies, or pass the time in without it. */
 static const long idle_calls[] = {
-	SYS_futex, SYS_ppoll, SYS_pselect6, SYS_epoll_pwait, SYS_nanosleep, SYS_clock_nanosleep, SYS_sched_yield, SYS_restart_syscall,
+	SYS_futex,     SYS_ppoll,           SYS_pselect6,    SYS_epoll_pwait,
+	SYS_nanosleep, SYS_clock_nanosleep, SYS_sched_yield, SYS_restart_syscall,
 #ifdef SYS_poll /* and the others that newer architectures do without */
-	SYS_poll, SYS_select, SYS_epoll_wait, SYS_pause,
+	SYS_poll,      SYS_select,          SYS_epoll_wait,  SYS_pause,
 #endif
 };
 

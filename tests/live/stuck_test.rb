@@ -98,7 +98,7 @@ class StuckTest < LiveTest
     assert_match(/^thread \d+ "popper", without the GVL\n(   .*\n)*   .*threads\.rb:\d+ in .*waiting_threads$/, result.stdout)
     assert_match(/^native thread #{target.pid} .*, running/, result.stdout)
     threads = backtrace(target, "--format", "json").objects.select { |object| object["type"] == "stuck_thread" }
-    assert_equal 10, threads.size
+    assert_equal 9, threads.size
     assert_equal threads.size, threads.map { |thread| thread["native_id"] }.compact.uniq.size
     wait_until_it_computes(target.pid)
     assert_equal "", target.stderr

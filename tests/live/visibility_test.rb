@@ -64,6 +64,38 @@ class VisibilityTest < LiveTest
     end
   end
 
+  # One thread's hook is on and off all the time, another one only computes; sessions come and go.
+  test "not one event of the application's own hooks is missing" do
+    only_where_loading_is_possible
+    target = start("console", load: false)
+    target.run(<<~RUBY)
+      def deep(depth); depth == 0 ? 0 : deep(depth - 1) + 1; end
+      $rounds = 0
+      $wrong = []
+      $threads = [
+        Thread.new do
+          until $over
+            count = 0
+            me = Thread.current
+            TracePoint.new(:call) { |tp| count += 1 if tp.method_id == :deep && Thread.current == me }.enable { deep(2) }
+            $wrong << count if count != 3
+            $rounds += 1
+          end
+        end,
+        Thread.new { 1 until $over }
+      ]
+      nil
+    RUBY
+    6.times do
+      [%w[eval 1+1], %w[trace --yes --duration 0.05 Object#deep String#upcase], %w[trace --yes -f --duration 0.05], %w[selftest]].each do |command, *arguments|
+        result = rbprobe(command, "-p", target.pid.to_s, "--timeout", "20", *arguments)
+        assert_includes [0, 1], result.status, result.stderr
+      end
+    end
+    assert_equal "[]", target.run("$over = true; $threads.each(&:join); $wrong")
+    assert_operator target.run("$rounds").to_i, :>, 100
+  end
+
   test "of an evaluation, its code is heard, and nothing around it" do
     target = start("console")
     target.run(TRACEPOINT)

@@ -1,13 +1,13 @@
 /*
- * The VM's list of global hooks. See hooks_aside.h. Context: job.
+ * The VM's list of global hooks. See foreign_hooks.h. Context: job.
  *
  * The list is the VM's (2.7) or the Ractor's (3.0 to 4.1-dev), to which the thread's structure points; a new hook goes in front. So the list is the one word in what
  * the thread points to that a new hook changes, and that leads to this hook's function; a second hook leads to the first. The hooks are for
- * RAISE, for which the VM rewrites no code.
+ * RAISE, for which the VM rewrites no code; a hook's events are the second half of its first word.
  */
 
 #define _GNU_SOURCE
-#include "hooks_aside.h"
+#include "foreign_hooks.h"
 
 #include "compat.h"
 
@@ -53,6 +53,11 @@ static void second_hook(rb_event_flag_t event, VALUE data, VALUE self, ID id, VA
 	first_hook(event, data, self, id, class);
 }
 
+static rb_event_flag_t events_of(const uintptr_t *hook)
+{
+	return ((const rb_event_flag_t *)hook)[1];
+}
+
 /* Whether a hook is there that calls the function; then its words. */
 static bool is_hook(uintptr_t address, rb_event_hook_func_t function, uintptr_t hook[HOOK_WORDS], size_t *data_word)
 {
@@ -60,7 +65,8 @@ static bool is_hook(uintptr_t address, rb_event_hook_func_t function, uintptr_t 
 	if (read_words(address, hook, HOOK_WORDS) != HOOK_WORDS)
 		return false;
 	for (*data_word = 1; *data_word < HOOK_WORDS; (*data_word)++)
-		if (hook[*data_word - 1] == (uintptr_t)function && hook[*data_word] == (uintptr_t)Qtrue)
+		if (hook[*data_word - 1] == (uintptr_t)function && hook[*data_word] == (uintptr_t)Qtrue &&
+		    events_of(hook) == RUBY_EVENT_RAISE)
 			return true;
 	return false;
 }
@@ -121,46 +127,19 @@ static void find(void)
 	free(owners);
 }
 
-bool hooks_list_known(void)
+bool foreign_hooks_known(void)
 {
 	if (!place.tried)
 		find();
 	return place.list != NULL;
 }
 
-void hooks_put_aside(struct hooks_aside *aside, unsigned own)
+bool foreign_hooks_on(rb_event_flag_t events)
 {
-	uintptr_t *link;
-	size_t count = 0;
-
-	memset(aside, 0, sizeof(*aside));
-	if (!hooks_list_known())
-		return;
-	link = place.list;
-	for (; own > 0 && *link; own--)
-		link = (uintptr_t *)*link + place.next_word;
-	for (const uintptr_t *hook = (const uintptr_t *)*link; hook; hook = (const uintptr_t *)hook[place.next_word]) {
-		if (count == HOOKS_ASIDE_MAX)
-			return;
-		aside->data[count++] = (VALUE)hook[place.data_word];
-	}
-	if (count == 0)
-		return;
-	aside->first = *link;
-	aside->link = link;
-	*link = 0;
-}
-
-void hooks_back(struct hooks_aside *aside)
-{
-	uintptr_t *link = aside->link;
-
-	if (!link)
-		return;
-	/* Another thread may have added some. */
-	while (*link)
-		link = (uintptr_t *)*link + place.next_word;
-	*link = aside->first;
-	aside->link = NULL;
-	RB_GC_GUARD(*aside->data);
+	if (!foreign_hooks_known())
+		return false;
+	for (const uintptr_t *hook = (const uintptr_t *)*place.list; hook; hook = (const uintptr_t *)hook[place.next_word])
+		if (events_of(hook) & events)
+			return true;
+	return false;
 }
