@@ -220,13 +220,13 @@ static VALUE try_all(VALUE argument)
 /* What passes does not decide for good; tried as a part of the trial, it would. */
 static bool is_bad_moment(void)
 {
-	if (!frame_identity_known(FRAME_TARGETED) && frame_calibrate(FRAME_TARGETED, NULL) == -EAGAIN)
-		return true;
-	return foreign_hooks_on(FOREIGN_HOOKS_TRIAL);
+	return !frame_identity_known(FRAME_TARGETED) && frame_calibrate(FRAME_TARGETED, NULL) == -EAGAIN;
 }
 
 const char *patch_unready(void)
 {
+	if (!facts.tried && foreign_hooks_on(FOREIGN_HOOKS_TRIAL))
+		return FOREIGN_HOOKS_WHY " runs";
 	if (!facts.tried && is_bad_moment())
 		return "self-test: the frames of calls cannot be looked at just now";
 	if (!facts.tried) {

@@ -104,16 +104,14 @@ class VisibilityTest < LiveTest
                  heard_of(target).gsub(/\[:c_(?:call|return), :\+, [^\]]*\], /, "")
   end
 
-  test "an application that hears of events inside of its own hook is left as it is" do
+  test "what an expression calls at a call of a method written in C" do
     target = start("console")
-    target.run("$heard = []; $hook = TracePoint.new(:c_call) { |tp| $heard << tp.method_id if $heard }; $hook.enable")
-    result = rbprobe("trace", "-p", target.pid.to_s, "--duration", "0.2", "Kernel#catch(self, arg1.inspect)")
-    assert_exit 0, result
     tracer = trace(target, "Kernel#catch(self, arg1.inspect)")
+    target.run("$heard = []; $hook = TracePoint.new(:c_call) { |tp| $heard << tp.method_id if $heard }; $hook.enable")
     target.run("catch(:it) { 1 }")
     tracer.stop
     heard = target.run("$hook.disable; $heard")
-    refute_match(/inspect|bind_call/, heard.sub(/:inspect, :puts/, ""))
+    refute_match(/:inspect|:bind_call/, heard)
     assert_includes heard, ":catch"
   end
 end
