@@ -158,6 +158,11 @@ bool compat_target_may_be_disabled(void)
 	return true;
 }
 
+bool compat_target_survives_hooks(void)
+{
+	return RUBY_AT_LEAST(3, 2);
+}
+
 static void on_nothing(VALUE tracepoint, void *data)
 {
 	(void)tracepoint;

@@ -51,6 +51,12 @@ void compat_restore_global_events(void);
  */
 bool compat_target_may_be_disabled(void);
 
+/*
+ * Whether a targeted TracePoint may be disabled while a global hook runs, in whatever thread. Up to 3.1 the VM looks up the instructions' own hooks before it calls
+ * the global ones, and goes on with what it has found: with freed memory, where they were disabled meanwhile (vm_trace() of 3.1.2; a crash seen).
+ */
+bool compat_target_survives_hooks(void);
+
 /* Which compiler is at work that keeps the addresses of C functions in its code: MJIT does not. Job context. */
 enum compat_compiler { COMPAT_COMPILER_NONE, COMPAT_COMPILER_YJIT, COMPAT_COMPILER_OTHER };
 enum compat_compiler compat_compiler(void);

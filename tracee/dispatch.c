@@ -5,6 +5,7 @@
 #include "bell.h"
 #include "compiler_watch.h"
 #include "copy.h"
+#include "engine.h"
 #include "evaluation.h"
 #include "fiber.h"
 #include "interrupts.h"
@@ -127,6 +128,8 @@ static void run_command(const struct assembled_command *assembled)
 	msgpack_zone_destroy(&zone);
 }
 
+static bool left_over; /* TracePoints that could not be disabled in the last job: the bell is rung for them */
+
 /*
  * The queue stays while somebody is attached, and for a moment while somebody may be about to. With it goes the bell, where the extension was not asked to
  * stay. A job that runs without a queue is that of a forked child.
@@ -141,14 +144,22 @@ static void keep_or_remove_queue(unsigned sessions, bool had_sessions)
 		queue_remove();
 	if (queue_exists())
 		queue_expire_after(QUEUE_GRACE_SECONDS);
-	else if (!startup_stays())
+	else if (!startup_stays() && !left_over)
 		bell_rest();
+}
+
+static void sweep(void)
+{
+	left_over = engine_target_sweep();
+	if (left_over)
+		queue_ring_soon();
 }
 
 static VALUE job(VALUE unused)
 {
 	struct error err;
 	bool had_sessions;
+	unsigned sessions;
 
 	(void)unused;
 	session_fork_clean();
@@ -160,7 +171,9 @@ static VALUE job(VALUE unused)
 	if (compiler_watch_take())
 		selection_compiler_on();
 	selection_look();
-	keep_or_remove_queue(session_reap(), had_sessions);
+	sessions = session_reap();
+	sweep();
+	keep_or_remove_queue(sessions, had_sessions);
 	session_finish();
 	return Qnil;
 }
@@ -189,7 +202,7 @@ static VALUE job_deferring(VALUE unused)
  */
 static bool nothing_to_do(void)
 {
-	return !session_first() && !session_fork_left() && !queue_exists();
+	return !session_first() && !session_fork_left() && !queue_exists() && !left_over;
 }
 
 static bool running, again;

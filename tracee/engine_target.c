@@ -12,6 +12,7 @@
 #include "core.h"
 #include "definition.h"
 #include "fiber.h"
+#include "foreign_hooks.h"
 #include "frame.h"
 #include "frame_direct.h"
 #include "observe.h"
@@ -271,10 +272,15 @@ static bool is_enabled(const struct site *site)
 	return RTEST(site->tracepoint) && RTEST(rb_tracepoint_enabled_p(site->tracepoint));
 }
 
+static bool may_be_disabled(void)
+{
+	return compat_target_may_be_disabled() && (compat_target_survives_hooks() || !foreign_hooks_run());
+}
+
 /* Disables and frees what was left over, as soon as that is possible. */
 static void sweep_left_over(void)
 {
-	if (!left_over || !compat_target_may_be_disabled())
+	if (!left_over || !may_be_disabled())
 		return;
 	while (left_over) {
 		struct site *site = left_over;
@@ -284,6 +290,12 @@ static void sweep_left_over(void)
 			rb_tracepoint_disable(site->tracepoint);
 		free(site);
 	}
+}
+
+bool engine_target_sweep(void)
+{
+	sweep_left_over();
+	return left_over && compat_target_may_be_disabled();
 }
 
 static VALUE enable(VALUE tracepoint_and_method)
@@ -356,7 +368,7 @@ static void target_disarm(struct probe *probe)
 	for (struct engine_target_site *link = probe->sites; link; link = link->next) {
 		link->site->wanted -= link->wanted;
 		link->wanted = false;
-		if (link->site->wanted || !is_enabled(link->site) || !compat_target_may_be_disabled())
+		if (link->site->wanted || !is_enabled(link->site) || !may_be_disabled())
 			continue;
 		rb_tracepoint_disable(link->site->tracepoint);
 		changed = true;

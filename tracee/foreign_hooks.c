@@ -143,3 +143,11 @@ bool foreign_hooks_on(rb_event_flag_t events)
 			return true;
 	return false;
 }
+
+/* Behind the list's first hook stand its events, and how many threads are in it; on 2.7 that, and whether it is to be cleaned, the other way round. */
+bool foreign_hooks_run(void)
+{
+	const uint32_t *list = (const uint32_t *)place.list;
+
+	return list && (list[3] != 0 || list[4] != 0);
+}

@@ -20,6 +20,9 @@
  */
 bool foreign_hooks_on(rb_event_flag_t events);
 
+/* Whether any thread is in a global hook just now; on Rubies up to 3.1 only. False where the list has not been looked for. */
+bool foreign_hooks_run(void);
+
 /* Whether the list is known. May raise. */
 bool foreign_hooks_known(void);
 
