@@ -4,13 +4,11 @@
  * The VM runs a postponed job at its next safe point, but triggering one wakes nobody: with the main thread in sleep, join,
  * Queue#pop or a blocking read the job would wait for ever (3.3 and 4.0), or until the wait ends. Ruby's own signal handler does
  * wake it, through functions that are not exported. So the handler is borrowed: `trap` installs it for SIGURG, sigaction tells its
- * address, the previous trap is put back, and our handler calls it behind the trigger. What then happens is what happens at any signal
- * without a trap: threads look for interrupts and go on waiting; nothing is cut short, nothing fails with EINTR (SA_RESTART).
+ * address, and the previous trap is put back. A trap block that runs would be simpler, but makes ConditionVariable#wait and Mutex#sleep
+ * return early; a Ruby thread of ours would switch off the VM's deadlock detection, show in Thread.list and be gone after fork.
  *
- * A trap block that runs would be simpler, but makes ConditionVariable#wait and Mutex#sleep return early; a thread of ours would
- * switch off the VM's deadlock detection, show in Thread.list and be gone after fork. On Ruby 2.7 a job lands with the thread that held
- * the GVL last, which may sleep; but the handler wakes the main thread, which thereby is the last to have held it. So there it may take a
- * second ring, and who rings does so again until it is answered.
+ * It is a native thread that is rung, and that wakes the main one where that may be (ringer.c). Our handler is for the signals that come to other threads:
+ * from who does not find that thread, and as a question to one that is stuck (stuck.c). It passes them on; without a ringer, it calls Ruby's.
  *
  * Contexts: signal handler (bell_handler and what it calls), job (the rest).
  */
@@ -21,6 +19,7 @@
 #include "compat.h"
 #include "proto/bell.h"
 #include "queue.h"
+#include "ringer.h"
 #include "startup.h"
 #include "stuck.h"
 
@@ -57,7 +56,8 @@ static void bell_handler(int signal, siginfo_t *info, void *context)
 	} else if (info->si_code == SI_TIMER)
 		queue_timer_rang();
 	compat_job_trigger();
-	bell.ruby_handler(signal);
+	if (!ringer_ring())
+		bell.ruby_handler(signal);
 	errno = saved_errno;
 }
 
@@ -73,15 +73,20 @@ static void job_run(void *unused)
 {
 	(void)unused;
 	if (!compat_in_main_ractor()) {
+		if (ringer_ring())
+			return;
 		if (bell_is_ours())
 			syscall(SYS_tgkill, getpid(), getpid(), SIGURG);
 		else
 			startup_ring();
 		return;
 	}
+	ringer_job_begins();
 	bell.in_job = true;
 	bell.job();
 	bell.in_job = false;
+	/* A forked child has none: this is its first job. */
+	ringer_renew();
 }
 
 bool bell_in_job(void)
@@ -135,6 +140,7 @@ void bell_take(void)
 {
 	struct sigaction now, ours = {.sa_sigaction = bell_handler, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
 
+	ringer_start();
 	sigemptyset(&ours.sa_mask);
 	if (!bell.ruby_handler || sigaction(SIGURG, NULL, &now) != 0 || (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN))
 		return;
@@ -144,6 +150,7 @@ void bell_take(void)
 
 void bell_rest(void)
 {
+	ringer_stop();
 	if (bell_is_ours())
 		sigaction(SIGURG, &bell.before, NULL);
 }
@@ -158,9 +165,11 @@ int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err)
 	compat_job_register(job_run);
 	/* A storm of signals while the VM goes down crashed it in half of the runs without this. */
 	ruby_vm_at_exit(at_vm_exit);
-	/* Who catches SIGURG already needs it (Puma's fork_worker forks on it), and keeps it: clients then ring by rbprobe_ring(). */
-	if (sigaction(SIGURG, NULL, &action) == 0 && action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)
+	/* Who catches SIGURG already needs it (Puma's fork_worker forks on it), and keeps it: what is sent to the ringer alone is never delivered there. */
+	if (sigaction(SIGURG, NULL, &action) == 0 && action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN) {
+		ringer_start();
 		return 0;
+	}
 	rb_protect(borrow_handler, Qnil, &failed);
 	if (failed) {
 		rb_set_errinfo(Qnil);
@@ -176,8 +185,10 @@ int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err)
 
 void bell_ring_self(void)
 {
+	if (ringer_ring())
+		return;
 	if (bell_is_ours())
-		bell_ring(getpid());
+		bell_ring(getpid(), false);
 	else
 		startup_ring();
 }

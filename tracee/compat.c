@@ -291,3 +291,12 @@ void compat_io_buffer(VALUE io, size_t size)
 }
 
 #endif
+
+bool compat_timer_thread_wakes(void)
+{
+#ifdef HAVE_RB_POSTPONED_JOB_PREREGISTER
+	return true;
+#else
+	return false;
+#endif
+}

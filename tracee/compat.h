@@ -116,6 +116,9 @@ bool compat_names_need_no_lock(void);
  */
 bool compat_is_only_ractor(void);
 
+/* Whether the VM has a thread of its own that wakes the main one for signals (from 3.3 on), and no timer that goes on meanwhile. */
+bool compat_timer_thread_wakes(void);
+
 /*
  * Has Ruby collect so much of what C code writes into an IO before it writes it out, where it does that in a buffer of the IO's own: from 3.0 to 3.3 the objspace
  * extension's dump goes through one of 8 KiB. Before and after, it goes through stdio, and this does nothing to it. For an IO that was not written to yet; may raise.

@@ -7,6 +7,7 @@
 #include "intake.h"
 #include "proto/clock.h"
 #include "proto/queue_key.h"
+#include "ringer.h"
 #include "startup.h"
 
 #include <errno.h>
@@ -56,12 +57,20 @@ void queue_init(void)
 	intake_init();
 }
 
-/* The timer is there while a queue is. By the kernel's own calls, as libc's are not async-signal-safe. */
+/*
+ * The timer is there while a queue is. By the kernel's own calls, as libc's are not async-signal-safe. It is for the ringer alone: any other thread would come out
+ * of what it waits in.
+ */
 static void timer_make(void)
 {
 	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGURG};
+	pid_t ringer = ringer_thread();
 	int timer;
 
+	if (ringer) {
+		event.sigev_notify = SIGEV_THREAD_ID;
+		event._sigev_un._tid = ringer;
+	}
 	if (queue.timer == NO_TIMER && syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) == 0)
 		queue.timer = timer;
 }
@@ -160,6 +169,12 @@ int queue_own(void)
 	return id >= 0 && queue.owner == getpid() ? id : -1;
 }
 
+/* By our timer. */
+static bool can_be_rung(void)
+{
+	return ringer_thread() != 0 || bell_is_ours();
+}
+
 void queue_create(void)
 {
 	struct msqid_ds status;
@@ -180,7 +195,7 @@ void queue_create(void)
 	id = make();
 	atomic_store(&queue.id, id);
 	/* Who rings without the signal, as the application has it, does so again himself. */
-	if (id >= 0 && bell_is_ours())
+	if (id >= 0 && can_be_rung())
 		ring_in_ms(RING_AGAIN_MS);
 }
 
@@ -191,7 +206,7 @@ bool queue_exists(void)
 
 void queue_ring_soon(void)
 {
-	if (bell_is_ours())
+	if (can_be_rung())
 		ring_in_ms(RING_AGAIN_MS);
 }
 
@@ -250,7 +265,7 @@ void queue_expire_after(unsigned seconds)
 		return;
 	queue.expiring = true;
 	queue.expires_at_ns = clock_now_ns() + seconds * NS_PER_S;
-	if (bell_is_ours())
+	if (can_be_rung())
 		ring_in_ms(seconds * 1000);
 	else
 		startup_ring_after(seconds, bell_ring_self);

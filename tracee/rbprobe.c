@@ -21,6 +21,7 @@
 #include "session.h"
 #include "startup.h"
 #include "ticks.h"
+#include "waiting.h"
 #include "watch_modules.h"
 
 #include <pthread.h>
@@ -77,6 +78,7 @@ static VALUE init(VALUE unused)
 	expression_init();
 	eval_init();
 	queue_init();
+	waiting_learn();
 	if (bell_install(dispatch_job, at_exit_of_vm, &err) < 0)
 		rb_raise(rb_eLoadError, "rbprobe: %s", err.text);
 	pthread_atfork(NULL, NULL, at_fork_in_child);

@@ -7,11 +7,11 @@
  * catches itself (INT, TERM, ...). It is called for a real-time signal that nobody handles: what Ruby then does about the made-up signal is nothing, but
  * its threads have looked for interrupts meanwhile.
  *
- * Once is not enough: Ruby 2.7 gives the job to the last holder of the GVL, which may be asleep, and with busy Ractors it may run outside of the main one. So a
- * native thread asks again, in growing intervals, until the job has run or 30 s have passed. It takes no lock of the VM's and never becomes a Ruby thread.
+ * Once is not enough: the job goes to the last holder of the GVL, which may be asleep, and with busy Ractors it may run outside of the main one. So a native
+ * thread asks again until the job has run (ringer.c), and wakes the main thread only where that does not cut short what it waits in.
  *
  * There is no ELF constructor on purpose: where the extension is required, nothing here runs by itself.
- * Contexts: any (rbprobe_start, rbprobe_ring, startup_ring), own native thread (ask_again), job (start_job).
+ * Contexts: any (rbprobe_start, rbprobe_ring, startup_ring), job (start_job).
  */
 
 #define _GNU_SOURCE
@@ -24,6 +24,8 @@
 #include "proto/startup.h"
 #include "queue.h"
 #include "quiet.h"
+#include "ringer.h"
+#include "waiting.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -33,15 +35,13 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#define ASK_INTERVAL_MIN_NS 2000000L
-#define ASK_INTERVAL_MAX_NS 200000000L
-#define ASK_SECONDS 30
 #define THREAD_STACK_SIZE (PTHREAD_STACK_MIN + 65536)
-#define FIRST_STACK_SIZE 131072
+#define OWN_STACK_SIZE 131072
 #define REAL_TIME_SIGNAL_MAX 63 /* Ruby's table of pending signals ends at 64 on some versions */
 #define REAL_TIME_SIGNAL_MIN 34 /* the lower ones are libc's own */
 
@@ -58,7 +58,6 @@ static struct {
 	_Atomic bool vm_is_over;
 	_Atomic bool stays;
 	bool by_loader; /* Init is run by start_job; GVL */
-	pid_t asking;   /* the process in which the thread runs: a forked child has none */
 } state;
 
 static uint32_t state_now(void)
@@ -84,14 +83,12 @@ static void *image_of(const void *address)
 static bool handler_find(void)
 {
 	static const int caught_by_ruby[] = {SIGINT, SIGTERM, SIGUSR2, SIGUSR1, SIGHUP, SIGALRM, SIGQUIT};
-	void *vm = image_of((const void *)(uintptr_t)rb_define_method);
 	struct sigaction action;
 
 	if (state.ruby_handler && state.unused_signal)
 		return true;
 	for (size_t i = 0; i < sizeof(caught_by_ruby) / sizeof(*caught_by_ruby) && !state.ruby_handler; i++)
-		if (sigaction(caught_by_ruby[i], NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
-		    action.sa_handler != SIG_IGN && image_of((const void *)(uintptr_t)action.sa_handler) == vm)
+		if (sigaction(caught_by_ruby[i], NULL, &action) == 0 && startup_is_of_vm(action.sa_handler))
 			state.ruby_handler = action.sa_handler;
 	for (int number = REAL_TIME_SIGNAL_MAX; number >= REAL_TIME_SIGNAL_MIN && !state.unused_signal; number--)
 		if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
@@ -99,7 +96,13 @@ static bool handler_find(void)
 	return state.ruby_handler && state.unused_signal;
 }
 
-static void wake(void)
+bool startup_is_of_vm(void (*handler)(int))
+{
+	return handler != SIG_DFL && handler != SIG_IGN &&
+	       image_of((const void *)(uintptr_t)handler) == image_of((const void *)(uintptr_t)rb_define_method);
+}
+
+void startup_wake(void)
 {
 	int saved_errno = errno;
 
@@ -108,17 +111,32 @@ static void wake(void)
 	errno = saved_errno;
 }
 
+void startup_trigger(void)
+{
+	if (state_now() == STARTUP_ASKED)
+		compat_start_trigger();
+	else
+		bell_trigger();
+}
+
 void startup_ring(void)
 {
-	if (atomic_load(&state.vm_is_over))
+	if (atomic_load(&state.vm_is_over) || ringer_ring())
 		return;
-	bell_trigger();
-	wake();
+	startup_trigger();
+	startup_wake();
 }
 
 void startup_stop(void)
 {
 	atomic_store(&state.vm_is_over, true);
+	ringer_stop();
+	ringer_await_quiet();
+}
+
+bool startup_is_over(void)
+{
+	return atomic_load(&state.vm_is_over);
 }
 
 int rbprobe_ring(void)
@@ -189,6 +207,7 @@ static void fail(void)
 		snprintf(rbprobe_startup.text, sizeof(rbprobe_startup.text), "%.*s", (int)RSTRING_LEN(text), RSTRING_PTR(text));
 	else
 		snprintf(rbprobe_startup.text, sizeof(rbprobe_startup.text), "Init raised");
+	ringer_stop();
 	state_set(STARTUP_FAILED);
 }
 
@@ -225,7 +244,7 @@ static void start(void)
 	if (failed || !RTEST(in_main)) {
 		state.by_loader = false;
 		rb_set_errinfo(error);
-		return; /* ask_again() will */
+		return; /* the ringer asks again */
 	}
 	rb_protect(initialise_deferring, Qnil, &failed);
 	if (failed)
@@ -253,57 +272,68 @@ static void start_job(void *unused)
 	quiet_end(quiet);
 }
 
-/* --- Asking for the job */
+/* --- Threads, and asking for the job */
 
 /*
- * Of the thread that every load makes: libc would keep a stack of its own making for later, and the process would not be as it was. Used once, as a thread
- * cannot tell when it has left it for good.
+ * Of the thread that every load makes: libc would keep a stack of its own making for later, and the process would not be as it was. Another thread may have it
+ * when the kernel no longer knows the one before.
  */
-static char first_stack[FIRST_STACK_SIZE] __attribute__((aligned(4096)));
+static char own_stack[OWN_STACK_SIZE] __attribute__((aligned(4096)));
+static _Atomic pid_t own_stack_user;
 
-static void stack_choose(pthread_attr_t *attributes)
+struct beginning {
+	void *(*run)(void *);
+	void *argument;
+	bool on_own_stack;
+};
+
+static void *begin(void *data)
 {
-	static bool used;
+	struct beginning beginning = *(struct beginning *)data;
 
-	if (!used && pthread_attr_setstack(attributes, first_stack, sizeof(first_stack)) == 0)
-		used = true;
-	else
-		pthread_attr_setstacksize(attributes, THREAD_STACK_SIZE);
+	free(data);
+	if (beginning.on_own_stack)
+		atomic_store(&own_stack_user, (pid_t)syscall(SYS_gettid));
+	return beginning.run(beginning.argument);
 }
 
-static void thread_make(void *(*run)(void *), void *argument)
+static bool own_stack_take(void)
 {
+	static pid_t taken_in; /* the process: its child has the memory, and not the thread */
+	pid_t user = atomic_load(&own_stack_user);
+
+	if (taken_in == getpid() && (user == 0 || syscall(SYS_tgkill, getpid(), user, 0) == 0))
+		return false;
+	taken_in = getpid();
+	atomic_store(&own_stack_user, 0);
+	return true;
+}
+
+bool startup_thread(void *(*run)(void *), void *argument)
+{
+	struct beginning *beginning = malloc(sizeof(*beginning));
 	pthread_attr_t attributes;
 	sigset_t all, before;
 	pthread_t thread;
+	bool made;
 
+	if (!beginning)
+		return false;
+	*beginning = (struct beginning){run, argument, own_stack_take()};
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before); /* the application's signals are for its own threads */
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	stack_choose(&attributes);
-	pthread_create(&thread, &attributes, run, argument);
+	if (!beginning->on_own_stack || pthread_attr_setstack(&attributes, own_stack, sizeof(own_stack)) != 0) {
+		beginning->on_own_stack = false;
+		pthread_attr_setstacksize(&attributes, THREAD_STACK_SIZE);
+	}
+	made = pthread_create(&thread, &attributes, begin, beginning) == 0;
+	if (!made)
+		free(beginning);
 	pthread_attr_destroy(&attributes);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-static void *ask_again(void *unused)
-{
-	struct timespec pause = {.tv_nsec = ASK_INTERVAL_MIN_NS};
-	time_t end = time(NULL) + ASK_SECONDS;
-
-	(void)unused;
-	while (state_now() == STARTUP_ASKED && time(NULL) < end) {
-		nanosleep(&pause, NULL);
-		if (state_now() != STARTUP_ASKED)
-			break;
-		compat_start_trigger();
-		wake();
-		if ((pause.tv_nsec *= 2) > ASK_INTERVAL_MAX_NS)
-			pause.tv_nsec = ASK_INTERVAL_MAX_NS;
-	}
-	state.asking = 0;
-	return NULL;
+	return made;
 }
 
 int rbprobe_start(int make_queue)
@@ -311,20 +341,18 @@ int rbprobe_start(int make_queue)
 	atomic_store(make_queue ? &state.make_queue : &state.stays, true);
 	if (state_now() == STARTUP_DONE) {
 		if (make_queue)
-			rbprobe_ring();
+			queue_create();
 		bell_take(); /* behind that: what has a queue is in use */
+		startup_ring();
 		return 0;
 	}
 	if (!handler_find())
 		return -ENOENT;
 	compat_start_register(start_job);
+	waiting_note_start();
 	state_set(STARTUP_ASKED);
 	compat_start_trigger();
-	wake();
-	if (state.asking != getpid()) {
-		state.asking = getpid();
-		thread_make(ask_again, NULL);
-	}
+	ringer_start();
 	return 0;
 }
 
@@ -352,5 +380,6 @@ void startup_ring_after(unsigned seconds, void (*ring)(void))
 	if (!later)
 		return;
 	*later = (struct later){.seconds = seconds, .ring = ring};
-	thread_make(ring_later, later);
+	if (!startup_thread(ring_later, later))
+		free(later);
 }

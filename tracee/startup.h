@@ -18,9 +18,24 @@ bool startup_stays(void);
 /* Calls `job` from a thread of its own after so many seconds. Job context. */
 void startup_ring_after(unsigned seconds, void (*ring)(void));
 
+/* Asks the VM for the job, or for Init where that has not run. Any native thread, signal handlers included. */
+void startup_trigger(void);
+
+/* Does what Ruby's own signal handler does, which wakes the main thread out of whatever it is in. Likewise. */
+void startup_wake(void);
+
+/* Whether a signal handler is the VM's. Any context. */
+bool startup_is_of_vm(void (*handler)(int));
+
+/* Whether the VM has gone down. Any context. */
+bool startup_is_over(void);
+
+/* A detached native thread, all signals blocked, on a stack that is set aside. False: it could not be made. Where one may allocate. */
+bool startup_thread(void *(*run)(void *), void *argument);
+
 /*
- * The bell without a signal: triggers the job and wakes the VM by what Ruby's own signal handlers do. Any thread, any context, signal handlers
- * included. Where the application has replaced all of Ruby's handlers, the job runs when the VM gets to it by itself.
+ * Rings by the ringer (ringer.h). Where there is none, it triggers the job and wakes the VM by what Ruby's own signal handlers do. Any thread, any context,
+ * signal handlers included. Where the application has replaced all of Ruby's handlers, the job runs when the VM gets to it by itself.
  */
 void startup_ring(void);
 

@@ -49,6 +49,12 @@ struct arch {
 	/* Puts everything back; a system call that the stop interrupted goes on when the thread does. */
 	int (*restore)(pid_t thread, const struct arch_registers *registers);
 
+	/*
+	 * Where the thread is just behind a system call that has failed with EINTR: has it begin again, with the same arguments, when these registers are put
+	 * back. False: it is not. May be NULL.
+	 */
+	bool (*begin_again)(struct arch_registers *registers);
+
 	uint64_t (*pc)(const struct arch_registers *registers);
 	uint64_t (*sp)(const struct arch_registers *registers);
 	/* What thread-local variables are found by. */

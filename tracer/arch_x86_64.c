@@ -68,6 +68,21 @@ static int restore(pid_t thread, const struct arch_registers *registers)
 	return status < 0 ? status : extended;
 }
 
+#define SYSTEM_CALL_SIZE 2 /* bytes of the instruction */
+
+static bool begin_again(struct arch_registers *registers)
+{
+	struct user_regs_struct *of = (struct user_regs_struct *)registers->general;
+
+	if (registers->system_call < 0 || (long long)of->rax != -EINTR)
+		return false;
+	of->rip -= SYSTEM_CALL_SIZE;
+	of->rax = of->orig_rax;
+	of->orig_rax = RAX_OF_NO_SYSTEM_CALL;
+	registers->system_call = -1;
+	return true;
+}
+
 static uint64_t pc(const struct arch_registers *registers)
 {
 	return general(registers)->rip;
@@ -186,6 +201,7 @@ const struct arch arch = {
 	.audit_machine = AUDIT_ARCH_X86_64,
 	.save = save,
 	.restore = restore,
+	.begin_again = begin_again,
 	.pc = pc,
 	.sp = sp,
 	.thread_pointer = thread_pointer,

@@ -132,13 +132,15 @@ static bool is_connected(const struct ask *ask)
 void ask_open(struct ask *ask, pid_t pid, const struct command *request, const struct options *options,
               const struct ask_handler *handler, void *owner)
 {
+	const struct session_manner manner = options_manner(options);
+
 	memset(ask, 0, sizeof(*ask));
 	ask->options = options;
 	ask->handler = handler;
 	ask->owner = owner;
 	ask->status = STATUS_DONE;
 	ask->deadline_ns = UINT64_MAX;
-	if (session_open(&ask->session, pid, request, !options->no_load, options->timeout_ns, &ask->error) < 0) {
+	if (session_open(&ask->session, pid, request, &manner, &ask->error) < 0) {
 		fail(ask, STATUS_NOT_ATTACHED);
 		return;
 	}

@@ -10,6 +10,8 @@
 #define _GNU_SOURCE
 #include "attach.h"
 
+#include "thread_wait.h"
+
 #include "proto/clock.h"
 
 #include "proto/bell.h"
@@ -95,25 +97,36 @@ static int await_other_client(struct session *session, struct error *err)
 	return status;
 }
 
-int session_open(struct session *session, pid_t pid, const struct command *request, bool may_load, uint64_t timeout_ns,
+/* Loads the extension, or finds out how its bell is rung. What has its thread for that needs no look, and so no stop. */
+static int session_load(struct session *session, const struct session_manner *manner, struct error *err)
+{
+	struct loader_wish wish = {manner->may_load ? LOADER_ATTACH : LOADER_LOOK, manner->interrupt};
+
+	if (session->target.extension_mapped ? bell_thread(session->target.pid) != 0 : !manner->may_load)
+		return 0;
+	return loader_prepare(&session->target, &wish, &session->loading, err);
+}
+
+int session_open(struct session *session, pid_t pid, const struct command *request, const struct session_manner *manner,
                  struct error *err)
 {
 	int status;
 
-	session_init(session, timeout_ns);
+	session_init(session, manner->timeout_ns);
+	session->interrupt = manner->interrupt;
 	session->request = *request;
 	status = target_describe(&session->target, pid, TARGET_BASIC, err);
 	if (status == 0)
 		status = target_check(&session->target, err);
-	if (status == 0 && (session->target.extension_mapped || may_load))
-		status = loader_prepare(&session->target, may_load ? LOADER_ATTACH : LOADER_LOOK, &session->loading, err);
+	if (status == 0)
+		status = session_load(session, manner, err);
 	/* Another client may have loaded it between our looks. */
 	if (status == 0 && !session->loading.loaded && session->target.sigurg != SIGURG_CAUGHT)
 		status = target_describe(&session->target, pid, TARGET_BASIC, err);
 	if (status == 0)
 		status = await_other_client(session, err);
-	/* What was just loaded, or is rung by calling it, needs no handler. */
-	if (status == 0 && !session->loading.started && session->loading.bell == LOADER_BELL_SIGNAL)
+	/* What was just loaded, has its thread, or is rung by calling it, needs no handler. */
+	if (status == 0 && !session->loading.started && session->loading.bell == LOADER_BELL_SIGNAL && bell_thread(pid) == 0)
 		status = target_check_loaded(&session->target, err);
 	if (status == 0)
 		status = session_hold(session, err);
@@ -124,7 +137,7 @@ int session_open(struct session *session, pid_t pid, const struct command *reque
 		return status;
 	}
 	session->state = SESSION_ATTACHING;
-	session->deadline_ns = clock_now_ns() + timeout_ns;
+	session->deadline_ns = clock_now_ns() + manner->timeout_ns;
 	return 0;
 }
 
@@ -160,15 +173,19 @@ static void wake_at(struct session *session, uint64_t at_ns)
 
 static int ring(struct session *session, struct error *err)
 {
+	const struct loader_wish look = {LOADER_LOOK, session->interrupt};
+
 	if (process_has_ended(session) || !target_is_same(&session->target))
 		return -ESRCH;
+	if (bell_thread(session->target.pid) != 0)
+		return bell_ring(session->target.pid, session->interrupt);
 	if (session->loading.bell == LOADER_BELL_CALL)
 		return loader_ring(&session->target, err);
 	/* Where the extension was loaded for a session, SIGURG is given back when that ends, maybe since we looked. It is taken again by the loader. */
-	if (loader_bell_is_gone(&session->target) &&
-	    loader_prepare(&session->target, LOADER_LOOK, &session->loading, NULL) == 0 && session->loading.started)
+	if (loader_bell_is_gone(&session->target) && loader_prepare(&session->target, &look, &session->loading, NULL) == 0 &&
+	    session->loading.started)
 		return 0;
-	return bell_ring(session->target.pid);
+	return bell_ring(session->target.pid, session->interrupt);
 }
 
 /* One ring that is due. Jobs coalesce in the target, so that too many rings do no harm. */
@@ -208,6 +225,24 @@ static void look_again(struct session *session, uint64_t now_ns)
 		session->look_interval_ns = LOOK_INTERVAL_MAX_NS;
 }
 
+/* Nobody has the GVL, or somebody keeps it; the main thread's system call tells which is likely. */
+static int no_safe_point(const struct session *session, double seconds, struct error *err)
+{
+	int pid = (int)session->target.pid;
+	struct thread_wait wait;
+
+	if (thread_wait_read(&wait, session->target.pid, session->target.pid) == 1 && !thread_wait_is_futex(&wait))
+		return error_set(err, -ETIMEDOUT,
+		                 "process %d did not come to a safe point within %g s: its main thread waits in %s, called by C "
+		                 "code or in a way that Ruby would not begin again, and rbprobe does not cut that short; wait "
+		                 "longer with --timeout SEC, or cut it short with --interrupt",
+		                 pid, seconds, thread_wait_name(&wait));
+	return error_set(err, -ETIMEDOUT,
+	                 "process %d did not come to a safe point within %g s: C code holds its GVL (a native extension, a long "
+	                 "regexp or number), or it is starved of CPU; wait longer with --timeout SEC",
+	                 pid, seconds);
+}
+
 static int late(const struct session *session, struct error *err)
 {
 	int pid = (int)session->target.pid;
@@ -221,6 +256,8 @@ static int late(const struct session *session, struct error *err)
 	if (session->queue < 0 && session->loading.started) {
 		if (loader_has_started(&session->target, err) < 0)
 			return err->code;
+		if (no_safe_point(session, seconds, err) < 0 && strstr(err->text, "--interrupt"))
+			return err->code;
 		return error_set(err, -ETIMEDOUT,
 		                 "the extension is in process %d now, but Ruby did not come to a point where it could start "
 		                 "within %g s: C "
@@ -230,7 +267,8 @@ static int late(const struct session *session, struct error *err)
 		                 pid, seconds);
 	}
 	if (session->queue < 0 && session->loading.bell == LOADER_BELL_SIGNAL &&
-	    target_describe(&now, session->target.pid, TARGET_BASIC, NULL) == 0 && now.sigurg != SIGURG_CAUGHT)
+	    target_describe(&now, session->target.pid, TARGET_BASIC, NULL) == 0 && now.sigurg != SIGURG_CAUGHT &&
+	    bell_thread(session->target.pid) == 0)
 		return target_check_loaded(&now, err);
 	if (session->queue < 0 && queue_check_room(&session->target, err) < 0)
 		return err->code;
@@ -242,11 +280,7 @@ static int late(const struct session *session, struct error *err)
 			"with a trap(\"URG\") of its own, or blocks it; remove that trap, or require \"rbprobe\" after it",
 			pid, seconds);
 	if (session->fd < 0 || !session->greeted || session->state == SESSION_ARMED)
-		return error_set(
-			err, -ETIMEDOUT,
-			"process %d did not come to a safe point within %g s: C code holds its GVL (a native extension, a long "
-			"regexp or number), or it is starved of CPU; wait longer with --timeout SEC",
-			pid, seconds);
+		return no_safe_point(session, seconds, err);
 	return error_set(
 		err, -ETIMEDOUT,
 		"process %d did not answer the request within %g s; it may be resolving very many methods: wait longer with "

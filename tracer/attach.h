@@ -36,6 +36,7 @@ struct session {
 	bool launched;                /* by `rbprobe exec`: it waits for us and need not be rung */
 	bool ended;                   /* set by the owner: END has come, so that the target has cleaned up after itself */
 	uint64_t timeout_ns;          /* for attaching, and for detaching */
+	bool interrupt;               /* its main thread is to be woken whatever it waits in */
 	uint64_t wake_ns;             /* step again at this time at the latest; UINT64_MAX: only when a descriptor is ready */
 
 	/* private */
@@ -56,11 +57,18 @@ struct session {
 	bool restarted; /* its queue was removed under us, and we began again */
 };
 
+/* How to attach. */
+struct session_manner {
+	bool may_load;  /* the extension, where it is not there */
+	bool interrupt; /* the main thread out of whatever it waits in, which then ends early */
+	uint64_t timeout_ns;
+};
+
 /*
- * Begins to attach, after loading the extension where that is needed and may_load allows it. `request` (its id is chosen here) follows right behind the attach
+ * Begins to attach, after loading the extension where that is needed and allowed. `request` (its id is chosen here) follows right behind the attach
  * command. Returns 0; a negative code with err where it cannot work: no such process, not Ruby, not loaded, ...
  */
-int session_open(struct session *session, pid_t pid, const struct command *request, bool may_load, uint64_t timeout_ns,
+int session_open(struct session *session, pid_t pid, const struct command *request, const struct session_manner *manner,
                  struct error *err);
 
 /* The same for a process that `rbprobe exec` has started and that may not be Ruby yet. */

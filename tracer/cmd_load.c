@@ -87,6 +87,7 @@ static void selftest(const struct options *options)
 static int load_one(const struct options *options, pid_t pid)
 {
 	struct loader_report report;
+	const struct loader_wish wish = {LOADER_STAY, options->interrupt};
 	struct target target;
 	struct error err;
 	int status = target_describe(&target, pid, TARGET_BASIC, &err);
@@ -96,7 +97,7 @@ static int load_one(const struct options *options, pid_t pid)
 	if (status == 0 && options->no_load)
 		status = target_check_loaded(&target, &err);
 	else if (status == 0)
-		status = loader_prepare(&target, LOADER_STAY, &report, &err);
+		status = loader_prepare(&target, &wish, &report, &err);
 	if (status == 0)
 		status = wait_for_start(&target, options->timeout_ns, &err);
 	if (status < 0) {

@@ -165,11 +165,12 @@ static int list_one(const struct options *options, struct output *output, pid_t 
 {
 	struct listing listing = {.options = options, .output = output};
 	struct command request = options_request(options, COMMAND_METHODS);
+	const struct session_manner manner = options_manner(options);
 	struct stream *stream;
 	struct error err;
 	int status;
 
-	status = session_open(&listing.session, pid, &request, !options->no_load, options->timeout_ns, &err);
+	status = session_open(&listing.session, pid, &request, &manner, &err);
 	if (status < 0) {
 		message("%s", err.text);
 		return STATUS_NOT_ATTACHED;

@@ -192,13 +192,13 @@ void follower_open(struct follower *follower)
 {
 	struct run *run = follower->run;
 	struct error err;
+	const struct session_manner manner = options_manner(run->options);
 	int status;
 
 	if (run->launched)
 		status = session_expect(&follower->session, follower->pid, &run->request, run->options->timeout_ns, &err);
 	else
-		status = session_open(&follower->session, follower->pid, &run->request, !run->options->no_load,
-		                      run->options->timeout_ns, &err);
+		status = session_open(&follower->session, follower->pid, &run->request, &manner, &err);
 	if (status < 0) {
 		message("%s", err.text);
 		set_status(run, STATUS_NOT_ATTACHED);

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "inject.h"
 
+#include "proc_status.h"
 #include "proto/clock.h"
 
 #include <errno.h>
@@ -168,12 +169,26 @@ int inject_seize(struct injection *injection, pid_t pid)
 	return 0;
 }
 
+/*
+ * A system call that the stop has ended with EINTR, and which it was not in when we looked: so it has hardly begun, and is made again as a whole. Where a signal
+ * is on its way to the thread, the end may be that one's.
+ */
+static void begin_again(struct injection *injection)
+{
+	uint64_t pending =
+		proc_status_number(injection->pid, "SigPnd", 16, 0) | proc_status_number(injection->pid, "ShdPnd", 16, 0);
+
+	if (!(pending & ~injection->mask) && arch.begin_again && arch.begin_again(&injection->registers))
+		injection->saved = true; /* and so put in place */
+}
+
 static int stop(struct injection *injection, uint64_t deadline_ns)
 {
 	uint64_t own_wait_ns = schedule_waited_ns(injection->own_schedule);
 
 	if (ptrace(PTRACE_INTERRUPT, injection->pid, NULL, NULL) != 0)
 		return -errno;
+	injection->asked = true;
 	for (;;) {
 		int status, got = report_take(injection, deadline_ns, &status);
 
@@ -181,6 +196,7 @@ static int stop(struct injection *injection, uint64_t deadline_ns)
 			return got;
 		if (service(injection, status))
 			continue;
+		injection->asked = false;
 		stop_begin(injection, own_wait_ns);
 		if (WSTOPSIG(status) != SIGTRAP) {
 			/* Stopped by job control: listening is how it stays stopped and yet gets its SIGCONT. */
@@ -192,6 +208,7 @@ static int stop(struct injection *injection, uint64_t deadline_ns)
 		if (got == 0 &&
 		    ptrace(PTRACE_GETSIGMASK, injection->pid, (void *)(intptr_t)KERNEL_MASK_SIZE, &injection->mask) != 0)
 			got = -errno;
+		begin_again(injection);
 		injection->stack =
 			(arch.sp(&injection->registers) - ARCH_STACK_UNTOUCHABLE - INJECT_SCRATCH_SIZE) & ~(uint64_t)63;
 		return got < 0 ? got : 1;
@@ -240,11 +257,11 @@ int inject_call(struct injection *injection, uint64_t function, const uint64_t a
 
 	if (!injection->stopped)
 		return -EINVAL;
-	if (!injection->saved) {
+	if (!injection->called) {
 		injection->is_first = schedule_first(injection->pid, SCHEDULE_THEIRS, &injection->place);
 		injection->calm_at_ns = clock_now_ns() + FIRST_NS;
 	}
-	injection->saved = true;
+	injection->saved = injection->called = true;
 	status = arch.call(injection->pid, &injection->registers, function, arguments, injection->stack, injection->trap,
 	                   &return_slot);
 	if (status < 0)
@@ -292,7 +309,7 @@ static int put_back(struct injection *injection)
 	if (ptrace(PTRACE_SETSIGMASK, injection->pid, (void *)(intptr_t)KERNEL_MASK_SIZE, &injection->mask) != 0 && status == 0)
 		status = -errno;
 	calm(injection);
-	injection->saved = false;
+	injection->saved = injection->called = false;
 	return status;
 }
 
@@ -326,6 +343,8 @@ void inject_release(struct injection *injection)
 		hurry(injection, false);
 		return;
 	}
+	if (!injection->asked)
+		return;
 	/*
 	 * A running thread cannot be let go of; the end of ours does it, but it would leave an interrupt that is still due:
 	 * take that first.

@@ -22,8 +22,10 @@ struct injection {
 	const struct remote *remote;
 	uint64_t trap; /* where called functions return to */
 	bool seized;
+	bool asked;      /* to stop, and has not yet */
 	bool stopped;    /* and `registers` are those of the stop */
 	bool saved;      /* something may be different from then; inject_resume() puts it back */
+	bool called;     /* a function */
 	bool gone;       /* the process has ended, was killed, or */
 	bool execed;     /* runs another program since it was seized, and was let go of */
 	int held_signal; /* a SIGSTOP that came in between; delivered at the end */

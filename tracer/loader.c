@@ -152,9 +152,9 @@ static int visit_make(struct visit *visit)
 	return status;
 }
 
-int loader_prepare(const struct target *target, enum loader_mode mode, struct loader_report *report, struct error *err)
+int loader_prepare(const struct target *target, const struct loader_wish *wish, struct loader_report *report, struct error *err)
 {
-	struct visit visit = {.target = target, .mode = mode, .report = report, .err = err};
+	struct visit visit = {.target = target, .mode = wish->mode, .interrupt = wish->interrupt, .report = report, .err = err};
 	int status;
 
 	memset(report, 0, sizeof(*report));
@@ -171,14 +171,17 @@ int loader_prepare(const struct target *target, enum loader_mode mode, struct lo
 
 void loader_describe(const struct loader_report *report, pid_t pid, char *text, size_t size)
 {
-	const char *bell =
-		report->bell == LOADER_BELL_CALL ? "; the application has SIGURG, so its bell is rung by calling it" : "";
+	const char *bell = report->bell == LOADER_BELL_CALL ? "; the application has SIGURG, and keeps it" : "";
+	char thread[48] = "the main thread";
+
+	if (report->thread != pid)
+		snprintf(thread, sizeof(thread), "thread %d", (int)report->thread);
 
 	if (report->loaded)
 		snprintf(text, size,
-		         "process %d: loaded the extension%s in %.1f ms; the main thread was stopped for %.2f ms "
+		         "process %d: loaded the extension%s in %.1f ms; %s was stopped for %.2f ms "
 		         "(%.2f ms of it waiting for a processor; %u stop%s)%s",
-		         (int)pid, report->from_memory ? " from memory" : "", (double)report->took_ns / 1e6,
+		         (int)pid, report->from_memory ? " from memory" : "", (double)report->took_ns / 1e6, thread,
 		         (double)report->stopped_ns / 1e6, (double)report->waited_ns / 1e6, report->stops,
 		         report->stops == 1 ? "" : "s", bell);
 	else

@@ -30,6 +30,7 @@ struct loader_report {
 	bool loaded;         /* it was not before */
 	bool started;        /* the extension was told to start, and makes its queue by itself: no ring is needed for that */
 	bool from_memory;    /* the file is not visible to the process; it got a copy in memory */
+	pid_t thread;        /* which was stopped */
 	unsigned stops;      /* how often it was stopped until it could be done */
 	uint64_t stopped_ns; /* the longest stop */
 	uint64_t waited_ns;  /* of that: ready to run, thread or loader, and without a processor */
@@ -42,13 +43,18 @@ enum loader_mode {
 	LOADER_STAY, /* loads where that is needed, and has the extension stay ready for clients who may not trace the process */
 };
 
+struct loader_wish {
+	enum loader_mode mode;
+	bool interrupt; /* stops the main thread even in a system call that then ends early; else another, or waits */
+};
+
 /*
  * Makes a process ready for a session. Returns 0 with the report. Negative with err: -ENOEXEC (the extension is not loaded
  * and LOADER_LOOK was asked for, or it cannot be loaded here), -EPERM, -ESRCH, -EBUSY, -ETIMEDOUT, ... Where the extension is
  * loaded and only the look at the bell is refused (another debugger, no permission to trace), that is no error: the signal is
  * used.
  */
-int loader_prepare(const struct target *target, enum loader_mode mode, struct loader_report *report, struct error *err);
+int loader_prepare(const struct target *target, const struct loader_wish *wish, struct loader_report *report, struct error *err);
 
 /* One line on what was done, for -v. */
 void loader_describe(const struct loader_report *report, pid_t pid, char *text, size_t size);

@@ -34,6 +34,7 @@ enum long_option {
 	OPTION_COLOR,
 	OPTION_TIMEOUT,
 	OPTION_NO_LOAD,
+	OPTION_INTERRUPT,
 	OPTION_NO_HOOK,
 };
 
@@ -147,6 +148,9 @@ static error_t parse_session(int key, char *argument, struct argp_state *state)
 		return options_seconds("--timeout", argument, &options->timeout_ns);
 	case OPTION_NO_LOAD:
 		options->no_load = true;
+		return 0;
+	case OPTION_INTERRUPT:
+		options->interrupt = true;
 		return 0;
 	case 'q':
 		options->quiet = true;
@@ -282,6 +286,11 @@ static const struct argp_option target_list[] = {
 static const struct argp_option session_list[] = {
 	{"timeout", OPTION_TIMEOUT, "SEC", 0, "How long attaching, and what is asked for, may each take (default 5)", 9},
 	{"no-load", OPTION_NO_LOAD, NULL, 0, "Do not load the extension into a process that has not required it", 9},
+	{"interrupt", OPTION_INTERRUPT, NULL, 0,
+         "Wake the main thread even out of a call that then ends early or fails with EINTR (epoll_wait, sleep and others called "
+         "by an "
+         "extension, open of a FIFO, IO#sysread); else rbprobe waits until that returns",
+         9},
 	{"quiet", 'q', NULL, 0, "Say nothing but errors on standard error", 9},
 	{"verbose", 'v', NULL, 0, "Say more: engines, matched methods", 9},
 	{0},
@@ -439,4 +448,9 @@ void options_settle(struct options *options, int output_fd)
 {
 	options->style.colors = term_colors(output_fd, options->colors);
 	options->style.many_pids = options->pids.count > 1;
+}
+
+struct session_manner options_manner(const struct options *options)
+{
+	return (struct session_manner){!options->no_load, options->interrupt, options->timeout_ns};
 }

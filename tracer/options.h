@@ -1,6 +1,7 @@
 #ifndef RBPROBE_OPTIONS_H
 #define RBPROBE_OPTIONS_H
 
+#include "attach.h"
 #include "selector.h"
 #include "sink.h"
 #include "term.h"
@@ -29,6 +30,7 @@ struct options {
 	bool may_be_unlimited; /* set before parsing: --timeout 0 is allowed */
 	bool unlimited;        /* --timeout 0: what is asked for may take any time; timeout_ns is still that of attaching */
 	bool no_load;          /* a process without the extension is an error */
+	bool interrupt;        /* what the main thread waits in may be cut short */
 	bool quiet;
 	bool verbose;
 	/* what */
@@ -50,11 +52,13 @@ struct options {
 };
 
 extern const struct argp options_target;    /* -p */
-extern const struct argp options_session;   /* --timeout --no-load -q -v */
+extern const struct argp options_session;   /* --timeout --no-load --interrupt -q -v */
 extern const struct argp options_color;     /* --color */
 extern const struct argp options_engine;    /* --engine */
 extern const struct argp options_selectors; /* -m and everything that is not an option */
 extern const struct argp options_trace;     /* what to show of the calls, how, and until when */
+
+struct session_manner options_manner(const struct options *options);
 
 void options_init(struct options *options);
 void options_free(struct options *options);

@@ -69,6 +69,11 @@ static const struct {
 	{SYS_rt_sigtimedwait, ALOOF},
 	{SYS_rt_sigsuspend, ALOOF},
 
+/* Opening a FIFO, or a file on a slow server: malloc and the loader open files as well. */
+#ifdef SYS_open
+	{SYS_open, CLOSE},
+#endif
+	{SYS_openat, CLOSE},
 	/* Files: the loader reads libraries, malloc libraries their settings and the kernel's, and both may write messages. */
 	{SYS_read, CLOSE},
 	{SYS_pread64, CLOSE},
@@ -91,6 +96,7 @@ static const struct {
 	{SYS_splice, CLOSE},
 	{SYS_copy_file_range, CLOSE},
 	{SYS_flock, CLOSE},
+	{SYS_fcntl, CLOSE},
 	{SYS_fsync, CLOSE},
 	{SYS_fdatasync, CLOSE},
 	{SYS_msgrcv, CLOSE},

@@ -8,6 +8,7 @@
 #include "queue.h"
 #include "rendezvous.h"
 #include "tasks.h"
+#include "thread_wait.h"
 
 #include "proto/bell.h"
 
@@ -49,19 +50,24 @@ static ssize_t read_all(int fd, void *bytes, size_t size, uint64_t deadline_ns)
 	}
 }
 
-/* One question and one signal for each thread: only that one, or all that run, or the main one where none does. Returns how many. */
+/* A signal would cut short what a thread waits in, which then does not run Ruby anyway. */
+static bool may_be_asked(const struct target *target, const struct task *task)
+{
+	struct thread_wait wait;
+
+	return task->state == 'R' && thread_wait_read(&wait, target->pid, task->tid) != 1;
+}
+
+/* One question and one signal for each thread that runs, or only for that one. Returns how many. */
 static int put_questions(const struct target *target, const struct tasks *tasks, pid_t only, int queue,
                          const struct stuck_question *question)
 {
-	bool any_running = false;
 	int asked = 0;
 
-	for (size_t i = 0; i < tasks->count; i++)
-		any_running = any_running || tasks->items[i].state == 'R';
 	for (size_t i = 0; i < tasks->count; i++) {
 		const struct task *task = &tasks->items[i];
 
-		if (only ? task->own_tid != only : any_running ? task->state != 'R' : task->tid != target->pid)
+		if ((only && task->own_tid != only) || !may_be_asked(target, task))
 			continue;
 		if (msgsnd(queue, question, sizeof(*question) - sizeof(question->type), IPC_NOWAIT) != 0 ||
 		    syscall(SYS_tgkill, target->pid, task->tid, SIGURG) != 0)
@@ -107,7 +113,7 @@ static int queue_await(const struct target *target, uint64_t deadline_ns, int *q
 	/* A ring that meets one of the target's own timer is lost. */
 	for (unsigned looks = 0; status == 0 && clock_now_ns() < deadline_ns; looks++) {
 		if (looks % LOOKS_A_RING == 0)
-			bell_ring(target->pid);
+			bell_ring(target->pid, false);
 		nanosleep(&pause, NULL);
 		status = queue_find(target, queue, err);
 	}
@@ -145,7 +151,7 @@ int stuck_ask(const struct target *target, pid_t only, uint64_t timeout_ns, stru
 	*answer = memory_zeroed(sizeof(**answer));
 	asked = put_questions(target, &tasks, only, queue, &question);
 	status = asked > 0 ? receive(&rendezvous, target, &tasks, only, queue, &question, deadline_ns, *answer, err)
-	                   : error_set(err, -EAGAIN, "could not be asked");
+	                   : error_set(err, -EAGAIN, "could not be asked: no thread runs");
 	if (made)
 		queue_remove(target);
 	rendezvous_close(&rendezvous);

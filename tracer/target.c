@@ -11,6 +11,7 @@
 #include "target_files.h"
 #include "trace_permission.h"
 
+#include "proto/bell.h"
 #include "proto/names.h"
 
 #include <ctype.h>
@@ -272,7 +273,7 @@ const char *target_attachable(const struct target *target)
 		return "not loaded";
 	if (target->state == 'T' || target->state == 't')
 		return "stopped";
-	if (target->sigurg != SIGURG_CAUGHT)
+	if (target->sigurg != SIGURG_CAUGHT && bell_thread(target->pid) == 0)
 		return "SIGURG taken";
 	return "yes";
 }

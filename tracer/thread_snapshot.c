@@ -9,6 +9,7 @@
 #include "thread_snapshot.h"
 
 #include "proto/clock.h"
+#include "thread_wait.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -26,6 +27,11 @@
 #define PIECE_SIZE 4096u
 #define PIECES (STACK_SIZE_MAX / PIECE_SIZE)
 #define LOOK_INTERVAL_NS 10000
+#if defined(__x86_64__)
+#define SNAPSHOT_REGISTERS 17
+#else
+#define SNAPSHOT_REGISTERS 32
+#endif
 
 #if defined(__x86_64__)
 
@@ -126,13 +132,30 @@ static int stop_wait(pid_t tid, uint64_t deadline_ns, int *signal)
 	}
 }
 
+/* Of a thread that waits where a stop would cut that short, the kernel tells the two registers that its libc's frames are found by. */
+static int copy_waiting(struct snapshot *snapshot, pid_t pid, const struct thread_wait *wait)
+{
+	snapshot->pc = wait->pc;
+	snapshot->sp = wait->sp;
+	snapshot->registers[SNAPSHOT_STACK_POINTER] = wait->sp;
+	snapshot->register_count = SNAPSHOT_REGISTERS;
+#if defined(__x86_64__)
+	snapshot->registers[SNAPSHOT_REGISTERS - 1] = wait->pc;
+#endif
+	stack_get(snapshot, pid);
+	return 0;
+}
+
 int snapshot_take(struct snapshot *snapshot, pid_t pid, pid_t tid, uint64_t deadline_ns)
 {
+	struct thread_wait wait;
 	uint64_t began_ns;
 	int status, signal;
 
 	memset(snapshot, 0, sizeof(*snapshot));
 	snapshot->tid = tid;
+	if (thread_wait_read(&wait, pid, tid) == 1 && !thread_wait_is_lasting(&wait, pid))
+		return copy_waiting(snapshot, pid, &wait);
 	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0)
 		return -errno;
 	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) != 0)

@@ -1,8 +1,8 @@
 /*
  * Loading step by step. See visit.h.
  *
- *  1. Become the process's tracer; it runs on. Read its map; find in its own memory the functions to call and a breakpoint instruction for them to return to.
- *  2. Stop the main thread. Where it stands in a place from which the dynamic loader may not be called (stop_check.c), let it go on and try
+ *  1. Choose a thread that can be stopped without harm, which mostly is the main one, and become its tracer; it runs on. Read its map; find in its own memory the functions to call and a breakpoint instruction for them to return to.
+ *  2. Stop the thread. Where it stands in a place from which the dynamic loader may not be called (stop_check.c), let it go on and try
  *     again a moment later, for VISIT_LOAD_PATIENCE_NS at most.
  *  3. Have it call dlopen on the extension's file, or, where it does not see that file, on a copy in a memfd.
  *  4. Have it call rbprobe_start(), which makes Ruby run the extension's Init at its next safe point (tracee/startup.c).
@@ -16,6 +16,7 @@
 
 #include "arch.h"
 #include "proc_status.h"
+#include "proto/bell.h"
 #include "proto/clock.h"
 #include "trace_permission.h"
 
@@ -146,9 +147,8 @@ static int visit_loaded(struct visit *visit, const struct remote_module *extensi
 	if (state == STARTUP_FAILED)
 		return error_set(visit->err, -ENOSYS, "the extension is loaded in process %d but could not start: %s",
 		                 (int)visit->target->pid, startup.text);
-	/* Where a loader was killed before it could start it: starting makes a thread, and so needs a safe place. */
-	status =
-		visit_stop(visit, state != STARTUP_NONE, state == STARTUP_NONE ? VISIT_LOAD_PATIENCE_NS : VISIT_LOOK_PATIENCE_NS);
+	/* Starting makes a thread, and so needs a safe place: where a loader was killed before it could, and after a session, when that thread has ended. */
+	status = visit_stop(visit, bell_thread(visit->target->pid) != 0, VISIT_LOAD_PATIENCE_NS);
 	if (status == 0)
 		status = bell_look(visit, state == STARTUP_DONE || state == -1 ? extension : NULL, &taken);
 	if (status < 0 || !remote_symbol(&visit->remote, extension, "rbprobe_start", &function))
@@ -182,14 +182,17 @@ int visit_run(struct visit *visit)
 	if (status < 0)
 		return status;
 	/* Of several clients one has it at a time, for a moment. */
-	while ((status = inject_seize(&visit->injection, visit->look ? visit->look->tid : visit->target->pid)) == -EPERM &&
-	       trace_permission_waits_for_us(visit->target) && clock_now_ns() < deadline_ns) {
+	while ((status = visit_seize(visit)) == -EPERM && trace_permission_waits_for_us(visit->target) &&
+	       clock_now_ns() < deadline_ns) {
 		struct timespec pause = {.tv_nsec = (long)OTHER_CLIENT_PAUSE_NS};
 
 		nanosleep(&pause, NULL);
 	}
+	if (status == -ETIMEDOUT)
+		return status;
 	if (status < 0)
 		return trace_permission_explain(visit->target, status, visit->err);
+	visit->report->thread = visit->injection.pid;
 	status = visit_map_read(visit);
 	if (status < 0)
 		return status;

@@ -28,6 +28,7 @@ struct visit {
 	uint64_t began_ns;
 	bool ring;                /* only that */
 	struct loader_look *look; /* only that: Ruby frames; in memory that is shared with the client */
+	bool interrupt;
 	struct loader_report *report;
 	struct error *err;
 
@@ -56,7 +57,13 @@ int visit_startup_state(const struct visit *visit, const struct remote_module *e
 int visit_map_read(struct visit *visit);
 
 /*
- * Stops the main thread where dlopen may be called; or, where `anywhere`, at any place: system calls and the extension's own
+ * Chooses the thread that is stopped, and becomes its tracer: the main one, or where a stop would cut short what that waits in, another. Waits for one
+ * for a while. Its seize's -EPERM and the like are returned without a reason in visit->err.
+ */
+int visit_seize(struct visit *visit);
+
+/*
+ * Stops that thread where dlopen may be called; or, where `anywhere`, at any place: system calls and the extension's own
  * functions take no lock and allocate nothing. inject_resume() lets it go on.
  */
 int visit_stop(struct visit *visit, bool anywhere, uint64_t patience_ns);

@@ -51,6 +51,8 @@ static const struct probe {
 	{"timer_settime", SYS_timer_settime, {-1}, HELPFUL},
 	{"process_vm_readv", SYS_process_vm_readv, {0}, HELPFUL},
 	{"tgkill", SYS_tgkill, {0}, HELPFUL},
+	{"rt_sigtimedwait", SYS_rt_sigtimedwait, {0}, HELPFUL},
+	{"prctl", SYS_prctl, {-1}, HELPFUL},
 };
 #define PROBE_COUNT (sizeof(probes) / sizeof(*probes))
 

@@ -9,12 +9,16 @@
 #include "visit.h"
 
 #include "arch.h"
+#include "proto/bell.h"
 #include "proto/clock.h"
+#include "tasks.h"
+#include "thread_wait.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CALL_TIMEOUT_NS (10 * NS_PER_S)
@@ -123,6 +127,62 @@ int visit_map_read(struct visit *visit)
 	return symbols_find(visit);
 }
 
+/* --- Which thread */
+
+#define CHOICE_PAUSE_NS NS_PER_MS
+
+/* Whether a stop now would not be noticed. Where that cannot be told, it is the kernel that will refuse to trace. */
+static bool may_be_stopped(const struct visit *visit, pid_t tid)
+{
+	struct thread_wait wait;
+
+	return visit->interrupt || thread_wait_read(&wait, visit->target->pid, tid) != 1 ||
+	       thread_wait_is_lasting(&wait, visit->target->pid);
+}
+
+/* Another thread than the main one, that waits. */
+static pid_t other_thread(const struct visit *visit)
+{
+	pid_t pid = visit->target->pid, bell = bell_thread(pid), found = 0;
+	struct thread_wait wait;
+	struct tasks tasks;
+
+	tasks_read(&tasks, pid);
+	for (size_t i = 0; i < tasks.count && !found; i++) {
+		pid_t tid = tasks.items[i].tid;
+
+		if (tid != pid && tid != bell && thread_wait_read(&wait, pid, tid) == 1 && thread_wait_is_lasting(&wait, pid))
+			found = tid;
+	}
+	tasks_free(&tasks);
+	return found;
+}
+
+int visit_seize(struct visit *visit)
+{
+	uint64_t deadline_ns = clock_now_ns() + VISIT_LOAD_PATIENCE_NS;
+	pid_t pid = visit->target->pid, tid = visit->look ? visit->look->tid : 0;
+	struct thread_wait wait;
+
+	while (!tid) {
+		struct timespec pause = {.tv_nsec = (long)CHOICE_PAUSE_NS};
+
+		tid = may_be_stopped(visit, pid) ? pid : other_thread(visit);
+		if (tid)
+			break;
+		if (clock_now_ns() >= deadline_ns && thread_wait_read(&wait, pid, pid) == 1)
+			return error_set(visit->err, -ETIMEDOUT,
+			                 "process %d: its main thread is in %s, which a stop would cut short, and there is no "
+			                 "other thread by which the extension could be loaded (waited for %g s); try again, or "
+			                 "cut it short with --interrupt",
+			                 (int)pid, thread_wait_name(&wait), (double)VISIT_LOAD_PATIENCE_NS / 1e9);
+		nanosleep(&pause, NULL);
+	}
+	return inject_seize(&visit->injection, tid);
+}
+
+/* --- Stopping */
+
 /* Why inject_stop() gave that up. */
 static int not_stopped(struct visit *visit, int status, uint64_t patience_ns)
 {
@@ -132,11 +192,10 @@ static int not_stopped(struct visit *visit, int status, uint64_t patience_ns)
 	case -EBUSY:
 		return error_set(visit->err, -EBUSY, "process %d is stopped; let it go on first, with: kill -CONT %d", pid, pid);
 	case 0:
-		return error_set(
-			visit->err, -ETIMEDOUT,
-			"process %d could not be stopped within %g s: its main thread is in a system call that cannot be "
-			"interrupted (a slow disk or network file system, or it waits for a new program to start)",
-			pid, (double)patience_ns / 1e9);
+		return error_set(visit->err, -ETIMEDOUT,
+		                 "process %d could not be stopped within %g s: its thread is in a system call that cannot be "
+		                 "interrupted (a slow disk or network file system, or it waits for a new program to start)",
+		                 pid, (double)patience_ns / 1e9);
 	case -ESRCH:
 		return gone(visit);
 	default:
@@ -151,7 +210,15 @@ int visit_stop(struct visit *visit, bool anywhere, uint64_t patience_ns)
 	int pid = (int)visit->target->pid;
 
 	do {
-		int status = inject_stop(&visit->injection, deadline_ns);
+		int status;
+
+		if (!may_be_stopped(visit, visit->injection.pid)) {
+			objection = "it was in a system call that a stop would cut short";
+			if (inject_wait(&visit->injection, BACK_OFF_MAX_NS) < 0)
+				return gone(visit);
+			continue;
+		}
+		status = inject_stop(&visit->injection, deadline_ns);
 
 		visit->report->stops++;
 		if (status <= 0)

@@ -189,7 +189,7 @@ class LoadTest < LiveTest
     Ipc.remove(id) if id
   end
 
-  test "an application that has SIGURG keeps it, and is rung otherwise" do
+  test "an application that has SIGURG keeps it, and is not sent it" do
     [true, false].each do |before|
       target = bare
       trap = "$urgent = 0; trap('URG') { $urgent += 1 }; nil"
@@ -201,7 +201,6 @@ class LoadTest < LiveTest
       result = tracer.stop
       assert_exit 0, result
       assert_equal "Shop#price <time>\n", result.tree
-      assert_match(/the application has SIGURG/, result.stderr)
       assert_equal "0", target.run("sleep 0.1; $urgent")
       target.signal(:URG)
       wait_until("the trap runs") { target.run("$urgent") == "1" }

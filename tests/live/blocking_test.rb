@@ -1,0 +1,106 @@
+# What a process waits for is never cut short: whatever its threads are in, they return the same as where nobody attaches, and no sooner.
+
+require_relative "helper"
+
+class BlockingTest < LiveTest
+  APP = "#{Processes::ROOT}/tests/apps/blocking.rb".freeze
+  AT_A_TIME = Integer(ENV.fetch("BLOCKING_AT_A_TIME", "8"))
+  SECONDS = 2 * [Processes::PATIENCE, 2].min # that the operations take which end by themselves
+  NAMES = IO.popen([*Processes::RUBY, APP, "--list"], &:readlines).map(&:chomp).grep(Regexp.new(ENV.fetch("BLOCKING_ONLY", "")))
+
+  # What Ruby would not begin again, and so is not woken from: whoever wants something of the main thread waits until that has returned.
+  NOT_WOKEN = /\A(C |open|sysopen|reopen|File\.read|IO\.readlines|IO\.copy_stream|fcntl|sysread|syswrite|send\z|connect to a UNIX socket)/.freeze
+
+  # What each returns where nobody attaches: by who waits, and how C functions are called.
+  ALONE = {} # rubocop:disable Style/MutableConstant
+
+  # Out of what a stop would cut short, too, nothing can be loaded where there is no other thread.
+  NOT_STOPPED = Regexp.union(NOT_WOKEN, /\Awrite( to a full pipe)?\z/)
+
+  # Shared with a target in a chroot.
+  def shared_directory
+    FileUtils.mkdir_p(Processes::BUILD)
+    Dir.mktmpdir("blocking-test-", Processes::BUILD).tap { |path| @directories << path }
+  end
+
+  # An extension that calls C functions with RUBY_UBF_IO.
+  def region
+    @region ||= shared_directory.tap do |path|
+      names = IO.popen([*Processes::RUBY, "-rrbconfig", "-e", 'print RbConfig::CONFIG.values_at("rubyhdrdir", "rubyarchhdrdir").join("\n")'], &:read)
+      headers = names.lines(chomp: true).map { |name| "-I#{Processes::TARGET_ROOT.chomp("/")}#{name}" }
+      assert system("cc", "-shared", "-fPIC", "-O2", "-w", *headers, "-o", "#{path}/region.so", "#{Processes::ROOT}/tests/apps/region.c"), "region.c compiles"
+    end + "/region.so"
+  end
+
+  def asleep?(pid)
+    Dir.glob("/proc/#{pid}/task/*/stat").all? { |path| File.read(path)[/\) (.)/, 1] == "S" }
+  rescue Errno::ENOENT, Errno::ESRCH
+    false
+  end
+
+  # What the operation returns, with what the block does to its process while it waits.
+  def outcome(name, role, **options)
+    path = shared_directory
+    target = start("blocking", name, role, path, env: { "BLOCKING_SECONDS" => SECONDS.to_s, **@env }, **options)
+    wait_until("#{name} waits") { asleep?(target.pid) }
+    done = yield(target) if block_given?
+    File.write("#{path}/release", "")
+    [JSON.parse(target.read_line(20)), done]
+  rescue Minitest::Assertion => e
+    [e.message, nil]
+  end
+
+  # Several at a time. Returns what the block returned for each name.
+  def each_at_once(names)
+    queue = names.each_with_object(Queue.new) { |name, all| all << name }
+    results = {}
+    Array.new(AT_A_TIME) do
+      Thread.new do
+        until queue.empty?
+          name = queue.pop(true) rescue break
+          results[name] = yield(name)
+        end
+      end
+    end.each(&:join)
+    results
+  end
+
+  # Attaches in every way. Whether all came in while the operation waited, or what the first said that did not.
+  def attach(target)
+    pid = target.pid.to_s
+    commands = [["eval", "-p", pid, "--timeout", "0.4", "1"], ["trace", "-p", pid, "--timeout", "0.4", "--duration", "0.05", "String#upcase"],
+                ["bt", "-p", pid, "--timeout", "0.4"], ["eval", "-p", pid, "--timeout", "0.4", "2"]]
+    commands.map { |command| rbprobe(*command) }.map { |result| result.status.zero? && !result.stderr.include?("safe point") || result.stderr }.find { |said| said != true } || true
+  end
+
+  def assert_undisturbed(names, role, **options)
+    alone = (ALONE[[role, @env.keys]] ||= each_at_once(names) { |name| outcome(name, role, load: false).first })
+    disturbed = each_at_once(names) { |name| outcome(name, role, **options) { |target| attach(target) } }
+    assert_equal alone.sort, disturbed.transform_values(&:first).sort
+    assert_empty alone.select { |_, result| !result.is_a?(Hash) || result["early"] }, "alone"
+    late = disturbed.reject { |name, (_, attached)| attached == true || (role == "main" && name.match?(options[:load] ? NOT_WOKEN : NOT_STOPPED)) }
+    assert_empty late.transform_values(&:last), "attached while it waited"
+  end
+
+  def setup
+    super
+    @env = {}
+  end
+
+  EXTENSIONS = NAMES.grep(/\AC /)
+
+  { "required" => true, "loaded" => false }.each do |how, load|
+    %w[main thread].each do |role|
+      test "the extension #{how}, #{role == "main" ? "the main thread" : "another thread"} waits" do
+        only_where_loading_is_possible unless load
+        assert_undisturbed(NAMES, role, load: load)
+      end
+    end
+
+    test "the extension #{how}, the main thread waits in C code that says how it may be interrupted" do
+      only_where_loading_is_possible unless load
+      @env = { "BLOCKING_REGION" => region }
+      assert_undisturbed(EXTENSIONS, "main", load: load)
+    end
+  end
+end
