@@ -34,6 +34,9 @@ $(BUILD)/security/%: tests/security/%.c $(PROTO_OBJECTS)
 	@mkdir -p $(@D)
 	$(CC) $(OWN_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(PROTO_OBJECTS) $(PACKAGE_LIBS)
 
+# It is taken for the extension, which has symbols.
+$(BUILD)/security/liar: LDFLAGS += -rdynamic
+
 .PHONY: security-programs
 security-programs: $(SECURITY_PROGRAMS)
 
@@ -120,6 +123,12 @@ FUZZ_HEAP_OBJECT := $(BUILD)/fuzz/heap_line.o
 FUZZ_HEAP_SOURCES := $(wildcard tracer/heap_*.c) tracer/output.c $(FUZZ_HEAP_OBJECT)
 $(BUILD)/fuzz/fuzz_heap_report: FUZZ_SOURCES += $(FUZZ_HEAP_SOURCES)
 $(BUILD)/fuzz/fuzz_heap_report: $(FUZZ_HEAP_SOURCES)
+
+$(BUILD)/fuzz/fuzz_elf: FUZZ_SOURCES += tracer/elf_symbols.c
+$(BUILD)/fuzz/fuzz_maps: FUZZ_SOURCES += tracer/target_copy.c tracer/target_files.c tracer/elf_symbols.c tracer/confined.c \
+	tracer/confined_filter.c tracer/proc_status.c tracer/trace_permission.c tracer/arch_x86_64.c tracer/arch_aarch64.c tracer/arch_other.c
+$(BUILD)/fuzz/fuzz_native_answer: FUZZ_SOURCES += tracer/native_answer.c
+$(BUILD)/fuzz/fuzz_history: FUZZ_SOURCES += tracer/console_history.c
 
 $(FUZZ_HEAP_OBJECT): tracer/heap_line.cpp tracer/heap_line.h
 	@mkdir -p $(@D)

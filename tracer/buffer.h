@@ -25,7 +25,8 @@ void buffer_free(struct buffer *buffer);
 /* Room for `more` bytes at the end; what is used of it is added to buffer->size by the caller. */
 static inline char *buffer_reserve(struct buffer *buffer, size_t more)
 {
-	if (buffer->capacity - buffer->size < more)
+	/* Nothing is a place as well, and NULL is none. */
+	if (buffer->capacity - buffer->size < more || !buffer->capacity)
 		buffer_grow(buffer, more);
 	return buffer->bytes + buffer->size;
 }

@@ -2,6 +2,7 @@
 
 #include "calls.h"
 
+#include "calls_memory.h"
 #include "decode.h"
 #include "sink.h"
 
@@ -56,40 +57,12 @@ static struct slice slice_copy(struct slice text)
 	return copy;
 }
 
-static void slice_free(struct slice text)
-{
-	free((char *)text.bytes);
-}
-
 static struct slice slice_printable(struct slice text)
 {
 	struct buffer buffer = {0};
 
 	buffer_add_printable(&buffer, text.bytes, text.size);
 	return (struct slice){buffer.bytes, buffer.size};
-}
-
-static void method_free(void *thing)
-{
-	struct method *method = thing;
-
-	while (method) {
-		struct method *replaced = method->replaced;
-
-		for (uint32_t i = 0; i < method->label_count; i++) {
-			slice_free(method->labels[i]);
-			slice_free(method->shown_labels[i]);
-		}
-		free(method->labels);
-		free(method->shown_labels);
-		slice_free(method->class_name);
-		slice_free(method->method_name);
-		slice_free(method->file);
-		slice_free(method->shown);
-		buffer_free(&method->prepared);
-		free(method);
-		method = replaced;
-	}
 }
 
 int calls_method(struct stream *stream, const struct record_method *record, struct error *err)
@@ -121,15 +94,21 @@ int calls_method(struct stream *stream, const struct record_method *record, stru
 	method->shown = (struct slice){shown.bytes, shown.size};
 	method->replaced = *place;
 	*place = method;
-	return 0;
+	stream->memory += calls_method_size(method);
+	return calls_memory_check(stream, err);
+}
+
+static size_t fiber_size(const struct fiber *fiber)
+{
+	return sizeof(*fiber) + fiber->thread_name.size + fiber->created_at.size;
 }
 
 static void fiber_free(void *thing)
 {
 	struct fiber *fiber = thing;
 
-	slice_free(fiber->thread_name);
-	slice_free(fiber->created_at);
+	calls_text_free(fiber->thread_name);
+	calls_text_free(fiber->created_at);
 	free(fiber->calls);
 	buffer_free(&fiber->kept);
 	buffer_free(&fiber->prepared);
@@ -163,18 +142,21 @@ int calls_fiber(struct stream *stream, const struct record_fiber *record, struct
 		fiber->stream = stream;
 		fiber->ref = record->ref;
 		stream->fiber_count++;
+		stream->memory += fiber_size(fiber);
 	} else if (fiber->thread_id != record->thread_id || fiber->root != record->root) {
 		fiber_close_calls(fiber); /* the number was given to another fiber */
 	}
-	slice_free(fiber->thread_name);
-	slice_free(fiber->created_at);
+	stream->memory -= fiber_size(fiber);
+	calls_text_free(fiber->thread_name);
+	calls_text_free(fiber->created_at);
 	fiber->thread_name = slice_copy(record->thread_name);
 	fiber->created_at = slice_copy(record->created_at);
+	stream->memory += fiber_size(fiber);
 	fiber->thread_id = record->thread_id;
 	fiber->native_id = record->native_id;
 	fiber->root = record->root;
 	fiber->prepared.size = 0;
-	return 0;
+	return calls_memory_check(stream, err);
 }
 
 int calls_fiber_gone(struct stream *stream, const struct record_fiber_gone *record, struct error *err)
@@ -192,6 +174,7 @@ int calls_fiber_gone(struct stream *stream, const struct record_fiber_gone *reco
 		stream->shown_fiber = NULL;
 	if (stream->last_fiber == fiber)
 		stream->last_fiber = NULL;
+	stream->memory -= fiber_size(fiber) + fiber->counted;
 	fiber_free(fiber);
 	*place = NULL;
 	return 0;
@@ -325,15 +308,19 @@ int calls_events(struct stream *stream, struct record_events *events, struct err
 				return error_set(err, -EPROTO,
 				                 "malformed stream: an event of a fiber (%u) that was not announced",
 				                 event.fiber);
-			if (stream->last_fiber)
+			if (stream->last_fiber) {
 				fiber_rest(stream->last_fiber);
+				calls_count(stream, stream->last_fiber);
+			}
 			stream->last_fiber = fiber;
 		}
 		status = event_handlers[event.kind](stream, fiber, &event, err);
 		if (status < 0)
 			return status;
 	}
-	return status;
+	if (stream->last_fiber)
+		calls_count(stream, stream->last_fiber);
+	return status < 0 ? status : calls_memory_check(stream, err);
 }
 
 void calls_finish(struct stream *stream)
@@ -348,6 +335,6 @@ void calls_finish(struct stream *stream)
 
 void calls_free(struct stream *stream)
 {
-	refs_free(&stream->methods, method_free);
+	refs_free(&stream->methods, calls_method_free);
 	refs_free(&stream->fibers, fiber_free);
 }

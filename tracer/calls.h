@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 /*
- * The records of events become calls. It is known which methods and fibers were announced, and which calls are open in each fiber: so every event gets
- * its method, depth and duration, and goes to the stream's sink. Nothing is allocated per event.
+ * The records of events become calls. It is known which methods and fibers were announced, and which calls are open in each
+ * fiber: so every event gets its method, depth and duration, and goes to the stream's sink. Nothing is allocated per event.
  */
 
 struct stream;
@@ -31,6 +31,7 @@ struct method {
 	struct slice *shown_labels; /* printable */
 	struct buffer prepared;     /* the sink's: what it writes of the method each time */
 	struct method *replaced;    /* by this one; open calls may still point to it */
+	bool is_open;               /* by one that does; for the sweep alone */
 };
 
 /* A call that has begun and not ended. */
@@ -60,6 +61,7 @@ struct fiber {
 	struct call *calls;
 	uint32_t depth; /* open calls */
 	uint32_t capacity;
+	uint64_t counted;       /* bytes of open calls that are in the stream's `memory` */
 	struct buffer kept;     /* the sink's: what it needs of the open calls until they end */
 	struct buffer prepared; /* the sink's: what it writes of the fiber each time; emptied when the fiber is described anew */
 	struct fiber *held_before, *held_after; /* the sink's: fibers with a call that is held back */

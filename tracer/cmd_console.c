@@ -160,6 +160,8 @@ static int session(struct console *console)
 	console->colors = term_colors(STDOUT_FILENO, console->options.colors);
 	console->signals_descriptor = signals_install();
 	output_open(&console->output, NULL, false, NULL);
+	terminal_text_init(&console->out_text, STDOUT_FILENO);
+	terminal_text_init(&console->err_text, STDERR_FILENO);
 	if (console_open(console, console->options.pids.items[0], &where, console_note_self) == ANSWER_DONE) {
 		if (console->interactive)
 			signals_outlive_interrupts();

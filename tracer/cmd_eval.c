@@ -16,6 +16,7 @@
 #include "proto/clock.h"
 #include "signals.h"
 #include "subcommand.h"
+#include "terminal_text.h"
 #include "value.h"
 
 #include "proto/limits.h"
@@ -37,7 +38,8 @@ struct eval {
 	struct ask ask;
 	struct output output;
 	struct buffer kept[OUTPUT_STREAM_COUNT]; /* for the JSON object */
-	bool answered;                           /* the DATA has come, and been shown */
+	struct terminal_text out_text, err_text;
+	bool answered; /* the DATA has come, and been shown */
 };
 
 enum long_option {
@@ -47,6 +49,7 @@ enum long_option {
 	OPTION_VALUE_SIZE,
 };
 
+#define KEPT_MAX (64u << 20) /* bytes of output in one JSON object */
 #define WRONG(...) (message(__VA_ARGS__), EINVAL)
 
 static error_t parse_eval(int key, char *argument, struct argp_state *state)
@@ -122,17 +125,36 @@ static void write_stderr(const char *bytes, size_t size)
 	}
 }
 
+static int keep_output(struct eval *eval, enum output_stream stream, struct slice bytes, struct error *err)
+{
+	size_t kept = bytes.size;
+
+	for (size_t i = 0; i < OUTPUT_STREAM_COUNT; i++)
+		kept += eval->kept[i].size;
+	if (kept > KEPT_MAX)
+		return error_set(
+			err, -ECANCELED,
+			"the code wrote more than %u MiB, all of which --format json would have to hold; without it, output "
+			"comes as it is written",
+			KEPT_MAX >> 20);
+	buffer_add_slice(&eval->kept[stream], bytes);
+	return 0;
+}
+
 static int on_output(void *owner, enum output_stream stream, struct slice bytes, struct error *err)
 {
 	struct eval *eval = owner;
 
-	(void)err;
-	if (eval->json) {
-		buffer_add_slice(&eval->kept[stream], bytes);
-	} else if (stream == OUTPUT_STDERR) {
-		write_stderr(bytes.bytes, bytes.size);
+	if (eval->json)
+		return keep_output(eval, stream, bytes, err);
+	if (stream == OUTPUT_STDERR) {
+		struct buffer text = {0};
+
+		terminal_text_add(&eval->err_text, &text, bytes);
+		write_stderr(text.bytes, text.size);
+		buffer_free(&text);
 	} else {
-		buffer_add_slice(&eval->output.buffer, bytes);
+		terminal_text_add(&eval->out_text, &eval->output.buffer, bytes);
 		output_flush(&eval->output);
 		if (output_is_over(&eval->output))
 			ask_cancel(&eval->ask); /* nobody reads what is still to come */
@@ -269,6 +291,7 @@ static int on_data(void *owner, const msgpack_object *data, struct error *err)
 	struct slice name = value_text(value_get(data, "outcome"));
 
 	(void)err;
+	terminal_text_end(&eval->out_text, &eval->output.buffer);
 	for (size_t i = 0; i < sizeof(outcomes) / sizeof(*outcomes); i++)
 		if (strlen(outcomes[i].name) == name.size && memcmp(outcomes[i].name, name.bytes, name.size) == 0) {
 			eval->answered = true;
@@ -341,6 +364,8 @@ static int eval_run(int argc, char **argv)
 		int signals_descriptor = signals_install();
 
 		output_open(&eval.output, NULL, false, NULL);
+		terminal_text_init(&eval.out_text, STDOUT_FILENO);
+		terminal_text_init(&eval.err_text, STDERR_FILENO);
 		request = request_of(&eval);
 		ask_open(&eval.ask, eval.options.pids.items[0], &request, &eval.options, &handler, &eval);
 		status = ask_run(&eval.ask, 1, signals_descriptor);

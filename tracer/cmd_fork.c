@@ -10,13 +10,16 @@
 #include "target_copy.h"
 #include "value.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 struct fork {
 	struct options options;
 	struct output output;
 	struct ask ask;
+	uint64_t began_ticks;
 };
 
 static const struct argp_child children[] = {
@@ -37,15 +40,15 @@ static int on_data(void *owner, const msgpack_object *object, struct error *err)
 {
 	struct fork *fork = owner;
 	const struct target *target = &fork->ask.session.target;
-	pid_t own = (pid_t)value_uint(value_get(object, "pid"));
-	pid_t pid = target_frozen_copy(target, own);
+	uint64_t own = value_uint(value_get(object, "pid"));
+	pid_t pid = own <= INT_MAX ? target_frozen_copy(target, (pid_t)own, fork->began_ticks) : 0;
 
-	(void)err;
-	if (!pid) {
-		message("process %d: the copy has the PID %d in its PID namespace, where it cannot be seen from here",
-		        (int)target->pid, (int)own);
-		return 0;
-	}
+	/* Somebody is going to kill what is printed here. */
+	if (!pid)
+		return error_set(err, -ECANCELED,
+		                 "process %d says that its copy has the PID %" PRIu64
+		                 ", but that is no copy of it that began just now",
+		                 (int)target->pid, own);
 	buffer_add_format(&fork->output.buffer, "%d\n", (int)pid);
 	output_flush(&fork->output);
 	if (!fork->options.quiet)
@@ -79,6 +82,7 @@ static int fork_run(int argc, char **argv)
 	if (status == 0) {
 		int signals_descriptor = signals_install();
 
+		fork.began_ticks = target_ticks_now();
 		output_open(&fork.output, NULL, false, NULL);
 		ask_open(&fork.ask, fork.options.pids.items[0], &request, &fork.options, &handler, &fork);
 		status = ask_run(&fork.ask, 1, signals_descriptor);

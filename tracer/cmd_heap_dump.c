@@ -116,7 +116,7 @@ static int take(const struct arguments *arguments)
 		path = name.bytes;
 	}
 	order.name = strcmp(path, "-") == 0 ? NULL : path;
-	if (dump_file_open(&order.file, path, arguments->packing, &err) < 0) {
+	if (dump_file_open(&order.file, path, !arguments->path, arguments->packing, &err) < 0) {
 		message("%s", err.text);
 		status = STATUS_FAILED;
 	} else {

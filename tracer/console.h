@@ -5,6 +5,7 @@
 #include "console_history.h"
 #include "options.h"
 #include "output.h"
+#include "terminal_text.h"
 
 #include <msgpack.h>
 #include <poll.h>
@@ -31,6 +32,7 @@ struct console {
 	struct ask ask;
 	int signals_descriptor;
 	struct output output; /* standard output */
+	struct terminal_text out_text, err_text;
 	struct history history;
 	struct buffer pending; /* the lines so far of an expression that is not complete */
 	struct buffer self;    /* where `cd` has led, as the process describes it; printable */

@@ -7,9 +7,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,38 +31,98 @@ char *history_path(void)
 	return size < 0 ? NULL : path;
 }
 
-static int make_directories(const char *path)
+/* Nobody else decides where it leads: it is root's or our own. */
+static bool is_trusted(const struct stat *status)
 {
-	char *part = strdup(path);
-	int status = part ? 0 : -ENOMEM;
+	return status->st_uid == 0 || status->st_uid == geteuid();
+}
 
-	for (char *slash = part ? strchr(part + 1, '/') : NULL; slash && status == 0; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		if (mkdir(part, 0700) != 0 && errno != EEXIST)
-			status = -errno;
-		*slash = '/';
+/* One step down; a link is followed only where we or root have made it. Negative errno. */
+static int step(int directory, const char *name)
+{
+	struct stat status;
+	int fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), code = 0;
+
+	if (fd < 0 && errno == ENOENT) {
+		/* Also in a directory of root's that everybody may write to, such as /tmp. */
+		if (mkdirat(directory, name, 0700) != 0 && errno != EEXIST)
+			return -errno;
+		fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	}
-	free(part);
-	return status;
+	if (fd < 0 && (errno == ELOOP || errno == ENOTDIR) && fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+		if (!is_trusted(&status))
+			return -EPERM;
+		fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &status) != 0)
+		code = -errno;
+	else if (!is_trusted(&status))
+		code = -EPERM;
+	if (code < 0)
+		close(fd);
+	return code < 0 ? code : fd;
+}
+
+/*
+ * The directory that the file is in, which is made where it is missing, and the file's name. With sudo HOME may be another
+ * user's, who could lead root anywhere by links: then there is no history. Negative errno.
+ */
+static int directory_open(const char *path, const char **name)
+{
+	char *copy = strdup(path), *at = copy;
+	int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	for (char *slash; copy && fd >= 0 && (slash = strchr(at, '/')); at = slash + 1) {
+		int above = fd;
+
+		*slash = '\0';
+		if (!*at)
+			continue;
+		fd = step(above, at);
+		close(above);
+	}
+	*name = copy ? path + (at - copy) : path;
+	free(copy);
+	return fd;
+}
+
+static int file_check(int fd)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) != 0)
+		return -errno;
+	if (!S_ISREG(status.st_mode))
+		return -EINVAL;
+	/* A second name may be that of a file which somebody wants to have changed. */
+	if (status.st_uid != geteuid() || status.st_nlink > 1)
+		return -EPERM;
+	return (status.st_mode & 07777) == 0600 || fchmod(fd, 0600) == 0 ? 0 : -errno;
 }
 
 /* The file, locked; whoever shortened it meanwhile has put another one into its place. Negative errno. */
-static int open_locked(const char *path)
+static int open_locked(int directory, const char *name)
 {
 	for (;;) {
-		int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+		int fd = openat(directory, name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW,
+		                0600);
 		struct stat opened, there;
+		int code;
 
 		if (fd < 0)
-			return -errno;
-		if (fstat(fd, &opened) != 0 || !S_ISREG(opened.st_mode)) {
-			close(fd);
-			return -EINVAL;
-		}
+			return errno == ELOOP ? -EPERM : -errno;
 		while (flock(fd, LOCK_EX) != 0 && errno == EINTR)
 			;
-		if (stat(path, &there) == 0 && there.st_ino == opened.st_ino && there.st_dev == opened.st_dev)
-			return fd;
+		if (fstat(fd, &opened) == 0 && fstatat(directory, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    there.st_ino == opened.st_ino && there.st_dev == opened.st_dev) {
+			code = file_check(fd);
+			if (code == 0)
+				return fd;
+			close(fd);
+			return code;
+		}
 		close(fd);
 	}
 }
@@ -107,41 +169,56 @@ static size_t start_of_newest(const struct buffer *bytes)
 }
 
 /* Puts a shorter file into the place of the one that is open and locked. Where that fails the long one stays. */
-static void replace(const char *path, const char *bytes, size_t size)
+static void replace(int directory, const char *name, const char *bytes, size_t size)
 {
 	char *other = NULL;
+	uint64_t random;
 	int fd;
 
-	if (asprintf(&other, "%s.XXXXXX", path) < 0)
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random) || asprintf(&other, ".%s.%016" PRIx64, name, random) < 0)
 		return;
-	fd = mkostemp(other, O_CLOEXEC);
+	fd = openat(directory, other, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd >= 0) {
 		bool whole = write(fd, bytes, size) == (ssize_t)size;
 
-		if (close(fd) != 0 || !whole || rename(other, path) != 0)
-			unlink(other);
+		if (close(fd) != 0 || !whole || renameat(directory, other, directory, name) != 0)
+			unlinkat(directory, other, 0);
 	}
 	free(other);
+}
+
+/* The file of this history, and its directory, which the caller closes as well. Negative errno. */
+static int history_file(const struct history *history, int *directory, const char **name)
+{
+	int fd;
+
+	*directory = history->path ? directory_open(history->path, name) : -ENOENT;
+	if (*directory < 0)
+		return *directory;
+	fd = open_locked(*directory, *name);
+	if (fd < 0)
+		close(*directory);
+	return fd;
 }
 
 int history_open(struct history *history, void (*add)(const char *entry))
 {
 	struct buffer bytes = {0}, entry = {0};
-	int status, fd;
+	const char *name;
+	int fd, directory;
 	size_t begin;
 
-	status = history->path ? make_directories(history->path) : -ENOENT;
-	fd = status < 0 ? status : open_locked(history->path);
+	fd = history_file(history, &directory, &name);
 	if (fd < 0) {
 		history_close(history);
 		return fd;
 	}
-	fchmod(fd, 0600);
 	read_all(fd, &bytes);
 	begin = start_of_newest(&bytes);
 	/* Not for every entry too many. */
 	if (begin > bytes.size / 4)
-		replace(history->path, bytes.bytes + begin, bytes.size - begin);
+		replace(directory, name, bytes.bytes + begin, bytes.size - begin);
+	close(directory);
 	close(fd);
 	while (begin < bytes.size) {
 		const char *end = memchr(bytes.bytes + begin, '\n', bytes.size - begin);
@@ -168,13 +245,15 @@ static bool ends_with_newline(int fd)
 void history_add(struct history *history, const char *entry)
 {
 	struct buffer line = {0};
-	int fd;
+	const char *name;
+	int fd, directory;
 
 	if (!history->path || entry[0] == ' ' || entry[0] == '\0')
 		return;
-	fd = open_locked(history->path);
+	fd = history_file(history, &directory, &name);
 	if (fd < 0)
 		return;
+	close(directory);
 	/* A line that was torn by a full disk is no part of this one. */
 	if (!ends_with_newline(fd))
 		buffer_add_char(&line, '\n');

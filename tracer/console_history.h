@@ -4,9 +4,10 @@
 #include <stdbool.h>
 
 /*
- * What a user has entered, in a file of theirs: one entry a line, with newline and backslash as \n and \\, mode 0600, at most HISTORY_MAX entries for
- * long. Several consoles may be open: entries are appended one by one under a lock, so that none is lost or torn, and the file is shortened by
- * replacing it. Without a file everything works but that the next console does not know.
+ * What a user has entered, in a file of theirs: one entry a line, with newline and backslash as \n and \\, mode 0600, at most
+ * HISTORY_MAX entries for long. Several consoles may be open: entries are appended one by one under a lock, so that none is
+ * lost or torn, and the file is shortened by replacing it. Without a file everything works but that the next console does not
+ * know.
  */
 
 #define HISTORY_MAX 2000u

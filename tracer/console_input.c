@@ -241,7 +241,10 @@ static void open_history(struct console *console)
 	status = history_open(&console->history, add_to_readline);
 	if (status < 0 && !console->options.quiet)
 		message("what you enter is not kept for another time: %s",
-		        status == -ENOENT ? "neither XDG_STATE_HOME nor HOME is set" : strerror(-status));
+		        status == -ENOENT ? "neither XDG_STATE_HOME nor HOME is set"
+		        : status == -EPERM
+		                ? "the history file, or a directory above it, is another user's or a link (HOME, with sudo)"
+		                : strerror(-status));
 }
 
 void input_open(struct console *console)

@@ -22,6 +22,7 @@ static int on_data(void *owner, const msgpack_object *object, struct error *err)
 
 	(void)err;
 	console->answered = true;
+	terminal_text_end(&console->out_text, &console->output.buffer);
 	if (console->on_data)
 		console->on_data(console, object);
 	return 0;
@@ -33,16 +34,20 @@ static int on_output(void *owner, enum output_stream stream, struct slice bytes,
 
 	(void)err;
 	if (stream == OUTPUT_STDERR) {
-		for (size_t written = 0; written < bytes.size;) {
-			ssize_t size = write(STDERR_FILENO, bytes.bytes + written, bytes.size - written);
+		struct buffer text = {0};
+
+		terminal_text_add(&console->err_text, &text, bytes);
+		for (size_t written = 0; written < text.size;) {
+			ssize_t size = write(STDERR_FILENO, text.bytes + written, text.size - written);
 
 			if (size < 0 && errno != EINTR && errno != EAGAIN)
 				break;
 			written += size > 0 ? (size_t)size : 0;
 		}
+		buffer_free(&text);
 		return 0;
 	}
-	buffer_add_slice(&console->output.buffer, bytes);
+	terminal_text_add(&console->out_text, &console->output.buffer, bytes);
 	output_flush(&console->output);
 	return 0;
 }

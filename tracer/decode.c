@@ -16,7 +16,7 @@
 #define ZONE_SIZE (64u << 10)
 #define DESCRIPTORS (sizeof((struct stream *)0)->descriptors / sizeof(int))
 
-static int stream_record(struct stream *stream, struct record *record, struct error *err)
+static int stream_record(struct stream *stream, struct record *record, size_t size, struct error *err)
 {
 	const struct stream_handler *handler = stream->handler;
 
@@ -51,8 +51,14 @@ static int stream_record(struct stream *stream, struct record *record, struct er
 	case RECORD_OUTPUT:
 		return handler->output ? handler->output(stream->owner, &record->output, err) : 0;
 	case RECORD_DATA:
+		stream->answered += size;
+		if (stream->answered > STREAM_ANSWER_MAX)
+			return error_set(err, -EMSGSIZE,
+			                 "malformed stream: process %d answers one request with more than %llu MiB",
+			                 (int)stream->pid, STREAM_ANSWER_MAX >> 20);
 		return handler->data ? handler->data(stream->owner, &record->data, err) : 0;
 	case RECORD_DONE:
+		stream->answered = 0;
 		return handler->done ? handler->done(stream->owner, &record->done, err) : 0;
 	case RECORD_FOUND:
 		return handler->found ? handler->found(stream->owner, &record->found, err) : 0;
@@ -81,7 +87,7 @@ static int stream_decode(struct stream *stream, struct error *err)
 		stream->begin += RECORD_PREFIX_SIZE + size;
 		status = record_decode(&record, at + RECORD_PREFIX_SIZE, size, &stream->zone, err);
 		if (status == 0)
-			status = stream_record(stream, &record, err);
+			status = stream_record(stream, &record, size, err);
 		msgpack_zone_clear(&stream->zone);
 		if (status < 0)
 			return status;

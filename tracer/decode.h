@@ -11,8 +11,8 @@
 #include <sys/types.h>
 
 /*
- * The bytes of one target's socket become records. Those that are of calls go to the sink by way of calls.c, everything else goes to the
- * stream's owner.
+ * The bytes of one target's socket become records. Those that are of calls go to the sink by way of calls.c, everything else
+ * goes to the stream's owner.
  */
 
 struct sink;
@@ -51,7 +51,14 @@ struct stream {
 	struct ref_table methods;
 	struct ref_table fibers;
 	struct fiber *last_fiber;
+	uint64_t memory;   /* bytes that methods, fibers and open calls take */
+	uint64_t sweep_at; /* of these, when replaced methods are looked for that nobody needs */
+	uint64_t answered; /* bytes of DATA since the last DONE */
 };
+
+/* A target that makes us remember more is none that speaks the truth: a million methods take some 500 MiB. */
+#define STREAM_MEMORY_MAX (512ull << 20)
+#define STREAM_ANSWER_MAX (64ull << 20)
 
 struct stream *stream_new(pid_t pid, struct sink *sink, struct call_limit *limit, const struct stream_handler *handler,
                           void *owner);

@@ -18,11 +18,13 @@
 #include <zstd.h>
 
 /*
- * The kernel caches a file in blocks of the size it is written in. Those of up to 32 KiB (PAGE_ALLOC_COSTLY_ORDER) each processor keeps at hand when they are freed; larger
- * ones are memory that lay idle, which a virtual machine may have to ask back from its host page by page: pieces of 1 MiB took three times as long.
+ * The kernel caches a file in blocks of the size it is written in. Those of up to 32 KiB (PAGE_ALLOC_COSTLY_ORDER) each
+ * processor keeps at hand when they are freed; larger ones are memory that lay idle, which a virtual machine may have to ask
+ * back from its host page by page: pieces of 1 MiB took three times as long.
  */
 #define FILE_PIECE (32u << 10)
 #define PACKED_SIZE (256u << 10)
+#define OUR_DESCRIPTORS 256
 #define GZIP_LEVEL 1 /* the process's copy waits for us: better soon than small */
 #define GZIP_WINDOW (15 + 16)
 #define ZSTD_LEVEL 3
@@ -33,6 +35,7 @@ struct dump_file {
 	struct buffer temporary; /* the name it has for now; empty: none */
 	int fd;
 	bool direct;  /* written to where it belongs at once */
+	bool is_new;  /* replaces nothing */
 	size_t piece; /* that is written at a time */
 	enum dump_packing packing;
 	z_stream gzip;
@@ -85,6 +88,42 @@ static int open_whole(struct dump_file *file, struct error *err)
 	return error_set(err, -errno, "cannot write to %s: %s", file->path, strerror(errno));
 }
 
+/* Such as /dev/stdout and /dev/fd/63: whoever has made that has given it to us. */
+static bool is_descriptor_of_ours(const struct stat *wanted, int but)
+{
+	struct stat status;
+
+	for (int fd = 0; fd < OUR_DESCRIPTORS; fd++)
+		if (fd != but && fstat(fd, &status) == 0 && status.st_dev == wanted->st_dev && status.st_ino == wanted->st_ino)
+			return true;
+	return false;
+}
+
+/* A pipe, a device. What is opened is what was looked at. */
+static int open_special(struct dump_file *file, struct error *err)
+{
+	int found = open(file->path, O_PATH | O_CLOEXEC), code;
+	struct stat status;
+	char self[64];
+
+	file->direct = true;
+	if (found < 0 || fstat(found, &status) != 0) {
+		code = -errno;
+	} else if (status.st_uid != geteuid() && status.st_uid != 0 && !is_descriptor_of_ours(&status, found)) {
+		close(found);
+		return error_set(err, -EPERM,
+		                 "%s is a %s of another user (%u), who would get the dump; name another file with -o", file->path,
+		                 S_ISFIFO(status.st_mode) ? "FIFO" : "device or socket", (unsigned)status.st_uid);
+	} else {
+		snprintf(self, sizeof(self), "/proc/self/fd/%d", found);
+		file->fd = open(self, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+		code = file->fd < 0 ? -errno : 0;
+	}
+	if (found >= 0)
+		close(found);
+	return code == 0 ? 0 : error_set(err, code, "cannot write to %s: %s", file->path, strerror(-code));
+}
+
 static int open_target(struct dump_file *file, struct error *err)
 {
 	struct stat status;
@@ -95,21 +134,19 @@ static int open_target(struct dump_file *file, struct error *err)
 		file->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 		return file->fd >= 0 ? 0 : error_set(err, -errno, "standard output is closed");
 	}
-	if (stat(file->path, &status) == 0 && !S_ISREG(status.st_mode)) {
-		file->direct = true;
-		file->fd = open(file->path, O_WRONLY | O_CLOEXEC);
-		return file->fd >= 0 ? 0 : error_set(err, -errno, "cannot write to %s: %s", file->path, strerror(errno));
-	}
+	if (!file->is_new && stat(file->path, &status) == 0 && !S_ISREG(status.st_mode))
+		return open_special(file, err);
 	return open_whole(file, err);
 }
 
-int dump_file_open(struct dump_file **made, const char *path, enum dump_packing packing, struct error *err)
+int dump_file_open(struct dump_file **made, const char *path, bool is_new, enum dump_packing packing, struct error *err)
 {
 	struct dump_file *file = memory_zeroed(sizeof(*file));
 	struct stat opened;
 	int status;
 
 	file->path = path;
+	file->is_new = is_new;
 	file->packing = packing;
 	file->fd = -1;
 	status = open_target(file, err);
@@ -211,7 +248,7 @@ static int give_name(struct dump_file *file)
 		snprintf(self, sizeof(self), "/proc/self/fd/%d", file->fd);
 		if (linkat(AT_FDCWD, self, AT_FDCWD, file->path, AT_SYMLINK_FOLLOW) == 0)
 			return 0;
-		if (errno != EEXIST)
+		if (errno != EEXIST || file->is_new)
 			return -errno;
 		set_temporary(file);
 		taken = mkostemp(file->temporary.bytes, O_CLOEXEC);
@@ -223,8 +260,10 @@ static int give_name(struct dump_file *file)
 		if (linkat(AT_FDCWD, self, AT_FDCWD, file->temporary.bytes, AT_SYMLINK_FOLLOW) != 0)
 			return -errno;
 	}
-	if (rename(file->temporary.bytes, file->path) != 0)
+	if (file->is_new ? link(file->temporary.bytes, file->path) != 0 : rename(file->temporary.bytes, file->path) != 0)
 		return -errno;
+	if (file->is_new)
+		unlink(file->temporary.bytes);
 	file->temporary.size = 0;
 	return 0;
 }

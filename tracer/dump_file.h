@@ -8,8 +8,9 @@
 #include <stdint.h>
 
 /*
- * A file that is there as a whole or not at all: until dump_file_commit() it has no name, or, where the file system has no such files, another one in the same
- * directory. Standard output, and what is no regular file (a pipe, a device), are written to directly.
+ * A file that is there as a whole or not at all: until dump_file_commit() it has no name, or, where the file system has no
+ * such files, another one in the same directory. Standard output, and what is no regular file (a pipe, a device), are written
+ * to directly.
  */
 
 enum dump_packing {
@@ -23,8 +24,12 @@ struct dump_file;
 /* What a packed file's name ends in: "", ".gz", ".zst". */
 const char *dump_packing_suffix(enum dump_packing packing);
 
-/* path "-": standard output. The path is not copied. Returns 0, or negative and err. */
-int dump_file_open(struct dump_file **made, const char *path, enum dump_packing packing, struct error *err);
+/*
+ * path "-": standard output. The path is not copied. is_new: nobody has chosen the name, so whatever has it already is not
+ * ours, and stays. A pipe or a device is written to only where it is the user's own, or root's: another user's would get the
+ * dump. Returns 0, or negative and err.
+ */
+int dump_file_open(struct dump_file **made, const char *path, bool is_new, enum dump_packing packing, struct error *err);
 
 /* Negative with err: it cannot be written; discard it. -EPIPE: the reader of a pipe is gone. */
 int dump_file_write(struct dump_file *file, const void *bytes, size_t size, struct error *err);

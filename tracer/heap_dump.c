@@ -1,9 +1,10 @@
 /*
  * Taking a heap dump. See heap_dump.h.
  *
- * A dump is one to three requests in one session: what the process has (where it is to stand still, so that it can be said for how long), that
- * allocation sites are recorded (a request that is under way until the session ends), and the dump itself. Its answer brings a pipe, out
- * of which the dump comes; it is complete when the pipe has ended and the request is done.
+ * A dump is one to three requests in one session: what the process has (where it is to stand still, so that it can be said
+ * for how long), that allocation sites are recorded (a request that is under way until the session ends), and the dump
+ * itself. Its answer brings a pipe, out of which the dump comes; it is complete when the pipe has ended and the request is
+ * done.
  */
 
 #define _GNU_SOURCE
@@ -12,6 +13,7 @@
 #include "ask.h"
 #include "dump_progress.h"
 #include "exit_status.h"
+#include "memory_report.h"
 #include "message.h"
 #include "proto/clock.h"
 #include "signals.h"
@@ -23,12 +25,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define READ_SIZE (1u << 20)
 #define READS_A_TURN 16      /* before the session is looked at again */
 #define LOOK_NS (300 * 1000) /* in which the copy fills a part of the pipe only */
-#define NS_PER_OBJECT 1000   /* what dumping one takes, rather more than less */
+/*
+ * What a dump may have for each byte of the process's memory: a slot of 40 bytes takes some 200, one of references 3 for
+ * each, a string up to 6.
+ */
+#define SIZE_FACTOR 64u
+#define SIZE_BASE (1ull << 30)
+#define NS_PER_OBJECT 1000 /* what dumping one takes, rather more than less */
 
 enum phase {
 	PHASE_ESTIMATE, /* asked what there is */
@@ -50,6 +59,7 @@ struct heap_dump {
 	bool done;    /* the target says that it is complete */
 	char *bytes;
 	uint64_t size;
+	uint64_t size_max;
 	uint64_t lines;
 	uint64_t began_ns;
 	uint64_t fork_ns, gc_ns;
@@ -120,10 +130,18 @@ static bool agree(const struct heap_dump *dump)
 static int on_pipe(struct heap_dump *dump, const msgpack_object *object, struct error *err)
 {
 	int descriptor = stream_take_descriptor(dump->ask.stream);
+	struct process_memory memory;
+	struct stat status;
 
 	if (descriptor < 0 || dump->piped)
 		return error_set(err, -EPROTO, "process %d announced a pipe and sent none", (int)dump->ask.session.target.pid);
 	dump->piped = true;
+	/* Anything else might have no end, or do something when it is read. */
+	if (fstat(descriptor, &status) != 0 || !S_ISFIFO(status.st_mode)) {
+		close(descriptor);
+		return error_set(err, -EPROTO, "process %d announced a pipe and sent something else",
+		                 (int)dump->ask.session.target.pid);
+	}
 	if (!dump->file) { /* given up meanwhile */
 		close(descriptor);
 		return 0;
@@ -133,6 +151,8 @@ static int on_pipe(struct heap_dump *dump, const msgpack_object *object, struct 
 	dump->fork_ns = value_uint(value_get(object, "fork_ns"));
 	dump->gc_ns = value_uint(value_get(object, "gc_ns"));
 	dump->began_ns = clock_now_ns();
+	process_memory_read(&memory, dump->ask.session.target.pid);
+	dump->size_max = memory.known ? SIZE_BASE + SIZE_FACTOR * (memory.resident + memory.swapped) : UINT64_MAX;
 	dump_progress_begin(&dump->progress, !dump->order->options->quiet, dump->live_slots);
 	return 0;
 }
@@ -202,6 +222,13 @@ static void read_pipe(struct heap_dump *dump)
 			return;
 		}
 		dump->size += (uint64_t)got;
+		if (dump->size > dump->size_max) {
+			dump_progress_end(&dump->progress);
+			message("process %d has sent more (%.1f GiB) than a dump of its memory can be; nothing was kept",
+			        (int)dump->ask.session.target.pid, (double)dump->size / (double)(1u << 30));
+			give_up(dump, STATUS_FAILED);
+			return;
+		}
 		dump->lines += dump_count_lines(dump->bytes, (size_t)got);
 		if (dump_file_write(dump->file, dump->bytes, (size_t)got, &err) < 0) {
 			dump_progress_end(&dump->progress);
@@ -241,8 +268,9 @@ static void on_signal(struct heap_dump *dump)
 }
 
 /*
- * While the dump flows, the pipe is looked at from time to time, rather than that the copy wakes us up by its writing: the kernel would take that for a sign that
- * the copy is about to wait, and put us onto its processor, where the two then take turns while another is idle.
+ * While the dump flows, the pipe is looked at from time to time, rather than that the copy wakes us up by its writing: the
+ * kernel would take that for a sign that the copy is about to wait, and put us onto its processor, where the two then take
+ * turns while another is idle.
  */
 static void wait_for_something(struct heap_dump *dump, int signals_descriptor)
 {

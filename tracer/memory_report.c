@@ -11,6 +11,10 @@
 
 #define LABEL_WIDTH 10
 #define ROWS_MAX 100u
+/* Far more than a process that speaks the truth has, or was asked for. */
+#define TYPES_MAX 64u
+#define CLASSES_MAX 1000u
+#define HEAPS_MAX 64u
 
 void memory_sample_take(struct memory_sample *sample, const struct target *target, const msgpack_object *answer)
 {
@@ -203,7 +207,7 @@ static void add_heaps(const struct report *report)
 {
 	const msgpack_object_map *heaps = map_of(value_get(&report->sample->ruby.data, "heaps"));
 
-	for (uint32_t i = 0; i < heaps->size; i++) {
+	for (uint32_t i = 0; i < heaps->size && i < HEAPS_MAX; i++) {
 		const msgpack_object *heap = &heaps->ptr[i].val, *live = value_get(heap, "heap_live_slots");
 
 		buffer_add_format(report->buffer, "%-*s %6" PRIu64 " bytes: ", LABEL_WIDTH, i ? "" : "slots of",
@@ -246,7 +250,7 @@ static void collect_types(const struct report *report, struct rows *rows)
 {
 	const msgpack_object_map *types = map_of(in(report->sample, "objects", "types"));
 
-	for (uint32_t i = 0; i < types->size; i++) {
+	for (uint32_t i = 0; i < types->size && i < TYPES_MAX; i++) {
 		struct row row = {.name = value_text(&types->ptr[i].key), .count = value_uint(&types->ptr[i].val)};
 		char name[64];
 		const msgpack_object *before;
@@ -265,11 +269,11 @@ static void collect_classes(const struct report *report, struct rows *rows)
 	const msgpack_object *classes = in(report->sample, "objects", "classes");
 	const msgpack_object *others = in(report->before, "objects", "classes");
 
-	for (uint32_t i = 0; i < value_count(classes); i++) {
+	for (uint32_t i = 0; i < value_count(classes) && i < CLASSES_MAX; i++) {
 		const msgpack_object *class = value_at(classes, i);
 		struct row row = {.name = value_text(value_get(class, "name")), .count = value_uint(value_get(class, "count"))};
 
-		for (uint32_t k = 0; k < value_count(others); k++) {
+		for (uint32_t k = 0; k < value_count(others) && k < CLASSES_MAX; k++) {
 			const msgpack_object *other = value_at(others, k);
 			struct slice name = value_text(value_get(other, "name"));
 

@@ -3,11 +3,17 @@
 #define _GNU_SOURCE
 #include "target_copy.h"
 
+#include "proc_status.h"
+#include "proto/clock.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+#define SETTLE_NS (3 * NS_PER_S)
 
 enum copy_role copy_role_of(pid_t pid)
 {
@@ -47,30 +53,57 @@ static bool same_namespace(pid_t one, pid_t other)
 	return strcmp(links[0], links[1]) == 0;
 }
 
-static bool is_copy(const struct target *target, pid_t pid, pid_t own_pid)
+/* A process of the target's user with that role, which its parent has started and no other. */
+static bool is_child(const struct target *target, pid_t pid, pid_t parent, enum copy_role role, struct target *child)
 {
-	struct target other;
-
-	return copy_role_of(pid) == COPY_FROZEN && target_describe(&other, pid, TARGET_BASIC, NULL) == 0 &&
-	       other.own_pid == own_pid && same_namespace(pid, target->pid);
+	return copy_role_of(pid) == role && target_describe(child, pid, TARGET_BASIC, NULL) == 0 && child->euid == target->euid &&
+	       child->egid == target->egid && proc_status_number(pid, "PPid", 10, 0) == (unsigned long long)parent &&
+	       target_is_same(child);
 }
 
-pid_t target_frozen_copy(const struct target *target, pid_t own_pid)
+static bool is_copy(const struct target *target, pid_t pid, pid_t own_pid, uint64_t start_ticks)
+{
+	pid_t keeper = (pid_t)proc_status_number(pid, "PPid", 10, 0);
+	struct target copy, parent;
+
+	return keeper > 1 && is_child(target, keeper, target->pid, COPY_HELPING, &parent) &&
+	       is_child(target, pid, keeper, COPY_FROZEN, &copy) && copy.own_pid == own_pid && copy.start_ticks >= start_ticks &&
+	       same_namespace(pid, target->pid) && target_is_same(target);
+}
+
+static pid_t copy_find(const struct target *target, pid_t own_pid, uint64_t start_ticks)
 {
 	struct dirent *entry;
 	pid_t found = 0;
 	DIR *directory;
 
 	if (target->same_pid_namespace)
-		return own_pid;
+		return own_pid > 0 && is_copy(target, own_pid, own_pid, start_ticks) ? own_pid : 0;
 	directory = opendir("/proc");
 	while (directory && !found && (entry = readdir(directory))) {
 		pid_t pid = atoi(entry->d_name);
 
-		if (pid > 0 && is_copy(target, pid, own_pid))
+		if (pid > 0 && is_copy(target, pid, own_pid, start_ticks))
 			found = pid;
 	}
 	if (directory)
 		closedir(directory);
+	return found;
+}
+
+uint64_t target_ticks_now(void)
+{
+	return clock_ns(CLOCK_BOOTTIME) / (NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+/* The two give themselves their names after they have begun. */
+pid_t target_frozen_copy(const struct target *target, pid_t own_pid, uint64_t start_ticks)
+{
+	uint64_t deadline_ns = clock_now_ns() + SETTLE_NS;
+	struct timespec pause = {.tv_nsec = 2 * (long)NS_PER_MS};
+	pid_t found;
+
+	while ((found = copy_find(target, own_pid, start_ticks)) == 0 && clock_now_ns() < deadline_ns)
+		nanosleep(&pause, NULL);
 	return found;
 }

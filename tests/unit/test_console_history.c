@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -207,9 +208,97 @@ static void its_place(void **state)
 	assert_null(history_path());
 }
 
+static void expect_refusal(int code)
+{
+	struct history history = {.path = strdup(path)};
+
+	assert_int_equal(history_open(&history, keep), code);
+	history_add(&history, "must not get there");
+	history_close(&history);
+}
+
+static void make_above(void)
+{
+	char name[128];
+
+	snprintf(name, sizeof(name), "%s/a", directory);
+	assert_int_equal(mkdir(name, 0700), 0);
+	snprintf(name, sizeof(name), "%s/a/b", directory);
+	assert_int_equal(mkdir(name, 0700), 0);
+}
+
+/* A file that somebody wants us to change. */
+static void make_victim(char victim[128])
+{
+	FILE *file;
+
+	snprintf(victim, 128, "%s/victim", directory);
+	file = fopen(victim, "w");
+	assert_non_null(file);
+	fputs("precious", file);
+	fclose(file);
+	chmod(victim, 0644);
+}
+
+static void assert_untouched(const char *victim)
+{
+	struct stat status;
+
+	assert_int_equal(stat(victim, &status), 0);
+	assert_int_equal(status.st_size, strlen("precious"));
+	assert_int_equal(status.st_mode & 07777, 0644);
+}
+
+static void a_link_is_not_followed(void **state)
+{
+	char victim[128];
+
+	(void)state;
+	make_victim(victim);
+	make_above();
+	assert_int_equal(symlink(victim, path), 0);
+	expect_refusal(-EPERM);
+	assert_untouched(victim);
+}
+
+static void a_file_with_two_names_is_not_ours_alone(void **state)
+{
+	char victim[128];
+
+	(void)state;
+	make_victim(victim);
+	make_above();
+	assert_int_equal(link(victim, path), 0);
+	expect_refusal(-EPERM);
+	assert_untouched(victim);
+}
+
+/* With sudo HOME may be somebody else's. */
+static void root_keeps_none_in_another_user_s_home(void **state)
+{
+	char name[128];
+	struct stat status;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(chown(directory, 61999, 61999), 0);
+	expect_refusal(-EPERM);
+	snprintf(name, sizeof(name), "%s/a", directory);
+	assert_int_equal(stat(name, &status), -1);
+	/* A link of his to a place of root's. */
+	assert_int_equal(chown(directory, 0, 0), 0);
+	assert_int_equal(symlink("/tmp", name), 0);
+	assert_int_equal(lchown(name, 61999, 61999), 0);
+	expect_refusal(-EPERM);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_link_is_not_followed, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_file_with_two_names_is_not_ours_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(root_keeps_none_in_another_user_s_home, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_entered_comes_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(other_people_may_not_read_what_others_have_made_there, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_torn_line_is_not_continued, setup, teardown),

@@ -1,0 +1,106 @@
+# A process that has loaded no extension, speaks its protocol all the same, and lies: its client ends with a line that says so, in bounded memory.
+
+require_relative "helper"
+
+class LiarTest < SecurityTest
+  COMMANDS = {
+    "trace" => ["trace", "-v", "--duration", "20", "String#x"],
+    "json" => ["trace", "--format", "json", "--duration", "20", "String#x"],
+    "methods" => ["methods", "String#x"],
+    "eval" => ["eval", "--timeout", "20", "1"],
+    "eval json" => ["eval", "--timeout", "20", "--format", "json", "1"],
+    "backtrace" => ["backtrace", "--timeout", "20"],
+    "memory" => ["memory", "--timeout", "20"],
+    "heap dump" => ["heap", "dump", "--timeout", "20", "-o", "/dev/null"],
+    "fork" => ["fork", "--timeout", "20"],
+    "selftest" => ["selftest", "--timeout", "20"],
+    "console" => ["console", "--timeout", "20"],
+  }.freeze
+
+  # What it says, to which commands, and what they say about it.
+  {
+    "methods" => [%w[trace json], /has announced methods, fibers and open calls of more than 512 MiB/],
+    "fibers" => [%w[trace json], /has announced methods, fibers and open calls of more than 512 MiB|with the number \d+; at most/],
+    "output" => [["eval json"], /wrote more than 64 MiB, all of which --format json would have to hold/],
+    "data" => [["backtrace", "selftest", "console"], /answers one request with more than 64 MiB/],
+    "zeroes" => [["heap dump"], /announced a pipe and sent something else/],
+    "endless-dump" => [["heap dump"], /has sent more \(\d+\.\d GiB\) than a dump of its memory can be; nothing was kept/],
+    "huge" => [COMMANDS.keys, /malformed stream: a record of 4294967295 bytes; the limit is/],
+    "half" => [COMMANDS.keys - ["methods"], /went away|ended before|has ended|replaced itself by another program|the connection was lost/],
+  }.each do |lie, (commands, complaint)|
+    commands.each do |name|
+      test "#{lie}: #{name}" do
+        result = hear_of(lie, name)
+        refute_equal 0, result.status
+        assert_includes [1, 3, 4], result.status, result.stderr[-2000..]
+        assert_equal 1, result.stderr.lines.grep(complaint).size, result.stderr[-2000..]
+      end
+    end
+  end
+
+  test "one method announced for ever takes no more memory than once" do
+    liar = start_liar("one-method")
+    tracer = run_bounded(*COMMANDS["trace"], liar.pid)
+    # Where nothing is let go of, that is a gigabyte.
+    wait_until("much was sent") { Processes.clock_ticks_of(tracer.pid) > 150 }
+    assert_operator Processes.resident_kib_of(tracer.pid), :<, 400_000
+    tracer.signal(:INT)
+    tracer.wait
+  end
+
+  test "a report of tens of thousands of types and classes" do
+    result = hear_of("types", "memory")
+    assert_exit 0, result
+    assert_operator result.stdout.lines.size, :<, 100
+  end
+
+  test "a PID that is no copy's is not printed" do
+    own = spawn("sleep", "1000")
+    [own, 1, Process.pid, 0, 4_000_000].each do |pid|
+      result = hear_of("fork", "fork", pid)
+      assert_exit 1, result
+      assert_equal "", result.stdout
+      assert_match(/\Arbprobe: process \d+ says that its copy has the PID #{pid}, but that is no copy of it that began just now\n\z/, result.stderr)
+    end
+  ensure
+    Process.kill(:KILL, own)
+    Process.wait(own)
+  end
+
+  test "records that mean nothing, damaged, in any order" do
+    with_seed do |seed|
+      tries(5).times do |i|
+        COMMANDS.each_key do |name|
+          result = hear_of("random", name, seed + i)
+          assert_includes [0, 1, 3, 4], result.status, "seed #{seed + i}, #{name}: #{result.stderr[-2000..]}"
+          refute_match(/out of memory|Sanitizer|runtime error/, result.stderr, "seed #{seed + i}, #{name}")
+        end
+      end
+    end
+  end
+
+  private
+
+  def start_liar(lie, argument = 1)
+    place = directory.tap { |path| File.chmod(0o777, path) }
+    abi = RbConfig::CONFIG["ruby_version"]
+    FileUtils.mkdir_p("#{place}/ruby/#{abi}")
+    File.chmod(0o777, "#{place}/ruby/#{abi}")
+    FileUtils.cp(program("liar"), "#{place}/rbprobe.so")
+    start_as(user, "#{place}/rbprobe.so", place, abi, lie, argument).tap { |liar| liar.expect("ready") }
+  end
+
+  # A sanitizer takes terabytes of addresses for itself.
+  def run_bounded(*arguments, pid)
+    launch(*arguments.insert(arguments[0] == "heap" ? 2 : 1, "-p", pid.to_s), command: Processes::TARGET_ENV.empty? ? ["prlimit", "--as=#{2 << 30}"] : [])
+  end
+
+  def hear_of(lie, name, argument = 1)
+    liar = start_liar(lie, argument)
+    run_bounded(*COMMANDS[name], liar.pid).wait(60)
+  ensure
+    liar&.kill
+    @attackers.delete(liar)
+    remove_queues_of(liar.user) if liar
+  end
+end
