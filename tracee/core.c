@@ -60,6 +60,8 @@ static const struct {
 	[CORE_LOCATION_BASE_LABEL] = {"Thread::Backtrace::Location", "base_label"},
 	[CORE_EACH_OBJECT] = {"ObjectSpace", "each_object", .singleton = true},
 	[CORE_FIBER_TO_S] = {"Fiber", "to_s"},
+	[CORE_GC_STRESS] = {"GC", "stress", .singleton = true},
+	[CORE_GC_SET_STRESS] = {"GC", "stress=", .singleton = true},
 	[CORE_THREAD_NATIVE_ID] = {"Thread", "native_thread_id"},
 	[CORE_FIBER_LOCATIONS] = {"Fiber", "backtrace_locations"},
 	[CORE_RACTOR_COUNT] = {"Ractor", "count", .singleton = true},

@@ -58,6 +58,8 @@ enum core_method {
 	CORE_LOCATION_BASE_LABEL,
 	CORE_EACH_OBJECT,
 	CORE_FIBER_TO_S,
+	CORE_GC_STRESS,
+	CORE_GC_SET_STRESS,
 	/* Not in every Ruby: core_method() is Qnil there. */
 	CORE_THREAD_NATIVE_ID,
 	CORE_FIBER_LOCATIONS,

@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "evaluation.h"
 #include "fiber.h"
+#include "gc_stress.h"
 #include "interrupts.h"
 #include "proto/command.h"
 #include "queue.h"
@@ -202,7 +203,7 @@ static VALUE job_deferring(VALUE unused)
  */
 static bool nothing_to_do(void)
 {
-	return !session_first() && !session_fork_left() && !queue_exists() && !left_over;
+	return !session_first() && !session_fork_left() && !gc_stress_fork_left() && !queue_exists() && !left_over;
 }
 
 static bool running, again;
@@ -241,6 +242,7 @@ void dispatch_job(void)
 		queue_ring_soon();
 		return;
 	}
+	gc_stress_off();
 	running = true;
 	runner = pthread_self();
 	do {
@@ -250,6 +252,7 @@ void dispatch_job(void)
 			interrupts_send_again();
 	} while (again);
 	running = false;
+	gc_stress_back();
 	fiber_own_end(own);
 	quiet_end(quiet);
 }

@@ -11,6 +11,7 @@
 #include "evaluation.h"
 #include "expression.h"
 #include "fiber.h"
+#include "gc_stress.h"
 #include "interrupts.h"
 #include "observe.h"
 #include "proto/names.h"
@@ -41,6 +42,7 @@ static void at_fork_in_child(void)
 	copies_fork_child();
 	dispatch_fork_child();
 	selection_fork_child();
+	gc_stress_fork_child();
 	queue_init();
 	bell_trigger();
 }
@@ -61,13 +63,14 @@ static void wait_if_told(void)
 		dispatch_wait_for_client(wait_ms ? (unsigned)atoi(wait_ms) : EXEC_WAIT_MS);
 }
 
-static VALUE init(VALUE unused)
+static VALUE init(VALUE stress_is_off)
 {
 	struct error err;
 
-	(void)unused;
 	compat_init();
 	core_init();
+	gc_stress_off();
+	*(bool *)stress_is_off = true;
 	ticks_init();
 	fiber_init(observe_fiber_died);
 	selection_init();
@@ -88,6 +91,7 @@ static VALUE init(VALUE unused)
 
 void Init_rbprobe(void)
 {
+	bool stress_is_off = false;
 	struct quiet quiet;
 	int failed = 0;
 
@@ -95,7 +99,9 @@ void Init_rbprobe(void)
 		return;
 	quiet_init();
 	quiet = quiet_begin();
-	rb_protect(init, Qnil, &failed);
+	rb_protect(init, (VALUE)&stress_is_off, &failed);
+	if (stress_is_off)
+		gc_stress_back();
 	quiet_end(quiet);
 	if (failed)
 		rb_jump_tag(failed);
