@@ -470,6 +470,13 @@ bool session_has_answered(const struct session *session)
 	return session->asked_id == 0;
 }
 
+void session_excuse(struct session *session, uint64_t busy_ns)
+{
+	session->deadline_ns += busy_ns;
+	if (session->wake_ns != UINT64_MAX)
+		session->wake_ns += busy_ns;
+}
+
 void session_detach(struct session *session)
 {
 	struct command detach = {.kind = COMMAND_DETACH, .id = ++session->last_id};

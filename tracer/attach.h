@@ -93,6 +93,9 @@ uint32_t session_ask(struct session *session, const struct command *command);
 /* Whether the last of these has its REPLY: until then the target has not looked at it. */
 bool session_has_answered(const struct session *session);
 
+/* The client was busy for so long with something else, and has not looked for answers meanwhile: that is not the target's time. */
+void session_excuse(struct session *session, uint64_t busy_ns);
+
 /* Asks the target to end the session. */
 void session_detach(struct session *session);
 

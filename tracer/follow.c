@@ -25,6 +25,7 @@ struct follow {
 	uint64_t started_ns;
 	uint64_t count_deadline_ns; /* when calls that --count waits for are given up */
 	bool expecting_warned;
+	uint64_t written_ns; /* of output->written_ns, what the sessions' deadlines know of */
 };
 
 static void stop(struct follow *follow, const char *reason)
@@ -139,6 +140,17 @@ static bool descriptors_collect(struct follow *follow)
 	return any;
 }
 
+/* `| less`: while a reader waits, so do we, and answers that have come long since are not read. */
+static void excuse_writing(struct follow *follow)
+{
+	uint64_t busy_ns = follow->run.output->written_ns - follow->written_ns;
+
+	for (size_t i = 0; i < follow->run.process_count && busy_ns; i++)
+		if (!follow->followers[i].over)
+			session_excuse(&follow->followers[i].session, busy_ns);
+	follow->written_ns += busy_ns;
+}
+
 static bool turn(struct follow *follow)
 {
 	uint64_t now_ns = clock_now_ns(), wake_ns = next_wake_ns(follow);
@@ -163,8 +175,10 @@ static bool turn(struct follow *follow)
 	for (size_t i = 0; i < follow->run.process_count; i++)
 		if (!follow->followers[i].over)
 			follower_step(&follow->followers[i], follow->polled[2 + i].revents, now_ns);
+	excuse_writing(follow);
 	check_limits(follow, clock_now_ns());
 	output_flush(follow->run.output);
+	excuse_writing(follow);
 	return true;
 }
 

@@ -219,12 +219,17 @@ void follower_stop(struct follower *follower)
 {
 	if (follower->over)
 		return;
-	if (follower->session.state >= SESSION_ARMED) {
+	/* Calls may come, and be enough, before the last method is armed. */
+	if (follower->stream && follower->stream->calls > 0 && !follower->armed_ns)
+		follower->armed_ns = clock_now_ns();
+	if (follower->session.state >= SESSION_ARMED || follower->armed_ns) {
 		session_detach(&follower->session);
 		return;
 	}
-	if (follower->session.state != SESSION_EXPECTING)
+	if (follower->session.state != SESSION_EXPECTING) {
+		run_warn(follower->run, "ended before the methods were armed");
 		set_status(follower->run, STATUS_NOT_ATTACHED);
+	}
 	follower_finish(follower, follower->run->stop_reason);
 }
 

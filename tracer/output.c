@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "output.h"
 
+#include "proto/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -36,7 +38,11 @@ void output_flush(struct output *output)
 {
 	const char *from = output->buffer.bytes;
 	size_t left = output->buffer.size;
+	uint64_t began_ns;
 
+	if (!left)
+		return;
+	began_ns = clock_now_ns();
 	while (left && !output_is_over(output)) {
 		ssize_t written = write(output->fd, from, left);
 
@@ -50,6 +56,7 @@ void output_flush(struct output *output)
 		}
 	}
 	output->buffer.size = 0;
+	output->written_ns += clock_now_ns() - began_ns;
 }
 
 int output_close(struct output *output)

@@ -6,6 +6,7 @@
 #include "proto/error.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
  * Where results go: standard output or a file. Sinks add whole lines to `buffer` and call output_commit() after each;
@@ -15,8 +16,9 @@ struct output {
 	struct buffer buffer;
 	int fd;
 	bool own_fd;
-	bool reader_gone; /* a closed pipe: the end of the run, and no error */
-	int status;       /* 0, or the first failure: then everything more is dropped */
+	bool reader_gone;    /* a closed pipe: the end of the run, and no error */
+	int status;          /* 0, or the first failure: then everything more is dropped */
+	uint64_t written_ns; /* how long writing has taken so far: a reader that waits makes us wait */
 	struct error error;
 	const char *name;
 };

@@ -3,11 +3,15 @@
 #define _GNU_SOURCE
 #include "signals.h"
 
+#include "proto/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
 #include <unistd.h>
+
+#define ONCE_NS (300 * NS_PER_MS)
 
 static const int handled[] = {SIGINT, SIGTERM, SIGHUP};
 
@@ -15,9 +19,25 @@ static const int handled[] = {SIGINT, SIGTERM, SIGHUP};
 static struct {
 	int pipe[2];
 	volatile sig_atomic_t received;
+	volatile uint64_t first_ns; /* when the first of them came; handlers only */
 	volatile sig_atomic_t outlives_interrupts;
 	struct sigaction before[sizeof(handled) / sizeof(*handled)], pipe_before;
 } signals = {.pipe = {-1, -1}};
+
+/*
+ * Who sends the same to a process and to its group, as timeout(1) does, means it once; so does a bouncing key. A second signal after that is an order to end at
+ * once.
+ */
+static bool is_another(void)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (signals.received && now_ns - signals.first_ns < ONCE_NS)
+		return false;
+	if (!signals.received++)
+		signals.first_ns = now_ns;
+	return true;
+}
 
 static void on_signal(int number, siginfo_t *info, void *context)
 {
@@ -27,7 +47,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	                        (info->si_code == SI_USER || info->si_code == SI_TKILL || info->si_code == SI_QUEUE ? 0x80 : 0));
 
 	(void)context;
-	if (!(signals.outlives_interrupts && number == SIGINT) && ++signals.received > 1)
+	if (!(signals.outlives_interrupts && number == SIGINT) && is_another() && signals.received > 1)
 		_exit(128 + number);
 	if (write(signals.pipe[1], &byte, 1) < 0)
 		errno = saved;
