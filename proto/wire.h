@@ -85,7 +85,9 @@ enum trace_flag {
 	TRACE_INSPECT = 1 << 3,
 	TRACE_IVARS = 1 << 4,        /* objects are shown with their instance variables */
 	TRACE_HOOK = 1 << 5,         /* engine hook may be used: without it or the next, the target asks (EACCES) */
-	TRACE_WITHOUT_HOOK = 1 << 6, /* methods that only engine hook could observe are left out */
+	TRACE_WITHOUT_HOOK = 1 << 6, /* methods for which engine hook would leave the process slower are left out */
+	TRACE_ATTRIBUTES = 1 << 7,   /* attributes are traced also where no selector names them exactly */
+	TRACE_NO_HOOK = 1 << 8,      /* engine hook is not used at all */
 };
 
 /* Bits of an eval command's flags. */

@@ -59,6 +59,8 @@ struct engine_hook_state {
 /* Starting one that is on is harmless, and makes it whole where that is wanted. */
 void engine_hook_start(struct selection *selection, struct engine_hook_state *hook, bool whole);
 void engine_hook_stop(struct engine_hook_state *hook);
+/* attr_reader, attr_writer and their like: the VM does them itself. Asks Ruby: may raise. */
+bool engine_hook_is_attribute(VALUE method);
 /* Whether a method needs the whole hook. */
 bool engine_hook_stays(VALUE method, VALUE owner, VALUE name);
 /* compat_restore_global_events() without consequences for hooks that are on. */

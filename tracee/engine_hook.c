@@ -30,7 +30,7 @@
 static unsigned light_count; /* light hooks that are on */
 
 /* attr_reader and attr_writer have a place in the source, but neither instructions nor a C function. */
-static bool is_attribute(VALUE method)
+bool engine_hook_is_attribute(VALUE method)
 {
 	return !NIL_P(rb_funcall(method, rb_intern("source_location"), 0)) && NIL_P(definition_instructions(method));
 }
@@ -41,7 +41,7 @@ static bool hook_can(const struct match *match, struct text *reason)
 		text_append_cstr(reason, "; this Ruby gives no events for what it has instructions for");
 		return false;
 	}
-	if (compat_attribute_events() || !is_attribute(match->method))
+	if (compat_attribute_events() || !engine_hook_is_attribute(match->method))
 		return true;
 	text_append_cstr(reason, "; this Ruby gives no events for attr_reader and attr_writer");
 	return false;

@@ -143,15 +143,6 @@ static void match_describe(const struct match *match, char *buffer, size_t size)
 	buffer[text.used] = '\0';
 }
 
-/* While the trace begins one line is enough for all of them; see arm_all(). */
-static void leave_out(struct selection *selection, const char *description, bool late, const struct text *reason)
-{
-	selection->left_out++;
-	session_note(selection->session, late ? NOTE_WARNING : NOTE_INFO,
-	             "%s%s left out: that would leave the process slower%s%.*s", description, late ? " defined now," : "",
-	             reason->used ? ", " : "", (int)reason->used, reason->bytes);
-}
-
 void selection_found(struct selection *selection, uint32_t selector)
 {
 	struct record record = {.kind = RECORD_FOUND, .found = {.selector = selector}};
@@ -205,10 +196,11 @@ static bool arm_one(const struct arming_one *one)
 }
 
 /* The engine for a method. NULL: it is not traced, and the client has been told. */
-static const struct engine *choose(struct selection *selection, const struct match *match, bool late, const char *description,
-                                   struct text *reason)
+static const struct engine *choose(struct selection *selection, uint32_t selector, const struct match *match, bool late,
+                                   const char *description, struct text *reason)
 {
 	struct session *session = selection->session;
+	enum left_out_reason why;
 	const struct engine *engine = engine_choose(session->options.engine, match, reason);
 
 	if (!engine) {
@@ -216,8 +208,9 @@ static const struct engine *choose(struct selection *selection, const struct mat
 		             engine_name(session->options.engine), (int)reason->used, reason->bytes);
 		return NULL;
 	}
-	if (!consent_given(engine, match, session->options.flags)) {
-		leave_out(selection, description, late, reason);
+	why = left_out_reason(selection, selector, engine, match);
+	if (why != LEFT_OUT_NOT) {
+		left_out_add(selection, why, description, late, reason);
 		return NULL;
 	}
 	return engine;
@@ -242,7 +235,7 @@ void selection_arm_match(const struct match *match, void *argument)
 		return;
 	}
 	match_describe(match, description, sizeof(description));
-	one.engine = choose(selection, match, arming->late, description, &reason);
+	one.engine = choose(selection, arming->selector, match, arming->late, description, &reason);
 	if (!one.engine)
 		return;
 	/* That ran Ruby code. */
@@ -299,7 +292,7 @@ void selection_arm_again(struct probe *former, const struct match *match)
 	if (is_served(former, match))
 		return;
 	match_describe(match, description, sizeof(description));
-	one.engine = choose(selection, match, true, description, &reason);
+	one.engine = choose(selection, former->selector, match, true, description, &reason);
 	/* That ran Ruby code. */
 	former = selection_probe(selection, match->owner, match->name);
 	if (!one.engine || selection->disabled || is_served(former, match))
@@ -359,10 +352,7 @@ static VALUE arm_all(VALUE argument)
 			session_note(selection->session, NOTE_WARNING,
 			             "%s matches no method yet; it will be traced when one is defined", text);
 	}
-	if (selection->left_out)
-		session_note(selection->session, NOTE_WARNING,
-		             "%u method%s left out: to trace them would leave the process slower (-v names them)",
-		             selection->left_out, selection->left_out == 1 ? "" : "s");
+	left_out_report(selection);
 	if (asked->command->options.flags & TRACE_FIREHOSE) {
 		announce_hook(selection, true);
 		engine_hook_start(selection, &selection->hook, true);

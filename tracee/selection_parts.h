@@ -20,6 +20,22 @@
 
 struct turn;
 
+/* Why a method that an engine could observe is left out. */
+enum left_out_reason {
+	LEFT_OUT_WHOLE, /* the process would stay slower */
+	LEFT_OUT_HOOK,  /* only engine hook can, and --no-hook forbids it */
+	LEFT_OUT_ATTRIBUTE,
+	LEFT_OUT_REASONS,
+	LEFT_OUT_NOT = LEFT_OUT_REASONS,
+};
+
+/* Those that were left out for one of these reasons. */
+struct left_out {
+	uint32_t count;
+	size_t names_size;
+	char names[160]; /* of the first */
+};
+
 struct selection {
 	struct session *session;
 	struct selector *selectors; /* with all their text in one allocation */
@@ -32,7 +48,7 @@ struct selection {
 	uint32_t waiting_count; /* what probes wait for in silence */
 	bool disabled;
 	unsigned hook_announced; /* 0 no, 1 the light one, 2 the whole one */
-	uint32_t left_out;       /* methods that engine hook could observe, and may not */
+	struct left_out left_out[LEFT_OUT_REASONS];
 	struct engine_hook_state hook;
 
 	struct probe **buckets; /* by owner and name */
@@ -52,6 +68,17 @@ struct selection *selection_new(struct session *session, const struct command *c
 struct probe *selection_add_probe(struct selection *selection, const struct match *match, uint32_t selector);
 /* Disarms all probes that there are; again where one was armed by somebody who did not know yet that the selection is over. Raises nothing. */
 void selection_disarm_all(struct selection *selection);
+
+/* --- selection_left_out.c */
+
+/* Whether a selector's match may be observed by that engine. Asks Ruby: may raise. */
+enum left_out_reason left_out_reason(const struct selection *selection, uint32_t selector, const struct engine *engine,
+                                     const struct match *match);
+/* Counts a method; with -v the client reads of each. late: it was defined while we were attached. */
+void left_out_add(struct selection *selection, enum left_out_reason why, const char *description, bool late,
+                  const struct text *reason);
+/* One line to the client for each reason. */
+void left_out_report(const struct selection *selection);
 
 /* --- selection_arm.c */
 

@@ -328,6 +328,14 @@ bool selector_names_method(const struct selector *selector, VALUE name)
 	return method_name_matches(selector->method_pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
 }
 
+bool selector_is_exactly(const struct selector *selector, VALUE name)
+{
+	VALUE string = rb_sym2str(name);
+
+	return selector->method_pattern.size == (size_t)RSTRING_LEN(string) &&
+	       memcmp(selector->method_pattern.bytes, RSTRING_PTR(string), selector->method_pattern.size) == 0;
+}
+
 bool selector_names(const struct selector *selector, VALUE owner, VALUE name)
 {
 	return selector_names_method(selector, name) && owner_matches(selector, owner);

@@ -35,6 +35,9 @@ void selector_each_match_in(const struct selector *selector, VALUE module,
 /* Whether a method with this owner and name is one that the selector names, as far as names tell. */
 bool selector_names(const struct selector *selector, VALUE owner, VALUE name);
 
+/* Whether the selector is for methods of this name alone, and no pattern that it happens to match. */
+bool selector_is_exactly(const struct selector *selector, VALUE name);
+
 /* The same for the method's name alone. */
 bool selector_names_method(const struct selector *selector, VALUE name);
 

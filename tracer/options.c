@@ -36,6 +36,7 @@ enum long_option {
 	OPTION_NO_LOAD,
 	OPTION_INTERRUPT,
 	OPTION_NO_HOOK,
+	OPTION_ATTRIBUTES,
 };
 
 void options_init(struct options *options)
@@ -246,7 +247,10 @@ static error_t parse_trace(int key, char *argument, struct argp_state *state)
 		options->trace.flags |= TRACE_HOOK;
 		return 0;
 	case OPTION_NO_HOOK:
-		options->trace.flags |= TRACE_WITHOUT_HOOK;
+		options->trace.flags |= TRACE_WITHOUT_HOOK | TRACE_NO_HOOK;
+		return 0;
+	case OPTION_ATTRIBUTES:
+		options->trace.flags |= TRACE_ATTRIBUTES;
 		return 0;
 	case OPTION_ARGS:
 		options->trace.flags |= TRACE_ARGUMENTS;
@@ -320,7 +324,11 @@ static const struct argp_option selector_options[] = {
 static const struct argp_option trace_list[] = {
 	{"firehose", 'f', NULL, 0, "All methods; with --yes or --engine=hook, by one hook for all", 2},
 	{"yes", 'y', NULL, 0, "Trace also what leaves the process slower afterwards, without asking", 8},
-	{"no-hook", OPTION_NO_HOOK, NULL, 0, "Leave out what leaves the process slower afterwards", 8},
+	{"no-hook", OPTION_NO_HOOK, NULL, 0, "Leave out what only engine hook can observe", 8},
+	{"attributes", OPTION_ATTRIBUTES, NULL, 0,
+         "Trace attr_reader and attr_writer methods also where the selector names many (String#, Order#*, --firehose). Every "
+         "call of a C method is slower meanwhile",
+         8},
 	{"args", OPTION_ARGS, NULL, 0, "Show all arguments", 3},
 	{"return", OPTION_RETURN, NULL, 0, "Show results", 3},
 	{"inspect", OPTION_INSPECT, NULL, 0, "Render values by calling their inspect method", 3},
@@ -406,7 +414,7 @@ int options_check_trace(struct options *options)
 {
 	const char *wrong = NULL;
 	bool firehose = options->trace.flags & TRACE_FIREHOSE;
-	bool without_hook = options->trace.flags & TRACE_WITHOUT_HOOK;
+	bool without_hook = options->trace.flags & TRACE_NO_HOOK;
 	bool consented = options->trace.flags & TRACE_HOOK;
 
 	if (!firehose && options->selectors.count == 0)
@@ -417,6 +425,8 @@ int options_check_trace(struct options *options)
 		wrong = "--engine hook and --no-hook contradict each other";
 	else if (without_hook && consented)
 		wrong = "--yes and --no-hook contradict each other";
+	else if (without_hook && options->trace.flags & TRACE_ATTRIBUTES)
+		wrong = "--attributes needs engine hook, which --no-hook forbids";
 	else if (options->append && !options->output_path)
 		wrong = "-a appends to a file; name it with -o FILE";
 	if (!wrong)
