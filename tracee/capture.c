@@ -3,6 +3,7 @@
 #include "capture.h"
 
 #include "naming.h"
+#include "proto/character.h"
 
 #include <math.h>
 #include <ruby/encoding.h>
@@ -74,6 +75,26 @@ static bool is_c1_control(const unsigned char *bytes, size_t length)
 	return length == 2 && bytes[0] == 0xc2 && bytes[1] < 0xa0;
 }
 
+static uint32_t utf8_code(const unsigned char *bytes, size_t length)
+{
+	uint32_t code = length == 1 ? bytes[0] : bytes[0] & (0x7fu >> length);
+
+	for (size_t i = 1; i < length; i++)
+		code = code << 6 | (bytes[i] & 0x3f);
+	return code;
+}
+
+/* As Ruby writes what is not printable. */
+static bool escape_harmful(struct text *text, const unsigned char *bytes, size_t length)
+{
+	uint32_t code = utf8_code(bytes, length);
+
+	if (length < 2 || !character_is_harmful(code))
+		return false;
+	text_printf(text, code > 0xffff ? "\\u{%X}" : "\\u%04X", code);
+	return true;
+}
+
 static void escape(struct text *text, const char *from, size_t size, bool utf8, bool quoted)
 {
 	const unsigned char *bytes = (const unsigned char *)from;
@@ -85,6 +106,8 @@ static void escape(struct text *text, const char *from, size_t size, bool utf8, 
 			text_printf(text, "\\x%02X", bytes[i++]);
 		} else if (length == 1 && escape_control(text, bytes[i])) {
 			i++;
+		} else if (escape_harmful(text, bytes + i, length)) {
+			i += length;
 		} else if (quoted && (bytes[i] == '"' || bytes[i] == '\\' ||
 		                      (bytes[i] == '#' && i + 1 < size && strchr("{$@", from[i + 1])))) {
 			text_printf(text, "\\%c", bytes[i++]);
@@ -361,21 +384,26 @@ static void render_value(struct render *render, VALUE value)
 	}
 }
 
-/* Runs write on a part of text that keeps room for the mark of a cut. */
+/* What is behind a value that was cut. */
+#define CUT_MARK "..."
+#define CUT_MARK_SIZE (sizeof(CUT_MARK) - 1)
+
+/* A part of text that keeps room for the mark of a cut. */
 static void bounded(struct text *text, size_t size, struct text *part)
 {
 	part->bytes = text->bytes + text->used;
 	part->size = text->size - text->used < size ? text->size - text->used : size;
 	part->used = 0;
 	part->cut = false;
-	part->size = part->size > 3 ? part->size - 3 : 0;
+	part->size = part->size > CUT_MARK_SIZE ? part->size - CUT_MARK_SIZE : 0;
 }
 
-static void bounded_end(struct text *text, const struct text *part)
+/* A size that has no room for the whole mark gets as much of it as fits. */
+static void bounded_end(struct text *text, const struct text *part, size_t size)
 {
 	text->used += part->used;
 	if (part->cut)
-		text_append_cstr(text, "...");
+		text_append(text, CUT_MARK, size < CUT_MARK_SIZE ? size : CUT_MARK_SIZE);
 }
 
 void capture_value(struct text *text, VALUE value, const struct trace_options *options)
@@ -385,40 +413,20 @@ void capture_value(struct text *text, VALUE value, const struct trace_options *o
 
 	bounded(text, options->value_size, &part);
 	render_value(&render, value);
-	bounded_end(text, &part);
+	bounded_end(text, &part, options->value_size);
 }
 
-static void capture_text(struct text *text, VALUE string, const struct trace_options *options)
+void capture_string(struct text *text, VALUE string, const struct trace_options *options)
 {
 	struct text part;
 
 	bounded(text, options->value_size, &part);
 	escape(&part, RSTRING_PTR(string), (size_t)RSTRING_LEN(string), is_utf8(string), false);
-	bounded_end(text, &part);
+	bounded_end(text, &part, options->value_size);
 	RB_GC_GUARD(string);
 }
 
 void capture_inspect(struct text *text, VALUE value, const struct trace_options *options)
 {
-	capture_text(text, rb_inspect(value), options);
-}
-
-void capture_message(struct text *text, VALUE exception, const struct trace_options *options)
-{
-	/* Where Exception#to_s itself looks. nil: raised without a message, which is then the class's name. */
-	VALUE message = rb_attr_get(exception, rb_intern("mesg"));
-
-	if (RB_TYPE_P(message, T_STRING)) {
-		capture_text(text, message, options);
-	} else if (NIL_P(message)) {
-		naming_class(text, rb_obj_class(exception));
-	} else if (rb_obj_is_kind_of(exception, rb_eNameError)) {
-		/* Its message is made when it is asked for, with an inspect of the receiver. The name is there as it is. */
-		VALUE name = rb_attr_get(exception, rb_intern("name"));
-
-		text_append_cstr(text, "undefined: ");
-		capture_value(text, name, options);
-	} else {
-		capture_value(text, message, options);
-	}
+	capture_string(text, rb_inspect(value), options);
 }

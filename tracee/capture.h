@@ -16,7 +16,10 @@ void capture_value(struct text *text, VALUE value, const struct trace_options *o
 /* The same by calling inspect. Application code: may raise, block, switch threads. Under rb_protect. */
 void capture_inspect(struct text *text, VALUE value, const struct trace_options *options);
 
-/* An exception's message without calling its methods: what it was raised with. */
+/* A String as the text that it is, without quotes. */
+void capture_string(struct text *text, VALUE string, const struct trace_options *options);
+
+/* An exception's message without calling its methods: what it was raised with. capture_message.c. */
 void capture_message(struct text *text, VALUE exception, const struct trace_options *options);
 
 /* Bytes of any encoding, escaped as a double-quoted literal's inside, or bare: for names and messages. */

@@ -44,6 +44,8 @@ static const struct {
 	[CORE_UNBOUND_METHOD_ORIGINAL_NAME] = {"UnboundMethod", "original_name"},
 	[CORE_UNBOUND_METHOD_ARITY] = {"UnboundMethod", "arity"},
 	[CORE_UNBOUND_METHOD_SUPER_METHOD] = {"UnboundMethod", "super_method", .own_frame = true},
+	[CORE_NAME_ERROR_RECEIVER] = {"NameError", "receiver"},
+	[CORE_UNCAUGHT_THROW_ERROR_TAG] = {"UncaughtThrowError", "tag"},
 	[CORE_ISEQ_TO_A] = {"RubyVM::InstructionSequence", "to_a"},
 	[CORE_THREAD_NAME] = {"Thread", "name"},
 	[CORE_THREAD_LIST] = {"Thread", "list", .singleton = true},

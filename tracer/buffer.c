@@ -2,6 +2,8 @@
 
 #include "buffer.h"
 
+#include "proto/character.h"
+
 #include "proto/clock.h"
 
 #include <stdarg.h>
@@ -152,14 +154,6 @@ static size_t utf8_sequence(const unsigned char *bytes, size_t size, uint32_t *c
 	if (*code < smallest[length] || *code > 0x10ffff || (*code >= 0xd800 && *code <= 0xdfff))
 		return 0;
 	return length;
-}
-
-/* C0, DEL and C1 controls, line separators, and what turns the direction of text or is not seen at all. */
-static bool character_is_harmful(uint32_t code)
-{
-	return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x200b && code <= 0x200f) ||
-	       (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff ||
-	       (code >= 0xe0000 && code <= 0xe007f);
 }
 
 /* How many bytes at the beginning are plain printable ASCII. Eight at a time: nearly all text is nothing else. */

@@ -103,6 +103,11 @@ class ValuesTest < LiveTest
     assert_match(/\.\.\."?\z/, text)
   end
 
+  test "a size that has no room for the mark of a cut is obeyed" do
+    assert_equal "word=.", shown("$shop.send(:secret, %q(abcdef))", "--value-size", "1", "Shop#secret(word)")
+    assert_equal "word=..", shown("$shop.send(:secret, %q(abcdef))", "--value-size", "2", "Shop#secret(word)")
+  end
+
   test "long arrays are cut" do
     assert_match(/\Aword=\[0, 1, .*\.\.\.\]\z/, shown("$shop.send(:secret, (0..99).to_a)", "Shop#secret(word)"))
   end

@@ -254,6 +254,32 @@ TREE
   errors.retried_in_begin(2)
 end
 
+truth "a throw that nobody catches", <<~TREE do
+  Errors#throws_to_nobody ! UncaughtThrowError: uncaught throw :nobody
+TREE
+  quietly.call(UncaughtThrowError) { errors.throws_to_nobody }
+end
+
+truth "names that are not defined", <<~TREE do
+  Errors#undefined_name ! NameError: undefined: :nothing_of_that_name for #<Errors>
+  Errors#undefined_method ! NoMethodError: undefined: :nothing_of_that_name for #<Object>
+  Errors#of_nil ! NoMethodError: undefined: :foo for nil
+TREE
+  quietly.call(NameError) { errors.undefined_name }
+  quietly.call(NameError) { errors.undefined_method }
+  quietly.call(NameError) { errors.of_nil }
+end
+
+truth "a message method that is not to be run", <<~TREE do
+  Errors#raise_chatty ! Errors::Chatty: what was said (its own message method was not called)
+TREE
+  begin
+    errors.raise_chatty
+  rescue Case::Errors::Chatty
+    nil
+  end
+end
+
 truth "errors of the VM", <<~TREE do
   Errors#divide ! ZeroDivisionError: divided by 0
   Errors#frozen ! FrozenError: can't modify frozen String: "a"
