@@ -22,6 +22,9 @@ enum {
 	CODE_MAX = (ENDING_COUNT << CODE_ENDING_SHIFT) - 1,
 };
 
+/* In place of a value: msgpack's nil. */
+#define LEFT_OUT 0xc0
+
 /* The batch's header is written when its events are known: these bytes are kept free for it. */
 #define BATCH_HEADER_SIZE (RECORD_PREFIX_SIZE + 1 + 1 + 5 + 9 + 5)
 
@@ -131,6 +134,8 @@ bool values_next(struct values *values, struct slice *text)
 
 	if (values->count == 0 || !cursor_any(&cursor, text))
 		return false;
+	if (*values->bytes == LEFT_OUT)
+		*text = (struct slice){NULL, 0};
 	values->count--;
 	values->bytes = cursor.at;
 	return true;
@@ -143,7 +148,7 @@ struct slice values_get(struct values values, uint32_t index)
 	for (uint32_t i = 0; i <= index; i++)
 		if (!values_next(&values, &text))
 			return (struct slice){"", 0};
-	return text;
+	return text.bytes ? text : (struct slice){"", 0};
 }
 
 /* Makes room at the buffer's end; false without memory. */

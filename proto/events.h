@@ -49,7 +49,10 @@ int events_decode(struct record_events *events, const struct cursor *cursor, uin
 /* The next event of a batch: 1, 0 at its end, -EPROTO and err where it is malformed. */
 int event_next(struct record_events *events, struct event *event, struct error *err);
 
-/* The next of the values, taking it from them; false when there is none. What is not text is {"", 0}. */
+/*
+ * The next of the values, taking it from them; false when there is none. One that was left out is {NULL, 0}, what else is not text is
+ * {"", 0}.
+ */
 bool values_next(struct values *values, struct slice *text);
 /* The one with that number, {"", 0} where there is none. */
 struct slice values_get(struct values values, uint32_t index);

@@ -239,7 +239,7 @@ static struct expression *list_add(struct expression_list *list, enum expression
 	return item;
 }
 
-/* Those of a C method. Whoever takes any number of them gets no label for its block: values can be left out at the end only. */
+/* Those of a C method. */
 static void add_arguments_in_hand(struct list_request *request)
 {
 	bool any = NUM2LONG(rb_funcall(request->method, rb_intern("arity"), 0)) < 0;
@@ -258,6 +258,7 @@ static void add_arguments_in_hand(struct list_request *request)
 
 		rest->number = C_ARGUMENTS_LABELLED + 1;
 		rest->optional = true;
+		list_add(request->list, EXPRESSION_ARGUMENT, "&block", 6)->optional = true;
 	}
 }
 

@@ -10,6 +10,7 @@
 
 #define ARRAY_HEADER 3 /* msgpack array 16 */
 #define TEXT_HEADER 3  /* msgpack str 16 */
+#define LEFT_OUT 0xc0  /* msgpack nil */
 #define FRAMES_LOOKED_AT 16
 
 /* The array of texts that is being written. */
@@ -57,6 +58,15 @@ static void text_end(struct values *values, const struct text *text)
 	header[2] = (char)text->used;
 	values->used += TEXT_HEADER + text->used;
 	values->count++;
+}
+
+/* A call has not got what stands there. */
+static void leave_out(struct values *values)
+{
+	if (values->used < values->size) {
+		values->buffer[values->used++] = (char)LEFT_OUT;
+		values->count++;
+	}
 }
 
 static size_t values_end(struct values *values)
@@ -257,10 +267,11 @@ static void render(struct request *request, int *jump)
 size_t expression_list_render(struct expression_list *list, const struct seen_call *call, const struct trace_options *options,
                               char *buffer, size_t size, int *jump)
 {
-	struct values values;
+	struct values values, shown;
 	VALUE binding = Qnil;
 
 	values_begin(&values, buffer, size);
+	shown = values;
 	for (uint32_t i = 0; i < list->count; i++) {
 		struct text text;
 		struct request request = {.item = &list->items[i],
@@ -270,8 +281,10 @@ size_t expression_list_render(struct expression_list *list, const struct seen_ca
 		                          .text = &text,
 		                          .binding = &binding};
 
-		if (is_left_out(&list->items[i], call))
+		if (is_left_out(&list->items[i], call)) {
+			leave_out(&values);
 			continue;
+		}
 		if (!text_begin(&values, &text))
 			break;
 		if (list->items[i].switched_off)
@@ -281,9 +294,10 @@ size_t expression_list_render(struct expression_list *list, const struct seen_ca
 		else
 			render(&request, jump);
 		text_end(&values, &text);
+		shown = values;
 	}
 	RB_GC_GUARD(binding);
-	return values_end(&values);
+	return values_end(&shown);
 }
 
 size_t expression_render_result(VALUE value, const struct trace_options *options, char *buffer, size_t size, int *jump)

@@ -72,11 +72,12 @@ static void add_values(struct buffer *to, const struct method *method, struct va
 	uint32_t count = values.count;
 	struct values rest = values;
 	struct slice value;
+	bool more = false;
 
 	buffer_add_text(to, ",\"values\":{");
 	for (uint32_t i = 0; values_next(&rest, &value); i++) {
 		struct slice label = label_of(method, i);
-		bool again = false;
+		bool again = !value.bytes; /* or left out */
 
 		for (uint32_t k = 0; k < i && !again; k++)
 			again = is_label(method, k, label);
@@ -85,8 +86,9 @@ static void add_values(struct buffer *to, const struct method *method, struct va
 		for (uint32_t k = i + 1; k < count; k++)
 			if (is_label(method, k, label))
 				value = values_get(values, k);
-		if (i)
+		if (more)
 			buffer_add_char(to, ',');
+		more = true;
 		buffer_add_json(to, label);
 		buffer_add_char(to, ':');
 		buffer_add_json(to, value);

@@ -187,11 +187,15 @@ static void show_older(struct text_sink *text, const struct fiber *than)
 static void add_values(const struct sink *sink, struct buffer *to, const struct method *method, struct values values)
 {
 	struct slice value;
+	bool more = false;
 
 	buffer_add_char(to, '(');
 	for (uint32_t i = 0; values_next(&values, &value); i++) {
-		if (i)
+		if (!value.bytes)
+			continue;
+		if (more)
 			buffer_add(to, ", ", 2);
+		more = true;
 		color(sink, to, COLOR_LABEL);
 		if (i < method->label_count)
 			buffer_add_slice(to, method->shown_labels[i]);

@@ -140,3 +140,38 @@ truth "a singleton method in C", <<~TREE do
 TREE
   Process.pid
 end
+
+truth "a block that a C method of any arity is given", <<~TREE do
+  String#gsub(arg1="b", &block=#<Proc>) => "aXXc"
+  Hash#fetch(arg1=:none, &block=#<Proc>) => :none
+  Enumerable#inject(arg1=10, &block=#<Proc>) => 16
+    Yielding#each => #<Yielding>
+  Enumerable#inject(arg1=:+) => 6
+    Yielding#each => #<Yielding>
+TREE
+  "abbc".gsub("b") { "X" }
+  {}.fetch(:none) { |key| key }
+  yielding.inject(10) { |sum, x| sum + x }
+  yielding.inject(:+)
+end
+
+truth "catch and throw", <<~TREE do
+  Kernel#catch(arg1=:done, &block=#<Proc>) => 5
+    Array#each(&block=#<Proc>) ~ thrown
+      Yielding#double(x=1) => 2
+TREE
+  catch(:done) { [1, 2].each { |x| throw :done, yielding.double(x) + 3 } }
+end
+
+truth "catch without a throw", <<~TREE do
+  Kernel#catch(&block=#<Proc>) => :over
+TREE
+  catch { :over }
+end
+
+truth "instance_exec", <<~TREE do
+  BasicObject#instance_exec(arg1=4, &block=#<Proc>) => 8
+    Yielding#double(x=4) => 8
+TREE
+  yielding.instance_exec(4) { |x| double(x) }
+end

@@ -324,3 +324,13 @@ TREE
   thread.raise(Case::Errors::Refused, "wake up")
   quietly.call { thread.join }
 end
+
+truth "throw through methods", <<~TREE do
+  Errors#catcher => 9
+    Kernel#catch(arg1=:out, &block=#<Proc>) => 9
+      Errors#throw_inside ~ thrown
+        Errors#thrower ~ thrown
+        Errors#helper => :helped
+TREE
+  errors.catcher
+end
