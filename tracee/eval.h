@@ -108,6 +108,9 @@ void eval_result_thrown(struct eval *eval);
 /* Sends the DATA; false where there was no memory for it. Runs no Ruby code. */
 bool eval_result_send(struct eval *eval);
 
+/* eval_connections.c. Has ActiveRecord, where there is one, take back the connections of the current thread, which is about to end. May run the application's methods, and raise. */
+VALUE eval_connections_give_back(VALUE unused);
+
 /* eval_output.c: what the code writes to $stdout and $stderr goes to the client from begin to end. Both are called in the thread that runs it, and do not raise. */
 void eval_output_init(void);
 void eval_output_begin(void);

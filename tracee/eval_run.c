@@ -103,6 +103,11 @@ static bool is_exception(VALUE error)
 	return !RB_SPECIAL_CONST_P(error) && RB_BUILTIN_TYPE(error) != T_IMEMO && RTEST(rb_obj_is_kind_of(error, rb_eException));
 }
 
+static VALUE give_back_admitted(VALUE unused)
+{
+	return interrupts_admitted(eval_connections_give_back, unused);
+}
+
 void eval_run(struct eval *eval)
 {
 	struct raised raised = {eval, Qnil};
@@ -124,6 +129,9 @@ void eval_run(struct eval *eval)
 		if (is_exception(raised.error))
 			eval_try(raised.error == eval->exception || in_main ? look_at_error : look_admitted, (VALUE)&raised);
 	}
+	/* The main thread's connections are the application's own. */
+	if (!in_main)
+		eval_try(give_back_admitted, Qnil);
 	eval->interruptible = false;
 	eval->ended_ns = clock_now_ns();
 	if (eval->interrupted)
