@@ -188,7 +188,7 @@ void bell_ring_self(void)
 	if (ringer_ring())
 		return;
 	if (bell_is_ours())
-		bell_ring(getpid(), false);
+		bell_ring(getpid(), -1, false);
 	else
 		startup_ring();
 }

@@ -178,14 +178,14 @@ static int ring(struct session *session, struct error *err)
 	if (process_has_ended(session) || !target_is_same(&session->target))
 		return -ESRCH;
 	if (bell_thread(session->target.pid) != 0)
-		return bell_ring(session->target.pid, session->interrupt);
+		return bell_ring(session->target.pid, session->process, session->interrupt);
 	if (session->loading.bell == LOADER_BELL_CALL)
 		return loader_ring(&session->target, err);
 	/* Where the extension was loaded for a session, SIGURG is given back when that ends, maybe since we looked. It is taken again by the loader. */
 	if (loader_bell_is_gone(&session->target) && loader_prepare(&session->target, &look, &session->loading, NULL) == 0 &&
 	    session->loading.started)
 		return 0;
-	return bell_ring(session->target.pid, session->interrupt);
+	return bell_ring(session->target.pid, session->process, session->interrupt);
 }
 
 /* One ring that is due. Jobs coalesce in the target, so that too many rings do no harm. */

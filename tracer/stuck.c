@@ -58,19 +58,29 @@ static bool may_be_asked(const struct target *target, const struct task *task)
 	return task->state == 'R' && thread_wait_read(&wait, target->pid, task->tid) != 1;
 }
 
+struct asking {
+	const struct target *target;
+	int process; /* pidfd; -1 where the kernel has none */
+	pid_t only;  /* who must answer, as the process sees it; 0: any */
+	int queue;
+	struct tasks tasks;
+	struct stuck_question question;
+	uint64_t deadline_ns;
+};
+
 /* One question and one signal for each thread that runs, or only for that one. Returns how many. */
-static int put_questions(const struct target *target, const struct tasks *tasks, pid_t only, int queue,
-                         const struct stuck_question *question)
+static int put_questions(const struct asking *asking)
 {
+	const struct stuck_question *question = &asking->question;
 	int asked = 0;
 
-	for (size_t i = 0; i < tasks->count; i++) {
-		const struct task *task = &tasks->items[i];
+	for (size_t i = 0; i < asking->tasks.count; i++) {
+		const struct task *task = &asking->tasks.items[i];
 
-		if ((only && task->own_tid != only) || !may_be_asked(target, task))
+		if ((asking->only && task->own_tid != asking->only) || !may_be_asked(asking->target, task))
 			continue;
-		if (msgsnd(queue, question, sizeof(*question) - sizeof(question->type), IPC_NOWAIT) != 0 ||
-		    syscall(SYS_tgkill, target->pid, task->tid, SIGURG) != 0)
+		if (msgsnd(asking->queue, question, sizeof(*question) - sizeof(question->type), IPC_NOWAIT) != 0 ||
+		    bell_ring_thread(asking->target->pid, asking->process, task->tid) != 0)
 			break;
 		asked++;
 	}
@@ -81,84 +91,95 @@ static int put_questions(const struct target *target, const struct tasks *tasks,
  * Where nothing comes, or another thread has answered that believed to have the GVL as well (it waits for it, and the bell has woken it), the question is put
  * again.
  */
-static int receive(struct rendezvous *rendezvous, const struct target *target, const struct tasks *tasks, pid_t only, int queue,
-                   const struct stuck_question *question, uint64_t deadline_ns, struct stuck_answer *answer, struct error *err)
+static int receive(const struct asking *asking, struct rendezvous *rendezvous, struct stuck_answer *answer, struct error *err)
 {
-	while (clock_now_ns() < deadline_ns) {
+	while (clock_now_ns() < asking->deadline_ns) {
 		struct pollfd listener = {.fd = rendezvous->listener, .events = POLLIN};
 		ssize_t size;
 		int fd = -1;
 
 		if (poll(&listener, 1, ASK_AGAIN_MS) > 0)
-			fd = rendezvous_accept(rendezvous, target);
+			fd = rendezvous_accept(rendezvous, asking->target);
 		if (fd >= 0) {
-			size = read_all(fd, answer, sizeof(*answer), deadline_ns);
+			size = read_all(fd, answer, sizeof(*answer), asking->deadline_ns);
 			close(fd);
-			if (size >= 0 && stuck_check(answer, (size_t)size, question->nonce, err) == 0 &&
-			    answer->pid == (uint32_t)target->own_pid && (!only || answer->native_id == (uint32_t)only))
+			if (size >= 0 && stuck_check(answer, (size_t)size, asking->question.nonce, err) == 0 &&
+			    answer->pid == (uint32_t)asking->target->own_pid &&
+			    (!asking->only || answer->native_id == (uint32_t)asking->only))
 				return 0;
 		}
-		put_questions(target, tasks, only, queue, question);
+		put_questions(asking);
 	}
 	return error_set(err, -ETIMEDOUT, "did not answer: no running thread has the GVL");
 }
 
 /* The queue, which the signal handler makes when it is rung. 1, 0: there is none, negative with err. */
-static int queue_await(const struct target *target, uint64_t deadline_ns, int *queue, bool *made, struct error *err)
+static int queue_await(struct asking *asking, bool *made, struct error *err)
 {
 	struct timespec pause = {.tv_nsec = LOOK_INTERVAL_NS};
-	int status = queue_find(target, queue, err);
+	int status = queue_find(asking->target, &asking->queue, err);
 
 	*made = status == 0;
 	/* A ring that meets one of the target's own timer is lost. */
-	for (unsigned looks = 0; status == 0 && clock_now_ns() < deadline_ns; looks++) {
+	for (unsigned looks = 0; status == 0 && clock_now_ns() < asking->deadline_ns; looks++) {
 		if (looks % LOOKS_A_RING == 0)
-			bell_ring(target->pid, false);
+			bell_ring(asking->target->pid, asking->process, false);
 		nanosleep(&pause, NULL);
-		status = queue_find(target, queue, err);
+		status = queue_find(asking->target, &asking->queue, err);
 	}
+	return status;
+}
+
+static int put_and_receive(struct asking *asking, struct stuck_answer *answer, struct error *err)
+{
+	struct stuck_question *question = &asking->question;
+	struct rendezvous rendezvous;
+	int status;
+
+	if (getrandom(question->nonce, NONCE_SIZE, 0) != NONCE_SIZE)
+		return error_set(err, -EIO, "cannot be asked: no random numbers");
+	status = rendezvous_open(&rendezvous, asking->target, err);
+	if (status < 0)
+		return status;
+	memcpy(question->magic, STUCK_MAGIC, sizeof(question->magic));
+	question->client_pid = asking->target->same_pid_namespace ? (uint32_t)getpid() : 0;
+	memcpy(question->socket_path, rendezvous.socket_path, sizeof(question->socket_path));
+	tasks_read(&asking->tasks, asking->target->pid);
+	status = put_questions(asking) > 0 ? receive(asking, &rendezvous, answer, err)
+	                                   : error_set(err, -EAGAIN, "could not be asked: no thread runs");
+	rendezvous_close(&rendezvous);
+	tasks_free(&asking->tasks);
 	return status;
 }
 
 int stuck_ask(const struct target *target, pid_t only, uint64_t timeout_ns, struct stuck_answer **answer, struct error *err)
 {
-	struct stuck_question question = {.type = STUCK_MESSAGE_TYPE, .version = STUCK_VERSION};
-	struct rendezvous rendezvous;
-	struct tasks tasks;
-	uint64_t deadline_ns = clock_now_ns() + timeout_ns;
-	int queue, status, asked;
-	bool made;
+	struct asking asking = {.target = target,
+	                        .only = only,
+	                        .question = {.type = STUCK_MESSAGE_TYPE, .version = STUCK_VERSION},
+	                        .deadline_ns = clock_now_ns() + timeout_ns};
+	bool made = false;
+	int status;
 
 	*answer = NULL;
 	if (target->sigurg != SIGURG_CAUGHT)
 		return error_set(err, -EBUSY,
 		                 "is not there: the application has taken SIGURG, or the extension has not started yet");
-	status = queue_await(target, deadline_ns, &queue, &made, err);
-	if (status <= 0)
-		return status < 0 ? status : error_set(err, -ENOENT, "is not there, or its signal is blocked");
-	if (getrandom(question.nonce, NONCE_SIZE, 0) != NONCE_SIZE)
-		return error_set(err, -EIO, "cannot be asked: no random numbers");
-	status = rendezvous_open(&rendezvous, target, err);
-	if (status < 0) {
-		if (made)
-			queue_remove(target);
-		return status;
+	asking.process = (int)syscall(SYS_pidfd_open, target->pid, 0);
+	status = target_is_same(target) ? queue_await(&asking, &made, err) : error_set(err, -ESRCH, "is not there any more");
+	if (status == 0)
+		status = error_set(err, -ENOENT, "is not there, or its signal is blocked");
+	if (status > 0) {
+		*answer = memory_zeroed(sizeof(**answer));
+		status = put_and_receive(&asking, *answer, err);
 	}
-	memcpy(question.magic, STUCK_MAGIC, sizeof(question.magic));
-	question.client_pid = target->same_pid_namespace ? (uint32_t)getpid() : 0;
-	memcpy(question.socket_path, rendezvous.socket_path, sizeof(question.socket_path));
-	tasks_read(&tasks, target->pid);
-	*answer = memory_zeroed(sizeof(**answer));
-	asked = put_questions(target, &tasks, only, queue, &question);
-	status = asked > 0 ? receive(&rendezvous, target, &tasks, only, queue, &question, deadline_ns, *answer, err)
-	                   : error_set(err, -EAGAIN, "could not be asked: no thread runs");
 	if (made)
 		queue_remove(target);
-	rendezvous_close(&rendezvous);
+	if (asking.process >= 0)
+		close(asking.process);
 	if (status < 0) {
 		free(*answer);
 		*answer = NULL;
 	}
-	tasks_free(&tasks);
 	return status;
 }

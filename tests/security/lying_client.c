@@ -83,7 +83,7 @@ static bool find_queue(void)
 		liar.queue = msgget(queue_key(liar.victim), 0);
 		if (liar.queue >= 0)
 			return true;
-		if (look % 20 == 0 && bell_ring(liar.victim) != 0)
+		if (look % 20 == 0 && bell_ring(liar.victim, -1, false) != 0)
 			return false;
 		usleep(500);
 	}
@@ -98,7 +98,7 @@ static void put(const void *message, size_t size)
 		if (errno != EAGAIN && !find_queue())
 			return;
 		if (full % 10 == 0)
-			bell_ring(liar.victim);
+			bell_ring(liar.victim, -1, false);
 		usleep(500);
 	}
 }
@@ -309,10 +309,10 @@ static void one_round(void)
 		odd_command(&command, selectors, one_in(40) ? 300 : 4, &expression);
 		send_command(index, &command, true);
 		if (one_in(3))
-			bell_ring(liar.victim);
+			bell_ring(liar.victim, -1, false);
 		session_treat(index);
 	}
-	bell_ring(liar.victim);
+	bell_ring(liar.victim, -1, false);
 	for (unsigned index = 0; index < SESSIONS; index++)
 		session_treat(index);
 }
