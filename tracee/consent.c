@@ -24,7 +24,7 @@ struct needing {
 	struct text names;  /* of the first */
 	struct text reason; /* of the first one */
 	uint32_t count;
-	struct turn turn;
+	struct turn *turn;
 };
 
 static void look(const struct match *match, void *argument)
@@ -34,7 +34,7 @@ static void look(const struct match *match, void *argument)
 	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
 	const struct engine *engine = engine_choose(needing->wanted, match, &reason);
 
-	turn_pass(&needing->turn);
+	turn_pass(needing->turn);
 	if (!engine || consent_given(engine, match, 0) || ++needing->count > NAMED_MAX)
 		return;
 	if (needing->count == 1)
@@ -60,10 +60,11 @@ static int refuse(struct error *err, const char *who, int size, const struct nee
 		size, who, more, reason, compat_compiler() == COMPAT_COMPILER_NONE ? "3" : "15");
 }
 
-int consent_check(const struct command *command, struct error *err)
+int consent_check(const struct command *command, struct turn *turn, struct error *err)
 {
 	char names_bytes[600], reason_bytes[256];
 	struct needing needing = {.wanted = command->options.engine,
+	                          .turn = turn,
 	                          .names = {.bytes = names_bytes, .size = sizeof(names_bytes)},
 	                          .reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)}};
 
@@ -73,7 +74,6 @@ int consent_check(const struct command *command, struct error *err)
 		return refuse(err, "--firehose", sizeof("--firehose") - 1, NULL);
 	if (command->options.engine != ENGINE_AUTO && command->options.engine != ENGINE_HOOK)
 		return 0;
-	turn_begin(&needing.turn);
 	for (uint32_t i = 0; i < command->selector_count; i++)
 		selector_each_match(&command->selectors[i], look, &needing);
 	return needing.count ? refuse(err, names_bytes, (int)needing.names.used, &needing) : 0;

@@ -13,8 +13,10 @@
  * held.
  */
 
+struct turn;
+
 /* 0, or -EACCES and err, which names the methods of a trace command that only engine hook can observe. Raises, so that callers are under rb_protect. */
-int consent_check(const struct command *command, struct error *err);
+int consent_check(const struct command *command, struct turn *turn, struct error *err);
 
 /* Whether the engine that was chosen for a method may be used with these flags of a trace command. May raise. */
 bool consent_given(const struct engine *engine, const struct match *match, uint32_t flags);

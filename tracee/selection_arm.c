@@ -4,6 +4,7 @@
 
 #include "selection_parts.h"
 
+#include "compat.h"
 #include "compiler_watch.h"
 #include "consent.h"
 #include "expression.h"
@@ -11,6 +12,7 @@
 #include "fiber.h"
 #include "gc_stress.h"
 #include "naming.h"
+#include "proto/clock.h"
 #include "session.h"
 #include "turn.h"
 #include "watch_modules.h"
@@ -19,6 +21,10 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+
+/* CPU time that a command may take. With a compiler the process is slow meanwhile, too. */
+#define WORK_MAX_MS 5000u
+#define WORK_COMPILED_MAX_MS 2000u
 
 /* A thread that is arming, on its stack. It runs, which keeps it from the GC. There may be several: each lets others run now and then. */
 struct arming_thread {
@@ -321,6 +327,7 @@ struct asked {
 	uint64_t count;
 	struct error *err;
 	int status;
+	struct turn turn;
 };
 
 static void note_facts(struct session *session)
@@ -338,11 +345,9 @@ static VALUE arm_all(VALUE argument)
 {
 	struct asked *asked = (struct asked *)argument;
 	struct selection *selection = asked->selection;
-	struct turn turn;
 
-	turn_begin(&turn);
 	for (uint32_t i = 0; i < selection->selector_count; i++) {
-		struct arming arming = {.selection = selection, .selector = i, .turn = &turn};
+		struct arming arming = {.selection = selection, .selector = i, .turn = &asked->turn};
 		char text[512];
 
 		selector_each_match(&selection->selectors[i], selection_arm_match, &arming);
@@ -363,11 +368,31 @@ static VALUE arm_all(VALUE argument)
 	return Qnil;
 }
 
+/* What was raised, or that the work was given up. */
+static int error_of_work(struct asked *asked, const char *work)
+{
+	uint32_t armed = asked->selection ? asked->selection->probe_count : 0;
+
+	if (!asked->turn.gave_up[0])
+		return error_from_exception(asked->err);
+	rb_set_errinfo(Qnil);
+	if (!armed)
+		return error_set(asked->err, -ETIMEDOUT, "%s was given up: %s; select fewer methods", work, asked->turn.gave_up);
+	return error_set(asked->err, -ETIMEDOUT, "%s was given up after %u methods, and none is traced: %s%s", work, armed,
+	                 asked->turn.gave_up,
+	                 asked->turn.limit_ns == WORK_MAX_MS * NS_PER_MS
+	                         ? "; select fewer methods"
+	                         : ", since the compiler drops all of its code for each of them; select fewer methods, or use "
+	                           "--engine hook");
+}
+
 static VALUE ask_consent(VALUE argument)
 {
 	struct asked *asked = (struct asked *)argument;
 
-	asked->status = consent_check(asked->command, asked->err);
+	if (compat_compiler() != COMPAT_COMPILER_NONE)
+		asked->turn.limit_ns = WORK_COMPILED_MAX_MS * NS_PER_MS;
+	asked->status = consent_check(asked->command, &asked->turn, asked->err);
 	return Qnil;
 }
 
@@ -378,22 +403,26 @@ int selection_arm(struct session *session, const struct command *command, uint64
 
 	if (session->selection)
 		return error_set(err, -EBUSY, "this session traces already");
+	turn_begin_for(&asked.turn, session, WORK_MAX_MS);
 	selection_protect_arming(ask_consent, (VALUE)&asked, &failed);
-	if (failed)
-		return error_from_exception(err);
-	if (asked.status < 0)
-		return asked.status;
+	if (failed || asked.status < 0) {
+		turn_end();
+		return failed ? error_of_work(&asked, "looking for methods") : asked.status;
+	}
 	session->options = command->options;
 	asked.selection = selection_new(session, command);
-	if (!asked.selection)
+	if (!asked.selection) {
+		turn_end();
 		return error_set(err, -ENOMEM, "no memory for %u selectors", command->selector_count);
+	}
 	session->selection = asked.selection;
 	compiler_watch_begin();
 	if (asked.selection->selector_count > 0)
 		watch_modules_begin();
 	selection_protect_arming(arm_all, (VALUE)&asked, &failed);
+	turn_end();
 	if (failed) {
-		int status = error_from_exception(err);
+		int status = error_of_work(&asked, "arming");
 
 		/* Events that have come already are the client's; its END will count them. */
 		selection_disable(asked.selection);
@@ -406,14 +435,13 @@ int selection_arm(struct session *session, const struct command *command, uint64
 struct listing {
 	struct asked *asked;
 	uint32_t selector;
-	struct turn turn;
 };
 
 static void match_list(const struct match *match, void *argument)
 {
 	struct listing *listing = argument;
 
-	turn_pass(&listing->turn);
+	turn_pass(&listing->asked->turn);
 	selection_send_match(listing->asked->session, listing->asked->command->options.engine, match, listing->selector);
 	listing->asked->count++;
 }
@@ -423,7 +451,6 @@ static VALUE list_all(VALUE argument)
 	struct asked *asked = (struct asked *)argument;
 	struct listing listing = {.asked = asked};
 
-	turn_begin(&listing.turn);
 	for (; listing.selector < asked->command->selector_count; listing.selector++)
 		selector_each_match(&asked->command->selectors[listing.selector], match_list, &listing);
 	return Qnil;
@@ -431,12 +458,14 @@ static VALUE list_all(VALUE argument)
 
 int selection_list(struct session *session, const struct command *command, uint64_t *count, struct error *err)
 {
-	struct asked asked = {.session = session, .command = command};
+	struct asked asked = {.session = session, .command = command, .err = err};
 	int failed = 0;
 
+	turn_begin_for(&asked.turn, session, WORK_MAX_MS);
 	selection_protect_arming(list_all, (VALUE)&asked, &failed);
+	turn_end();
 	if (failed)
-		return error_from_exception(err);
+		return error_of_work(&asked, "listing");
 	*count = asked.count;
 	return 0;
 }

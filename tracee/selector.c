@@ -11,6 +11,7 @@
 #include "compat.h"
 #include "core.h"
 #include "naming.h"
+#include "turn.h"
 
 #include <ruby/encoding.h>
 #include <stdio.h>
@@ -134,6 +135,7 @@ static void search_own_methods(const struct search *search, VALUE module)
 	for (size_t l = 0; l < sizeof(lists) / sizeof(lists[0]); l++) {
 		VALUE names = core_call(lists[l], module, 1, &own_only);
 
+		turn_pass_current();
 		for (long i = 0; i < RARRAY_LEN(names); i++) {
 			VALUE name = rb_ary_entry(names, i);
 			VALUE string = rb_sym2str(name);
@@ -243,6 +245,7 @@ static void search_everywhere(const struct search *search)
 	for (long i = 0; i < RARRAY_LEN(modules); i++) {
 		VALUE module = rb_ary_entry(modules, i);
 
+		turn_pass_current();
 		if (!naming_is_singleton_class(module)) {
 			search_matching(search, module);
 			search_matching(search, existing_singleton_class(module));

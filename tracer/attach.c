@@ -281,11 +281,11 @@ static int late(const struct session *session, struct error *err)
 			pid, seconds);
 	if (session->fd < 0 || !session->greeted || session->state == SESSION_ARMED)
 		return no_safe_point(session, seconds, err);
-	return error_set(
-		err, -ETIMEDOUT,
-		"process %d did not answer the request within %g s; it may be resolving very many methods: wait longer with "
-		"--timeout SEC",
-		pid, seconds);
+	return error_set(err, -ETIMEDOUT,
+	                 "process %d is still looking for methods or arming them after %g s, and gives that up now: select fewer "
+	                 "methods, or "
+	                 "wait longer with --timeout SEC",
+	                 pid, seconds);
 }
 
 /* The queue went away between finding and using it: its last session ended just then. */

@@ -57,4 +57,36 @@ class ArmingTest < LiveTest
     target.run("Wide0.define_method(:b, $former); Wide0.new.b(3); $former.bind_call(Wide0.new, 4); nil")
     assert_equal (1..4).map { |n| "Wide0#b(n=#{n}) <time>\n" }.join, tracer.stop.tree
   end
+
+  # The same, but each method has code of its own.
+  def start_with_code(count, **options)
+    start("console", **options).tap do |target|
+      target.run("#{count}.times.each_slice(1000) { |s| eval(s.map { |i| %(class Own\#{i}; def a; end; def b; end; end) }.join(%(\n))) }; nil")
+    end
+  end
+
+  test "a client that leaves while its methods are being armed: the rest is not armed, and what was is not any more" do
+    target = start_with_code(30_000)
+    before = Integer(target.run("GC.start; GC.disable; $thread = Thread.new { sleep }; ObjectSpace.each_object(TracePoint).count"))
+    result = rbprobe("trace", "-p", target.pid.to_s, "--timeout", "0.3", "Own*#")
+    assert_exit 3, result
+    assert_match(/is still looking for methods or arming them after 0\.3 s, and gives that up now/, result.stderr)
+    wait_until("the target is left alone") { Leftovers.queues_of([target]).empty? }
+    assert_operator Integer(target.run("ObjectSpace.each_object(TracePoint).count")) - before, :<, 59_000
+    assert_equal "0", target.run("GC.enable; Own1.new.a; ObjectSpace.each_object(TracePoint).count(&:enabled?)")
+    tracer = trace(target, "Own3#a")
+    target.run("Own3.new.a; nil")
+    assert_equal "Own3#a <time>\n", tracer.stop.tree
+  end
+
+  test "arming that would take too much of a process with a compiler is refused with what it took" do
+    skip "needs a Ruby with YJIT" unless system(*Processes::RUBY, "--yjit", "-e", "exit RubyVM::YJIT.enabled?", err: File::NULL)
+    target = start_with_code(40_000, ruby_options: ["--yjit"])
+    result = rbprobe("trace", "-p", target.pid.to_s, "--timeout", "100", "Own*#")
+    assert_match(/arming was given up after \d+ methods, and none is traced: it took more than 2 s of the process, since the compiler/, result.stderr)
+    assert_equal "nil", target.run("Own1.new.a")
+    tracer = trace(target, "Own3#a")
+    target.run("Own3.new.a; nil")
+    assert_equal "Own3#a <time>\n", tracer.stop.tree
+  end
 end
