@@ -30,7 +30,7 @@ class FilesTest < SecurityTest
   test "a file system that does not answer holds neither ps nor a native backtrace" do
     skip "needs /dev/fuse" unless File.exist?("/dev/fuse")
     libraries = directory_of_all
-    FileUtils.cp(libruby, "#{libraries}/#{File.basename(libruby).sub(/(\.so\.\d+\.\d+).*/, '\1')}")
+    FileUtils.cp(libruby, "#{libraries}/#{soname}")
     ruby = start_as(0, "unshare", "--mount", *SecurityTest.as(user), "env", "LD_LIBRARY_PATH=#{libraries}", RbConfig.ruby, "-e",
                     "$stdout.sync = true; puts :ready; gets; puts :stuck; 3.pow(7**60000, 11**60000)")
     ruby.expect("ready")
@@ -45,10 +45,42 @@ class FilesTest < SecurityTest
     assert_includes result.stdout, "native thread #{ruby.pid}"
   end
 
+  # The process runs on with the library that it has mapped; what rbprobe reads has taken the place of that.
+  test "unwind tables and symbols that are damaged cost frames, and nothing else" do
+    libraries = directory_of_all
+    library = "#{libraries}/#{soname}"
+    whole = File.binread(libruby)
+    FileUtils.cp(libruby, library)
+    ruby = start_as(user, "env", "LD_LIBRARY_PATH=#{libraries}", RbConfig.ruby, "-e",
+                    "$stdout.sync = true; puts :stuck; 3.pow(7**60000, 11**60000)")
+    ruby.expect("stuck")
+    assert_includes File.read("/proc/#{ruby.pid}/maps"), libraries
+    with_seed do |seed|
+      random = Random.new(seed)
+      tries(10).times do |i|
+        damaged = whole.dup
+        # All over the file, and in its headers.
+        (10**(1 + i % 4)).times { damaged.setbyte(random.rand(damaged.bytesize), random.rand(256)) }
+        (i % 3 * 5).times { damaged.setbyte(random.rand(1024), random.rand(256)) }
+        damaged = damaged[0, random.rand(damaged.bytesize)] if i % 5 == 4
+        File.binwrite("#{libraries}/new", damaged)
+        File.rename("#{libraries}/new", library)
+        result = rbprobe("backtrace", "--timeout", "0.2", "-p", ruby.pid.to_s)
+        assert_exit 0, result
+        assert_includes result.stdout, "native thread #{ruby.pid}"
+        refute_match(/Sanitizer|runtime error/, result.stderr)
+      end
+    end
+  end
+
   private
 
   def libruby
     File.read("/proc/self/maps")[%r{/\S*/libruby\S*}] or skip "this Ruby has no libruby"
+  end
+
+  def soname
+    File.basename(libruby).sub(/(\.so\.\d+\.\d+).*/, '\1')
   end
 
   def directory_of_all
