@@ -169,6 +169,13 @@ soak:
 	@+$(MAKE) --no-print-directory all
 	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/soak/run --sessions $(SESSIONS) $(if $(SEED),--seed $(SEED))
 
+# On each Ruby of the matrix.
+.PHONY: soak-matrix
+soak-matrix:
+	@mk/setup build soak matrix
+	@+$(MAKE) --no-print-directory tracer
+	@RUBIES='$(RUBIES)' tests/matrix/run --soak $(SESSIONS)
+
 # The same under AddressSanitizer, where only the extension and the tracer are instrumented.
 .PHONY: soak-asan
 soak-asan:

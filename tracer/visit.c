@@ -68,6 +68,7 @@ static int load_stopped(struct visit *visit)
 		return status;
 	if (!remote_read(&visit->remote, location, &saved_errno, sizeof(saved_errno)))
 		return error_set(visit->err, -EFAULT, "the memory of process %d cannot be read", (int)visit->target->pid);
+	visit->errno_address = location;
 	status = visit_open(visit, &handle);
 	if (status == 0) {
 		visit->report->loaded = true;
@@ -167,6 +168,20 @@ static bool catches(const struct visit *visit, int signal)
 	return proc_status_number(visit->target->pid, "SigCgt", 16, 0) >> (signal - 1) & 1;
 }
 
+/* A Ruby that has just been started has no signal handler yet, by which the extension wakes it; the process goes on meanwhile. */
+static void boot_await(struct visit *visit, uint64_t deadline_ns)
+{
+	static const int caught_by_ruby[] = {SIGINT, SIGTERM, SIGUSR2, SIGUSR1, SIGHUP, SIGALRM, SIGQUIT};
+	struct timespec pause = {.tv_nsec = (long)OTHER_CLIENT_PAUSE_NS};
+
+	while (clock_now_ns() < deadline_ns && !visit->injection.gone) {
+		for (size_t i = 0; i < sizeof(caught_by_ruby) / sizeof(*caught_by_ruby); i++)
+			if (catches(visit, caught_by_ruby[i]))
+				return;
+		nanosleep(&pause, NULL);
+	}
+}
+
 int visit_run(struct visit *visit)
 {
 	const struct remote_module *extension;
@@ -204,6 +219,7 @@ int visit_run(struct visit *visit)
 	if (visit->mode == LOADER_LOOK)
 		return error_set(visit->err, -ENOEXEC, "process %d has not loaded the rbprobe extension",
 		                 (int)visit->target->pid);
+	boot_await(visit, deadline_ns);
 	/* Asked before loading: it is what the extension will respect. */
 	visit->report->bell = catches(visit, SIGURG) ? LOADER_BELL_CALL : LOADER_BELL_SIGNAL;
 	return load(visit);

@@ -37,6 +37,7 @@ struct visit {
 	struct stop_check check;
 	struct loader_file file;
 	uint64_t system_call, map, dlopen, dlerror, errno_location; /* functions in the process */
+	uint64_t errno_address;  /* of the stopped thread, while it is being loaded into; 0: not known */
 	bool errno_is_at_offset; /* from the thread pointer; else errno_location has to be called */
 	uint64_t errno_offset;
 	bool memory_file_forbidden; /* by a seccomp filter */

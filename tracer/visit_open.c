@@ -77,6 +77,15 @@ static int fill(struct visit *visit, int64_t fd, char *why, size_t why_size)
 	return status;
 }
 
+/* Why the last call failed in the process. */
+static int errno_there(struct visit *visit)
+{
+	int code = 0;
+
+	remote_read(&visit->remote, visit->errno_address, &code, sizeof(code));
+	return code;
+}
+
 /* 0 and *handle; 1: this process may not have such files, and `why`; or negative. */
 static int open_from_memory(struct visit *visit, uint64_t *handle, char *why, size_t why_size)
 {
@@ -95,7 +104,13 @@ static int open_from_memory(struct visit *visit, uint64_t *handle, char *why, si
 			return status;
 	}
 	if (fd < 0) {
-		snprintf(why, why_size, "the kernel or a seccomp filter refuses it a file in memory");
+		int code = errno_there(visit);
+
+		snprintf(why, why_size, "it cannot have a file in memory: %s%s", strerror(code),
+		         code == EMFILE   ? " (its limit of descriptors is reached)"
+		         : code == EPERM  ? " (a seccomp filter, perhaps)"
+		         : code == ENOSYS ? " (an old kernel, or a seccomp filter)"
+		                          : "");
 		return 1;
 	}
 	status = fill(visit, fd, why, why_size);

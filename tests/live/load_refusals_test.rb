@@ -188,6 +188,26 @@ class LoadRefusalsTest < LiveTest
     assert_equal "3", target.run("1 + 2")
   end
 
+  test "a process that may have no more descriptors is refused with that reason" do
+    target = start("console", load: false)
+    target.run("Process.setrlimit(:NOFILE, 3); nil")
+    assert_refused 3, /could not load .*: Too many open files \(its limit of descriptors is reached\)$/, "load", "-p", target.pid.to_s
+    assert_equal "3", target.run("1 + 2")
+  end
+
+  test "a process that has been started this moment is waited for" do
+    15.times do |i|
+      pid = start_beside(*Processes::RUBY, "-e", "sleep")
+      sleep i * 0.001
+      # Until it is Ruby at all; chroot and setpriv come first.
+      wait_until("it is Ruby") { Processes.comm_of(pid).start_with?("ruby") }
+      result = rbprobe("eval", "-p", pid.to_s, "--timeout", "10", "1 + 1")
+      assert_exit 0, result
+      assert_equal "2\n", result.stdout
+      end_beside(pid)
+    end
+  end
+
   test "a process that is killed at any moment of loading" do
     said = Array.new(40) do |i|
       target = start("console", load: false)

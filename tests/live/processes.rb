@@ -55,6 +55,11 @@ module Processes
     nil
   end
 
+  # The name of the program that it runs now.
+  def comm_of(pid)
+    File.read("/proc/#{pid}/comm").chomp
+  end
+
   def clock_ticks_of(pid)
     File.read("/proc/#{pid}/stat").split(") ").last.split[11].to_i
   end
