@@ -76,6 +76,29 @@ static void find_layout(void)
 	RB_GC_GUARD(methods);
 }
 
+/* The first half of a definition's first word has its type and flags, the second counts references. */
+static volatile uint32_t *flags_of(VALUE method)
+{
+	return definition_is_block_method(method) ? (volatile uint32_t *)definition_of(method) : NULL;
+}
+
+uint32_t definition_flags(VALUE method)
+{
+	const volatile uint32_t *flags = flags_of(method);
+
+	return flags ? *flags : 0;
+}
+
+void definition_flags_keep(VALUE method, uint32_t flags)
+{
+	volatile uint32_t *now = flags_of(method);
+	uint32_t added = now ? *now ^ flags : 0;
+
+	/* One flag more, and nothing else. */
+	if (added && !(added & (added - 1)) && (*now & added))
+		*now = flags;
+}
+
 uintptr_t definition_of(VALUE method)
 {
 	uintptr_t entry, definition;

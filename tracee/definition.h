@@ -16,6 +16,13 @@
  */
 uintptr_t definition_of(VALUE method);
 
+/*
+ * Around enabling a targeted TracePoint on a method. On 4.0 that counts one more reference to the definition of a define_method method, and so marks it as aliased;
+ * of such, no redefinition is warned of. definition_flags_keep() takes a mark back that has come since definition_flags() was called; nothing else uses it.
+ */
+uint32_t definition_flags(VALUE method);
+void definition_flags_keep(VALUE method, uint32_t flags);
+
 /* The method's RubyVM::InstructionSequence, nil where it has none: C methods, attr_*. */
 VALUE definition_instructions(VALUE method);
 

@@ -309,6 +309,7 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
 	VALUE code = definition_instructions(method);
 	st_data_t key = key_of(method, code);
 	struct site *site = shared_site(key);
+	uint32_t flags;
 	int failed = 0;
 
 	probe->armed = true;
@@ -331,7 +332,9 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
 	site->code = code;
 	site->tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL | RUBY_EVENT_RETURN, target_event, site);
 	/* Earlier ones stay: a call of the method's former definition may be under way, and its end is to be seen. */
+	flags = definition_flags(method);
 	rb_protect(enable, rb_ary_new_from_args(2, site->tracepoint, method), &failed);
+	definition_flags_keep(method, flags);
 	if (!failed)
 		return 0;
 	if (!RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eArgError)))

@@ -104,6 +104,16 @@ class VisibilityTest < LiveTest
                  heard_of(target).gsub(/\[:c_(?:call|return), :\+, [^\]]*\], /, "")
   end
 
+  test "Ruby still warns where a traced method is defined anew" do
+    target = start("console", ruby_options: ["-w"])
+    target.run("class Pot; define_method(:lid) { 1 }; def rim; 1; end; end; require 'stringio'; $stderr = StringIO.new; nil")
+    tracer = trace(target, "Pot#")
+    target.run("class Pot; define_method(:lid) { 2 }; def rim; 2; end; end")
+    warnings = target.run("$stderr.string.scan(/discarding old (\\w+)/).flatten.sort.tap { $stderr = STDERR }")
+    tracer.stop
+    assert_equal '["lid", "rim"]', warnings
+  end
+
   test "what an expression calls at a call of a method written in C" do
     target = start("console")
     tracer = trace(target, "Kernel#catch(self, arg1.inspect)")
