@@ -188,7 +188,7 @@ static VALUE send_fiber(VALUE argument)
 	fiber_facts_get(&facts, fiber);
 	if (strcmp(facts.status, "suspended") != 0 && strcmp(facts.status, "created") != 0)
 		return Qnil;
-	if (!NIL_P(core_method(CORE_FIBER_LOCATIONS)))
+	if (core_has(CORE_FIBER_LOCATIONS))
 		locations = core_call0(CORE_FIBER_LOCATIONS, fiber);
 	answer_map(&work->answer, NULL);
 	answer_cstr(&work->answer, "type", "fiber");
@@ -196,7 +196,7 @@ static VALUE send_fiber(VALUE argument)
 	answer_cstr(&work->answer, "status", facts.status);
 	if (facts.created_at.used)
 		answer_text(&work->answer, "created_at", facts.created_at.bytes, facts.created_at.used);
-	answer_bool(&work->answer, "frames_known", !NIL_P(core_method(CORE_FIBER_LOCATIONS)));
+	answer_bool(&work->answer, "frames_known", core_has(CORE_FIBER_LOCATIONS));
 	send_with_frames(work, "fiber", facts.id, locations, Qnil, 0);
 	RB_GC_GUARD(locations);
 	return Qnil;
@@ -205,9 +205,9 @@ static VALUE send_fiber(VALUE argument)
 static void send_fibers(struct work *work)
 {
 	VALUE fibers = rb_ary_new();
-	VALUE arguments[2] = {rb_path2class("ObjectSpace"), rb_path2class("Fiber")};
+	VALUE class = rb_path2class("Fiber");
 
-	rb_block_call(core_method(CORE_EACH_OBJECT), rb_intern("bind_call"), 2, arguments, collect, fibers);
+	core_iterate(CORE_EACH_OBJECT, rb_path2class("ObjectSpace"), 1, &class, collect, fibers);
 	for (long i = 0; i < RARRAY_LEN(fibers); i++) {
 		struct one_fiber one = {work, RARRAY_AREF(fibers, i)};
 		int failed = 0;
@@ -240,7 +240,7 @@ static void send_process(struct work *work, VALUE threads)
 	answer_cstr(&work->answer, "ruby", ruby_version);
 	answer_uint(&work->answer, "time_ns", clock_ns(CLOCK_REALTIME));
 	answer_uint(&work->answer, "threads", (uint64_t)count);
-	if (!NIL_P(core_method(CORE_RACTOR_COUNT))) {
+	if (core_has(CORE_RACTOR_COUNT)) {
 		VALUE ractors = core_call0(CORE_RACTOR_COUNT, rb_path2class("Ractor"));
 
 		if (FIXNUM_P(ractors))

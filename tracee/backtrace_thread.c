@@ -58,7 +58,7 @@ void thread_facts_get(struct thread_facts *facts, VALUE thread)
 		text_append(&facts->name, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
 	if (facts->is_current) {
 		facts->native_id = (uint32_t)syscall(SYS_gettid);
-	} else if (!NIL_P(core_method(CORE_THREAD_NATIVE_ID))) {
+	} else if (core_has(CORE_THREAD_NATIVE_ID)) {
 		VALUE native_id = core_call0(CORE_THREAD_NATIVE_ID, thread);
 
 		facts->native_id = FIXNUM_P(native_id) ? (uint32_t)FIX2ULONG(native_id) : 0;

@@ -17,6 +17,7 @@
 #include "bell.h"
 
 #include "compat.h"
+#include "core.h"
 #include "proto/bell.h"
 #include "queue.h"
 #include "ringer.h"
@@ -105,7 +106,9 @@ static VALUE trap_nothing(RB_BLOCK_CALL_FUNC_ARGLIST(signal, unused))
 
 static VALUE trap_set(VALUE command)
 {
-	return rb_funcall(rb_const_get(rb_cObject, rb_intern("Signal")), rb_intern("trap"), 2, rb_str_new_cstr("URG"), command);
+	VALUE arguments[] = {rb_str_new_cstr("URG"), command};
+
+	return core_call(CORE_SIGNAL_TRAP, rb_const_get(rb_cObject, rb_intern("Signal")), 2, arguments);
 }
 
 /* Leaves Ruby's handler in bell.ruby_handler and the application's trap as it was. */
@@ -158,6 +161,7 @@ void bell_rest(void)
 int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err)
 {
 	struct sigaction action;
+	char message[ERROR_TEXT_SIZE / 2];
 	int failed = 0;
 
 	bell.job = job;
@@ -172,8 +176,9 @@ int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err)
 	}
 	rb_protect(borrow_handler, Qnil, &failed);
 	if (failed) {
+		core_describe(rb_errinfo(), message, sizeof(message));
 		rb_set_errinfo(Qnil);
-		return error_set(err, -EPERM, "Signal.trap refused SIGURG");
+		return error_set(err, -EPERM, "Signal.trap refused SIGURG: %s", message);
 	}
 	if (!bell.ruby_handler || bell.ruby_handler == SIG_DFL || bell.ruby_handler == SIG_IGN)
 		return error_set(err, -ENOSYS, "this Ruby's signal handler was not found");

@@ -82,7 +82,17 @@ bool compat_in_main_ractor(void)
 	return rb_ractor_local_storage_ptr(ractor_key) == &main_ractor_mark;
 }
 
+bool compat_starts_in_main_ractor(void)
+{
+	return rb_ractor_stdin() == rb_stdin;
+}
+
 #else
+
+bool compat_starts_in_main_ractor(void)
+{
+	return true;
+}
 
 bool compat_in_main_ractor(void)
 {
@@ -104,14 +114,11 @@ void compat_init(void)
 
 VALUE compat_attached_object(VALUE singleton_class)
 {
-	static ID attached_object;
-
-	if (!attached_object)
-		attached_object = rb_intern("attached_object");
-	/* Class#attached_object is from 3.2; before, the object is a hidden instance variable. */
-	if (rb_method_boundp(rb_cClass, attached_object, 0))
-		return rb_funcall(singleton_class, attached_object, 0);
+#ifdef HAVE_RB_CLASS_ATTACHED_OBJECT
+	return rb_class_attached_object(singleton_class);
+#else
 	return rb_attr_get(singleton_class, rb_intern("__attached__"));
+#endif
 }
 
 void *compat_data(VALUE object)
@@ -151,11 +158,7 @@ void compat_restore_global_events(void)
 
 bool compat_target_may_be_disabled(void)
 {
-#ifdef HAVE_RB_RACTOR_LOCAL_STORAGE_PTR_NEWKEY
-	if (!RUBY_AT_LEAST(4, 0))
-		return NUM2INT(rb_funcall(rb_cRactor, rb_intern("count"), 0)) == 1;
-#endif
-	return true;
+	return RUBY_AT_LEAST(4, 0) || compat_is_only_ractor();
 }
 
 bool compat_target_survives_hooks(void)
@@ -223,14 +226,16 @@ bool compat_each_page(int (*page)(void *start, void *end, size_t stride, void *d
 enum compat_compiler compat_compiler(void)
 {
 	static const struct {
-		const char *name;
+		const char *path;
+		enum core_method is_enabled;
 		enum compat_compiler compiler;
-	} compilers[] = {{"YJIT", COMPAT_COMPILER_YJIT}, {"ZJIT", COMPAT_COMPILER_OTHER}, {"RJIT", COMPAT_COMPILER_OTHER}};
-	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
+	} compilers[] = {{"RubyVM::YJIT", CORE_YJIT_ENABLED_P, COMPAT_COMPILER_YJIT},
+	                 {"RubyVM::ZJIT", CORE_ZJIT_ENABLED_P, COMPAT_COMPILER_OTHER},
+	                 {"RubyVM::RJIT", CORE_RJIT_ENABLED_P, COMPAT_COMPILER_OTHER}};
 
 	for (size_t i = 0; i < sizeof(compilers) / sizeof(compilers[0]); i++)
-		if (rb_const_defined(vm, rb_intern(compilers[i].name)) &&
-		    RTEST(rb_funcall(rb_const_get(vm, rb_intern(compilers[i].name)), rb_intern("enabled?"), 0)))
+		if (core_has(compilers[i].is_enabled) &&
+		    RTEST(core_call0(compilers[i].is_enabled, rb_path2class(compilers[i].path))))
 			return compilers[i].compiler;
 	return COMPAT_COMPILER_NONE;
 }
@@ -258,11 +263,9 @@ void compat_each_reference(VALUE object, void (*each)(VALUE reference, void *dat
 
 bool compat_is_only_ractor(void)
 {
-#ifdef HAVE_RB_RACTOR_LOCAL_STORAGE_PTR_NEWKEY
-	return NUM2INT(rb_funcall(rb_cRactor, rb_intern("count"), 0)) == 1;
-#else
-	return true;
-#endif
+	if (compat_names_need_no_lock() || !core_has(CORE_RACTOR_COUNT))
+		return true;
+	return !core_missing(CORE_RACTOR_COUNT) && core_call0(CORE_RACTOR_COUNT, rb_path2class("Ractor")) == INT2FIX(1);
 }
 
 #ifdef HAVE_RB_IO_T_WBUF

@@ -116,6 +116,9 @@ bool compat_names_need_no_lock(void);
  */
 bool compat_is_only_ractor(void);
 
+/* compat_in_main_ractor(), before compat_init(). */
+bool compat_starts_in_main_ractor(void);
+
 /* Whether the VM has a thread of its own that wakes the main one for signals (from 3.3 on), and no timer that goes on meanwhile. */
 bool compat_timer_thread_wakes(void);
 

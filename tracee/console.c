@@ -119,9 +119,9 @@ static VALUE binding_within(VALUE binding, VALUE object)
 {
 	VALUE block = evaluate(binding, "proc { ::Kernel.binding }");
 	bool is_module = RB_TYPE_P(object, T_CLASS) || RB_TYPE_P(object, T_MODULE);
-	VALUE method = core_method(is_module ? CORE_MODULE_MODULE_EXEC : CORE_BASIC_OBJECT_INSTANCE_EXEC);
+	enum core_method method = is_module ? CORE_MODULE_MODULE_EXEC : CORE_BASIC_OBJECT_INSTANCE_EXEC;
 
-	binding = rb_funcall_with_block(method, rb_intern("bind_call"), 1, &object, block);
+	binding = core_call_with(method, object, 0, NULL, block);
 	if (!is_module)
 		return binding;
 	return evaluate(binding, "::Module.instance_method(:module_eval).bind_call(self, '::Kernel.binding', '" FILE_NAME "')");

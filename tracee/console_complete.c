@@ -69,9 +69,9 @@ static void add_methods(struct completion *completion, struct receiver receiver,
 {
 	if (receiver.class == Qundef)
 		return;
-	add_names(completion, without_operators(core_call0(CORE_MODULE_INSTANCE_METHODS, receiver.class)), "");
+	add_names(completion, without_operators(rb_class_instance_methods(0, NULL, receiver.class)), "");
 	if (private_too)
-		add_names(completion, without_operators(core_call0(CORE_MODULE_PRIVATE_INSTANCE_METHODS, receiver.class)), "");
+		add_names(completion, without_operators(rb_class_private_instance_methods(0, NULL, receiver.class)), "");
 }
 
 static bool is_module(VALUE value)
@@ -82,7 +82,7 @@ static bool is_module(VALUE value)
 static void add_constants(struct completion *completion, VALUE module)
 {
 	if (is_module(module))
-		add_names(completion, core_call0(CORE_MODULE_CONSTANTS, module), "");
+		add_names(completion, rb_mod_constants(0, NULL, module), "");
 }
 
 static void add_keywords(struct completion *completion)
@@ -156,15 +156,15 @@ static void complete_with_sigil(struct completion *completion)
 	struct slice word = word_of(completion);
 
 	if (word.bytes[0] == '$')
-		add_names(completion, core_call0(CORE_KERNEL_GLOBAL_VARIABLES, rb_cObject), "");
+		add_names(completion, rb_f_global_variables(), "");
 	else if (word.bytes[0] == ':') {
 		if (word.size > 1)
 			add_names(completion, rb_sym_all_symbols(), ":");
 	} else if (word.size > 1 && word.bytes[1] == '@')
-		add_names(completion, core_call0(CORE_MODULE_CLASS_VARIABLES, class_of_self(completion)), "");
+		add_names(completion, rb_mod_class_variables(0, NULL, class_of_self(completion)), "");
 	else {
-		add_names(completion, core_call0(CORE_KERNEL_INSTANCE_VARIABLES, completion->self), "");
-		add_names(completion, core_call0(CORE_MODULE_CLASS_VARIABLES, class_of_self(completion)), "");
+		add_names(completion, rb_obj_instance_variables(completion->self), "");
+		add_names(completion, rb_mod_class_variables(0, NULL, class_of_self(completion)), "");
 	}
 }
 

@@ -41,9 +41,9 @@ static bool is_module(VALUE value)
 }
 
 /* "Order#", "Order." or, of an object's own class, "#<Order:0x...>."; then what is special about these methods. */
-static void add_methods(struct listing *listing, VALUE owner, enum core_method method, const char *remark)
+static void add_methods(struct listing *listing, VALUE owner, VALUE (*list_names)(int, const VALUE *, VALUE), const char *remark)
 {
-	VALUE inherited = Qfalse, names = core_call(method, owner, 1, &inherited);
+	VALUE inherited = Qfalse, names = list_names(1, &inherited, owner);
 	char bytes[TITLE_SIZE];
 	struct text title = {.bytes = bytes, .size = sizeof(bytes)};
 	char separator;
@@ -71,16 +71,16 @@ static bool is_common(VALUE module)
 /* Methods of a class and its ancestors, its own first. */
 static void add_ancestors(struct listing *listing, VALUE class, bool private_too)
 {
-	VALUE ancestors = core_call0(CORE_MODULE_ANCESTORS, class);
+	VALUE ancestors = rb_mod_ancestors(class);
 
 	for (long i = 0; i < RARRAY_LEN(ancestors); i++) {
 		VALUE module = rb_ary_entry(ancestors, i);
 
 		if (!is_common(module) || listing->all)
-			add_methods(listing, module, CORE_MODULE_INSTANCE_METHODS, "");
+			add_methods(listing, module, rb_class_instance_methods, "");
 		/* What the main program defines is there, as private methods of Object. */
 		if (private_too && (!is_common(module) || module == rb_cObject))
-			add_methods(listing, module, CORE_MODULE_PRIVATE_INSTANCE_METHODS, " (private)");
+			add_methods(listing, module, rb_class_private_instance_methods, " (private)");
 		if (is_common(module) && module != class && !listing->all)
 			return;
 	}
@@ -93,15 +93,15 @@ static void list(struct listing *listing, VALUE object, VALUE binding)
 
 	listing->object = object;
 	if (is_module(object)) {
-		add_titled(listing, "constants", core_call(CORE_MODULE_CONSTANTS, object, 1, &inherited));
+		add_titled(listing, "constants", rb_mod_constants(1, &inherited, object));
 		add_ancestors(listing, rb_class_of(object), false);
 		add_ancestors(listing, object, false);
 	} else {
 		add_ancestors(listing, rb_class_of(object), is_self);
 	}
 	add_titled(listing, "class variables",
-	           core_call0(CORE_MODULE_CLASS_VARIABLES, is_module(object) ? object : rb_obj_class(object)));
-	add_titled(listing, "instance variables", core_call0(CORE_KERNEL_INSTANCE_VARIABLES, object));
+	           rb_mod_class_variables(0, NULL, is_module(object) ? object : rb_obj_class(object)));
+	add_titled(listing, "instance variables", rb_obj_instance_variables(object));
 	if (is_self)
 		add_titled(listing, "local variables", core_call0(CORE_BINDING_LOCAL_VARIABLES, binding));
 }

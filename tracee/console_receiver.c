@@ -186,7 +186,7 @@ static struct receiver call(struct receiver receiver, struct slice name)
 		return unknown;
 	if (is_attribute_reader(method))
 		return receiver.value == Qundef ? unknown
-		                                : of_value(rb_funcall(method, rb_intern("bind_call"), 1, receiver.value));
+		                                : of_value(core_call1(CORE_UNBOUND_METHOD_BIND_CALL, method, receiver.value));
 	if (!is_written_in_c(method))
 		return unknown;
 	if (id == rb_intern("new") && RB_TYPE_P(receiver.value == Qundef ? Qnil : receiver.value, T_CLASS))
@@ -202,7 +202,7 @@ static struct receiver call(struct receiver receiver, struct slice name)
 /* Those that are named by letters: the others are the business of a frame. */
 static struct receiver global_variable(struct slice name)
 {
-	VALUE names = core_call0(CORE_KERNEL_GLOBAL_VARIABLES, rb_cObject);
+	VALUE names = rb_f_global_variables();
 	ID id = existing_id(name);
 
 	if (!id || name.size < 3 || rb_ary_includes(names, ID2SYM(id)) != Qtrue)

@@ -50,7 +50,7 @@ static long last_line(VALUE instructions, long first)
 	if (NIL_P(instructions))
 		return first;
 	/* The only way to it in all Rubies; the fifth element describes the method. */
-	location = rb_ary_entry(rb_funcall(instructions, rb_intern("to_a"), 0), 4);
+	location = rb_ary_entry(core_call0(CORE_ISEQ_TO_A, instructions), 4);
 	if (!RB_TYPE_P(location, T_HASH))
 		return first;
 	location = rb_hash_lookup(location, ID2SYM(rb_intern("code_location")));
@@ -102,7 +102,7 @@ static void add_lines(VALUE answer, VALUE method, VALUE location)
 	set(answer, "file", file);
 	set(answer, "line", number);
 	if (!NIL_P(instructions))
-		path = rb_funcall(instructions, rb_intern("absolute_path"), 0);
+		path = core_call0(CORE_ISEQ_ABSOLUTE_PATH, instructions);
 	if (NIL_P(path))
 		path = file;
 	lines = read_lines(StringValueCStr(path), FIX2LONG(number), last_line(instructions, FIX2LONG(number)), &status);

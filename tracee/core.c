@@ -1,98 +1,59 @@
-/* Ruby's own methods, whatever the application did to them. See core.h. */
+/*
+ * Ruby's own methods, whatever the application did to them. See core.h.
+ *
+ * Each is kept as an UnboundMethod, together with that one's bind_call as a Method: rb_method_call_with_block() calls it without
+ * looking anything up. (rb_method_call() will not do: it passes on the block of the frame that was interrupted.)
+ *
+ * core_find.c finds them, core_built.c has what is built from them.
+ */
 
 #include "core.h"
 
-#include <stdbool.h>
+#include "core_find.h"
+
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
 	const char *class_name;
 	const char *method_name;
-	bool singleton; /* a method of the class or module itself */
-	bool own_frame; /* called below a frame of ours; see below */
+	unsigned flags;
 } core_names[CORE_COUNT] = {
-	[CORE_MODULE_TO_S] = {"Module", "to_s"},
-	[CORE_MODULE_INSTANCE_METHOD] = {"Module", "instance_method", .own_frame = true},
-	[CORE_MODULE_INSTANCE_METHODS] = {"Module", "instance_methods"},
-	[CORE_MODULE_PRIVATE_INSTANCE_METHODS] = {"Module", "private_instance_methods"},
-	[CORE_MODULE_METHOD_DEFINED] = {"Module", "method_defined?"},
-	[CORE_MODULE_PRIVATE_METHOD_DEFINED] = {"Module", "private_method_defined?"},
-	[CORE_MODULE_PROTECTED_METHOD_DEFINED] = {"Module", "protected_method_defined?"},
-	[CORE_MODULE_PUBLIC] = {"Module", "public"},
-	[CORE_MODULE_PROTECTED] = {"Module", "protected"},
-	[CORE_MODULE_PRIVATE] = {"Module", "private"},
-	[CORE_MODULE_SINGLETON_CLASS_P] = {"Module", "singleton_class?"},
-	[CORE_MODULE_MODULE_EVAL] = {"Module", "module_eval"},
-	[CORE_MODULE_DEFINE_METHOD] = {"Module", "define_method"},
-	[CORE_MODULE_MODULE_EXEC] = {"Module", "module_exec"},
-	[CORE_MODULE_CONSTANTS] = {"Module", "constants"},
-	[CORE_MODULE_CLASS_VARIABLES] = {"Module", "class_variables"},
-	[CORE_MODULE_ANCESTORS] = {"Module", "ancestors"},
-	[CORE_KERNEL_METHODS] = {"Kernel", "methods"},
-	[CORE_KERNEL_PRIVATE_METHODS] = {"Kernel", "private_methods"},
-	[CORE_KERNEL_INSTANCE_VARIABLES] = {"Kernel", "instance_variables"},
-	[CORE_KERNEL_GLOBAL_VARIABLES] = {"Kernel", "global_variables"},
-	[CORE_BASIC_OBJECT_INSTANCE_EXEC] = {"BasicObject", "instance_exec"},
-	[CORE_BINDING_EVAL] = {"Binding", "eval"},
-	[CORE_BINDING_DUP] = {"Binding", "dup"},
-	[CORE_BINDING_RECEIVER] = {"Binding", "receiver"},
-	[CORE_BINDING_LOCAL_VARIABLES] = {"Binding", "local_variables"},
-	[CORE_BINDING_LOCAL_VARIABLE_GET] = {"Binding", "local_variable_get"},
-	[CORE_UNBOUND_METHOD_SOURCE_LOCATION] = {"UnboundMethod", "source_location"},
-	[CORE_UNBOUND_METHOD_OWNER] = {"UnboundMethod", "owner"},
-	[CORE_UNBOUND_METHOD_NAME] = {"UnboundMethod", "name"},
-	[CORE_UNBOUND_METHOD_ORIGINAL_NAME] = {"UnboundMethod", "original_name"},
-	[CORE_UNBOUND_METHOD_ARITY] = {"UnboundMethod", "arity"},
-	[CORE_UNBOUND_METHOD_SUPER_METHOD] = {"UnboundMethod", "super_method", .own_frame = true},
-	[CORE_NAME_ERROR_RECEIVER] = {"NameError", "receiver"},
-	[CORE_UNCAUGHT_THROW_ERROR_TAG] = {"UncaughtThrowError", "tag"},
-	[CORE_ISEQ_TO_A] = {"RubyVM::InstructionSequence", "to_a"},
-	[CORE_THREAD_NAME] = {"Thread", "name"},
-	[CORE_THREAD_LIST] = {"Thread", "list", .singleton = true},
-	[CORE_THREAD_TO_S] = {"Thread", "to_s"},
-	[CORE_THREAD_PRIORITY] = {"Thread", "priority"},
-	[CORE_THREAD_GROUP] = {"Thread", "group"},
-	[CORE_THREAD_KEYS] = {"Thread", "keys"},
-	[CORE_THREAD_VARIABLES] = {"Thread", "thread_variables"},
-	[CORE_THREAD_VARIABLE_GET] = {"Thread", "thread_variable_get"},
-	[CORE_THREAD_LOCATIONS] = {"Thread", "backtrace_locations"},
-	[CORE_LOCATION_PATH] = {"Thread::Backtrace::Location", "path"},
-	[CORE_LOCATION_LINE] = {"Thread::Backtrace::Location", "lineno"},
-	[CORE_LOCATION_LABEL] = {"Thread::Backtrace::Location", "label"},
-	[CORE_LOCATION_BASE_LABEL] = {"Thread::Backtrace::Location", "base_label"},
-	[CORE_EACH_OBJECT] = {"ObjectSpace", "each_object", .singleton = true},
-	[CORE_FIBER_TO_S] = {"Fiber", "to_s"},
-	[CORE_GC_STRESS] = {"GC", "stress", .singleton = true},
-	[CORE_GC_SET_STRESS] = {"GC", "stress=", .singleton = true},
-	[CORE_THREAD_NATIVE_ID] = {"Thread", "native_thread_id"},
-	[CORE_FIBER_LOCATIONS] = {"Fiber", "backtrace_locations"},
-	[CORE_RACTOR_COUNT] = {"Ractor", "count", .singleton = true},
-	[CORE_GC_STAT_HEAP] = {"GC", "stat_heap", .singleton = true},
-	[CORE_GC_TOTAL_TIME] = {"GC", "total_time", .singleton = true},
-	[CORE_GC_MEASURE_TOTAL_TIME] = {"GC", "measure_total_time", .singleton = true},
+#define CORE_ENTRY(name, class_name, method_name, flags) [CORE_##name] = {class_name, method_name, flags},
+	CORE_TABLE(CORE_ENTRY)
+#undef CORE_ENTRY
 };
 
-#define CORE_ARGUMENTS_MAX 8
+enum state {
+	UNKNOWN,
+	FOUND,
+	ABSENT,
+	TAKEN, /* by the application */
+};
 
-static VALUE core_methods[CORE_COUNT];
-static ID id_bind_call;
+/* Under the GVL. */
+static struct {
+	enum state state;
+	bool is_there; /* Ruby's own, be there a way to call it or not */
+	VALUE method;  /* an UnboundMethod: Ruby's; where it is taken, the application's, or Qnil: undefined */
+	VALUE caller;  /* its bind_call, a Method */
+} core[CORE_COUNT];
 
 /*
- * The frame of ours. instance_method and super_method obey the refinements of the nearest Ruby frame, which in a job is whatever
+ * A frame of ours. instance_method and super_method obey the refinements of the nearest Ruby frame, which in a job is whatever
  * was interrupted. Where that says `using`, String.instance_method(:upcase) is the refinement's, and super_method of a refined
  * method is the same method, for ever (2.7 to 4.0). Code that is compiled at the top level has no refinements: what is called from
- * it finds the class's own method.
+ * it finds the class's own method. For module_eval that frame is the scope of the code.
  */
-static const char frame_source[] = "->(frame, call) { frame.run(call) }";
+static const char frame_source[] = "->(__rbprobe_frame, __rbprobe_call) { __rbprobe_frame.run(__rbprobe_call) }";
 
 static struct {
 	VALUE lambda, object;
 } frame;
 
 struct framed_call {
-	VALUE method;
-	int argc;
-	const VALUE *argv;
+	VALUE (*run)(VALUE);
+	VALUE argument;
 };
 
 /* The pointer comes as a Fixnum: it is even. */
@@ -101,82 +62,263 @@ static VALUE frame_run(VALUE self, VALUE pointer)
 	const struct framed_call *call = (const struct framed_call *)(pointer & ~(VALUE)RUBY_FIXNUM_FLAG);
 
 	(void)self;
-	return rb_funcallv(call->method, id_bind_call, call->argc, call->argv);
+	return call->run(call->argument);
 }
 
-static VALUE call_in_own_frame(VALUE method, int argc, const VALUE *argv)
+static VALUE in_own_frame(VALUE (*run)(VALUE), VALUE argument)
 {
-	const struct framed_call call = {method, argc, argv};
+	const struct framed_call call = {run, argument};
 	VALUE arguments[] = {frame.object, (VALUE)&call | RUBY_FIXNUM_FLAG};
 
 	return rb_proc_call_with_block(frame.lambda, 2, arguments, Qnil);
 }
 
-static void frame_init(void)
+static VALUE frame_build(VALUE unused)
 {
-	frame.lambda = frame.object = Qnil;
-	rb_gc_register_address(&frame.lambda);
-	rb_gc_register_address(&frame.object);
+	(void)unused;
 	frame.object = core_scratch_module();
 	rb_define_singleton_method(frame.object, "run", frame_run, 1);
 	frame.lambda = core_run(frame_source);
+	return Qnil;
 }
 
-/*
- * Qnil where this Ruby has none. The C API's ways of asking whether there is one leave an entry in a module's own table, which
- * breaks 4.0: see doc/vm-facts.md.
- */
-static VALUE find_core_method(VALUE arguments)
+/* --- Taking them */
+
+/* Where the method's class or module is; Qnil: this Ruby has none, or the application has something else there. */
+static VALUE owner_of(enum core_method method)
 {
-	return rb_funcallv(((VALUE *)arguments)[0], rb_intern("instance_method"), 1, (VALUE *)arguments + 1);
+	const char *path = core_names[method].class_name;
+	VALUE module = rb_cObject;
+
+	while (path) {
+		const char *colon = strstr(path, "::");
+		ID id = rb_intern2(path, colon ? colon - path : (long)strlen(path));
+
+		if (!NIL_P(rb_autoload_p(module, id)) || !rb_const_defined_at(module, id))
+			return Qnil;
+		module = rb_const_get_at(module, id);
+		if (!RB_TYPE_P(module, T_CLASS) && !RB_TYPE_P(module, T_MODULE))
+			return Qnil;
+		path = colon ? colon + 2 : NULL;
+	}
+	return core_names[method].flags & CORE_SINGLETON ? rb_singleton_class(module) : module;
 }
 
-static VALUE core_method_or_nil(VALUE class, const char *name)
+/* By then the application may have overridden what core_find() needs, but not what is held here. */
+static VALUE take_from_library(enum core_method method, VALUE owner)
 {
-	VALUE arguments[] = {class, ID2SYM(rb_intern(name))}, method, error = rb_errinfo();
+	VALUE found = core_find_method(owner, core_names[method].method_name);
+
+	core[method].method = found;
+	if (NIL_P(core_call0(CORE_UNBOUND_METHOD_SOURCE_LOCATION, found)))
+		core[method].caller = core_caller(found);
+	return Qnil;
+}
+
+static VALUE take(VALUE number)
+{
+	enum core_method method = (enum core_method)number;
+	VALUE owner = owner_of(method), found, taken;
+
+	if (NIL_P(owner))
+		return Qnil;
+	if (core_names[method].flags & CORE_LIBRARY)
+		return take_from_library(method, owner);
+	found = core_find(owner, ID2SYM(rb_intern(core_names[method].method_name)), &taken);
+	core[method].method = NIL_P(found) ? taken : found;
+	core[method].is_there = !NIL_P(found);
+	if (core[method].is_there)
+		core[method].caller = core_find_bound(found, "bind_call");
+	return Qnil;
+}
+
+static void take_one(enum core_method method)
+{
+	VALUE error = rb_errinfo();
 	int failed = 0;
 
-	method = rb_protect(find_core_method, (VALUE)arguments, &failed);
-	if (!failed)
-		return method;
-	rb_set_errinfo(error);
+	if (core[method].state == UNKNOWN && !core[method].caller) {
+		core[method].method = core[method].caller = Qnil;
+		/* First: registering allocates, and may collect what is not known yet. */
+		rb_gc_register_address(&core[method].method);
+		rb_gc_register_address(&core[method].caller);
+	}
+	rb_protect(take, (VALUE)method, &failed);
+	if (failed)
+		rb_set_errinfo(error);
+	if (!NIL_P(core[method].caller))
+		core[method].state = FOUND;
+	else if (NIL_P(core[method].method) && core_names[method].flags & (CORE_NOT_EVERYWHERE | CORE_LIBRARY))
+		core[method].state = core_names[method].flags & CORE_LIBRARY ? UNKNOWN : ABSENT;
+	else
+		core[method].state = TAKEN;
+}
+
+/* What the others are found with: without these, those count as taken, too. */
+static const enum core_method tools[] = {CORE_MODULE_INSTANCE_METHOD,         CORE_UNBOUND_METHOD_BIND_CALL,
+                                         CORE_UNBOUND_METHOD_SOURCE_LOCATION, CORE_UNBOUND_METHOD_OWNER,
+                                         CORE_UNBOUND_METHOD_SUPER_METHOD,    CORE_UNBOUND_METHOD_ORIGINAL_NAME};
+
+void core_begin(void)
+{
+	static const enum core_method first[] = {CORE_THREAD_PENDING_INTERRUPT_P, CORE_THREAD_HANDLE_INTERRUPT, CORE_ISEQ_COMPILE,
+	                                         CORE_ISEQ_EVAL};
+
+	for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++)
+		if (core[tools[i]].state == UNKNOWN)
+			take_one(tools[i]);
+
+	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++)
+		if (core[first[i]].state == UNKNOWN)
+			take_one(first[i]);
+}
+
+static VALUE take_all(VALUE unused)
+{
+	(void)unused;
+	for (enum core_method method = 0; method < CORE_COUNT; method++)
+		if (core[method].state == UNKNOWN)
+			take_one(method);
 	return Qnil;
 }
 
 void core_init(void)
 {
-	id_bind_call = rb_intern("bind_call");
-	for (int i = 0; i < CORE_COUNT; i++) {
-		const char *class_name = core_names[i].class_name;
-		VALUE class;
+	VALUE error = rb_errinfo();
+	int failed = 0;
 
-		/* First: registering allocates, and may collect what is not known yet. */
-		core_methods[i] = Qnil;
-		rb_gc_register_address(&core_methods[i]);
-		if (!strchr(class_name, ':') && !rb_const_defined(rb_cObject, rb_intern(class_name)))
-			continue;
-		class = rb_path2class(class_name);
-		if (core_names[i].singleton)
-			class = rb_singleton_class(class);
-		core_methods[i] = core_method_or_nil(class, core_names[i].method_name);
-	}
-	frame_init();
+	core_begin();
+	frame.lambda = frame.object = Qnil;
+	rb_gc_register_address(&frame.lambda);
+	rb_gc_register_address(&frame.object);
+	rb_protect(frame_build, Qnil, &failed);
+	if (!failed)
+		in_own_frame(take_all, Qnil);
+	else
+		take_all(Qnil); /* without a frame to call them in, those that need one say so */
+	rb_set_errinfo(error);
 }
 
-VALUE core_method(enum core_method method)
+bool core_has(enum core_method method)
 {
-	return core_methods[method];
+	if (core[method].state == UNKNOWN)
+		take_one(method);
+	return core[method].state == FOUND || core[method].state == TAKEN;
+}
+
+struct place_text {
+	VALUE method;
+	char *text;
+	size_t size;
+};
+
+static VALUE describe_place(VALUE argument)
+{
+	const struct place_text *place = (const struct place_text *)argument;
+	VALUE location = core_find_ask(place->method, "source_location"), file;
+
+	if (NIL_P(location))
+		return Qnil;
+	file = rb_ary_entry(location, 0);
+	snprintf(place->text, place->size, " (%s:%d)", StringValueCStr(file), NUM2INT(rb_ary_entry(location, 1)));
+	return Qnil;
+}
+
+const char *core_missing(enum core_method method)
+{
+	static char text[512];
+	bool singleton = core_names[method].flags & CORE_SINGLETON;
+	char where[300] = "";
+	struct place_text place = {core[method].method, where, sizeof(where)};
+	VALUE error = rb_errinfo();
+	int failed = 0;
+	const char *what;
+
+	if (core_has(method) && core[method].state == FOUND) {
+		if (!(core_names[method].flags & CORE_OWN_FRAME) || !NIL_P(frame.lambda))
+			return NULL;
+		return core_missing(core[CORE_ISEQ_COMPILE].state == FOUND ? CORE_ISEQ_EVAL : CORE_ISEQ_COMPILE);
+	}
+	for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]) && core[method].state == TAKEN; i++)
+		if (core[tools[i]].state == TAKEN && !core[tools[i]].is_there) {
+			method = tools[i];
+			break;
+		}
+	place.method = core[method].method;
+	singleton = core_names[method].flags & CORE_SINGLETON;
+	what = core[method].state != TAKEN ? "has no" : NIL_P(place.method) ? "has removed" : "has overridden";
+	if (core[method].state == TAKEN && !NIL_P(place.method))
+		rb_protect(describe_place, (VALUE)&place, &failed);
+	rb_set_errinfo(error);
+	snprintf(text, sizeof(text), "%s %s %s%s%s%s%s", core[method].state == TAKEN ? "the application" : "this Ruby", what,
+	         core_names[method].class_name, singleton ? "." : "#", core_names[method].method_name, where,
+	         core[method].state == TAKEN ? ", and rbprobe, which came later, needs Ruby's own" : "");
+	return text;
+}
+
+/* --- Calling them */
+
+struct call {
+	VALUE caller;
+	int argc;
+	const VALUE *argv;
+	VALUE block;
+	bool keywords;
+};
+
+static VALUE call_now(VALUE argument)
+{
+	const struct call *call = (const struct call *)argument;
+
+	if (call->keywords)
+		return rb_method_call_with_block_kw(call->argc, call->argv, call->caller, call->block, RB_PASS_KEYWORDS);
+	return rb_method_call_with_block(call->argc, call->argv, call->caller, call->block);
+}
+
+VALUE core_exception(VALUE class, const char *message)
+{
+	VALUE exception = rb_obj_alloc(class);
+
+	rb_ivar_set(exception, rb_intern("mesg"), rb_utf8_str_new_cstr(message));
+	return exception;
+}
+
+static char missed[512];
+
+static void check(enum core_method method)
+{
+	const char *why = core_missing(method);
+
+	if (!why)
+		return;
+	if (!missed[0])
+		snprintf(missed, sizeof(missed), "%s", why);
+	rb_exc_raise(core_exception(rb_eRuntimeError, why));
+}
+
+const char *core_missed(void)
+{
+	return missed[0] ? missed : NULL;
+}
+
+static VALUE call_method(enum core_method method, VALUE receiver, int argc, const VALUE *argv, VALUE block, bool keywords)
+{
+	VALUE *arguments = ALLOCA_N(VALUE, argc + 1);
+	struct call call = {.argc = argc + 1, .argv = arguments, .block = block, .keywords = keywords};
+
+	check(method);
+	call.caller = core[method].caller;
+	arguments[0] = receiver;
+	for (int i = 0; i < argc; i++)
+		arguments[i + 1] = argv[i];
+	if (core_names[method].flags & CORE_OWN_FRAME)
+		return in_own_frame(call_now, (VALUE)&call);
+	return call_now((VALUE)&call);
 }
 
 VALUE core_call(enum core_method method, VALUE receiver, int argc, const VALUE *argv)
 {
-	VALUE arguments[CORE_ARGUMENTS_MAX + 1] = {receiver};
-
-	for (int i = 0; i < argc && i < CORE_ARGUMENTS_MAX; i++)
-		arguments[i + 1] = argv[i];
-	if (core_names[method].own_frame)
-		return call_in_own_frame(core_methods[method], argc + 1, arguments);
-	return rb_funcallv(core_methods[method], id_bind_call, argc + 1, arguments);
+	return call_method(method, receiver, argc, argv, Qnil, false);
 }
 
 VALUE core_call0(enum core_method method, VALUE receiver)
@@ -184,43 +326,54 @@ VALUE core_call0(enum core_method method, VALUE receiver)
 	return core_call(method, receiver, 0, NULL);
 }
 
-static VALUE added_ignore(VALUE self, VALUE name)
+VALUE core_call1(enum core_method method, VALUE receiver, VALUE argument)
 {
-	(void)self;
-	(void)name;
-	return Qnil;
+	return core_call(method, receiver, 1, &argument);
 }
 
-VALUE core_instruction_sequence(void)
+VALUE core_call_with(enum core_method method, VALUE receiver, int argc, const VALUE *argv, VALUE block)
 {
-	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
-
-	return rb_const_get(vm, rb_intern("InstructionSequence"));
+	return call_method(method, receiver, argc, argv, block, false);
 }
 
-void core_enable_for(VALUE tracepoint, VALUE target)
+VALUE core_iterate(enum core_method method, VALUE receiver, int argc, const VALUE *argv, rb_block_call_func_t function,
+                   VALUE data)
 {
-	VALUE options = rb_hash_new();
-
-	rb_hash_aset(options, ID2SYM(rb_intern("target")), target);
-	rb_funcallv_kw(tracepoint, rb_intern("enable"), 1, &options, RB_PASS_KEYWORDS);
-	RB_GC_GUARD(options);
+	return call_method(method, receiver, argc, argv, rb_proc_new(function, data), false);
 }
 
-VALUE core_run(const char *source)
+VALUE core_call_keywords(enum core_method method, VALUE receiver, int argc, const VALUE *argv)
 {
-	VALUE iseq = rb_funcall(core_instruction_sequence(), rb_intern("compile"), 2, rb_str_new_cstr(source),
-	                        rb_str_new_cstr("(rbprobe)"));
-
-	return rb_funcall(iseq, rb_intern("eval"), 0);
+	return call_method(method, receiver, argc, argv, Qnil, true);
 }
 
-VALUE core_scratch_module(void)
+VALUE core_method(enum core_method method)
 {
-	VALUE module = rb_module_new();
+	check(method);
+	return core[method].method;
+}
 
-	/* The first is told of itself, too. */
-	rb_define_singleton_method(module, "singleton_method_added", added_ignore, 1);
-	rb_define_singleton_method(module, "method_added", added_ignore, 1);
-	return module;
+VALUE core_bind(enum core_method method, VALUE receiver)
+{
+	return core_call1(CORE_UNBOUND_METHOD_BIND, core_method(method), receiver);
+}
+
+VALUE core_caller(VALUE unbound_method)
+{
+	return core_call1(CORE_UNBOUND_METHOD_BIND, core_method(CORE_UNBOUND_METHOD_BIND_CALL), unbound_method);
+}
+
+VALUE core_ask(VALUE object, const char *name)
+{
+	return rb_funcall(object, rb_intern(name), 0);
+}
+
+VALUE core_ask_keywords(VALUE object, const char *name, VALUE keywords)
+{
+	return rb_funcallv_kw(object, rb_intern(name), 1, &keywords, RB_PASS_KEYWORDS);
+}
+
+bool core_is_answered(VALUE object, const char *name)
+{
+	return rb_respond_to(object, rb_intern(name));
 }

@@ -1,86 +1,87 @@
 #ifndef RBPROBE_CORE_H
 #define RBPROBE_CORE_H
 
+#include "core_table.h"
+
 #include <ruby.h>
+#include <stdbool.h>
 
 /*
- * Ruby's own implementation of methods that an application may have overridden: Module#name is a favourite. They are kept
- * as UnboundMethods and called on any receiver, so no application code runs. Job or event context, GVL held; may raise, so
- * callers are under rb_protect.
+ * Ruby's own implementation of the methods in core_table.h, whatever the application did to them: Module#name is a favourite to be
+ * overridden. They are taken once and called on any receiver, so no application code runs. Nothing else in the extension calls a
+ * Ruby method by its name (`make lint` says so): but for methods of our own, and by core_ask(). Job or event context, GVL held;
+ * may raise, so callers are under rb_protect.
  */
 enum core_method {
-	CORE_MODULE_TO_S,
-	CORE_MODULE_INSTANCE_METHOD,
-	CORE_MODULE_INSTANCE_METHODS,
-	CORE_MODULE_PRIVATE_INSTANCE_METHODS,
-	CORE_MODULE_METHOD_DEFINED,
-	CORE_MODULE_PRIVATE_METHOD_DEFINED,
-	CORE_MODULE_PROTECTED_METHOD_DEFINED,
-	CORE_MODULE_PUBLIC,
-	CORE_MODULE_PROTECTED,
-	CORE_MODULE_PRIVATE,
-	CORE_MODULE_SINGLETON_CLASS_P,
-	CORE_MODULE_MODULE_EVAL,
-	CORE_MODULE_DEFINE_METHOD,
-	CORE_MODULE_MODULE_EXEC,
-	CORE_MODULE_CONSTANTS,
-	CORE_MODULE_CLASS_VARIABLES,
-	CORE_MODULE_ANCESTORS,
-	CORE_KERNEL_METHODS,
-	CORE_KERNEL_PRIVATE_METHODS,
-	CORE_KERNEL_INSTANCE_VARIABLES,
-	CORE_KERNEL_GLOBAL_VARIABLES,
-	CORE_BASIC_OBJECT_INSTANCE_EXEC,
-	CORE_BINDING_EVAL,
-	CORE_BINDING_DUP,
-	CORE_BINDING_RECEIVER,
-	CORE_BINDING_LOCAL_VARIABLES,
-	CORE_BINDING_LOCAL_VARIABLE_GET,
-	CORE_UNBOUND_METHOD_SOURCE_LOCATION,
-	CORE_UNBOUND_METHOD_OWNER,
-	CORE_UNBOUND_METHOD_NAME,
-	CORE_UNBOUND_METHOD_ORIGINAL_NAME,
-	CORE_UNBOUND_METHOD_ARITY,
-	CORE_UNBOUND_METHOD_SUPER_METHOD,
-	CORE_NAME_ERROR_RECEIVER,
-	CORE_UNCAUGHT_THROW_ERROR_TAG,
-	CORE_ISEQ_TO_A,
-	CORE_THREAD_NAME,
-	CORE_THREAD_LIST,
-	CORE_THREAD_TO_S,
-	CORE_THREAD_PRIORITY,
-	CORE_THREAD_GROUP,
-	CORE_THREAD_KEYS,
-	CORE_THREAD_VARIABLES,
-	CORE_THREAD_VARIABLE_GET,
-	CORE_THREAD_LOCATIONS,
-	CORE_LOCATION_PATH,
-	CORE_LOCATION_LINE,
-	CORE_LOCATION_LABEL,
-	CORE_LOCATION_BASE_LABEL,
-	CORE_EACH_OBJECT,
-	CORE_FIBER_TO_S,
-	CORE_GC_STRESS,
-	CORE_GC_SET_STRESS,
-	/* Not in every Ruby: core_method() is Qnil there. */
-	CORE_THREAD_NATIVE_ID,
-	CORE_FIBER_LOCATIONS,
-	CORE_RACTOR_COUNT,
-	CORE_GC_STAT_HEAP,
-	CORE_GC_TOTAL_TIME,
-	CORE_GC_MEASURE_TOTAL_TIME,
-	CORE_COUNT,
+#define CORE_NAME(name, class_name, method_name, flags) CORE_##name,
+	CORE_TABLE(CORE_NAME)
+#undef CORE_NAME
+		CORE_COUNT,
 };
 
+enum core_flag {
+	CORE_SINGLETON = 1,
+	CORE_OWN_FRAME = 2,
+	CORE_NOT_EVERYWHERE = 4,
+	CORE_LIBRARY = 8, /* comes with a library that may be loaded later; found when it is first called */
+};
+
+/*
+ * Where the application was first, Ruby's own is looked for under an alias and behind prepended modules. Where it is gone, what
+ * needs it fails with an error that names the method. core_begin() takes what an interrupt could hurt otherwise, and runs no Ruby
+ * code; core_init() takes the rest. Both raise nothing.
+ */
+void core_begin(void);
 void core_init(void);
+
+/* Whether this Ruby has such a method. One that the application took away counts as had: to call it tells. */
+bool core_has(enum core_method method);
+
+/* As an UnboundMethod. May raise. */
 VALUE core_method(enum core_method method);
+
+/* NULL: it can be called. Else why it cannot, until the next call of this. */
+const char *core_missing(enum core_method method);
+
+/* What a call failed with because of that, the first time; NULL: none did. */
+const char *core_missed(void);
+
 VALUE core_call(enum core_method method, VALUE receiver, int argc, const VALUE *argv);
 VALUE core_call0(enum core_method method, VALUE receiver);
+VALUE core_call1(enum core_method method, VALUE receiver, VALUE argument);
+
+/* With a block: a Proc, or a C function and its data. */
+VALUE core_call_with(enum core_method method, VALUE receiver, int argc, const VALUE *argv, VALUE block);
+VALUE core_iterate(enum core_method method, VALUE receiver, int argc, const VALUE *argv, rb_block_call_func_t function,
+                   VALUE data);
+
+/* The same with keywords, which the last argument holds. */
+VALUE core_call_keywords(enum core_method method, VALUE receiver, int argc, const VALUE *argv);
+
+/* One of them for one receiver, so that rb_method_call_with_block() calls it without a frame in between. */
+VALUE core_bind(enum core_method method, VALUE receiver);
+
+/* For calling a method of ours again and again: what rb_method_call_with_block() takes, the receiver coming first. */
+VALUE core_caller(VALUE unbound_method);
+
+/* As Ruby dispatches it: what the application wants to be asked by this name. */
+VALUE core_ask(VALUE object, const char *name);
+VALUE core_ask_keywords(VALUE object, const char *name, VALUE keywords);
+bool core_is_answered(VALUE object, const char *name);
+
+/* Without its initialize, which may be the application's. May raise: NoMemoryError. */
+VALUE core_exception(VALUE class, const char *message);
+
+/* What an exception says, without asking the application: as a String, or nil where there is nothing to say. May raise. */
+VALUE core_message(VALUE exception);
+
+/* As core_message(), into a buffer: "an exception" where that is all there is to say. Never raises. Returns the buffer. */
+const char *core_describe(VALUE exception, char *buffer, size_t size);
 
 /* RubyVM::InstructionSequence. Job context. */
 VALUE core_instruction_sequence(void);
 
-/* Enables a TracePoint for one method or Proc, which no function of the C API does. Job context; raises ArgumentError where that has no events. */
+/* Enables a TracePoint for one method or Proc, which no function of the C API does. Raises ArgumentError where that has no events. */
 void core_enable_for(VALUE tracepoint, VALUE target);
 
 /*
@@ -92,5 +93,10 @@ VALUE core_run(const char *source);
 
 /* An anonymous module for methods of our own, to try something on: no method_added of the application's hears of them. Job context; may raise. */
 VALUE core_scratch_module(void);
+
+/* A method of our own in such a module, or of an object extended by one. The block is a lambda. */
+void core_define_method(VALUE module, const char *name, VALUE lambda);
+VALUE core_find_method(VALUE module, const char *name);
+VALUE core_call_own(VALUE object, const char *name, int argc, const VALUE *argv);
 
 #endif

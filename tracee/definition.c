@@ -20,13 +20,6 @@
 #define OBJECT_WORDS 6
 #define ENTRY_WORDS 6
 
-static const char scratch_source[] = "->(m) {\n"
-				     "  m.send(:define_method, :a) { }\n"
-				     "  m.send(:define_method, :b, m.instance_method(:a))\n"
-				     "  m.send(:define_method, :c) { }\n"
-				     "  [m.instance_method(:a), m.instance_method(:b), m.instance_method(:c)]\n"
-				     "}\n";
-
 static struct {
 	bool tried, found;
 	size_t entry_word, definition_word;
@@ -62,11 +55,16 @@ static bool try_word(uintptr_t objects[3][OBJECT_WORDS], size_t word)
 static void find_layout(void)
 {
 	uintptr_t objects[3][OBJECT_WORDS];
-	VALUE methods;
+	VALUE module = core_scratch_module();
+	VALUE methods = rb_ary_new();
 
 	/* First of all: defining the scratch methods may lead here again. */
 	layout.tried = true;
-	methods = rb_funcall(core_run(scratch_source), rb_intern("call"), 1, core_scratch_module());
+	core_define_method(module, "a", core_run("-> { }"));
+	core_define_method(module, "b", core_find_method(module, "a"));
+	core_define_method(module, "c", core_run("-> { }"));
+	for (const char *name = "abc"; *name; name++)
+		rb_ary_push(methods, core_find_method(module, (const char[]){*name, 0}));
 	for (int i = 0; i < 3; i++)
 		if (!read_words((uintptr_t)compat_data(rb_ary_entry(methods, i)), objects[i], OBJECT_WORDS))
 			return;
@@ -113,13 +111,13 @@ uintptr_t definition_of(VALUE method)
 
 VALUE definition_instructions(VALUE method)
 {
-	return rb_funcall(core_instruction_sequence(), rb_intern("of"), 1, method);
+	return core_call1(CORE_ISEQ_OF, core_instruction_sequence(), method);
 }
 
 bool definition_is_block_method(VALUE method)
 {
 	VALUE iseq = definition_instructions(method);
-	VALUE label = NIL_P(iseq) ? Qnil : rb_funcall(iseq, rb_intern("label"), 0);
+	VALUE label = NIL_P(iseq) ? Qnil : core_call0(CORE_ISEQ_LABEL, iseq);
 
 	return RB_TYPE_P(label, T_STRING) && RSTRING_LEN(label) > 6 && memcmp(RSTRING_PTR(label), "block ", 6) == 0;
 }

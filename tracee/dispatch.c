@@ -75,6 +75,7 @@ static void reply(struct session *session, uint32_t command_id, int status, cons
 {
 	struct record record = {.kind = RECORD_REPLY, .reply = {.command_id = command_id, .count = count}};
 
+	session_tell_missing(session);
 	record.reply.text = (struct slice){"", 0};
 	if (status < 0) {
 		size_t size = strlen(err->text);
@@ -87,9 +88,12 @@ static void reply(struct session *session, uint32_t command_id, int status, cons
 
 static void run_in_session(struct session *session, const struct command *command, int decoded, struct error *err)
 {
+	const char *missing = interrupts_missing();
 	uint64_t count = 0;
 	int status = decoded;
 
+	if (status == 0 && missing && command->kind != COMMAND_DETACH)
+		status = error_set(err, -ENOTSUP, "%s", missing);
 	if (status == 0 && command->kind == COMMAND_DETACH) {
 		session_detach(session, END_DETACHED, "");
 		return;
@@ -191,12 +195,6 @@ static VALUE job_protected(VALUE unused)
 	return Qnil;
 }
 
-static VALUE job_deferring(VALUE unused)
-{
-	(void)unused;
-	return interrupts_deferred(job_protected, Qnil, Qnil);
-}
-
 /*
  * Most jobs: bells that rang more than once. They are over before they could be told from none: what is under way on this thread is not held up, and
  * nothing that is sent to it meets our code.
@@ -219,7 +217,7 @@ void dispatch_job(void)
 {
 	struct fiber_state *own;
 	struct quiet quiet;
-	int failed = 0;
+	bool missing;
 
 	if (!running && nothing_to_do()) {
 		queue_keep();
@@ -236,7 +234,8 @@ void dispatch_job(void)
 	quiet = quiet_begin();
 	own = fiber_own_begin();
 	/* The VM is about to deliver them, and would do so to the end of the job, which drops them: behind it the thread is its own, or no more. */
-	if (interrupts_are_pending()) {
+	missing = interrupts_missing() != NULL;
+	if (!missing && interrupts_are_pending()) {
 		fiber_own_end(own);
 		quiet_end(quiet);
 		queue_ring_soon();
@@ -247,9 +246,11 @@ void dispatch_job(void)
 	runner = pthread_self();
 	do {
 		again = false;
-		rb_protect(job_deferring, Qnil, &failed);
-		if (failed)
-			interrupts_send_again();
+		/* Where interrupts cannot be held back, the job refuses all commands, and runs no Ruby code that one could meet. */
+		if (missing)
+			job_protected(Qnil);
+		else if (!interrupts_job(job_protected, Qnil))
+			queue_ring_soon();
 	} while (again);
 	running = false;
 	gc_stress_back();

@@ -8,6 +8,7 @@
  * a global TracePoint of its own while a light one is on, the VM does rewrite: for both.
  */
 
+#include "core.h"
 #include "engine.h"
 
 #include "compat.h"
@@ -32,7 +33,7 @@ static unsigned light_count; /* light hooks that are on */
 /* attr_reader and attr_writer have a place in the source, but neither instructions nor a C function. */
 bool engine_hook_is_attribute(VALUE method)
 {
-	return !NIL_P(rb_funcall(method, rb_intern("source_location"), 0)) && NIL_P(definition_instructions(method));
+	return !NIL_P(core_call0(CORE_UNBOUND_METHOD_SOURCE_LOCATION, method)) && NIL_P(definition_instructions(method));
 }
 
 static bool hook_can(const struct match *match, struct text *reason)

@@ -58,10 +58,10 @@ static bool patch_can(const struct match *match, struct text *reason)
 	if (why)
 		return refuse(reason, why);
 	if (!patch_follow(match->method, &target))
-		return refuse(reason, NIL_P(rb_funcall(match->method, rb_intern("source_location"), 0))
+		return refuse(reason, NIL_P(core_call0(CORE_UNBOUND_METHOD_SOURCE_LOCATION, match->method))
 		                              ? "no C function of its own: an alias in a module, or what the VM does itself"
 		                              : "an attribute");
-	if (NUM2INT(rb_funcall(match->method, rb_intern("arity"), 0)) != (target.arity < 0 ? -1 : target.arity))
+	if (NUM2INT(core_call0(CORE_UNBOUND_METHOD_ARITY, match->method)) != (target.arity < 0 ? -1 : target.arity))
 		return refuse(reason, "its definition does not have the arity that it says");
 	if (!patch_slot_of(target.function, target.arity))
 		return refuse(reason, "all stubs are in use");

@@ -154,7 +154,7 @@ static void cancel(struct request *request, enum cancel_reason reason)
 		eval_main_stop();
 		return;
 	}
-	eval->exception = rb_exc_new_cstr(evals.exception_class, reason == CANCEL_TIMEOUT ? "time limit" : "cancelled");
+	eval->exception = core_exception(evals.exception_class, reason == CANCEL_TIMEOUT ? "time limit" : "cancelled");
 	eval_thread_interrupt(eval);
 }
 

@@ -14,6 +14,7 @@
 #define _GNU_SOURCE
 #include "eval.h"
 
+#include "core.h"
 #include "interrupts.h"
 #include "quiet.h"
 
@@ -37,7 +38,9 @@ static struct {
 
 static VALUE set_trap(const char *name, VALUE command)
 {
-	return rb_funcall(rb_const_get(rb_cObject, rb_intern("Signal")), rb_intern("trap"), 2, rb_str_new_cstr(name), command);
+	VALUE arguments[] = {rb_str_new_cstr(name), command};
+
+	return core_call(CORE_SIGNAL_TRAP, rb_const_get(rb_cObject, rb_intern("Signal")), 2, arguments);
 }
 
 static VALUE untrap(VALUE unused)

@@ -42,7 +42,7 @@ static VALUE name_of_class(VALUE class)
 
 static VALUE call_message(VALUE error)
 {
-	return rb_obj_as_string(rb_funcall(error, rb_intern("message"), 0));
+	return rb_obj_as_string(core_ask(error, "message"));
 }
 
 /*
@@ -53,21 +53,21 @@ static VALUE call_detail(VALUE error)
 {
 	VALUE options;
 
-	if (RTEST(rb_obj_is_kind_of(error, rb_eSyntaxError)) || !rb_respond_to(error, rb_intern("detailed_message")))
+	if (RTEST(rb_obj_is_kind_of(error, rb_eSyntaxError)) || !core_is_answered(error, "detailed_message"))
 		return Qnil;
 	options = rb_hash_new();
 	rb_hash_aset(options, ID2SYM(rb_intern("highlight")), Qfalse);
-	return rb_obj_as_string(rb_funcallv_kw(error, rb_intern("detailed_message"), 1, &options, RB_PASS_KEYWORDS));
+	return rb_obj_as_string(core_ask_keywords(error, "detailed_message", options));
 }
 
 static VALUE call_backtrace(VALUE error)
 {
-	return rb_funcall(error, rb_intern("backtrace"), 0);
+	return core_ask(error, "backtrace");
 }
 
 static VALUE call_cause(VALUE error)
 {
-	return rb_funcall(error, rb_intern("cause"), 0);
+	return core_ask(error, "cause");
 }
 
 /* What unwinds a frame may also be a throw, an internal object without a class, or a number: the thread is being killed. */
@@ -95,9 +95,9 @@ static VALUE ask(const struct eval *eval, VALUE (*function)(VALUE), VALUE object
 static VALUE call_inspect(VALUE object)
 {
 	/* A BasicObject has no such method; it is no mistake to look at one. */
-	if (!RTEST(rb_obj_is_kind_of(object, rb_mKernel)) && !rb_respond_to(object, rb_intern("inspect")))
+	if (!RTEST(rb_obj_is_kind_of(object, rb_mKernel)) && !core_is_answered(object, "inspect"))
 		return rb_any_to_s(object);
-	return rb_funcall(object, rb_intern("inspect"), 0);
+	return core_ask(object, "inspect");
 }
 
 /* A result whose inspect fails is a result all the same. */

@@ -23,7 +23,7 @@ VALUE eval_binding(const struct eval *eval)
 static void keep(const struct eval *eval, VALUE result)
 {
 	if (!(eval->flags & EVAL_SUBJECT))
-		rb_funcall(eval->binding, rb_intern("local_variable_set"), 2, ID2SYM(rb_intern("_")), result);
+		core_call(CORE_BINDING_LOCAL_VARIABLE_SET, eval->binding, 2, (VALUE[]){ID2SYM(rb_intern("_")), result});
 	else if (eval->request->session)
 		console_set_subject(eval->request->session, result);
 }
@@ -31,11 +31,12 @@ static void keep(const struct eval *eval, VALUE result)
 /* Ruby parses all of the code before it runs any; so a syntax error is one that has no frame of the code in its backtrace. */
 static VALUE run_binding(struct eval *eval)
 {
-	VALUE result;
+	VALUE arguments[] = {eval->code, eval->name, INT2FIX(1)};
+	VALUE evaluate = core_bind(CORE_BINDING_EVAL, eval->binding), result;
 
 	eval->base = rb_make_backtrace();
 	eval->heard = quiet_pause();
-	result = rb_funcall(eval->binding, rb_intern("eval"), 3, eval->code, eval->name, INT2FIX(1));
+	result = rb_method_call_with_block(3, arguments, evaluate, Qnil);
 	quiet_end(eval->heard);
 	eval->heard = (struct quiet){0};
 	if (eval->flags & EVAL_CONSOLE)

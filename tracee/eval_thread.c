@@ -10,6 +10,7 @@
 
 #include "eval.h"
 
+#include "core.h"
 #include "fiber.h"
 #include "interrupts.h"
 #include "quiet.h"
@@ -21,11 +22,11 @@ static VALUE introduce(VALUE name)
 {
 	VALUE thread = rb_thread_current();
 
-	rb_funcall(thread, rb_intern("name="), 1, name);
+	core_call1(CORE_THREAD_SET_NAME, thread, name);
 	/* Puma warns of threads at its fork that have not this. */
-	rb_funcall(thread, rb_intern("thread_variable_set"), 2, ID2SYM(rb_intern("fork_safe")), Qtrue);
-	rb_funcall(thread, rb_intern("report_on_exception="), 1, Qfalse);
-	rb_funcall(thread, rb_intern("priority="), 1, INT2FIX(0));
+	core_call(CORE_THREAD_VARIABLE_SET, thread, 2, (VALUE[]){ID2SYM(rb_intern("fork_safe")), Qtrue});
+	core_call1(CORE_THREAD_SET_REPORT, thread, Qfalse);
+	core_call1(CORE_THREAD_SET_PRIORITY, thread, INT2FIX(0));
 	return Qnil;
 }
 
@@ -36,20 +37,20 @@ static VALUE thread_groups(void)
 
 static VALUE enter_group(VALUE thread)
 {
-	VALUE group = rb_funcall(thread_groups(), rb_intern("new"), 0);
+	VALUE group = rb_obj_alloc(thread_groups());
 
-	rb_funcall(group, rb_intern("add"), 1, thread);
+	core_call1(CORE_THREAD_GROUP_ADD, group, thread);
 	return group;
 }
 
 /* Threads that the code has left behind are the application's from now on. */
 static VALUE leave_group(VALUE group)
 {
-	VALUE all = rb_funcall(group, rb_intern("list"), 0);
+	VALUE all = core_call0(CORE_THREAD_GROUP_LIST, group);
 	VALUE standard = rb_const_get(thread_groups(), rb_intern("Default"));
 
 	for (long i = 0; i < RARRAY_LEN(all); i++)
-		rb_funcall(standard, rb_intern("add"), 1, rb_ary_entry(all, i));
+		core_call1(CORE_THREAD_GROUP_ADD, standard, rb_ary_entry(all, i));
 	return Qnil;
 }
 
@@ -124,15 +125,15 @@ static VALUE interrupt(VALUE number)
 
 		eval->interrupted = true;
 		if (attempt == 0 || (eval->flags & EVAL_MAIN))
-			rb_funcall(thread, rb_intern("raise"), 1, eval->exception);
+			core_call1(CORE_THREAD_RAISE, thread, eval->exception);
 		else if (attempt == 1)
-			rb_funcall(thread, rb_intern("kill"), 0);
+			core_call0(CORE_THREAD_KILL, thread);
 		else
 			return Qnil;
 		if (eval->flags & EVAL_MAIN)
 			rb_thread_wait_for(pause);
 		else
-			rb_funcall(thread, rb_intern("join"), 1, DBL2NUM(KILL_AFTER_US / 1e6));
+			core_call1(CORE_THREAD_JOIN, thread, DBL2NUM(KILL_AFTER_US / 1e6));
 		RB_GC_GUARD(thread);
 	}
 	return Qnil;

@@ -9,6 +9,7 @@
 
 #include "evaluation.h"
 
+#include "core.h"
 #include "fiber.h"
 #include "interrupts.h"
 #include "proto/clock.h"
@@ -63,7 +64,7 @@ static VALUE raise_protected(VALUE argument)
 	const struct evaluation *evaluation = (const struct evaluation *)argument;
 
 	fiber_own_begin();
-	return rb_funcall(evaluation->thread, rb_intern("raise"), 1, evaluation->exception);
+	return core_call1(CORE_THREAD_RAISE, evaluation->thread, evaluation->exception);
 }
 
 /* The evaluation is there until it is told that this is done. */
@@ -96,7 +97,7 @@ void evaluation_cancel_overdue(void)
 
 		if (!NIL_P(evaluation->exception) || now <= evaluation->deadline_ns)
 			continue;
-		evaluation->exception = rb_exc_new_cstr(evaluations.exception_class, "rbprobe: time limit of an expression");
+		evaluation->exception = core_exception(evaluations.exception_class, "rbprobe: time limit of an expression");
 		rb_protect(create_raiser, (VALUE)evaluation, &failed);
 		if (failed) {
 			rb_set_errinfo(Qnil);

@@ -22,25 +22,6 @@
 /* The arguments of a C method that takes any number: so many have names of their own. */
 #define C_ARGUMENTS_LABELLED 16
 
-static struct {
-	ID parameters, call;
-	VALUE iseq_class; /* RubyVM::InstructionSequence */
-	VALUE compile;    /* ->(module_eval, owner, source) */
-} ids;
-
-static const char compile_source[] = "->(__rbprobe_eval, __rbprobe_owner, __rbprobe_source) {\n"
-				     "  __rbprobe_eval.bind_call(__rbprobe_owner, __rbprobe_source, '(rbprobe)', 0)\n"
-				     "}\n";
-
-void expression_init(void)
-{
-	ids.iseq_class = core_instruction_sequence();
-	ids.parameters = rb_intern("parameters");
-	ids.call = rb_intern("call");
-	rb_gc_register_address(&ids.compile); /* first: it allocates, and may collect */
-	ids.compile = core_run(compile_source);
-}
-
 static bool is_word_byte(char c)
 {
 	return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (unsigned char)c >= 0x80;
@@ -89,7 +70,7 @@ static bool is_not_there_yet(VALUE parameter, bool early)
 
 static VALUE parameter_names(VALUE method)
 {
-	VALUE parameters = rb_funcall(method, ids.parameters, 0);
+	VALUE parameters = core_call0(CORE_UNBOUND_METHOD_PARAMETERS, method);
 	VALUE names = rb_ary_new();
 	bool early = !compat_block_method_defaults() && definition_is_block_method(method);
 
@@ -109,7 +90,7 @@ static VALUE parameter_names(VALUE method)
 /* arg1, arg2, ... and block, as far as the method takes them. */
 static VALUE argument_names(VALUE method)
 {
-	long arity = NUM2LONG(rb_funcall(method, rb_intern("arity"), 0));
+	long arity = NUM2LONG(core_call0(CORE_UNBOUND_METHOD_ARITY, method));
 	VALUE names = rb_ary_new();
 
 	for (long i = 1; i <= (arity < 0 ? C_ARGUMENTS_LABELLED : arity); i++)
@@ -133,12 +114,12 @@ static bool slice_is(struct slice slice, const char *text)
 /* By itself, so that the compiler's words are about it alone, and so that it cannot close what it is wrapped in. */
 static VALUE compile_alone(VALUE source)
 {
-	return rb_funcall(ids.iseq_class, rb_intern("compile"), 1, source);
+	return core_call1(CORE_ISEQ_COMPILE, core_instruction_sequence(), source);
 }
 
 static VALUE message_of(VALUE exception)
 {
-	VALUE lines = rb_str_split(rb_obj_as_string(rb_funcall(exception, rb_intern("message"), 0)), "\n");
+	VALUE lines = rb_str_split(core_message(exception), "\n");
 
 	return rb_ary_join(lines, rb_str_new_cstr(" | "));
 }
@@ -162,9 +143,7 @@ static VALUE compile_expression(struct slice source, VALUE names, VALUE owner)
 {
 	VALUE text = rb_utf8_str_new_cstr("->(");
 	VALUE module = rb_module_new();
-	VALUE name = ID2SYM(rb_intern("expression"));
-	VALUE arguments[2];
-	VALUE lambda;
+	VALUE arguments[] = {text, rb_str_new_cstr("(rbprobe)"), INT2FIX(0)};
 
 	for (long i = 0; i < RARRAY_LEN(names); i++) {
 		if (i > 0)
@@ -174,11 +153,8 @@ static VALUE compile_expression(struct slice source, VALUE names, VALUE owner)
 	rb_str_cat_cstr(text, ") {\n");
 	rb_str_cat(text, source.bytes, (long)source.size);
 	rb_str_cat_cstr(text, "\n}");
-	lambda = rb_funcall(ids.compile, ids.call, 3, core_method(CORE_MODULE_MODULE_EVAL), owner, text);
-	arguments[0] = name;
-	arguments[1] = lambda;
-	core_call(CORE_MODULE_DEFINE_METHOD, module, 2, arguments);
-	return core_call(CORE_MODULE_INSTANCE_METHOD, module, 1, &name);
+	core_define_method(module, "expression", core_call(CORE_MODULE_MODULE_EVAL, owner, 3, arguments));
+	return core_caller(core_find_method(module, "expression"));
 }
 
 static VALUE mentioned_names(struct slice source, VALUE names)
@@ -242,7 +218,7 @@ static struct expression *list_add(struct expression_list *list, enum expression
 /* Those of a C method. */
 static void add_arguments_in_hand(struct list_request *request)
 {
-	bool any = NUM2LONG(rb_funcall(request->method, rb_intern("arity"), 0)) < 0;
+	bool any = NUM2LONG(core_call0(CORE_UNBOUND_METHOD_ARITY, request->method)) < 0;
 
 	for (long i = 0; i < RARRAY_LEN(request->names) - any; i++) {
 		VALUE name = rb_sym2str(rb_ary_entry(request->names, i));

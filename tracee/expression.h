@@ -27,7 +27,7 @@ struct expression {
 	enum expression_kind kind;
 	char *label;       /* owned; as the user wrote it, or the parameter's name */
 	ID id;             /* the variable's, of EXPRESSION_IVAR and EXPRESSION_LOCAL */
-	VALUE code;        /* EXPRESSION_COMPILED: an UnboundMethod with the expression as its body, ... */
+	VALUE code;        /* EXPRESSION_COMPILED: calls a method with the expression as its body (core_caller), ... */
 	VALUE names;       /* ... and the Array of the parameters it takes, as Symbols */
 	unsigned number;   /* EXPRESSION_ARGUMENT: from 1, 0 is the block; EXPRESSION_REST: the first of them */
 	bool optional;     /* left out where the call has no such argument */
@@ -38,8 +38,6 @@ struct expression_list {
 	uint32_t count;
 	struct expression items[];
 };
-
-void expression_init(void);
 
 /*
  * Builds the list for a method: the selector's expressions, then, where arguments are wanted, all parameters; those of a C method whose arguments will

@@ -1,5 +1,6 @@
 /* The values of an event, rendered. See expression.h. Context: event, GVL held; what may raise runs under evaluate(). */
 
+#include "core.h"
 #include "expression.h"
 
 #include "capture.h"
@@ -144,7 +145,7 @@ static VALUE local_variable(const struct request *request, VALUE name)
 		*request->binding = rb_tracearg_binding(request->call->trace_arg);
 	if (NIL_P(*request->binding))
 		return Qnil;
-	return rb_funcall(*request->binding, rb_intern("local_variable_get"), 1, name);
+	return core_call1(CORE_BINDING_LOCAL_VARIABLE_GET, *request->binding, name);
 }
 
 static VALUE run_code(const struct request *request)
@@ -158,7 +159,7 @@ static VALUE run_code(const struct request *request)
 	arguments[0] = receiver_of(request->call);
 	for (long i = 0; i < count; i++)
 		arguments[i + 1] = local_variable(request, rb_ary_entry(item->names, i));
-	return rb_funcallv(item->code, rb_intern("bind_call"), (int)count + 1, arguments);
+	return rb_method_call_with_block((int)count + 1, arguments, item->code, Qnil);
 }
 
 static VALUE request_run(VALUE argument)
@@ -327,7 +328,7 @@ static VALUE exception_message(VALUE argument)
 	const struct request *request = (const struct request *)argument;
 
 	if (request->options->flags & TRACE_INSPECT) {
-		VALUE message = rb_obj_as_string(rb_funcall(request->value, rb_intern("message"), 0));
+		VALUE message = rb_obj_as_string(core_ask(request->value, "message"));
 
 		capture_escaped(request->text, RSTRING_PTR(message), (size_t)RSTRING_LEN(message), true);
 		RB_GC_GUARD(message);

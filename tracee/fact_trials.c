@@ -139,11 +139,6 @@ static void on_call(VALUE tracepoint, void *data)
 		core_call(CORE_BINDING_LOCAL_VARIABLE_GET, rb_tracearg_binding(trace_arg), 1, &given) == INT2FIX(1);
 }
 
-static const char block_method_source[] = "->(m) {\n"
-					  "  class << m; define_method(:scratch) { |given = 1| given }; end\n"
-					  "  m.method(:scratch)\n"
-					  "}\n";
-
 enum fact_state check_block_method_defaults(struct text *reason)
 {
 	static enum outcome outcome;
@@ -157,9 +152,10 @@ enum fact_state check_block_method_defaults(struct text *reason)
 		return FACT_NOT_TRIED;
 	}
 	tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL, on_call, NULL);
-	method = rb_proc_call(core_run(block_method_source), rb_ary_new_from_args(1, trial.receiver));
+	core_define_method(rb_singleton_class(trial.receiver), "scratch", core_run("->(given = 1) { given }"));
+	method = rb_obj_method(trial.receiver, ID2SYM(trial.name));
 	core_enable_for(tracepoint, method);
-	watch(&trial, tracepoint, rb_funcall(method, rb_intern("to_proc"), 0));
+	watch(&trial, tracepoint, core_call0(CORE_METHOD_TO_PROC, method));
 	if (trial.seen != 1) {
 		text_append_cstr(reason, "hooks are suppressed at this moment");
 		return FACT_NOT_TRIED;

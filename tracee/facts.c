@@ -6,6 +6,7 @@
 
 #include "facts.h"
 
+#include "core.h"
 #include "event_flags.h"
 #include "fact_checks.h"
 #include "patch.h"
@@ -273,9 +274,10 @@ enum fact_state fact_try(const struct fact *fact, struct text *reason)
 	rb_protect(try_protected, (VALUE)&trying, &failed);
 	if (failed) {
 		VALUE error = rb_errinfo();
+		char message[512];
 
 		rb_set_errinfo(Qnil);
-		text_printf(reason, "finding it out raised %s", RB_SPECIAL_CONST_P(error) ? "a jump" : rb_obj_classname(error));
+		text_printf(reason, "finding it out raised: %s", core_describe(error, message, sizeof(message)));
 		return FACT_FAILED;
 	}
 	return trying.state;

@@ -221,6 +221,6 @@ void fiber_describe(struct fiber_description *description)
 
 	description->native_id = (uint32_t)syscall(SYS_gettid);
 	description->thread_id = description->native_id;
-	description->thread_name = core_call0(CORE_THREAD_NAME, rb_thread_current());
-	description->created_at = creation_place(fiber);
+	description->thread_name = core_missing(CORE_THREAD_NAME) ? Qnil : core_call0(CORE_THREAD_NAME, rb_thread_current());
+	description->created_at = core_missing(CORE_FIBER_TO_S) ? Qnil : creation_place(fiber);
 }

@@ -15,7 +15,7 @@
  * `reraise` never matches: it makes the VM throw the exception on by another instruction. All methods are in one
  * proc because enable(target:) covers every method defined inside its target.
  */
-static const char scratch_source[] = "methods = proc do\n"
+static const char scratch_source[] = "-> do\n"
 				     "  def leave(x) x end\n"
 				     "  alias leave_again leave\n"
 				     "  def leave_early(x)\n"
@@ -36,16 +36,6 @@ static const char scratch_source[] = "methods = proc do\n"
 				     "  def throw_through(x) through(x) { throw x } end\n"
 				     "  def catcher(x) catch(x) { throw_through(x) } end\n"
 				     "  def relay(name, *rest) __send__(name, *rest) end\n"
-				     "  define_method(:block_method) do |x, how|\n"
-				     "    case how\n"
-				     "    when 0 then x\n"
-				     "    when 1 then x.call\n"
-				     "    when 2 then return x\n"
-				     "    when 3 then through(x) { return x }\n"
-				     "    when 4 then through(x) { throw x }\n"
-				     "    when 5 then begin x.call; rescue NoMemoryError; nil end\n"
-				     "    end\n"
-				     "  end\n"
 				     "  def block_catcher(x) catch(x) { block_method(x, 4) } end\n"
 				     "  def c_plain(x) c_leave(x) end\n"
 				     "  def c_splat(x) c_leave(*[x]) end\n"
@@ -56,10 +46,18 @@ static const char scratch_source[] = "methods = proc do\n"
 				     "  def c_throw_through(x) c_through(x) { throw x } end\n"
 				     "  def c_catcher(x) catch(x) { c_throw_through(x) } end\n"
 				     "  def c_protect_catcher(x) catch(x) { c_protect_throw(x) } end\n"
-				     "  attr_reader :attribute\n"
 				     "  def read_attribute(_) attribute end\n"
-				     "end\n"
-				     "[methods, proc { |tracing, target| tracing.enable(target: target) }]\n";
+				     "  ->(x, how) do\n"
+				     "    case how\n"
+				     "    when 0 then x\n"
+				     "    when 1 then x.call\n"
+				     "    when 2 then return x\n"
+				     "    when 3 then through(x) { return x }\n"
+				     "    when 4 then through(x) { throw x }\n"
+				     "    when 5 then begin x.call; rescue NoMemoryError; nil end\n"
+				     "    end\n"
+				     "  end\n"
+				     "end\n";
 
 const struct scratch_method scratch_methods[METHODS] = {
 	[LEAVE] = {.name = "leave"},
@@ -269,16 +267,15 @@ static bool scenario_run(struct scratch *scratch, const struct scenario *scenari
 
 void scratch_build(struct scratch *scratch)
 {
-	VALUE parts = core_run(scratch_source);
-
 	for (int i = 0; i < METHODS; i++)
 		scratch->ids[i] = rb_intern(scratch_methods[i].name);
-	scratch->methods_proc = rb_ary_entry(parts, 0);
-	scratch->enabler = rb_ary_entry(parts, 1);
+	scratch->methods_proc = core_run(scratch_source);
 	scratch->errors = rb_ary_new();
 	scratch->unwinder = rb_proc_new(unwinder_call, Qnil);
 	scratch->module = core_scratch_module();
-	rb_funcall_with_block(scratch->module, rb_intern("module_exec"), 0, NULL, scratch->methods_proc);
+	core_define_method(scratch->module, "block_method",
+	                   core_call_with(CORE_MODULE_MODULE_EXEC, scratch->module, 0, NULL, scratch->methods_proc));
+	rb_define_attr(scratch->module, "attribute", true, false);
 	rb_define_method(scratch->module, "c_leave", c_leave, 1);
 	rb_define_method(scratch->module, "c_jump", c_jump, 1);
 	rb_define_method(scratch->module, "c_through", c_through, 1);
@@ -291,17 +288,9 @@ void scratch_build(struct scratch *scratch)
 
 void scratch_target(struct scratch *scratch, const VALUE tracing[2])
 {
-	VALUE block_method = ID2SYM(scratch->ids[BLOCK_METHOD]);
-	VALUE arguments[2];
-
-	arguments[0] = tracing[0];
-	arguments[1] = scratch->methods_proc;
-	rb_funcallv(scratch->enabler, rb_intern("call"), 2, arguments);
-
+	core_enable_for(tracing[0], scratch->methods_proc);
 	/* A method made by define_method has hooks of its own, apart from its block's. */
-	arguments[0] = tracing[1];
-	arguments[1] = rb_funcall(scratch->module, rb_intern("instance_method"), 1, block_method);
-	rb_funcallv(scratch->enabler, rb_intern("call"), 2, arguments);
+	core_enable_for(tracing[1], core_find_method(scratch->module, scratch_methods[BLOCK_METHOD].name));
 }
 
 bool scratch_run(struct scratch *scratch, bool c_methods)

@@ -52,7 +52,7 @@ static void begin(unsigned count)
 	VALUE value;
 
 	stress.at_work += count;
-	if (stress.at_work > count || NIL_P(core_method(CORE_GC_STRESS)) || NIL_P(core_method(CORE_GC_SET_STRESS)))
+	if (stress.at_work > count || core_missing(CORE_GC_STRESS) || core_missing(CORE_GC_SET_STRESS))
 		return;
 	value = protected(get, Qnil);
 	if (!RTEST(value) || !RB_SPECIAL_CONST_P(value))

@@ -2,13 +2,13 @@
 
 #include "interrupts.h"
 
+#include "core.h"
 #include "quiet.h"
 
 #define END_TRIES_MAX 20
 #define END_PAUSE_MS 500
 
 static struct {
-	ID handle_interrupt, raise, is_pending, is_alive, set_report_on_exception, set_abort_on_exception;
 	VALUE never, immediate; /* Symbols */
 	VALUE end;              /* class of exceptions */
 } ids;
@@ -17,12 +17,6 @@ void interrupts_init(void)
 {
 	if (ids.never)
 		return;
-	ids.handle_interrupt = rb_intern("handle_interrupt");
-	ids.raise = rb_intern("raise");
-	ids.is_alive = rb_intern("alive?");
-	ids.set_report_on_exception = rb_intern("report_on_exception=");
-	ids.set_abort_on_exception = rb_intern("abort_on_exception=");
-	ids.is_pending = rb_intern("pending_interrupt?");
 	rb_gc_register_address(&ids.end); /* first: it allocates, and may collect */
 	ids.end = rb_class_new(rb_eException);
 	ids.never = ID2SYM(rb_intern("never"));
@@ -45,10 +39,19 @@ static VALUE run_deferred(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data))
 	return deferred->run(deferred->argument);
 }
 
+#ifdef HAVE_RB_IDENT_HASH_NEW
+/* Exported, in no header. The same from 2.7 to 4.1. */
+VALUE rb_ident_hash_new(void);
+#endif
+
 /* By identity: asking a class for its hash may run the application's code, and gives it an object_id, which the next one to be given shows. */
 static VALUE new_mask(void)
 {
-	return rb_funcall(rb_hash_new(), rb_intern("compare_by_identity"), 0);
+#ifdef HAVE_RB_IDENT_HASH_NEW
+	return rb_ident_hash_new();
+#else
+	return core_call0(CORE_HASH_COMPARE_BY_IDENTITY, rb_hash_new());
+#endif
 }
 
 VALUE interrupts_deferred(VALUE (*run)(VALUE), VALUE argument, VALUE ours)
@@ -59,12 +62,19 @@ VALUE interrupts_deferred(VALUE (*run)(VALUE), VALUE argument, VALUE ours)
 	rb_hash_aset(mask, rb_cObject, ids.never);
 	if (!NIL_P(ours))
 		rb_hash_aset(mask, ours, ids.immediate);
-	return rb_block_call(rb_cThread, ids.handle_interrupt, 1, &mask, run_deferred, (VALUE)&deferred);
+	return core_iterate(CORE_THREAD_HANDLE_INTERRUPT, rb_cThread, 1, &mask, run_deferred, (VALUE)&deferred);
+}
+
+const char *interrupts_missing(void)
+{
+	const char *why = core_missing(CORE_THREAD_HANDLE_INTERRUPT);
+
+	return why ? why : core_missing(CORE_THREAD_PENDING_INTERRUPT_P);
 }
 
 bool interrupts_are_pending(void)
 {
-	return RTEST(rb_funcall(rb_cThread, ids.is_pending, 0));
+	return RTEST(core_call0(CORE_THREAD_PENDING_INTERRUPT_P, rb_cThread));
 }
 
 VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument)
@@ -73,7 +83,7 @@ VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument)
 	VALUE mask = new_mask();
 
 	rb_hash_aset(mask, rb_cObject, ids.immediate);
-	return rb_block_call(rb_cThread, ids.handle_interrupt, 1, &mask, run_deferred, (VALUE)&admitted);
+	return core_iterate(CORE_THREAD_HANDLE_INTERRUPT, rb_cThread, 1, &mask, run_deferred, (VALUE)&admitted);
 }
 
 /*
@@ -83,11 +93,11 @@ VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument)
  */
 static void end_thread(VALUE thread)
 {
-	rb_funcall(thread, ids.set_report_on_exception, 1, Qfalse);
-	rb_funcall(thread, ids.set_abort_on_exception, 1, Qfalse);
-	for (int i = 0; i < END_TRIES_MAX && RTEST(rb_funcall(thread, ids.is_alive, 0)); i++) {
-		rb_funcall(thread, ids.raise, 1, rb_exc_new_cstr(ids.end, "killed"));
-		for (int ms = 0; ms < END_PAUSE_MS && RTEST(rb_funcall(thread, ids.is_alive, 0)); ms += 10)
+	core_call1(CORE_THREAD_SET_REPORT, thread, Qfalse);
+	core_call1(CORE_THREAD_SET_ABORT, thread, Qfalse);
+	for (int i = 0; i < END_TRIES_MAX && RTEST(core_call0(CORE_THREAD_ALIVE_P, thread)); i++) {
+		core_call1(CORE_THREAD_RAISE, thread, core_exception(ids.end, "killed"));
+		for (int ms = 0; ms < END_PAUSE_MS && RTEST(core_call0(CORE_THREAD_ALIVE_P, thread)); ms += 10)
 			rb_thread_wait_for((struct timeval){.tv_usec = 10000});
 	}
 }
@@ -98,11 +108,11 @@ static VALUE send_to(void *data)
 	VALUE pair = (VALUE)data;
 	VALUE exception = rb_ary_entry(pair, 1);
 
-	rb_funcall(rb_thread_current(), ids.set_report_on_exception, 1, Qfalse);
+	core_call1(CORE_THREAD_SET_REPORT, rb_thread_current(), Qfalse);
 	if (NIL_P(exception))
 		end_thread(rb_ary_entry(pair, 0));
 	else
-		rb_funcall(rb_ary_entry(pair, 0), ids.raise, 1, exception);
+		core_call1(CORE_THREAD_RAISE, rb_ary_entry(pair, 0), exception);
 	RB_GC_GUARD(pair);
 	return Qnil;
 }
@@ -116,7 +126,7 @@ static VALUE send_by_thread(VALUE exception)
 	return Qnil;
 }
 
-void interrupts_send_again(void)
+static void send_again(void)
 {
 	VALUE error = rb_errinfo();
 	int failed = 0;
@@ -124,4 +134,37 @@ void interrupts_send_again(void)
 	/* A number stands for the end of the thread. */
 	rb_protect(send_by_thread, RB_SPECIAL_CONST_P(error) ? Qnil : error, &failed);
 	rb_set_errinfo(Qnil);
+}
+
+struct job {
+	VALUE (*run)(VALUE);
+	VALUE argument;
+	bool began;
+};
+
+static VALUE begin_job(VALUE argument)
+{
+	struct job *job = (struct job *)argument;
+
+	job->began = true;
+	return job->run(job->argument);
+}
+
+static VALUE defer_job(VALUE argument)
+{
+	return interrupts_deferred(begin_job, argument, Qnil);
+}
+
+bool interrupts_job(VALUE (*run)(VALUE), VALUE argument)
+{
+	struct job job = {.run = run, .argument = argument};
+	int failed = 0;
+
+	rb_protect(defer_job, (VALUE)&job, &failed);
+	/* What is raised after it began is an interrupt; what before, is a failure of ours. */
+	if (failed && job.began)
+		send_again();
+	else if (failed)
+		rb_set_errinfo(Qnil);
+	return job.began;
 }

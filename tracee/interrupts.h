@@ -24,9 +24,12 @@ bool interrupts_are_pending(void);
 VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument);
 
 /*
- * Sends what rb_protect has just caught, and rb_errinfo() still names, once more to the running thread, by way of another thread: for the job, in
- * which the VM would drop it.
+ * interrupts_deferred() for a job, in which the VM would drop what it delivers: that is sent once more to the running thread, by way of
+ * another thread. run raises nothing. False: it was not called, as what should hold interrupts back failed. Raises nothing.
  */
-void interrupts_send_again(void);
+bool interrupts_job(VALUE (*run)(VALUE), VALUE argument);
+
+/* NULL, or why none of this can be used: what it needs of Ruby's own is gone. */
+const char *interrupts_missing(void);
 
 #endif

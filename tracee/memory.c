@@ -114,7 +114,7 @@ static void add_objects(struct answer *answer, const struct walk *walk)
 
 static VALUE call_if_there(enum core_method method)
 {
-	return NIL_P(core_method(method)) ? Qnil : core_call0(method, rb_mGC);
+	return core_has(method) ? core_call0(method, rb_mGC) : Qnil;
 }
 
 struct report {

@@ -4,6 +4,7 @@
 #include "objspace.h"
 
 #include "compat.h"
+#include "core.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -34,15 +35,10 @@ static VALUE object_space(void)
 	return rb_define_module("ObjectSpace"); /* which it has been since Ruby began */
 }
 
-static bool has_method(const char *name)
-{
-	return rb_method_boundp(rb_singleton_class(object_space()), rb_intern(name), 0);
-}
-
 /* Whether it is there already. */
 static bool is_loaded(void)
 {
-	return has_method("trace_object_allocations_start");
+	return core_has(CORE_OBJSPACE_START);
 }
 
 struct search {
@@ -118,15 +114,15 @@ struct dumping {
 static void call_dump(VALUE io)
 {
 	VALUE arguments[] = {io, Qfalse, Qnil, INT2FIX(0)};
-	ID raw = rb_intern("_dump_all");
 
-	if (has_method("_dump_all")) {
-		rb_funcallv(object_space(), raw, rb_obj_method_arity(object_space(), raw), arguments);
+	if (core_has(CORE_OBJSPACE_DUMP_ALL_RAW)) {
+		core_call(CORE_OBJSPACE_DUMP_ALL_RAW, object_space(), rb_obj_method_arity(object_space(), rb_intern("_dump_all")),
+		          arguments);
 	} else {
 		VALUE options = rb_hash_new();
 
 		rb_hash_aset(options, ID2SYM(rb_intern("output")), io);
-		rb_funcallv_kw(object_space(), rb_intern("dump_all"), 1, &options, RB_PASS_KEYWORDS);
+		core_call_keywords(CORE_OBJSPACE_DUMP_ALL, object_space(), 1, &options);
 	}
 }
 
@@ -172,24 +168,24 @@ int objspace_dump(int descriptor, struct error *err)
 static VALUE start_tracing(VALUE unused)
 {
 	(void)unused;
-	return rb_funcall(object_space(), rb_intern("trace_object_allocations_start"), 0);
+	return core_call0(CORE_OBJSPACE_START, object_space());
 }
 
 static VALUE stop_tracing(VALUE unused)
 {
 	(void)unused;
-	return rb_funcall(object_space(), rb_intern("trace_object_allocations_stop"), 0);
+	return core_call0(CORE_OBJSPACE_STOP, object_space());
 }
 
 static VALUE forget_allocations(VALUE unused)
 {
 	(void)unused;
-	return rb_funcall(object_space(), rb_intern("trace_object_allocations_clear"), 0);
+	return core_call0(CORE_OBJSPACE_CLEAR, object_space());
 }
 
 static VALUE generation_of_new_object(VALUE known)
 {
-	*(bool *)known = !NIL_P(rb_funcall(object_space(), rb_intern("allocation_generation"), 1, rb_obj_alloc(rb_cObject)));
+	*(bool *)known = !NIL_P(core_call1(CORE_OBJSPACE_GENERATION, object_space(), rb_obj_alloc(rb_cObject)));
 	return Qnil;
 }
 

@@ -91,18 +91,16 @@ static VALUE yielder(VALUE self)
 }
 
 /* Methods that are no C functions, of every kind that can be made without naming a constant; and the yielder's callers. */
-static const char others_source[] =
-	"->(m) {\n"
-	"  m.module_eval {\n"
-	"    attr_accessor :attribute\n"
-	"    def written; end\n"
-	"    def relay; yielder { yield }; end\n"
-	"    define_method(:block) { }\n"
-	"    alias_method :aliased, :yielder\n"
-	"  }\n"
-	"  %i[attribute attribute= written relay block aliased].map { |name| m.instance_method(name) } +\n"
-	"    [m.method(:__send__).unbind]\n"
-	"}\n";
+static const char others_source[] = "-> do\n"
+				    "  def written; end\n"
+				    "  def relay; yielder { yield }; end\n"
+				    "  alias aliased yielder\n"
+				    "  -> { }\n"
+				    "end\n";
+
+static const char *const others[] = {"attribute", "attribute=", "written", "relay", "block", "aliased"};
+
+#define WRITTEN 2 /* in others */
 
 /* The object of each jump holds o. */
 static const char endings_source[] = "->(o) {\n"
@@ -123,18 +121,21 @@ static ID name_of(int index)
 
 void trial_begin(struct trial *trial)
 {
-	VALUE source;
-
 	memset(&seen, 0, sizeof(seen));
 	trial->module = core_scratch_module();
 	for (int i = 0; i < TRIAL_ARITIES; i++) {
 		(rb_define_method_id)(trial->module, name_of(i), (VALUE(*)(VALUE))functions[i], i + ARITY_MIN);
-		trial->methods[i] = rb_funcall(trial->module, rb_intern("instance_method"), 1, ID2SYM(name_of(i)));
+		trial->methods[i] = core_call1(CORE_MODULE_INSTANCE_METHOD, trial->module, ID2SYM(name_of(i)));
 	}
 	rb_define_method(trial->module, "yielder", yielder, 0);
-	trial->yielder = rb_funcall(trial->module, rb_intern("instance_method"), 1, ID2SYM(rb_intern("yielder")));
-	source = core_run(others_source);
-	trial->others = rb_funcall(source, rb_intern("call"), 1, trial->module);
+	trial->yielder = core_find_method(trial->module, "yielder");
+	rb_define_attr(trial->module, "attribute", true, true);
+	core_define_method(trial->module, "block",
+	                   core_call_with(CORE_MODULE_MODULE_EXEC, trial->module, 0, NULL, core_run(others_source)));
+	trial->others = rb_ary_new();
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		rb_ary_push(trial->others, core_find_method(trial->module, others[i]));
+	rb_ary_push(trial->others, core_find_method(rb_cBasicObject, "__send__"));
 	trial->object = rb_obj_alloc(rb_cObject);
 	rb_extend_object(trial->object, trial->module);
 	seen.module = trial->module;
@@ -158,7 +159,7 @@ size_t trial_samples(const struct trial *trial, struct patch_sample *samples)
 
 static VALUE call_written(VALUE object)
 {
-	return rb_funcall(object, rb_intern("written"), 0);
+	return core_call_own(object, "written", 0, NULL);
 }
 
 void trial_event(struct trial *trial, void (*event)(VALUE tracepoint, void *nothing))
@@ -167,7 +168,7 @@ void trial_event(struct trial *trial, void (*event)(VALUE tracepoint, void *noth
 	struct quiet heard;
 	int failed = 0;
 
-	core_enable_for(tracepoint, rb_ary_entry(trial->others, 2));
+	core_enable_for(tracepoint, rb_ary_entry(trial->others, WRITTEN));
 	heard = quiet_pause();
 	rb_protect(call_written, trial->object, &failed);
 	quiet_end(heard);
@@ -284,7 +285,7 @@ static VALUE calls_source(void)
 
 static VALUE run_calls(struct trial *trial)
 {
-	return rb_funcall(trial->calls, rb_intern("call"), 1, trial->object);
+	return rb_proc_call_with_block(trial->calls, 1, &trial->object, Qnil);
 }
 
 static bool same(VALUE one, VALUE other)
@@ -344,11 +345,11 @@ bool trial_endings(struct trial *trial)
 	endings = core_run(endings_source);
 	seen.object = trial->object;
 	patch_watch_learn(is_jump);
-	rb_funcall(endings, rb_intern("call"), 1, trial->object);
+	rb_proc_call_with_block(endings, 1, &trial->object, Qnil);
 	if (!patch_watch_learn(NULL))
 		return false;
 	seen.ending_count = 0;
-	rb_funcall(endings, rb_intern("call"), 1, trial->object);
+	rb_proc_call_with_block(endings, 1, &trial->object, Qnil);
 	if (seen.ending_count != sizeof(expected) / sizeof(expected[0]))
 		return false;
 	if (seen.value != trial->object)

@@ -12,6 +12,7 @@
 #include "quiet.h"
 
 #include "compat.h"
+#include "core.h"
 
 #include <pthread.h>
 #include <ruby.h>
@@ -105,7 +106,7 @@ static VALUE raise_one(VALUE exception)
 /* Nothing is heard of an exception that is raised in silence. */
 static bool try(void)
 {
-	VALUE debug = *rb_ruby_debug_ptr(), exception = rb_exc_new_cstr(rb_eException, "rbprobe"), error = rb_errinfo();
+	VALUE debug = *rb_ruby_debug_ptr(), exception = core_exception(rb_eException, "rbprobe"), error = rb_errinfo();
 	struct quiet quiet;
 	int failed = 0;
 

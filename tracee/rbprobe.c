@@ -9,7 +9,6 @@
 #include "core.h"
 #include "dispatch.h"
 #include "evaluation.h"
-#include "expression.h"
 #include "fiber.h"
 #include "gc_stress.h"
 #include "interrupts.h"
@@ -78,7 +77,6 @@ static VALUE init(VALUE stress_is_off)
 	watch_modules_init();
 	interrupts_init();
 	evaluation_init();
-	expression_init();
 	eval_init();
 	queue_init();
 	waiting_learn();

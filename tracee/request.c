@@ -9,6 +9,7 @@
 #include "request.h"
 
 #include "answer.h"
+#include "core.h"
 #include "proto/clock.h"
 #include "session.h"
 
@@ -93,12 +94,13 @@ void request_begin(struct request *request, const struct command *command)
 	rb_protect(begin_protected, (VALUE)&beginning, &failed);
 	if (failed) {
 		VALUE error = rb_errinfo();
-		const char *class_name = RB_SPECIAL_CONST_P(error) ? "thread end" : rb_obj_classname(error);
+		char message[ERROR_TEXT_SIZE / 2];
 
 		rb_set_errinfo(Qnil);
+		core_describe(error, message, sizeof(message));
 		if (is_under_way(session, request))
 			request_finish(request, EIO, "the %s request failed inside the process: %s", request->kind->name,
-			               class_name);
+			               message);
 	}
 	update_earliest();
 }
@@ -245,6 +247,7 @@ void request_finish(struct request *request, int code, const char *format, ...)
 	va_end(args);
 	record.done.text = (struct slice){text, strlen(text)};
 	if (request->session) {
+		session_tell_missing(request->session);
 		session_send(request->session, &record);
 		unlink_request(request);
 	}

@@ -2,6 +2,7 @@
  * Arming what selectors name, and listing it. See selection.h. Context: job, GVL held, under rb_protect where Ruby is asked.
  */
 
+#include "core.h"
 #include "selection_parts.h"
 
 #include "compat.h"
@@ -79,27 +80,18 @@ void selection_fork_child(void)
 }
 
 /* What was raised, as an error for people. SyntaxError has the compiler's words, in several lines. */
-static VALUE exception_text(VALUE exception)
-{
-	return rb_obj_as_string(rb_funcall(exception, rb_intern("message"), 0));
-}
-
 static int error_from_exception(struct error *err)
 {
 	VALUE exception = rb_errinfo();
-	VALUE message;
-	int failed = 0;
+	char message[ERROR_TEXT_SIZE / 2];
 
 	rb_set_errinfo(Qnil);
-	message = rb_protect(exception_text, exception, &failed);
-	if (failed) {
-		rb_set_errinfo(Qnil);
-		return error_set(err, -EINVAL, "the target raised an exception");
-	}
+	core_describe(exception, message, sizeof(message));
 	if (RTEST(rb_obj_is_kind_of(exception, rb_eSyntaxError)))
-		return error_set(err, -EINVAL, "an expression does not compile, %.*s", (int)RSTRING_LEN(message),
-		                 RSTRING_PTR(message));
-	return error_set(err, -EINVAL, "%s: %.*s", rb_obj_classname(exception), (int)RSTRING_LEN(message), RSTRING_PTR(message));
+		return error_set(err, -EINVAL, "an expression does not compile, %s", message);
+	if (RB_SPECIAL_CONST_P(exception) || rb_obj_class(exception) == rb_eRuntimeError)
+		return error_set(err, -EINVAL, "%s", message);
+	return error_set(err, -EINVAL, "%s: %s", rb_obj_classname(exception), message);
 }
 
 /* --- Arming one method */

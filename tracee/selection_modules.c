@@ -211,7 +211,7 @@ static void look_into(struct change *change, VALUE module)
 static void look_into_nested(struct change *change, VALUE module)
 {
 	VALUE own_only = Qfalse;
-	VALUE constants = core_call(CORE_MODULE_CONSTANTS, module, 1, &own_only);
+	VALUE constants = rb_mod_constants(1, &own_only, module);
 	VALUE name = rb_mod_name(module);
 
 	for (long i = 0; i < RARRAY_LEN(constants); i++) {

@@ -1,5 +1,6 @@
 /* What the client is told of a method. See selection_parts.h. Context: job, GVL held, under rb_protect. */
 
+#include "core.h"
 #include "selection_parts.h"
 
 #include "expression.h"
@@ -31,7 +32,7 @@ struct method_names {
 
 static void name_method(struct method_names *names, VALUE owner, VALUE name, VALUE method)
 {
-	VALUE location = NIL_P(method) ? Qnil : rb_funcall(method, rb_intern("source_location"), 0);
+	VALUE location = NIL_P(method) ? Qnil : core_call0(CORE_UNBOUND_METHOD_SOURCE_LOCATION, method);
 
 	names->class_text = (struct text){.bytes = names->class_bytes, .size = sizeof(names->class_bytes)};
 	names->separator = naming_owner(&names->class_text, owner);

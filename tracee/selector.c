@@ -129,11 +129,11 @@ static VALUE literal_name(struct slice pattern)
 
 static void search_own_methods(const struct search *search, VALUE module)
 {
-	static const enum core_method lists[] = {CORE_MODULE_INSTANCE_METHODS, CORE_MODULE_PRIVATE_INSTANCE_METHODS};
+	static VALUE (*const lists[])(int, const VALUE *, VALUE) = {rb_class_instance_methods, rb_class_private_instance_methods};
 	VALUE own_only = Qfalse;
 
 	for (size_t l = 0; l < sizeof(lists) / sizeof(lists[0]); l++) {
-		VALUE names = core_call(lists[l], module, 1, &own_only);
+		VALUE names = lists[l](1, &own_only, module);
 
 		turn_pass_current();
 		for (long i = 0; i < RARRAY_LEN(names); i++) {
@@ -205,7 +205,7 @@ static VALUE all_modules(void)
 	VALUE modules = rb_ary_new();
 	VALUE class = rb_cModule;
 
-	rb_block_call(rb_const_get(rb_cObject, rb_intern("ObjectSpace")), rb_intern("each_object"), 1, &class, collect, modules);
+	core_iterate(CORE_EACH_OBJECT, rb_path2class("ObjectSpace"), 1, &class, collect, modules);
 	return modules;
 }
 

@@ -10,6 +10,7 @@
 
 #include "bell.h"
 #include "console.h"
+#include "core.h"
 #include "fiber.h"
 #include "proto/clock.h"
 #include "proto/names.h"
@@ -131,6 +132,16 @@ void session_note(struct session *session, enum note_level level, const char *fo
 	va_end(args);
 	record.note.text = (struct slice){text, strlen(text)};
 	session_send(session, &record);
+}
+
+void session_tell_missing(struct session *session)
+{
+	const char *why = core_missed();
+
+	if (!why || session->told_missing)
+		return;
+	session->told_missing = true;
+	session_note(session, NOTE_WARNING, "%s", why);
 }
 
 static void send_hello(struct session *session)

@@ -64,6 +64,7 @@ struct session {
 	bool scratch_used;        /* by an event that is running Ruby code meanwhile */
 	struct console *console;  /* NULL: no console's client; console.h */
 	struct request *requests; /* under way, newest first; request.h */
+	bool told_missing;        /* what the application has taken away; session_tell_missing() */
 	bool leaked;              /* at exit: late events may still look at it, so nobody frees it */
 	uint64_t other_ractors;   /* calls in other Ractors; known when disarmed */
 
@@ -119,5 +120,8 @@ void session_send(struct session *session, const struct record *record);
 /* The same with a descriptor for the client, which is closed here in any case. */
 void session_send_descriptor(struct session *session, const struct record *record, int descriptor);
 void session_note(struct session *session, enum note_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Once a session: notes what the application has taken away of Ruby's own, where that was missed. Before an answer that may be due to it. */
+void session_tell_missing(struct session *session);
 
 #endif

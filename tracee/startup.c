@@ -19,6 +19,7 @@
 
 #include "bell.h"
 #include "compat.h"
+#include "core.h"
 #include "dispatch.h"
 #include "interrupts.h"
 #include "proto/startup.h"
@@ -172,20 +173,6 @@ void startup_done(void)
 	state_set(STARTUP_DONE);
 }
 
-static VALUE in_main_ractor(VALUE unused)
-{
-	VALUE ractor;
-
-	(void)unused;
-	/* Before Init, compat_in_main_ractor() has nothing to go by. */
-	if (!rb_const_defined(rb_cObject, rb_intern("Ractor")))
-		return Qtrue;
-	ractor = rb_const_get(rb_cObject, rb_intern("Ractor"));
-	if (!rb_respond_to(ractor, rb_intern("main")))
-		return Qtrue;
-	return rb_funcall(ractor, rb_intern("current"), 0) == rb_funcall(ractor, rb_intern("main"), 0) ? Qtrue : Qfalse;
-}
-
 static VALUE initialise(VALUE unused)
 {
 	(void)unused;
@@ -193,20 +180,9 @@ static VALUE initialise(VALUE unused)
 	return Qnil;
 }
 
-static VALUE error_text(VALUE error)
+static void fail(const char *why)
 {
-	return rb_obj_as_string(error);
-}
-
-static void fail(void)
-{
-	int failed = 0;
-	VALUE text = rb_protect(error_text, rb_errinfo(), &failed);
-
-	if (!failed && RB_TYPE_P(text, T_STRING))
-		snprintf(rbprobe_startup.text, sizeof(rbprobe_startup.text), "%.*s", (int)RSTRING_LEN(text), RSTRING_PTR(text));
-	else
-		snprintf(rbprobe_startup.text, sizeof(rbprobe_startup.text), "Init raised");
+	snprintf(rbprobe_startup.text, sizeof(rbprobe_startup.text), "%s", why);
 	ringer_stop();
 	state_set(STARTUP_FAILED);
 }
@@ -214,45 +190,39 @@ static void fail(void)
 /* What Init itself raises is a failure; what others send to the thread meanwhile is not for us. */
 static VALUE initialise_protected(VALUE unused)
 {
+	char message[sizeof(rbprobe_startup.text)];
 	int failed = 0;
 
 	(void)unused;
 	rb_protect(initialise, Qnil, &failed);
 	if (failed)
-		fail();
+		fail(core_describe(rb_errinfo(), message, sizeof(message)));
 	rb_set_errinfo(Qnil);
 	return Qnil;
 }
 
-static VALUE initialise_deferring(VALUE unused)
-{
-	(void)unused;
-	return interrupts_deferred(initialise_protected, Qnil, Qnil);
-}
-
 static void start(void)
 {
-	VALUE error = rb_errinfo(), in_main;
-	int failed = 0;
+	VALUE error = rb_errinfo();
+	const char *missing;
 
-	/* Init lets other threads run, and one of them may come by here as well. */
-	if (state_now() != STARTUP_ASKED || state.by_loader)
+	/* Init lets other threads run, and one of them may come by here as well. The ringer asks again. */
+	if (state_now() != STARTUP_ASKED || state.by_loader || !compat_starts_in_main_ractor())
+		return;
+	core_begin();
+	interrupts_init();
+	missing = interrupts_missing();
+	if (missing) {
+		fail(missing);
+		return;
+	}
+	if (interrupts_are_pending())
 		return;
 	state.by_loader = true;
-	interrupts_init();
-	in_main = interrupts_are_pending() ? Qfalse : rb_protect(in_main_ractor, Qnil, &failed);
-	if (failed || !RTEST(in_main)) {
-		state.by_loader = false;
-		rb_set_errinfo(error);
-		return; /* the ringer asks again */
-	}
-	rb_protect(initialise_deferring, Qnil, &failed);
-	if (failed)
-		interrupts_send_again();
+	interrupts_job(initialise_protected, Qnil);
 	state.by_loader = false;
-	failed = state_now() != STARTUP_DONE;
 	rb_set_errinfo(error);
-	if (!failed && atomic_load(&state.make_queue)) {
+	if (state_now() == STARTUP_DONE && atomic_load(&state.make_queue)) {
 		/* In this order: the job removes what a dead process of our PID may have left, and sees to it that ours goes if nobody comes. */
 		dispatch_job();
 		queue_create();

@@ -61,7 +61,8 @@ static bool is_vacant(VALUE class, VALUE name)
 {
 	VALUE method = core_call(CORE_MODULE_INSTANCE_METHOD, class, 1, &name);
 
-	return rb_funcall(method, rb_intern("owner"), 0) == class && NIL_P(rb_funcall(method, rb_intern("source_location"), 0));
+	return core_call0(CORE_UNBOUND_METHOD_OWNER, method) == class &&
+	       NIL_P(core_call0(CORE_UNBOUND_METHOD_SOURCE_LOCATION, method));
 }
 
 VALUE watch_install(VALUE unused)

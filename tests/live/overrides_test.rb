@@ -1,0 +1,88 @@
+# Applications that override the methods of Ruby that rbprobe calls. All of them are in one table, tracee/core_table.h, which is
+# read here: each is overridden in turn before rbprobe comes, and all of them at once afterwards.
+
+require_relative "helper"
+
+class OverridesTest < LiveTest
+  ENTRY = /METHOD\(\w+,\s*"([^"]+)",\s*"([^"]+)",\s*([^)]+)\)/.freeze
+  TABLE = File.read("#{Processes::ROOT}/tracee/core_table.h").delete("\\\\").scan(ENTRY).map do |class_name, method, flags|
+    "#{class_name}#{flags.include?("SINGLETON") ? "." : "#"}#{method}"
+  end.freeze
+  # By TracePoint#enable(target:) itself, as the application has it: no trace then.
+  CALLED_BY_RUBY = "RubyVM::InstructionSequence.of"
+  # What may be said of one that is gone.
+  NAMED = /the application has (?:overridden|removed) ([^\s,]+)/.freeze
+
+  # Each command, and what it says when it is right.
+  def commands(pid)
+    dump = "#{directory}/heap.json"
+    {
+      %W[trace -p #{pid} --count 4 --args Work#step(number*2) Work#add] => ->(r) { r.stdout.include?("Work#add(one=") },
+      %W[trace -p #{pid} --count 4 -f --no-hook] => ->(r) { r.stdout.match?(/Work#(step|add)/) },
+      %W[methods -p #{pid} Work#step Integer#gcd] => lambda { |r|
+        r.stdout.match?(/Work#step .*overridden\.rb:\d+.*^Integer#gcd .*patch/m)
+      },
+      %W[eval -p #{pid} 6*7] => ->(r) { r.stdout.include?("42") },
+      %W[bt -p #{pid}] => ->(r) { r.stdout.include?("overridden.rb") },
+      %W[memory -p #{pid}] => ->(r) { r.stdout.match?(/String/) },
+      %W[heap dump -p #{pid} -o #{dump}] => ->(_) { File.size(dump) > 10_000 },
+      %W[selftest -p #{pid}] => ->(r) { !r.stdout.match?(/^failed/) },
+    }
+  end
+
+  # On each command: right, or (given names) an error that names one of them.
+  def assert_right(target, names = [])
+    commands(target.pid).each do |arguments, right|
+      result = rbprobe(*arguments, "--timeout", "20")
+      said = "rbprobe #{arguments.join(" ")} (#{names.join})\n#{result.stdout[0, 1500]}\n#{result.stderr}"
+      assert target.alive?, said
+      refute_match(/RuntimeError: overridden|hit by/, said)
+      next if result.status.zero? && right.call(result)
+
+      refute_empty names, said
+      assert_includes names, "#{result.stdout}#{result.stderr}"[NAMED, 1], said
+    end
+    assert_console(target, names)
+    assert_empty target.stderr
+  end
+
+  def assert_console(target, names)
+    script = "#{directory}/script"
+    File.write(script, "6 * 7\nls\n")
+    result = rbprobe("console", "-p", target.pid.to_s, stdin: script)
+    said = "console (#{names.join})\n#{result.stdout}\n#{result.stderr}"
+    return if result.stdout.include?("42")
+
+    assert_includes names, "#{result.stdout}#{result.stderr}"[NAMED, 1], said
+  end
+
+  test "the table is read" do
+    assert_operator TABLE.size, :>, 60
+    assert_includes TABLE, "Thread.handle_interrupt"
+  end
+
+  %w[raise undefined nonsense].each do |mode|
+    test "all of them, after the extension was loaded: #{mode}" do
+      target = start("overridden", mode, *TABLE - [CALLED_BY_RUBY], env: { "LATER" => "1" })
+      target.run_in_background("override")
+      target.expect("done")
+      assert_right(target)
+    end
+  end
+
+  %w[prepended aliased].each do |mode|
+    test "all of them, before the extension was loaded, but Ruby's own are still there: #{mode}" do
+      only_where_loading_is_possible
+      assert_right(start("overridden", mode, *TABLE - [CALLED_BY_RUBY], load: false))
+    end
+  end
+
+  # One mode each, in turn: each takes another way through the extension.
+  TABLE.each_with_index do |name, index|
+    mode = %w[raise undefined nonsense][index % 3]
+    test "before the extension was loaded, #{mode}: #{name}" do
+      only_where_loading_is_possible
+      assert_right(start("overridden", mode, name, load: false), [name])
+    end
+  end
+end
