@@ -114,6 +114,40 @@ VALUE definition_instructions(VALUE method)
 	return core_call1(CORE_ISEQ_OF, core_instruction_sequence(), method);
 }
 
+/* Those that say Primitive.mandatory_only? in the sources of 3.1 to 4.1-dev. In some of these versions one or the other is written in C. */
+static const struct {
+	const VALUE *owner;
+	bool singleton;
+	const char *name;
+} short_forms[] = {
+	{&rb_cArray, false, "first"},    {&rb_cArray, false, "last"},   {&rb_cArray, false, "sample"},
+	{&rb_mKernel, false, "Integer"}, {&rb_mKernel, false, "Float"}, {&rb_mKernel, true, "Integer"},
+	{&rb_mKernel, true, "Float"},    {&rb_cTime, true, "at"},
+};
+
+static bool is_builtin(VALUE iseq)
+{
+	VALUE path = NIL_P(iseq) ? Qnil : rb_funcall(iseq, rb_intern("path"), 0);
+
+	return RB_TYPE_P(path, T_STRING) && RSTRING_LEN(path) > 10 && memcmp(RSTRING_PTR(path), "<internal:", 10) == 0;
+}
+
+bool definition_has_short_form(VALUE method)
+{
+	VALUE owner = core_call0(CORE_UNBOUND_METHOD_OWNER, method);
+	VALUE name = core_call0(CORE_UNBOUND_METHOD_ORIGINAL_NAME, method);
+
+	for (size_t i = 0; i < sizeof(short_forms) / sizeof(short_forms[0]); i++) {
+		VALUE holder = *short_forms[i].owner;
+
+		if (short_forms[i].singleton)
+			holder = rb_singleton_class(holder);
+		if (owner == holder && name == ID2SYM(rb_intern(short_forms[i].name)))
+			return is_builtin(definition_instructions(method));
+	}
+	return false;
+}
+
 bool definition_is_block_method(VALUE method)
 {
 	VALUE iseq = definition_instructions(method);

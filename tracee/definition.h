@@ -26,6 +26,12 @@ void definition_flags_keep(VALUE method, uint32_t flags);
 /* The method's RubyVM::InstructionSequence, nil where it has none: C methods, attr_*. */
 VALUE definition_instructions(VALUE method);
 
+/*
+ * Whether the method, written in Ruby and one of Ruby's own, has other instructions for calls without optional arguments. The VM
+ * leads nobody to these.
+ */
+bool definition_has_short_form(VALUE method);
+
 /* Whether the method was made by define_method with a block. */
 bool definition_is_block_method(VALUE method);
 

@@ -74,6 +74,10 @@ static bool target_can(const struct match *match, struct text *reason)
 		text_append_cstr(reason, "not written in Ruby");
 		return false;
 	}
+	if (definition_has_short_form(method)) {
+		text_append_cstr(reason, "Ruby runs other instructions for calls without optional arguments");
+		return false;
+	}
 	if (must_share(method) && definition_of(method) == 0) {
 		text_append_cstr(reason, "this Ruby does not tell whether the define_method method is traced already");
 		return false;

@@ -72,7 +72,7 @@ static VALUE parameter_names(VALUE method)
 {
 	VALUE parameters = core_call0(CORE_UNBOUND_METHOD_PARAMETERS, method);
 	VALUE names = rb_ary_new();
-	bool early = !compat_block_method_defaults() && definition_is_block_method(method);
+	bool early = (!compat_block_method_defaults() && definition_is_block_method(method)) || definition_has_short_form(method);
 
 	for (long i = 0; i < RARRAY_LEN(parameters); i++) {
 		VALUE name = rb_ary_entry(rb_ary_entry(parameters, i), 1);

@@ -15,7 +15,7 @@ class PatchTest < LiveTest
   test "arguments, result and the block are at hand" do
     assert_equal <<~TREE, tree_of('"abc".tr("a", "b"); [3].fetch(7) { |i| i }', "--args", "--return", "String#tr", "Array#fetch")
       String#tr(arg1="a", arg2="b") => "bbc" <time>
-      Array#fetch(arg1=7) => 7 <time>
+      Array#fetch(arg1=7, &block=#<Proc>) => 7 <time>
     TREE
   end
 

@@ -175,3 +175,13 @@ truth "instance_exec", <<~TREE do
 TREE
   yielding.instance_exec(4) { |x| double(x) }
 end
+
+truth "a C method that raises by itself", <<~TREE do
+  Kernel#Integer(arg1="abc") ! ArgumentError: invalid value for Integer(): "abc"
+TREE
+  begin
+    Integer("abc")
+  rescue ArgumentError
+    nil
+  end
+end
