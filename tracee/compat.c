@@ -196,6 +196,11 @@ bool compat_instruction_events(void)
 	return RUBY_AT_LEAST(3, 1);
 }
 
+bool compat_struct_events(void)
+{
+	return !RUBY_AT_LEAST(3, 1) || RUBY_AT_LEAST(3, 3);
+}
+
 bool compat_attribute_events(void)
 {
 	return RUBY_AT_LEAST(3, 0);

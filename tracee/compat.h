@@ -78,6 +78,9 @@ bool compat_instruction_events(void);
 /* Whether calls of attr_reader and attr_writer methods give C_CALL events; on 2.7 they do not. */
 bool compat_attribute_events(void);
 
+/* Whether calls of the accessors of a Struct give C_CALL events; on 3.1 and 3.2, where the VM does their work by itself, they do not (vm_insnhelper.c). */
+bool compat_struct_events(void);
+
 /*
  * Walks over the heap: calls page() for each of its pages with the first slot, the end, and the distance between slots, until it returns other than 0. It may
  * allocate nothing of Ruby's. A slot with flags 0 is free; garbage that no GC has found yet is there, too. False: this Ruby has no such function.

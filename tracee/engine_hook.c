@@ -24,6 +24,7 @@
 
 #include <errno.h>
 #include <ruby/debug.h>
+#include <string.h>
 
 #define C_EVENTS (RUBY_EVENT_C_CALL | RUBY_EVENT_C_RETURN)
 #define HOOK_EVENTS (RUBY_EVENT_CALL | RUBY_EVENT_RETURN | C_EVENTS)
@@ -36,10 +37,35 @@ bool engine_hook_is_attribute(VALUE method)
 	return !NIL_P(core_call0(CORE_UNBOUND_METHOD_SOURCE_LOCATION, method)) && NIL_P(definition_instructions(method));
 }
 
+/* One that is made by Struct.new: named as a member, and written in nothing. */
+static bool is_struct_accessor(const struct match *match)
+{
+	VALUE name = rb_sym2str(match->name), members;
+
+	if (rb_class_inherited_p(match->owner, rb_cStruct) != Qtrue || match->owner == rb_cStruct ||
+	    !NIL_P(definition_instructions(match->method)))
+		return false;
+	members = rb_struct_s_members(match->owner);
+	for (long i = 0; i < RARRAY_LEN(members); i++) {
+		VALUE member = rb_sym2str(RARRAY_AREF(members, i));
+		long size = RSTRING_LEN(member);
+
+		if (RSTRING_LEN(name) >= size && RSTRING_LEN(name) <= size + 1 &&
+		    memcmp(RSTRING_PTR(name), RSTRING_PTR(member), (size_t)size) == 0 &&
+		    (RSTRING_LEN(name) == size || RSTRING_END(name)[-1] == '='))
+			return true;
+	}
+	return false;
+}
+
 static bool hook_can(const struct match *match, struct text *reason)
 {
 	if (!compat_instruction_events() && patch_bypassed(match->owner, match->name, false)) {
 		text_append_cstr(reason, "; this Ruby gives no events for what it has instructions for");
+		return false;
+	}
+	if (!compat_struct_events() && is_struct_accessor(match)) {
+		text_append_cstr(reason, "; this Ruby gives no events for the accessors of a Struct");
 		return false;
 	}
 	if (compat_attribute_events() || !engine_hook_is_attribute(match->method))

@@ -189,7 +189,9 @@ static struct selector *copy_selectors(const struct command *command)
 static void free_parts(struct selection *selection)
 {
 	slice_set_free(&selection->constants);
+	slice_set_free(&selection->methods);
 	free(selection->buckets);
+	free(selection->method_patterns);
 	free(selection->modules);
 	free(selection->selectors);
 	free(selection->found);
@@ -207,12 +209,13 @@ struct selection *selection_new(struct session *session, const struct command *c
 	selection->selectors = copy_selectors(command);
 	selection->selector_count = command->selector_count;
 	selection->found = calloc(command->selector_count + 1u, sizeof(*selection->found));
+	selection->method_patterns = calloc(command->selector_count + 1u, sizeof(*selection->method_patterns));
 	selection->modules = calloc(command->selector_count + 1u, sizeof(*selection->modules));
 	selection->buckets = calloc(BUCKETS_MIN, sizeof(selection->buckets[0]));
 	selection->bucket_count = BUCKETS_MIN;
 	selection->last_made = &selection->first_made;
-	if (!selection->selectors || !selection->found || !selection->modules || !selection->buckets ||
-	    !selection_note_constants(selection)) {
+	if (!selection->selectors || !selection->found || !selection->method_patterns || !selection->modules ||
+	    !selection->buckets || !selection_note_names(selection)) {
 		free_parts(selection);
 		return NULL;
 	}

@@ -57,6 +57,9 @@ bool selection_is_over(const struct selection *selection);
 /* Frees it; nobody may hold its session. */
 void selection_free(struct selection *selection);
 
+/* Whether any selector might mean methods of that name, a Symbol. Cheap. */
+bool selection_may_mean(VALUE method);
+
 /* A method was defined or redefined: arms it in every session whose selectors name it. Event context; raises nothing. */
 void selection_method_added(VALUE owner, VALUE name);
 

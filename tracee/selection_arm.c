@@ -261,7 +261,8 @@ struct probe *selection_arm_silently(struct selection *selection, const struct m
 	struct arming_one one = {.match = match, .description = description, .reason = &reason};
 	struct probe *former = selection_probe(selection, match->owner, match->name);
 
-	if (former && (former->told || is_served(former, match)))
+	/* Engine hook goes by the name, whatever the definition. */
+	if (former && (former->told || !former->engine || !former->engine->serves || is_served(former, match)))
 		return former;
 	one.engine = engine_choose(selection->session->options.engine, match, &reason);
 	if (!one.engine || !consent_given(one.engine, match, selection->session->options.flags) || selection->disabled)

@@ -11,8 +11,8 @@
 #define _GNU_SOURCE
 #include "selection_parts.h"
 
+#include "aside.h"
 #include "core.h"
-#include "interrupts.h"
 #include "overdue.h"
 #include "proto/clock.h"
 #include "session.h"
@@ -22,15 +22,16 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define BUDGET_PART 20u                 /* one in so many ns of the application's time, ... */
-#define BUDGET_MAX_NS (50 * NS_PER_MS)  /* ... of which so much is saved up */
-#define LOOK_PAUSE_NS (250 * NS_PER_MS) /* between two looks at least, */
-#define LOOK_PART 100u                  /* and so many times as long as the last one took */
-#define NESTED_MAX 1000                 /* modules within one that gets its name */
+#define BUDGET_PART 20u                         /* one in so many ns of the application's time, ... */
+#define BUDGET_MAX_NS (int64_t)(50 * NS_PER_MS) /* ... of which so much is saved up */
+#define LOOK_PAUSE_NS (250 * NS_PER_MS)         /* between two looks at least, */
+#define LOOK_PART 100u                          /* and so many times as long as the last one took; */
+#define LOOK_MAX_NS (2 * NS_PER_MS)             /* the next selector has to wait for the next look after that */
+#define NESTED_MAX 1000                         /* modules within one that gets its name */
 
 static struct {
-	uint64_t left_ns;
-	uint64_t since_ns; /* until when it was counted */
+	int64_t left_ns; /* below 0: overdrawn */
+	uint64_t since_ns;
 } budget;
 
 static _Atomic bool overlooked;                  /* something happened that no selection was asked about */
@@ -46,11 +47,23 @@ struct change {
 	int nested;   /* modules looked into */
 };
 
-bool selection_note_constants(struct selection *selection)
+static bool note_method(struct selection *selection, uint32_t i)
+{
+	const struct selector *selector = &selection->selectors[i];
+
+	if (!selector_is_method_pattern(selector))
+		return slice_set_add(&selection->methods, selector->method_pattern);
+	selection->method_patterns[selection->method_pattern_count++] = i;
+	return true;
+}
+
+bool selection_note_names(struct selection *selection)
 {
 	for (uint32_t i = 0; i < selection->selector_count; i++) {
 		struct slice path = selection->selectors[i].class_pattern;
 
+		if (!note_method(selection, i))
+			return false;
 		if (!selector_is_exact(&selection->selectors[i])) {
 			selection->has_patterns = true;
 			continue;
@@ -102,67 +115,6 @@ void selection_resolve(struct selection *selection)
 			selection->modules[i] = selector_module(&selection->selectors[i]);
 }
 
-/* --- Under protection, one selection after the other */
-
-static bool begin_spending(uint64_t *began_ns)
-{
-	uint64_t now_ns = clock_now_ns();
-
-	budget.left_ns += (now_ns - budget.since_ns) / BUDGET_PART;
-	budget.since_ns = now_ns;
-	if (budget.left_ns > BUDGET_MAX_NS)
-		budget.left_ns = BUDGET_MAX_NS;
-	*began_ns = now_ns;
-	return budget.left_ns > 0;
-}
-
-static void end_spending(uint64_t began_ns)
-{
-	uint64_t spent_ns = clock_now_ns() - began_ns;
-
-	budget.left_ns = spent_ns < budget.left_ns ? budget.left_ns - spent_ns : 0;
-}
-
-struct work {
-	VALUE (*run)(VALUE change);
-	struct change *change;
-};
-
-static VALUE run_for_each(VALUE argument)
-{
-	const struct work *work = (const struct work *)argument;
-	VALUE error = rb_errinfo();
-	uint64_t began_ns;
-
-	if (!begin_spending(&began_ns)) {
-		selection_modules_changed();
-		return Qnil;
-	}
-	for (struct session *session = session_hold_next(NULL); session; session = session_hold_next(session)) {
-		int failed = 0;
-
-		work->change->selection = session->selection;
-		if (!session->selection || selection_is_over(session->selection))
-			continue;
-		selection_protect_arming(work->run, (VALUE)work->change, &failed);
-		if (failed)
-			rb_set_errinfo(error);
-		/* A job has disabled it in between, and did not see what was not armed yet. */
-		if (selection_is_over(session->selection))
-			selection_disarm_all(session->selection);
-	}
-	end_spending(began_ns);
-	return Qnil;
-}
-
-/* What other threads send to this one meanwhile is the application's: it comes behind all of this. */
-static void for_each_selection(VALUE (*run)(VALUE), struct change *change)
-{
-	struct work work = {run, change};
-
-	interrupts_deferred(run_for_each, (VALUE)&work, Qnil);
-}
-
 /* Those that are not over; NULL: the first, and behind the last. For a walk on which no Ruby code runs, and for jobs. */
 static struct selection *next_selection(const struct selection *before)
 {
@@ -173,6 +125,68 @@ static struct selection *next_selection(const struct selection *before)
 	return session ? session->selection : NULL;
 }
 
+/* --- Under protection, one selection after the other */
+
+static bool may_spend(uint64_t now_ns)
+{
+	budget.left_ns += (int64_t)((now_ns - budget.since_ns) / BUDGET_PART);
+	budget.since_ns = now_ns;
+	if (budget.left_ns > BUDGET_MAX_NS)
+		budget.left_ns = BUDGET_MAX_NS;
+	return budget.left_ns > 0;
+}
+
+/* Once a trace: this goes on for as long as the application does it. */
+static void overlook(void)
+{
+	static const char text[] =
+		"classes and modules change faster than they can be looked at without slowing the process: what selectors "
+		"gain by it may be traced a second or more late";
+
+	selection_modules_changed();
+	for (struct selection *selection = next_selection(NULL); selection; selection = next_selection(selection)) {
+		if (!selection->overlooked_told)
+			session_note(selection->session, NOTE_WARNING, "%s", text);
+		selection->overlooked_told = true;
+	}
+}
+
+struct work {
+	VALUE (*run)(VALUE change);
+	struct change *change;
+	uint64_t began_ns;
+};
+
+static VALUE run_for_each(VALUE argument)
+{
+	const struct work *work = (const struct work *)argument;
+	for (struct session *session = session_hold_next(NULL); session; session = session_hold_next(session)) {
+		int failed = 0;
+
+		work->change->selection = session->selection;
+		if (!session->selection || selection_is_over(session->selection))
+			continue;
+		selection_protect_arming(work->run, (VALUE)work->change, &failed);
+		if (failed)
+			rb_set_errinfo(Qnil);
+		/* A job has disabled it in between, and did not see what was not armed yet. */
+		if (selection_is_over(session->selection))
+			selection_disarm_all(session->selection);
+	}
+	budget.left_ns -= (int64_t)(clock_now_ns() - work->began_ns);
+	return Qnil;
+}
+
+static void for_each_selection(VALUE (*run)(VALUE), struct change *change)
+{
+	struct work work = {run, change, clock_now_ns()};
+
+	if (may_spend(work.began_ns))
+		aside_run(run_for_each, (VALUE)&work);
+	else
+		overlook();
+}
+
 static bool is_module(VALUE object)
 {
 	return RB_TYPE_P(object, T_CLASS) || RB_TYPE_P(object, T_MODULE);
@@ -181,6 +195,22 @@ static bool is_module(VALUE object)
 static struct slice slice_of(VALUE string)
 {
 	return (struct slice){RSTRING_PTR(string), (size_t)RSTRING_LEN(string)};
+}
+
+static bool fits_pattern(const struct selection *selection, VALUE method)
+{
+	for (uint32_t i = 0; i < selection->method_pattern_count; i++)
+		if (selector_names_method(&selection->selectors[selection->method_patterns[i]], method))
+			return true;
+	return false;
+}
+
+bool selection_may_mean(VALUE method)
+{
+	for (const struct selection *selection = next_selection(NULL); selection; selection = next_selection(selection))
+		if (slice_set_has(&selection->methods, slice_of(rb_sym2str(method))) || fits_pattern(selection, method))
+			return true;
+	return false;
 }
 
 /* --- A module has got a name */
@@ -439,13 +469,24 @@ void selection_modules_changed(void)
 	look_at(clock_now_ns() + LOOK_PAUSE_NS);
 }
 
+static bool has_hooks(void)
+{
+	return watch_modules_sees_names() || watch_modules_sees_classes();
+}
+
+static bool is_to_be_looked_for(const struct selection *selection, uint32_t i)
+{
+	return selection->look_for_all || (!selection->found[i] && (selector_is_exact(&selection->selectors[i]) || !has_hooks()));
+}
+
 void selection_look_later(const struct selection *selection)
 {
-	for (uint32_t i = 0; i < selection->selector_count; i++)
-		if (!selection->found[i] || selection->waiting_count > 0) {
-			look_at(clock_now_ns() + LOOK_PAUSE_NS);
-			return;
-		}
+	bool wanted = selection->waiting_count > 0 || selection->look_for_all;
+
+	for (uint32_t i = 0; i < selection->selector_count && !wanted; i++)
+		wanted = is_to_be_looked_for(selection, i);
+	if (wanted)
+		look_at(clock_now_ns() + LOOK_PAUSE_NS);
 }
 
 bool selection_look_is_due(void)
@@ -458,54 +499,54 @@ bool selection_look_is_due(void)
 	return true;
 }
 
-struct look {
-	struct selection *selection;
-	bool all;
-};
-
+/* As far as it comes in a short time; the next look goes on from there. */
 static VALUE look(VALUE argument)
 {
-	const struct look *look = (const struct look *)argument;
-	struct selection *selection = look->selection;
+	struct selection *selection = (struct selection *)argument;
+	uint64_t began_ns = clock_now_ns();
 	struct turn turn;
 
 	turn_begin(&turn);
 	for (struct probe *probe = selection->waiting_count ? selection->first_made : NULL; probe; probe = probe->next_made)
 		if (probe->waiting)
 			selection_settle_names(probe);
-	for (uint32_t i = 0; i < selection->selector_count && !selection->disabled; i++) {
+	while (selection->look_next < selection->selector_count && !selection->disabled) {
+		uint32_t i = selection->look_next++;
 		struct arming arming = {.selection = selection, .selector = i, .late = true, .turn = &turn};
 
-		turn_pass(&turn);
-		if (selection->found[i] && !look->all)
+		if (!is_to_be_looked_for(selection, i))
 			continue;
 		if (selector_is_exact(&selection->selectors[i]))
 			search_again(selection, i);
 		else
 			selector_each_match(&selection->selectors[i], selection_arm_match, &arming);
+		if (clock_now_ns() - began_ns > LOOK_MAX_NS)
+			return Qnil;
 	}
+	selection->look_next = 0;
+	selection->look_for_all = false;
 	return Qnil;
 }
 
 void selection_look(void)
 {
-	uint64_t began_ns = clock_now_ns(), took_ns;
+	uint64_t began_ns = clock_now_ns(), pause_ns;
 	bool all;
 
 	if (!atomic_exchange(&looking, false))
 		return;
 	all = atomic_exchange(&overlooked, false);
 	for (struct selection *selection = next_selection(NULL); selection; selection = next_selection(selection)) {
-		struct look one = {selection, all};
 		int failed = 0;
 
-		selection_protect_arming(look, (VALUE)&one, &failed);
+		selection->look_for_all = selection->look_for_all || all;
+		selection_protect_arming(look, (VALUE)selection, &failed);
 		if (failed)
 			rb_set_errinfo(Qnil);
 	}
-	took_ns = (clock_now_ns() - began_ns) * LOOK_PART;
+	pause_ns = (clock_now_ns() - began_ns) * LOOK_PART;
 	for (const struct selection *selection = next_selection(NULL); selection; selection = next_selection(selection))
 		selection_look_later(selection);
-	if (atomic_load(&look_at_ns) != UINT64_MAX && took_ns > LOOK_PAUSE_NS)
-		atomic_store(&look_at_ns, clock_now_ns() + took_ns);
+	if (atomic_load(&look_at_ns) != UINT64_MAX && pause_ns > LOOK_PAUSE_NS)
+		atomic_store(&look_at_ns, clock_now_ns() + pause_ns);
 }

@@ -44,7 +44,14 @@ struct selection {
 	/* Of exact selectors: the constants' names in their paths, and by selector the module that is there now, or Qnil. */
 	struct slice_set constants;
 	VALUE *modules;
-	bool has_patterns;      /* there are others */
+	bool has_patterns;    /* there are others */
+	uint32_t look_next;   /* selector that the next look goes on with */
+	bool look_for_all;    /* also for those that have matched: something was overlooked */
+	bool overlooked_told; /* the client knows that this happens */
+	/* Of the method names of selectors: those that are no patterns, and the selectors that have others. */
+	struct slice_set methods;
+	uint32_t *method_patterns; /* selectors whose method is one */
+	uint32_t method_pattern_count;
 	uint32_t waiting_count; /* what probes wait for in silence */
 	bool disabled;
 	unsigned hook_announced; /* 0 no, 1 the light one, 2 the whole one */
@@ -106,8 +113,8 @@ void selection_arm_again(struct probe *former, const struct match *match);
 
 /* --- selection_modules.c */
 
-/* Fills in `constants` and `has_patterns`; false without memory. */
-bool selection_note_constants(struct selection *selection);
+/* Fills in the sets of names, and whether there are patterns; false without memory. */
+bool selection_note_names(struct selection *selection);
 /* Fills in `modules`. May raise. */
 void selection_resolve(struct selection *selection);
 /* Has a job look again soon, if a selector has matched nothing yet. */

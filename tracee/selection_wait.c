@@ -14,6 +14,7 @@
 #include "compat.h"
 #include "core.h"
 #include "naming.h"
+#include "quiet.h"
 #include "session.h"
 #include "watch_modules.h"
 
@@ -175,6 +176,7 @@ void selection_settle_names(struct probe *probe)
 void selection_look_at_names(struct probe *probe)
 {
 	struct session *session = probe->session;
+	struct quiet quiet;
 	VALUE error;
 	int failed = 0;
 
@@ -182,7 +184,9 @@ void selection_look_at_names(struct probe *probe)
 		return;
 	error = rb_errinfo();
 	session_hold(session);
+	quiet = quiet_begin();
 	selection_protect_arming(settle_names, (VALUE)probe, &failed);
+	quiet_end(quiet);
 	session_release(session);
 	if (failed)
 		rb_set_errinfo(error);

@@ -324,11 +324,23 @@ void selector_each_match(const struct selector *selector, void (*found)(const st
 		search_exact(&search, module);
 }
 
+/* What without_star() may turn into "all". */
+static bool may_be_all(const struct selector *selector)
+{
+	return selector->method_pattern.size == 1 && selector->method_pattern.bytes[0] == '*' && selector_is_exact(selector);
+}
+
+bool selector_is_method_pattern(const struct selector *selector)
+{
+	return is_method_glob(selector->method_pattern) || may_be_all(selector);
+}
+
 bool selector_names_method(const struct selector *selector, VALUE name)
 {
 	VALUE string = rb_sym2str(name);
 
-	return method_name_matches(selector->method_pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+	return may_be_all(selector) ||
+	       method_name_matches(selector->method_pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
 }
 
 bool selector_is_exactly(const struct selector *selector, VALUE name)
@@ -341,7 +353,12 @@ bool selector_is_exactly(const struct selector *selector, VALUE name)
 
 bool selector_names(const struct selector *selector, VALUE owner, VALUE name)
 {
-	return selector_names_method(selector, name) && owner_matches(selector, owner);
+	struct selector adapted;
+
+	if (!selector_names_method(selector, name) || !owner_matches(selector, owner))
+		return false;
+	adapted = without_star(selector, owner);
+	return !may_be_all(&adapted) || name == ID2SYM(rb_intern("*"));
 }
 
 bool selector_defines(VALUE module, VALUE name)

@@ -24,6 +24,9 @@ struct match {
 void selector_each_match(const struct selector *selector, void (*found)(const struct match *match, void *argument),
                          void *argument);
 
+/* Whether the method is named by a pattern, and not by its name. */
+bool selector_is_method_pattern(const struct selector *selector);
+
 /* Whether the class is named by a constant: "Billing::Order", no pattern. Such a selector finds what the class inherits, too. */
 bool selector_is_exact(const struct selector *selector);
 /* The module that is now at an exact selector's constant, or Qnil. */

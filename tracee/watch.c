@@ -9,9 +9,9 @@
 
 #include "watch.h"
 
+#include "aside.h"
 #include "compat.h"
 #include "core.h"
-#include "quiet.h"
 #include "selection.h"
 
 struct addition {
@@ -24,26 +24,29 @@ static VALUE report(VALUE argument)
 {
 	struct addition *addition = (struct addition *)argument;
 
-	selection_module_seen(addition->object);
 	selection_method_added(addition->singleton ? rb_singleton_class(addition->object) : addition->object, addition->name);
+	return Qnil;
+}
+
+static VALUE report_protected(VALUE addition)
+{
+	int failed = 0;
+
+	rb_protect(report, addition, &failed);
+	if (failed)
+		rb_set_errinfo(Qnil);
 	return Qnil;
 }
 
 static VALUE added(VALUE object, VALUE name, bool singleton)
 {
 	struct addition addition = {.object = object, .name = name, .singleton = singleton};
-	struct quiet quiet;
-	int failed = 0;
-	VALUE error;
 
 	if (!compat_in_main_ractor() || !selection_watches() || selection_is_arming())
 		return Qnil;
-	error = rb_errinfo();
-	quiet = quiet_begin();
-	rb_protect(report, (VALUE)&addition, &failed);
-	quiet_end(quiet);
-	if (failed)
-		rb_set_errinfo(error);
+	selection_module_seen(object);
+	if (selection_may_mean(name))
+		aside_run(report_protected, (VALUE)&addition);
 	return Qnil;
 }
 

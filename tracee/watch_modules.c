@@ -153,3 +153,8 @@ bool watch_modules_sees_names(void)
 {
 	return watched[CONST_ADDED].method;
 }
+
+bool watch_modules_sees_classes(void)
+{
+	return watched[INHERITED].method;
+}

@@ -18,5 +18,7 @@ void watch_modules_end(void);
 
 /* Whether it is learnt that a constant was assigned, which is how a module gets its name. */
 bool watch_modules_sees_names(void);
+/* Whether it is learnt, where that is not, that a class was made. */
+bool watch_modules_sees_classes(void);
 
 #endif

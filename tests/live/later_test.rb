@@ -113,6 +113,10 @@ class LaterTest < LiveTest
 
   BASE = "class Ba; def inh; 1; end; def self.si; 2; end; end; module Mi; def inc; 3; end; end"
 
+  # Before 3.0 the VM gives no events for attributes, on 3.1 and 3.2 for a Struct's accessors.
+  ATTRIBUTES = ("Bar#u Baz#u Baz#u=" unless Processes.target_ruby?("< 3.0")).to_s +
+               (" Pt#u" unless Processes.target_ruby?("~> 3.1.0") || Processes.target_ruby?("~> 3.2.0")).to_s
+
   # What the process comes to: code that is run in one go, calls included; selectors; the calls that are to be seen.
   CASES = {
     "a subclass" =>
@@ -156,6 +160,26 @@ class LaterTest < LiveTest
     "a module that gets its name after those within it" =>
       ["out = Module.new; out.const_set(:Bar, Class.new { def zed; end; def self.zing; end }); Out = out; Out::Bar.new.zed; Out::Bar.zing",
        %w[Out::Bar#zed Out::*.zing], "Out::Bar#zed Out::Bar.zing"],
+    "all methods of a class" =>
+      ["class Bar; def zed; end; def self.zing; end; end; Bar.new.zed; Bar.zing; Baz = Class.new { def zed; end; def self.zing; end }; Baz.new.zed; Baz.zing",
+       %w[Bar#* Baz.], "Bar#zed Baz.zing"],
+    "the operator, where a class has it" =>
+      ["class Bar; def *(o); end; def zed; end; end; Bar.new * 1; Bar.new.zed", %w[Bar#*], "Bar#*"],
+    "attributes" =>
+      ["class Bar; attr_accessor :u; end; Bar.new.u; Baz = Class.new { attr_accessor :u }; Baz.new.u; Baz.new.u = 1; Pt = Struct.new(:u); Pt.new(1).u",
+       %w[Bar#u Baz#u Baz#u= Pt#u], ATTRIBUTES.lstrip],
+    "Data.define" =>
+      ["Point = defined?(Data) && Data.respond_to?(:define) ? Data.define(:u) { def sum; 1; end } : Struct.new(:u) { def sum; 1; end }; Point.new(1).sum",
+       %w[Point#sum], "Point#sum"],
+    "an autoloaded class, and what is loaded again" =>
+      ["#{BASE}; file = %(/tmp/later-\#{$$}.rb); File.write(file, %(class Lazy < Ba; def work; end; end; Lan = Class.new(Ba) { def work; end })); " \
+       "2.times { autoload(:Lazy, file); Lazy.new.work; Lazy.new.inh; Lan.new.work; Lan.new.inh; " \
+       "%i[Lazy Lan].each { |name| Object.send(:remove_const, name) }; $LOADED_FEATURES.delete(file) }; File.delete(file)",
+       %w[Lazy#work Lazy#inh La*#work Lan#inh], (["Lazy#work Ba#inh Lan#work Ba#inh"] * 2).join(" ")],
+    "exceptions of the application's own hooks" =>
+      ["#{BASE}; class Ba; def self.inherited(c); super; raise 'no'; end; end; class Module; prepend(Module.new { private def const_added(n); super; raise 'no'; end }); end; " \
+       "begin; class Su < Ba; end; rescue RuntimeError; end; begin; Bar = Class.new { def zed; end }; rescue RuntimeError; end; " \
+       "Su.new.inh; Bar.new.zed", %w[Su#inh Bar#zed], "Ba#inh Bar#zed"],
     "two names in one line" =>
       ["One = Two = Class.new { def zed; end }; One.new.zed", %w[One#zed], "Two#zed"],
     "what is removed and defined again" =>
@@ -196,5 +220,18 @@ class LaterTest < LiveTest
       tracer.stdout.scan("Ba#inh").size > 3
     end
     assert_equal ["Su#nothing"], tracer.stop.stderr.scan(/: (\S*) never matched/).flatten
+  end
+
+  test "accessors of a Struct are traced, or refused with the reason" do
+    target = start("shop")
+    tracer = trace(target, "Pt#u", "Pt#u=", "Pt#v")
+    target.run("Pt = Struct.new(:u, :v); nil")
+    wait_until("they are traced or refused") do
+      target.run("Pt.new(1, 2).then { |pt| pt.u; pt.u = 2; pt.v }; nil")
+      %w[Pt#u Pt#u= Pt#v].all? do |name|
+        tracer.stdout.include?("#{name} <") || tracer.stderr.match?(/#{name[/#.*/]} cannot be traced by engine \w+: .*this Ruby gives no events/)
+      end
+    end
+    refute_match(/never matched/, tracer.stop.stderr)
   end
 end
