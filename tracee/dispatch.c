@@ -10,6 +10,8 @@
 #include "fiber.h"
 #include "gc_stress.h"
 #include "interrupts.h"
+#include "overdue.h"
+#include "proto/clock.h"
 #include "proto/command.h"
 #include "queue.h"
 #include "quiet.h"
@@ -22,6 +24,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <ruby.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -207,10 +210,19 @@ static bool nothing_to_do(void)
 static bool running, again;
 static pthread_t runner; /* the thread that does, while running */
 
+static _Atomic uint64_t job_began_ns; /* 0: none is running */
+
+uint64_t dispatch_job_began_ns(void)
+{
+	return atomic_load_explicit(&job_began_ns, memory_order_relaxed);
+}
+
 void dispatch_fork_child(void)
 {
-	if (running && !pthread_equal(runner, pthread_self()))
+	if (running && !pthread_equal(runner, pthread_self())) {
 		running = again = false;
+		atomic_store_explicit(&job_began_ns, 0, memory_order_relaxed);
+	}
 }
 
 void dispatch_job(void)
@@ -243,6 +255,7 @@ void dispatch_job(void)
 	}
 	gc_stress_off();
 	running = true;
+	atomic_store_explicit(&job_began_ns, clock_now_ns(), memory_order_relaxed);
 	runner = pthread_self();
 	do {
 		again = false;
@@ -253,6 +266,7 @@ void dispatch_job(void)
 			queue_ring_soon();
 	} while (again);
 	running = false;
+	atomic_store_explicit(&job_began_ns, 0, memory_order_relaxed);
 	gc_stress_back();
 	fiber_own_end(own);
 	quiet_end(quiet);

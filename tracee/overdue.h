@@ -2,6 +2,7 @@
 #define RBPROBE_OVERDUE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* What the writer thread asks of evaluation.c, request.c, copy.c and selection_modules.c; by itself, so that the writer needs no Ruby. */
 
@@ -16,5 +17,8 @@ bool copies_ended(void);
 
 /* Whether a job should look for what selectors have not matched yet. Any thread; once true, the next job does. */
 bool selection_look_is_due(void);
+
+/* When the job that is running now began, by clock_now_ns(); 0: none is. Any thread. */
+uint64_t dispatch_job_began_ns(void);
 
 #endif

@@ -19,6 +19,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -33,6 +34,7 @@
 #define OUTPUT_SIZE (2u << 20)   /* of the buffer: OUTPUT_HIGH, and the largest message or event that may come on top */
 #define CLOSE_TIMEOUT_MS 5000    /* how long a closing session waits for a client that reads nothing */
 #define RING_AGAIN_MS 100        /* between two rings for the job that is to disarm */
+#define JOB_LONG_MS 1000         /* a job that takes so long is told of */
 #define STACK_SIZE (256u << 10)  /* the writer's; more than twice what its deepest call was seen to need */
 
 static _Atomic unsigned running_writers;
@@ -46,7 +48,8 @@ struct writer {
 	struct encoder encoder;
 	int descriptor; /* to be sent with the output's byte at descriptor_at; -1: none */
 	size_t descriptor_at;
-	int pause_ms; /* until it looks again */
+	int pause_ms;        /* until it looks again */
+	uint64_t told_of_ns; /* the beginning of a job that the client has been told of */
 };
 
 static uint64_t now_ms(void)
@@ -300,6 +303,25 @@ static bool output_open(struct writer *writer)
 	return true;
 }
 
+/* The watchdog of jobs: it needs nothing of the VM, so it can tell of one that does not come to its end. */
+static void watch_job(struct writer *writer)
+{
+	uint64_t began_ns = dispatch_job_began_ns();
+	struct record record = {.kind = RECORD_NOTE, .note = {.level = NOTE_WARNING}};
+	char text[200];
+
+	if (began_ns == 0 || began_ns == writer->told_of_ns || clock_now_ns() - began_ns < JOB_LONG_MS * NS_PER_MS)
+		return;
+	writer->told_of_ns = began_ns;
+	snprintf(
+		text, sizeof(text),
+		"rbprobe's own work in the process takes longer than %g s (a command of yours, or of another client); the thread "
+		"that does it is held up meanwhile",
+		JOB_LONG_MS / 1e3);
+	record.note.text = (struct slice){text, strlen(text)};
+	record_encode(&writer->output, &record);
+}
+
 static void *stream_main(void *argument)
 {
 	struct writer writer = {.session = argument, .descriptor = -1};
@@ -317,6 +339,7 @@ static void *stream_main(void *argument)
 			bell_ring_self();
 			ring_at = now_ms() + RING_AGAIN_MS;
 		}
+		watch_job(&writer);
 		if (selection_look_is_due())
 			bell_trigger();
 	}

@@ -83,6 +83,7 @@ class ArmingTest < LiveTest
     skip "needs a Ruby with YJIT" unless system(*Processes::RUBY, "--yjit", "-e", "exit RubyVM::YJIT.enabled?", err: File::NULL)
     target = start_with_code(40_000, ruby_options: ["--yjit"])
     result = rbprobe("trace", "-p", target.pid.to_s, "--timeout", "100", "Own*#")
+    assert_match(/rbprobe's own work in the process takes longer than 1 s/, result.stderr)
     assert_match(/arming was given up after \d+ methods, and none is traced: it took more than 2 s of the process, since the compiler/, result.stderr)
     assert_equal "nil", target.run("Own1.new.a")
     tracer = trace(target, "Own3#a")

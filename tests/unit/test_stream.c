@@ -37,6 +37,11 @@ bool selection_look_is_due(void)
 	return false;
 }
 
+uint64_t dispatch_job_began_ns(void)
+{
+	return 0;
+}
+
 bool requests_overdue(void)
 {
 	return false;
