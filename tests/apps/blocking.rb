@@ -383,6 +383,14 @@ def main(name, role, directory)
   $other&.close
 end
 
+# Without Fiddle, which Ruby 4.0 does not bring, C functions cannot be called.
+def names
+  require "fiddle"
+  OPERATIONS.keys
+rescue LoadError
+  OPERATIONS.keys.grep_v(/\AC /)
+end
+
 if $PROGRAM_NAME == __FILE__
-  ARGV == ["--list"] ? puts(OPERATIONS.keys) : main(*ARGV)
+  ARGV == ["--list"] ? puts(names) : main(*ARGV)
 end

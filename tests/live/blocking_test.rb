@@ -6,7 +6,7 @@ class BlockingTest < LiveTest
   APP = "#{Processes::ROOT}/tests/apps/blocking.rb".freeze
   AT_A_TIME = Integer(ENV.fetch("BLOCKING_AT_A_TIME", "8"))
   SECONDS = 2 * [Processes::PATIENCE, 2].min # that the operations take which end by themselves
-  NAMES = IO.popen([*Processes::RUBY, APP, "--list"], &:readlines).map(&:chomp).grep(Regexp.new(ENV.fetch("BLOCKING_ONLY", "")))
+  NAMES = IO.popen([*Processes::RUBY, "-W0", APP, "--list"], err: File::NULL, &:readlines).map(&:chomp).grep(Regexp.new(ENV.fetch("BLOCKING_ONLY", "")))
 
   # What Ruby would not begin again, and so is not woken from: whoever wants something of the main thread waits until that has returned.
   NOT_WOKEN = /\A(C |open|sysopen|reopen|File\.read|IO\.readlines|IO\.copy_stream|fcntl|sysread|syswrite|send\z|connect to a UNIX socket)/.freeze
@@ -65,20 +65,24 @@ class BlockingTest < LiveTest
     results
   end
 
-  # Attaches in every way. Whether all came in while the operation waited, or what the first said that did not.
-  def attach(target)
+  # Attaches in every way. Whether all came in, or what the first said that did not.
+  def attach(target, seconds)
     pid = target.pid.to_s
-    commands = [["eval", "-p", pid, "--timeout", "0.4", "1"], ["trace", "-p", pid, "--timeout", "0.4", "--duration", "0.05", "String#upcase"],
-                ["bt", "-p", pid, "--timeout", "0.4"], ["eval", "-p", pid, "--timeout", "0.4", "2"]]
+    commands = [["eval", "-p", pid, "--timeout", seconds, "1"], ["trace", "-p", pid, "--timeout", seconds, "--duration", "0.05", "String#upcase"],
+                ["bt", "-p", pid, "--timeout", seconds], ["eval", "-p", pid, "--timeout", seconds, "2"]]
     commands.map { |command| rbprobe(*command) }.map { |result| result.status.zero? && !result.stderr.include?("safe point") || result.stderr }.find { |said| said != true } || true
   end
 
   def assert_undisturbed(names, role, **options)
     alone = (ALONE[[role, @env.keys]] ||= each_at_once(names) { |name| outcome(name, role, load: false).first })
-    disturbed = each_at_once(names) { |name| outcome(name, role, **options) { |target| attach(target) } }
+    # Ruby 4.0 does not let the loader ask for a method's name: until the extension has started there, these are taken for other reads and writes.
+    names = names.grep_v(/\Asys(read|write)/) if !options[:load] && Processes.target_ruby?(">= 4.0")
+    waited_for = ->(name) { role == "main" && name.match?(options[:load] ? NOT_WOKEN : NOT_STOPPED) }
+    disturbed = each_at_once(names) { |name| outcome(name, role, **options) { |target| attach(target, waited_for.(name) ? "0.4" : "10") } }
+    alone = alone.slice(*names)
     assert_equal alone.sort, disturbed.transform_values(&:first).sort
     assert_empty alone.select { |_, result| !result.is_a?(Hash) || result["early"] }, "alone"
-    late = disturbed.reject { |name, (_, attached)| attached == true || (role == "main" && name.match?(options[:load] ? NOT_WOKEN : NOT_STOPPED)) }
+    late = disturbed.reject { |name, (_, attached)| attached == true || waited_for.(name) }
     assert_empty late.transform_values(&:last), "attached while it waited"
   end
 
