@@ -14,6 +14,7 @@
 #include "definition.h"
 #include "patch.h"
 #include "patch_stubs.h"
+#include "refinements.h"
 #include "selection.h"
 #include "selector.h"
 
@@ -74,6 +75,8 @@ static bool patch_can(const struct match *match, struct text *reason)
 		return refuse(reason, "its class is frozen, so that YJIT cannot be told");
 	if (compiler == COMPAT_COMPILER_YJIT && !compat_is_only_ractor())
 		return refuse(reason, patch_compiler_ractors);
+	if (compiler == COMPAT_COMPILER_YJIT && refinements_have(match->owner, match->name))
+		return refuse(reason, "a refinement has it, too, so that YJIT cannot be told");
 	return true;
 }
 

@@ -10,6 +10,7 @@
 
 #include "compat.h"
 #include "core.h"
+#include "refinements.h"
 
 const char patch_compiler_other[] = "a compiler is at work that may call C functions in ways of its own";
 /* Telling it changes the method's visibility there and back, and another Ractor might call the method in between. */
@@ -35,6 +36,9 @@ static VALUE renew_compiled(VALUE argument)
 	enum core_method now = CORE_MODULE_PUBLIC;
 	enum core_method other = CORE_MODULE_PRIVATE;
 
+	/* Refined since: rather calls that go through a stub which records nothing than one that finds a private method. */
+	if (refinements_have(owner, name))
+		return Qnil;
 	if (RTEST(core_call(CORE_MODULE_PRIVATE_METHOD_DEFINED, owner, 1, &name))) {
 		now = CORE_MODULE_PRIVATE;
 		other = CORE_MODULE_PUBLIC;

@@ -16,6 +16,7 @@
 #include "proto/names.h"
 #include "queue.h"
 #include "quiet.h"
+#include "refinements.h"
 #include "request.h"
 #include "selection.h"
 #include "session.h"
@@ -73,6 +74,7 @@ static VALUE init(VALUE stress_is_off)
 	ticks_init();
 	fiber_init(observe_fiber_died);
 	selection_init();
+	refinements_init();
 	compiler_watch_init();
 	watch_modules_init();
 	interrupts_init();

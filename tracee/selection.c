@@ -10,6 +10,7 @@
 #include "compat.h"
 #include "compiler_watch.h"
 #include "expression.h"
+#include "refinements.h"
 #include "session.h"
 #include "turn.h"
 #include "watch_modules.h"
@@ -267,6 +268,7 @@ void selection_disarm_all(struct selection *selection)
 	struct turn turn;
 
 	turn_begin(&turn);
+	refinements_forget();
 	step(stop_hook, (VALUE)selection);
 	for (struct probe *probe = selection->first_made; probe; probe = probe->next_made) {
 		left_to_interpreter = left_to_interpreter || probe->sites;
@@ -275,6 +277,7 @@ void selection_disarm_all(struct selection *selection)
 	}
 	if (left_to_interpreter)
 		step(compile_anew, Qnil);
+	refinements_forget();
 }
 
 bool selection_is_over(const struct selection *selection)

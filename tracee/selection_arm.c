@@ -13,6 +13,7 @@
 #include "fiber.h"
 #include "gc_stress.h"
 #include "naming.h"
+#include "refinements.h"
 #include "proto/clock.h"
 #include "session.h"
 #include "turn.h"
@@ -403,6 +404,7 @@ int selection_arm(struct session *session, const struct command *command, uint64
 		return failed ? error_of_work(&asked, "looking for methods") : asked.status;
 	}
 	session->options = command->options;
+	refinements_forget();
 	asked.selection = selection_new(session, command);
 	if (!asked.selection) {
 		turn_end();

@@ -12,6 +12,7 @@
 #include "aside.h"
 #include "compat.h"
 #include "core.h"
+#include "refinements.h"
 #include "selection.h"
 
 struct addition {
@@ -42,6 +43,8 @@ static VALUE added(VALUE object, VALUE name, bool singleton)
 {
 	struct addition addition = {.object = object, .name = name, .singleton = singleton};
 
+	if (compat_in_main_ractor())
+		refinements_method_added(object);
 	if (!compat_in_main_ractor() || !selection_watches() || selection_is_arming())
 		return Qnil;
 	selection_module_seen(object);
