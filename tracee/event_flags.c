@@ -203,9 +203,12 @@ bool event_flags_ready(void)
 {
 	if (flags.works || flags.attempts >= ATTEMPTS)
 		return flags.works;
-	flags.failed = FOREIGN_HOOKS_WHY;
-	if (foreign_hooks_on(FOREIGN_HOOKS_TRIAL))
+	if (foreign_hooks_on(FOREIGN_HOOKS_TRIAL)) {
+		/* A trial that failed before says more. */
+		if (flags.attempts == 0)
+			flags.failed = FOREIGN_HOOKS_WHY;
 		return false;
+	}
 	flags.attempts++;
 	flags.failed = "it was not found; perhaps a hook for threads or fibers was on before";
 	flags.works = (flags.place || find()) && try();

@@ -94,7 +94,7 @@ enum fact_state check_event_flags(struct text *reason)
 {
 	const char *why = event_flags_unready();
 
-	if (why && foreign_hooks_on(FOREIGN_HOOKS_TRIAL))
+	if (why && !event_flags_tried())
 		return because(FACT_NOT_TRIED, reason, why);
 	return ok_or_failed(!why, reason, why);
 }
