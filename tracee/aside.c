@@ -2,6 +2,7 @@
 
 #include "aside.h"
 
+#include "fiber.h"
 #include "interrupts.h"
 #include "quiet.h"
 
@@ -22,9 +23,11 @@ void aside_run(VALUE (*run)(VALUE), VALUE argument)
 	struct work work = {run, argument};
 	VALUE error = rb_errinfo();
 	struct quiet quiet = quiet_begin();
+	struct fiber_state *own = fiber_own_begin();
 	int failed = 0;
 
 	rb_protect(run_deferring, (VALUE)&work, &failed);
+	fiber_own_end(own);
 	quiet_end(quiet);
 	if (failed)
 		rb_jump_tag(failed);

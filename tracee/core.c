@@ -47,8 +47,12 @@ static struct {
  */
 static const char frame_source[] = "->(__rbprobe_frame, __rbprobe_call) { __rbprobe_frame.run(__rbprobe_call) }";
 
+/* The same with a block. */
+static const char iterator_source[] = "->(__rbprobe_frame, __rbprobe_call) { __rbprobe_frame.iterate(__rbprobe_call) "
+				      "{ |__rbprobe_item| __rbprobe_frame.item(__rbprobe_call, __rbprobe_item) } }";
+
 static struct {
-	VALUE lambda, object;
+	VALUE lambda, iterator, object;
 } frame;
 
 struct framed_call {
@@ -73,11 +77,17 @@ static VALUE in_own_frame(VALUE (*run)(VALUE), VALUE argument)
 	return rb_proc_call_with_block(frame.lambda, 2, arguments, Qnil);
 }
 
+static VALUE frame_iterate(VALUE self, VALUE pointer);
+static VALUE frame_item(VALUE self, VALUE pointer, VALUE item);
+
 static VALUE frame_build(VALUE unused)
 {
 	(void)unused;
 	frame.object = core_scratch_module();
 	rb_define_singleton_method(frame.object, "run", frame_run, 1);
+	rb_define_singleton_method(frame.object, "iterate", frame_iterate, 1);
+	rb_define_singleton_method(frame.object, "item", frame_item, 2);
+	frame.iterator = core_run(iterator_source);
 	frame.lambda = core_run(frame_source);
 	return Qnil;
 }
@@ -188,8 +198,9 @@ void core_init(void)
 	int failed = 0;
 
 	core_begin();
-	frame.lambda = frame.object = Qnil;
+	frame.lambda = frame.iterator = frame.object = Qnil;
 	rb_gc_register_address(&frame.lambda);
+	rb_gc_register_address(&frame.iterator);
 	rb_gc_register_address(&frame.object);
 	rb_protect(frame_build, Qnil, &failed);
 	if (!failed)
@@ -336,10 +347,54 @@ VALUE core_call_with(enum core_method method, VALUE receiver, int argc, const VA
 	return call_method(method, receiver, argc, argv, block, false);
 }
 
+/*
+ * With a block. rb_proc_new() will not do in a job: up to 3.1 the Proc takes the method that was interrupted for its outer scope, moves
+ * that method's variables to the heap, and crashes the VM later (see core_run()). rb_block_call() makes no Proc. Where the application has overridden
+ * the method, so that it has to be called as a Method, which takes a Proc, that is made in a frame of ours.
+ */
+struct iteration {
+	enum core_method method;
+	VALUE receiver;
+	int argc;
+	const VALUE *argv;
+	rb_block_call_func_t function;
+	VALUE data;
+};
+
+static struct iteration *iteration_of(VALUE pointer)
+{
+	return (struct iteration *)(pointer & ~(VALUE)RUBY_FIXNUM_FLAG);
+}
+
+static VALUE frame_iterate(VALUE self, VALUE pointer)
+{
+	const struct iteration *iteration = iteration_of(pointer);
+
+	(void)self;
+	return call_method(iteration->method, iteration->receiver, iteration->argc, iteration->argv, rb_block_proc(), false);
+}
+
+static VALUE frame_item(VALUE self, VALUE pointer, VALUE item)
+{
+	const struct iteration *iteration = iteration_of(pointer);
+
+	(void)self;
+	return iteration->function(item, iteration->data, 1, &item, Qnil);
+}
+
 VALUE core_iterate(enum core_method method, VALUE receiver, int argc, const VALUE *argv, rb_block_call_func_t function,
                    VALUE data)
 {
-	return call_method(method, receiver, argc, argv, rb_proc_new(function, data), false);
+	struct iteration iteration = {method, receiver, argc, argv, function, data};
+	VALUE arguments[] = {frame.object, (VALUE)&iteration | RUBY_FIXNUM_FLAG};
+	ID name = rb_intern(core_names[method].method_name);
+
+	/* Asked of a class, always: a module would get an entry in a table that GC.compact does not update (4.0). */
+	if (RB_TYPE_P(rb_class_of(receiver), T_CLASS) && rb_method_basic_definition_p(rb_class_of(receiver), name))
+		return rb_block_call(receiver, name, argc, argv, function, data);
+	if (!frame.iterator || NIL_P(frame.iterator))
+		return call_method(method, receiver, argc, argv, rb_proc_new(function, data), false);
+	return rb_proc_call_with_block(frame.iterator, 2, arguments, Qnil);
 }
 
 VALUE core_call_keywords(enum core_method method, VALUE receiver, int argc, const VALUE *argv)

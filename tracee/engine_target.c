@@ -220,8 +220,12 @@ static bool code_has_one_object(VALUE method)
 {
 	static enum { UNKNOWN, YES, NO } one;
 
-	if (one == UNKNOWN)
-		one = definition_instructions(method) == definition_instructions(method) ? YES : NO;
+	if (one == UNKNOWN) {
+		VALUE first = definition_instructions(method), second = definition_instructions(method);
+
+		one = first == second ? YES : NO;
+		RB_GC_GUARD(first);
+	}
 	return one == YES;
 }
 

@@ -42,8 +42,9 @@ static VALUE protected(VALUE (*run)(VALUE), VALUE argument)
 
 static void give_back(void)
 {
-	if (stress.kept != Qundef && NIL_P(protected(get, Qnil)))
-	protected(set, stress.kept);
+	if (stress.kept != Qundef && NIL_P(protected(get, Qnil))) {
+		protected(set, stress.kept);
+	}
 	stress.kept = Qundef;
 }
 
