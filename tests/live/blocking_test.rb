@@ -6,7 +6,11 @@ class BlockingTest < LiveTest
   APP = "#{Processes::ROOT}/tests/apps/blocking.rb".freeze
   AT_A_TIME = Integer(ENV.fetch("BLOCKING_AT_A_TIME", "8"))
   SECONDS = 2 * [Processes::PATIENCE, 2].min # that the operations take which end by themselves
-  NAMES = IO.popen([*Processes::RUBY, "-W0", APP, "--list"], err: File::NULL, &:readlines).map(&:chomp).grep(Regexp.new(ENV.fetch("BLOCKING_ONLY", "")))
+  # With RBPROBE_SHORT: one of each kind.
+  FEW = "\\A(open|flock|sysread|read|gets|write to a full pipe|IO.select|UNIXServer#accept|sleep|Queue#pop|ConditionVariable#wait|Process.wait|" \
+        "C nanosleep|C poll|C epoll_wait|C semop|C msgrcv|C sigtimedwait|C open)\\z".freeze
+  ONLY = Regexp.new(ENV.fetch("BLOCKING_ONLY", ENV["RBPROBE_SHORT"] ? FEW : ""))
+  NAMES = IO.popen([*Processes::RUBY, "-W0", APP, "--list"], err: File::NULL, &:readlines).map(&:chomp).grep(ONLY)
 
   # What Ruby would not begin again, and so is not woken from: whoever wants something of the main thread waits until that has returned.
   NOT_WOKEN = /\A(C |open|sysopen|reopen|File\.read|IO\.readlines|IO\.copy_stream|fcntl|sysread|syswrite|send\z|connect to a UNIX socket)/.freeze
