@@ -298,6 +298,8 @@ static void sweep_left_over(void)
 			rb_tracepoint_disable(site->tracepoint);
 		free(site);
 	}
+	/* Up to 3.1 that made the VM forget hooks that are on, the application's among them. */
+	engine_hook_restore_global_events();
 }
 
 bool engine_target_sweep(void)

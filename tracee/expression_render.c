@@ -217,9 +217,14 @@ static VALUE describe_exception(VALUE argument)
 	return Qnil;
 }
 
-/* Runs a part of a request, under the time limit where it may be Ruby code that runs. */
+/*
+ * Runs a part of a request, under the time limit where it may be Ruby code that runs. That has frames of its own, among which the place of the
+ * call would be looked for.
+ */
 static enum evaluation_outcome run(VALUE (*part)(VALUE), struct request *request, VALUE *value, int *jump)
 {
+	if (request->item && request->item->kind == EXPRESSION_SOURCE)
+		return evaluate_quickly(part, (VALUE)request, value);
 	if ((request->options->flags & TRACE_INSPECT) || (request->item && request->item->kind == EXPRESSION_COMPILED))
 		return evaluate(part, (VALUE)request, request->options->expression_timeout_ms, value, jump);
 	return evaluate_quickly(part, (VALUE)request, value);

@@ -38,7 +38,8 @@ class ValuesTest < LiveTest
     assert_equal "secret(item)=:tea", shown("$shop.price(:tea)", "Shop#price(secret(item))")
   end
 
-  test "__source__ is where the call was made" do
+  test "__source__ is where the call was made, with --inspect, too" do
+    assert_equal '__source__=console:1', shown("$shop.price(:tea)", "Shop#price(__source__)", "--inspect").delete('"')
     assert_equal '__source__=console:1', shown("$shop.price(:tea)", "Shop#price(__source__)").delete('"')
   end
 
