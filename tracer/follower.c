@@ -8,12 +8,15 @@
 #include "exit_status.h"
 #include "hook_question.h"
 #include "message.h"
+#include "proc_status.h"
 #include "proto/clock.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
 
 #define DEATH_WAIT_MS 200 /* between a socket's end and the end of its killed process */
 
@@ -233,13 +236,42 @@ void follower_stop(struct follower *follower)
 	follower_finish(follower, follower->run->stop_reason);
 }
 
+/* It ended and said nothing: by a signal, by exit!, or by an exec of something that was over at once. */
+static void follower_died(struct follower *follower)
+{
+	struct run *run = follower->run;
+	const char *when = follower->armed_ns ? "while it was traced" : "while rbprobe was attaching to it";
+	int wait_status = 0;
+	bool known = proc_wait_status(follower->pid, &wait_status), exited = known && WIFEXITED(wait_status);
+
+	if (run->stop_reason) {
+		follower_finish(follower, run->stop_reason);
+		return;
+	}
+	output_flush(run->output);
+	if (exited)
+		run_warn(run, "the process left without its exit handlers (exit!, daemon, or exec of a short program): what it "
+		              "did in its last "
+		              "milliseconds is not shown, and not counted");
+	else if (known)
+		message("process %d was killed by signal %d (%s) %s", (int)follower->pid, WTERMSIG(wait_status),
+		        strsignal(WTERMSIG(wait_status)), when);
+	else
+		message("process %d ended without a word %s: it was killed, it crashed, or it left by exit!", (int)follower->pid,
+		        when);
+	if (!exited || !follower->armed_ns)
+		set_status(run, follower->armed_ns ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
+	follower_finish(follower, exited  ? "the process exited"
+	                          : known ? "the process was killed"
+	                                  : "the process ended without a word");
+}
+
 /* The socket has ended. With END before, that was in order; without, the process is dead or is another program now. */
 static void follower_disconnected(struct follower *follower)
 {
 	struct run *run = follower->run;
 	struct pollfd process = {.fd = follower->session.process, .events = POLLIN};
 	struct target now;
-	struct error err;
 
 	if (follower->has_end) {
 		follower_finish(follower, follower->end.reason == END_EXIT ? "the process exited"
@@ -250,14 +282,7 @@ static void follower_disconnected(struct follower *follower)
 	if (process.fd >= 0)
 		poll(&process, 1, DEATH_WAIT_MS);
 	if (!session_has_execed(&follower->session)) {
-		if (!run->stop_reason) {
-			error_set(&err, -ESRCH, "process %d was killed or crashed%s", (int)follower->pid,
-			          follower->armed_ns ? " while it was traced" : " while rbprobe was attaching to it");
-			output_flush(run->output);
-			message("%s", err.text);
-			set_status(run, follower->armed_ns ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
-		}
-		follower_finish(follower, run->stop_reason ? run->stop_reason : "the process was killed");
+		follower_died(follower);
 		return;
 	}
 	if (run->stop_reason) {

@@ -68,3 +68,32 @@ bool proc_status_has(pid_t pid, const char *field, const char *word)
 
 	return text_read(pid, text) && status_text_has(text, field, word);
 }
+
+/* Fields of /proc/PID/stat after the name, counted from 0. */
+#define STAT_STATE 0
+#define STAT_EXIT_CODE 49
+
+bool proc_wait_status(pid_t pid, int *wait_status)
+{
+	char path[64], text[TEXT_MAX], *at;
+	ssize_t size;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	size = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[size > 0 ? size : 0] = '\0';
+	at = strrchr(text, ')');
+	if (!at || strncmp(at, ") Z", 3) != 0)
+		return false;
+	at += 2;
+	for (int field = STAT_STATE; field < STAT_EXIT_CODE && at; field++)
+		at = strchr(at + 1, ' ');
+	if (!at)
+		return false;
+	*wait_status = atoi(at);
+	return true;
+}

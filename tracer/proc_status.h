@@ -15,4 +15,9 @@ bool proc_status_has(pid_t pid, const char *field, const char *word);
 /* The same for the file's text. */
 bool status_text_has(const char *text, const char *field, const char *word);
 
+/*
+ * How a process has ended that its parent has not waited for yet, as waitpid() gives it. False: it runs, its parent was faster, or we may not know.
+ */
+bool proc_wait_status(pid_t pid, int *wait_status);
+
 #endif

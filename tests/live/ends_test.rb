@@ -40,6 +40,16 @@ class EndsTest < LiveTest
     assert_equal "", result.stderr
   end
 
+  test "a process that leaves by exit! is not said to have been killed" do
+    target = start("console")
+    tracer = trace(target, "Kernel#rand")
+    target.run_in_background("rand; Process.exit!(7)")
+    result = tracer.wait
+    assert_exit 0, result
+    assert_match(/left without its exit handlers \(exit!, /, result.stderr)
+    assert_match(/; ended: the process exited$/, result.stderr)
+  end
+
   private
 
   def blocked_in_write?(pid)

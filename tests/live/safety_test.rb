@@ -102,7 +102,7 @@ class SafetyTest < LiveTest
     target.signal(:KILL)
     result = tracer.wait
     assert_exit 4, result
-    assert_match(/process #{target.pid} was killed or crashed while it was traced/, result.stderr)
+    assert_match(/process #{target.pid} was killed by signal 9 \(Killed\) while it was traced/, result.stderr)
     target.wait
     wait_until("its queue is gone") { Leftovers.queues_of([target]).empty? }
   end
