@@ -286,6 +286,7 @@ class HeapDumpTest < LiveTest
     only_root
     site = directory
     full = ["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=1m none '#{site}' || exit 9; \"$@\"; status=$?; ls -A '#{site}'; exit $status", "sh"]
+    only_where_namespaces_are_allowed(full)
     result = dump(target, "-o", "#{site}/dump.json", command: full)
     assert_exit 1, result
     assert_match(/dump\.json: No space left on device; nothing was kept$/, result.stderr)

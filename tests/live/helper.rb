@@ -44,6 +44,7 @@ class LiveTest < Minitest::Test
 
   # A target that runs tests/apps/APP.rb and says it is ready.
   def start(app, *arguments, **options)
+    only_where_namespaces_are_allowed(options[:wrapper])
     Target.new(app, arguments, **options).tap do |target|
       @targets << target
       target.wait_until_ready
@@ -129,6 +130,14 @@ class LiveTest < Minitest::Test
   def only_root_with_a_nobody
     only_root
     skip "user 65534 may not reach #{RBPROBE}" unless system(*NOBODY, "test", "-x", RBPROBE)
+  end
+
+  # Containers and chroots may forbid some or all of them: for a command that begins with `unshare`.
+  def only_where_namespaces_are_allowed(command)
+    return unless command&.first == "unshare"
+
+    options = command.drop(1).take_while { |word| word.start_with?("-") }
+    skip "namespaces (unshare #{options.join(" ")}) are not allowed here" unless system("unshare", *options, "true", %i[out err] => File::NULL)
   end
 
   # With a sanitizer's malloc in the target there is no place that is known to be safe.

@@ -285,6 +285,7 @@ class LoadTest < LiveTest
   def start_in(*wrapper, console: "shop")
     only_root
     skip "the target's Ruby is in a chroot" if Processes::RUBY.first == "chroot"
+    only_where_namespaces_are_allowed(wrapper)
     target = Target.new(console, [], load: false, wrapper: wrapper)
     @targets << target
     yield target.pid if block_given?
