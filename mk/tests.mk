@@ -40,10 +40,11 @@ $(BUILD)/security/liar: LDFLAGS += -rdynamic
 .PHONY: security-programs
 security-programs: $(SECURITY_PROGRAMS)
 
+# One file at a time: the end of a test takes away all that its users have, who are numbers that no process had at its beginning.
 security:
 	@mk/setup build test
 	@+$(MAKE) --no-print-directory all security-programs
-	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/run --security $(TESTS)
+	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/run --security --jobs 1 $(TESTS)
 
 # --- Sanitizers. Everything is built once more, in a directory of its own.
 

@@ -21,10 +21,10 @@ class ExecTest < LiveTest
   end
 
   test "calls of the program's first lines are seen, and its output and status are its own" do
-    result, tree = traced("def first; end\nfirst\nputs :out\nexit 7\n", "first")
+    result, tree = traced("def very_first; end\nvery_first\nputs :out\nexit 7\n", "very_first")
     assert_exit 7, result
     assert_equal "out\n", result.stdout
-    assert_match(/\A\S*first <time>\n\z/, tree)
+    assert_match(/\A\S*very_first <time>\n\z/, tree)
   end
 
   test "a class that does not exist yet when the program begins" do
