@@ -212,6 +212,8 @@ static int ring_if_due(struct session *session, uint64_t now_ns, struct error *e
 		return 0;
 	if (status < 0 && status != -ESRCH && session->loading.bell == LOADER_BELL_CALL)
 		return status;
+	if (status == -ESRCH)
+		return error_set(err, status, "process %d ended while rbprobe was attaching to it", (int)session->target.pid);
 	if (status < 0)
 		return error_set(err, status, "cannot signal process %d: %s", (int)session->target.pid, strerror(-status));
 	return 0;

@@ -97,6 +97,7 @@ class BlockingTest < LiveTest
   def setup
     refute_empty NAMES, "operations of #{APP}"
     super
+    skip "a sanitizer's functions stand between libc's and their callers, who are not known then" unless Processes::TARGET_ENV.empty?
     @env = {}
   end
 

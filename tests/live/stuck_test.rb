@@ -33,7 +33,9 @@ class StuckTest < LiveTest
   def backtrace(target, *options)
     rbprobe("bt", "-p", target.pid.to_s, "--timeout", SECONDS, *options).tap do |result|
       assert_exit 0, result
-      assert_match(/\A[^\n]*did not come to a (?:safe point|point where it could start) within [\d.]+ s[^\n]*\n\z/, result.stderr)
+      # The child that looks at native frames has bounds that a sanitizer does not fit into.
+      stderr = Processes::TARGET_ENV.empty? ? result.stderr : result.stderr.sub(/^[^\n]*: some frames are missing[^\n]*\n/, "")
+      assert_match(/\A[^\n]*did not come to a (?:safe point|point where it could start) within [\d.]+ s[^\n]*\n\z/, stderr)
     end
   end
 
