@@ -98,6 +98,7 @@ OWN_SOURCES := $(wildcard proto/*.[ch] tracer/*.[ch] tracer/*.cpp tracee/*.[ch] 
 lint:
 	@mk/setup build test lint
 	clang-format --dry-run -Werror $(OWN_SOURCES)
+	mk/calls
 	@+RBPROBE_CFLAGS=-Werror $(MAKE) --no-print-directory BUILD=$(BUILD)/lint WERROR=-Werror all unit-tests
 	@+$(MAKE) --no-print-directory tidy
 

@@ -127,7 +127,7 @@ static const struct {
 
 static bool is_builtin(VALUE iseq)
 {
-	VALUE path = NIL_P(iseq) ? Qnil : rb_funcall(iseq, rb_intern("path"), 0);
+	VALUE path = NIL_P(iseq) ? Qnil : core_call0(CORE_ISEQ_PATH, iseq);
 
 	return RB_TYPE_P(path, T_STRING) && RSTRING_LEN(path) > 10 && memcmp(RSTRING_PTR(path), "<internal:", 10) == 0;
 }
