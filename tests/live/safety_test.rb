@@ -119,11 +119,11 @@ class SafetyTest < LiveTest
   end
 
   test "a target that leaves with exit! or a signal takes its queue with it or leaves it to the client" do
-    ["exit!(3)", "Process.kill(:KILL, $$)", "Process.kill(:SEGV, $$)"].each do |way|
+    { "exit!(3)" => 0, "Process.kill(:KILL, $$)" => 4, "Process.kill(:SEGV, $$)" => 4 }.each do |way, status|
       target = start("shop", env: { "RUBYOPT" => nil })
       tracer = trace(target, "Shop#price")
       target.run_in_background(way)
-      assert_exit 4, tracer.wait
+      assert_exit status, tracer.wait
       target.wait
       target.expects_stderr = way.include?("SEGV")
       wait_until("its queue is gone") { Leftovers.queues_of([target]).empty? }
