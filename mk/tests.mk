@@ -122,7 +122,7 @@ $(BUILD)/fuzz/%: tests/fuzz/%.c $(FUZZ_SOURCES) $(wildcard proto/*.h tracer/*.h)
 
 # What only one target needs. Checks of C++ that need a runtime of their own are left out.
 FUZZ_HEAP_OBJECT := $(BUILD)/fuzz/heap_line.o
-FUZZ_HEAP_SOURCES := $(wildcard tracer/heap_*.c) tracer/output.c $(FUZZ_HEAP_OBJECT)
+FUZZ_HEAP_SOURCES := $(filter-out tracer/heap_dump.c,$(wildcard tracer/heap_*.c)) tracer/output.c $(FUZZ_HEAP_OBJECT)
 $(BUILD)/fuzz/fuzz_heap_report: FUZZ_SOURCES += $(FUZZ_HEAP_SOURCES)
 $(BUILD)/fuzz/fuzz_heap_report: $(FUZZ_HEAP_SOURCES)
 

@@ -10,6 +10,7 @@
 #include "subcommand.h"
 #include "target.h"
 #include "target_copy.h"
+#include "target_files.h"
 #include "trace_permission.h"
 
 #include <dirent.h>
@@ -135,6 +136,11 @@ static int list_all(struct output *output)
 			process_list(output, &target, width);
 	}
 	free(pids);
+	if (target_files_unread())
+		message("%u looks at files of processes had no answer in time (a file system that hangs?): those processes have "
+		        "no "
+		        "version above, or are not in the list",
+		        target_files_unread());
 	return STATUS_DONE;
 }
 

@@ -120,6 +120,9 @@ static int status_read(struct target *target)
 	return 0;
 }
 
+/* What a version may have in it, with the suffixes that some builds have: the name is the process's choice, and is shown. */
+#define ABI_CHARACTERS "0123456789.+-_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 /* "…/lib/ruby/3.1.0/…" names the ABI, as RbConfig::CONFIG["ruby_version"] does. */
 static void abi_from_path(struct target *target, const char *path)
 {
@@ -130,7 +133,8 @@ static void abi_from_path(struct target *target, const char *path)
 
 		at += strlen("/ruby/");
 		length = strcspn(at, "/");
-		if (isdigit((unsigned char)*at) && memchr(at, '.', length) && length < sizeof(target->abi)) {
+		if (isdigit((unsigned char)*at) && memchr(at, '.', length) && strspn(at, ABI_CHARACTERS) >= length &&
+		    length < sizeof(target->abi)) {
 			memcpy(target->abi, at, length);
 			target->abi[length] = '\0';
 		}

@@ -8,6 +8,7 @@
 #include "proto/clock.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,21 +18,56 @@
 #define PATH_BUDGET_NS (NS_PER_S / 2) /* a stopped signal of the process may wait for it */
 #define LOOK_MEMORY (256u << 20)
 #define KNOWN_MAX 64
+#define USERS_MAX 64
+#define USER_BUDGET_NS (4 * NS_PER_S) /* of one user's files, however many processes have such */
+#define LOOK_FREE_NS (50 * NS_PER_MS) /* which a look takes on a busy machine */
+
+static unsigned unread;
+
+unsigned target_files_unread(void)
+{
+	return unread;
+}
+
+/* Where a user's files do not answer, each of his processes would cost a look's whole budget. */
+static uint64_t *spent_on(uid_t user)
+{
+	static struct {
+		uid_t user;
+		uint64_t ns;
+	} users[USERS_MAX];
+	static size_t count;
+	size_t i = 0;
+
+	while (i < count && users[i].user != user)
+		i++;
+	/* The others share the last place. */
+	if (i == USERS_MAX)
+		i--;
+	else if (i == count)
+		users[count++].user = user;
+	return &users[i].ns;
+}
 
 /* An answer of exactly that size. */
 static bool look(const struct target *target, void (*work)(const struct confined *, const void *), const void *argument,
                  uint64_t budget_ns, void *answer, size_t size)
 {
+	uint64_t *spent_ns = spent_on(target->euid), left_ns = USER_BUDGET_NS - *spent_ns, began_ns = clock_now_ns(), took_ns;
 	struct confined_job job = {.target = target,
 	                           .work = work,
 	                           .argument = argument,
-	                           .budget_ns = budget_ns,
+	                           .budget_ns = budget_ns < left_ns ? budget_ns : left_ns,
 	                           .memory_max = LOOK_MEMORY,
 	                           .answer_max = size};
 	struct buffer said = {0};
 	bool whole;
 
-	confined_run(&job, &said);
+	if (!left_ns || confined_run(&job, &said) == -ETIMEDOUT)
+		unread++;
+	took_ns = clock_now_ns() - began_ns;
+	if (took_ns > LOOK_FREE_NS)
+		*spent_ns += took_ns - LOOK_FREE_NS < left_ns ? took_ns - LOOK_FREE_NS : left_ns;
 	whole = said.size == size;
 	if (whole)
 		memcpy(answer, said.bytes, size);
