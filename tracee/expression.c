@@ -14,6 +14,7 @@
 #include "compat.h"
 #include "core.h"
 #include "definition.h"
+#include "destructured.h"
 
 #include <ruby/encoding.h>
 #include <stdlib.h>
@@ -59,7 +60,6 @@ static bool is_reserved(const char *bytes, size_t size)
 	return false;
 }
 
-/* The named parameters, as Symbols: a pattern's parts, `*`, `**`, `&` and `...` have no name to ask for. */
 /* A parameter with a default, whose value is not there yet when the call is seen: to leave it out is truer than nil. */
 static bool is_not_there_yet(VALUE parameter, bool early)
 {
@@ -68,21 +68,47 @@ static bool is_not_there_yet(VALUE parameter, bool early)
 	return early && (kind == ID2SYM(rb_intern("opt")) || kind == ID2SYM(rb_intern("key")));
 }
 
+static void add_name(VALUE names, VALUE name)
+{
+	VALUE string = rb_sym2str(name);
+
+	if (is_word(RSTRING_PTR(string), (size_t)RSTRING_LEN(string)) && !RTEST(rb_ary_includes(names, name)))
+		rb_ary_push(names, name);
+}
+
+/* Destructured: `(b, *c)`. Of the parameters without a name only these are required. */
+static bool is_destructured(VALUE parameter)
+{
+	return rb_ary_entry(parameter, 0) == ID2SYM(rb_intern("req")) && NIL_P(rb_ary_entry(parameter, 1));
+}
+
+/* Those of the next destructured parameter. `patterns` is made at the first. */
+static void add_destructured(VALUE names, VALUE method, VALUE *patterns)
+{
+	VALUE pattern;
+
+	if (NIL_P(*patterns))
+		*patterns = destructured_names(method);
+	pattern = rb_ary_shift(*patterns);
+	for (long i = 0; !NIL_P(pattern) && i < RARRAY_LEN(pattern); i++)
+		add_name(names, rb_ary_entry(pattern, i));
+}
+
+/* The parameters, as Symbols: `*`, `**`, `&` and `...` have no name to ask for. */
 static VALUE parameter_names(VALUE method)
 {
 	VALUE parameters = core_call0(CORE_UNBOUND_METHOD_PARAMETERS, method);
-	VALUE names = rb_ary_new();
+	VALUE names = rb_ary_new(), patterns = Qnil;
 	bool early = (!compat_block_method_defaults() && definition_is_block_method(method)) || definition_has_short_form(method);
 
 	for (long i = 0; i < RARRAY_LEN(parameters); i++) {
-		VALUE name = rb_ary_entry(rb_ary_entry(parameters, i), 1);
-		VALUE string = NIL_P(name) ? Qnil : rb_sym2str(name);
+		VALUE parameter = rb_ary_entry(parameters, i);
+		VALUE name = rb_ary_entry(parameter, 1);
 
-		if (is_not_there_yet(rb_ary_entry(parameters, i), early))
-			continue;
-		if (!NIL_P(string) && is_word(RSTRING_PTR(string), (size_t)RSTRING_LEN(string)) &&
-		    !RTEST(rb_ary_includes(names, name)))
-			rb_ary_push(names, name);
+		if (is_destructured(parameter) && !early)
+			add_destructured(names, method, &patterns);
+		else if (!NIL_P(name) && !is_not_there_yet(parameter, early))
+			add_name(names, name);
 	}
 	return names;
 }

@@ -4,34 +4,21 @@
 
 #include "core.h"
 #include "definition.h"
+#include "instruction_data.h"
 #include "selection.h"
 
 #include <string.h>
 
-/* Where ISeq#to_a has what is looked at; the same in 2.7 to 4.1. */
-#define DATA_CATCH_TABLE 12
-#define DATA_BODY 13
-
 #define TAG_RETRY 4 /* the operand of `throw` that a `retry` is compiled to */
-
-static VALUE element(VALUE array, long index)
-{
-	return RB_TYPE_P(array, T_ARRAY) ? rb_ary_entry(array, index) : Qnil;
-}
-
-static long length(VALUE array)
-{
-	return RB_TYPE_P(array, T_ARRAY) ? RARRAY_LEN(array) : 0;
-}
 
 static bool throws_retry(VALUE body)
 {
 	VALUE name = ID2SYM(rb_intern("throw"));
 
-	for (long i = 0; i < length(body); i++) {
-		VALUE instruction = element(body, i);
+	for (long i = 0; i < instruction_length(body); i++) {
+		VALUE instruction = instruction_element(body, i);
 
-		if (element(instruction, 0) == name && element(instruction, 1) == INT2FIX(TAG_RETRY))
+		if (instruction_element(instruction, 0) == name && instruction_element(instruction, 1) == INT2FIX(TAG_RETRY))
 			return true;
 	}
 	return false;
@@ -42,13 +29,14 @@ static VALUE has_retry(VALUE argument)
 	const struct probe *probe = (const struct probe *)argument;
 	VALUE method = core_call(CORE_MODULE_INSTANCE_METHOD, probe->owner, 1, &probe->callee);
 	VALUE iseq = definition_instructions(method);
-	VALUE catches = NIL_P(iseq) ? Qnil : element(core_call0(CORE_ISEQ_TO_A, iseq), DATA_CATCH_TABLE);
+	VALUE catches = NIL_P(iseq) ? Qnil : instruction_element(core_call0(CORE_ISEQ_TO_A, iseq), INSTRUCTION_DATA_CATCH_TABLE);
 	VALUE rescue = ID2SYM(rb_intern("rescue"));
 
-	for (long i = 0; i < length(catches); i++) {
-		VALUE entry = element(catches, i);
+	for (long i = 0; i < instruction_length(catches); i++) {
+		VALUE entry = instruction_element(catches, i);
 
-		if (element(entry, 0) == rescue && throws_retry(element(element(entry, 1), DATA_BODY)))
+		if (instruction_element(entry, 0) == rescue &&
+		    throws_retry(instruction_element(instruction_element(entry, 1), INSTRUCTION_DATA_BODY)))
 			return Qtrue;
 	}
 	return Qfalse;

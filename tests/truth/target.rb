@@ -59,6 +59,8 @@ end
 # A case: its name, the tree of its calls, its code. A line "--" stands between the trees of fibers, "-- NAME" before those of the
 # thread that is called as the case and NAME.
 def truth(name, tree, &code)
+  raise ArgumentError, "two cases with the name #{name}" if Truth.items.any? { |item| item.name == name }
+
   Truth.items << Truth::Item.new(name, tree, code)
 end
 
