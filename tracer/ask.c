@@ -132,8 +132,9 @@ static bool is_connected(const struct ask *ask)
 void ask_open(struct ask *ask, pid_t pid, const struct command *request, const struct options *options,
               const struct ask_handler *handler, void *owner)
 {
-	const struct session_manner manner = options_manner(options);
+	struct session_manner manner = options_manner(options);
 
+	manner.descriptors = handler->descriptors;
 	memset(ask, 0, sizeof(*ask));
 	ask->options = options;
 	ask->handler = handler;
@@ -147,6 +148,7 @@ void ask_open(struct ask *ask, pid_t pid, const struct command *request, const s
 	ask->error.text[0] = '\0';
 	ask->command_id = ask->session.request_id;
 	ask->stream = stream_new(pid, NULL, NULL, &stream_handler, ask);
+	ask->stream->takes_descriptors = handler->descriptors;
 }
 
 int ask_descriptor(const struct ask *ask)

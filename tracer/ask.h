@@ -19,6 +19,7 @@
 
 /* What comes of a request. A negative result with err ends it as failed. Any may be NULL. */
 struct ask_handler {
+	bool descriptors; /* may come with the answer */
 	/* A piece of the answer; the object is valid until the function returns. value.h reads it. */
 	int (*data)(void *owner, const msgpack_object *object, struct error *err);
 	int (*output)(void *owner, enum output_stream stream, struct slice bytes, struct error *err);

@@ -66,7 +66,7 @@ static int session_hold(struct session *session, struct error *err)
 static int session_address(struct session *session, struct error *err)
 {
 	struct command attach = {.kind = COMMAND_ATTACH, .id = 1}, second = session->request;
-	int status = rendezvous_open(&session->rendezvous, &session->target, err);
+	int status = rendezvous_open(&session->rendezvous, &session->target, session->descriptors, err);
 
 	if (status < 0)
 		return status;
@@ -114,6 +114,7 @@ int session_open(struct session *session, pid_t pid, const struct command *reque
 
 	session_init(session, manner->timeout_ns);
 	session->interrupt = manner->interrupt;
+	session->descriptors = manner->descriptors;
 	session->request = *request;
 	status = target_describe(&session->target, pid, TARGET_BASIC, err);
 	if (status == 0)

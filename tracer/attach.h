@@ -53,8 +53,9 @@ struct session {
 	uint64_t ring_ns; /* when the bell is rung next */
 	uint64_t ring_interval_ns;
 	uint64_t look_interval_ns;
-	bool greeted;   /* the target has said hello */
-	bool restarted; /* its queue was removed under us, and we began again */
+	bool descriptors; /* it may send some */
+	bool greeted;     /* the target has said hello */
+	bool restarted;   /* its queue was removed under us, and we began again */
 };
 
 /* How to attach. */
@@ -62,6 +63,7 @@ struct session_manner {
 	bool may_load;  /* the extension, where it is not there */
 	bool interrupt; /* the main thread out of whatever it waits in, which then ends early */
 	uint64_t timeout_ns;
+	bool descriptors; /* the process may send some */
 };
 
 /*

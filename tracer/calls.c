@@ -57,12 +57,18 @@ static struct slice slice_copy(struct slice text)
 	return copy;
 }
 
+/* It takes no more than is counted. */
+static struct slice slice_of(struct buffer *buffer)
+{
+	return (struct slice){memory_resize(buffer->bytes, buffer->size), buffer->size};
+}
+
 static struct slice slice_printable(struct slice text)
 {
 	struct buffer buffer = {0};
 
 	buffer_add_printable(&buffer, text.bytes, text.size);
-	return (struct slice){buffer.bytes, buffer.size};
+	return slice_of(&buffer);
 }
 
 int calls_method(struct stream *stream, const struct record_method *record, struct error *err)
@@ -91,7 +97,7 @@ int calls_method(struct stream *stream, const struct record_method *record, stru
 	buffer_add_printable(&shown, record->class_name.bytes, record->class_name.size);
 	buffer_add_char(&shown, method->separator);
 	buffer_add_printable(&shown, record->method_name.bytes, record->method_name.size);
-	method->shown = (struct slice){shown.bytes, shown.size};
+	method->shown = slice_of(&shown);
 	method->replaced = *place;
 	*place = method;
 	stream->memory += calls_method_size(method);

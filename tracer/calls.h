@@ -29,9 +29,9 @@ struct method {
 	struct slice *labels;
 	struct slice shown;         /* "Class#name", printable */
 	struct slice *shown_labels; /* printable */
-	struct buffer prepared;     /* the sink's: what it writes of the method each time */
-	struct method *replaced;    /* by this one; open calls may still point to it */
-	bool is_open;               /* by one that does; for the sweep alone */
+	struct buffer prepared;  /* the sink's, which counts it in the stream's memory: what it writes of the method each time */
+	struct method *replaced; /* by this one; open calls may still point to it */
+	bool is_open;            /* by one that does; for the sweep alone */
 };
 
 /* A call that has begun and not ended. */

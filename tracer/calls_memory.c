@@ -17,7 +17,7 @@ void calls_text_free(struct slice text)
 size_t calls_method_size(const struct method *method)
 {
 	size_t size = sizeof(*method) + method->class_name.size + method->method_name.size + method->file.size +
-	              method->shown.size + 2 * method->label_count * sizeof(struct slice);
+	              method->shown.size + method->prepared.capacity + 2 * method->label_count * sizeof(struct slice);
 
 	for (uint32_t i = 0; i < method->label_count; i++)
 		size += method->labels[i].size + method->shown_labels[i].size;
@@ -100,7 +100,7 @@ int calls_memory_check(struct stream *stream, struct error *err)
 
 void calls_count(struct stream *stream, struct fiber *fiber)
 {
-	uint64_t now = fiber->capacity * sizeof(*fiber->calls) + fiber->kept.capacity;
+	uint64_t now = fiber->capacity * sizeof(*fiber->calls) + fiber->kept.capacity + fiber->prepared.capacity;
 
 	stream->memory += now - fiber->counted;
 	fiber->counted = now;

@@ -152,9 +152,15 @@ static ssize_t receive(struct stream *stream, int fd)
 		struct cmsghdr aligned;
 	} control;
 	struct iovec piece = {stream->bytes + stream->end, READ_SIZE};
-	struct msghdr message = {
-		.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
-	ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+	ssize_t got;
+
+	/* One that nobody wants is not even to be closed: that may take as long as whoever has made it likes. */
+	if (stream->takes_descriptors) {
+		message.msg_control = control.bytes;
+		message.msg_controllen = sizeof(control.bytes);
+	}
+	got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 	for (struct cmsghdr *header = got < 0 ? NULL : CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
 		size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);

@@ -42,6 +42,7 @@ struct stream {
 	uint32_t fiber_count;
 	struct fiber *shown_fiber; /* the sink's: the one whose lines were printed last */
 	bool ended;                /* END has come */
+	bool takes_descriptors;    /* set by the owner, where records with descriptors were asked for */
 
 	/* private */
 	uint8_t *bytes; /* received and not decoded yet: [begin, end) */

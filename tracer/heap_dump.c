@@ -198,7 +198,7 @@ static void on_done(void *owner, uint32_t code, struct slice text)
 	}
 }
 
-static const struct ask_handler handler = {.data = on_data, .done = on_done};
+static const struct ask_handler handler = {.descriptors = true, .data = on_data, .done = on_done};
 
 /* --- The pipe */
 

@@ -462,5 +462,6 @@ void options_settle(struct options *options, int output_fd)
 
 struct session_manner options_manner(const struct options *options)
 {
-	return (struct session_manner){!options->no_load, options->interrupt, options->timeout_ns};
+	return (struct session_manner){
+		.may_load = !options->no_load, .interrupt = options->interrupt, .timeout_ns = options->timeout_ns};
 }

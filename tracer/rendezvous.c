@@ -23,6 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* the same for all processors that we know */
+#endif
+
 #define MAKING_MS 5000
 #define ENDING_NS (500 * NS_PER_MS)
 
@@ -44,7 +48,15 @@ static int listen_as(int listener, const struct target *target)
 	return status;
 }
 
-static int keeper_start(struct rendezvous *rendezvous, const struct target *target)
+/* Since Linux 6.16. Whoever connects may then send none: to let go of one may take as long as its sender likes. */
+static void refuse_descriptors(int listener)
+{
+	static const int none = 0;
+
+	setsockopt(listener, SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof(none));
+}
+
+static int keeper_start(struct rendezvous *rendezvous, const struct target *target, bool descriptors)
 {
 	pid_t client = getpid();
 	int ends[2];
@@ -52,6 +64,8 @@ static int keeper_start(struct rendezvous *rendezvous, const struct target *targ
 	rendezvous->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (rendezvous->listener < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
 		return -errno;
+	if (!descriptors)
+		refuse_descriptors(rendezvous->listener);
 	rendezvous->keeper = ends[0];
 	rendezvous->keeper_pid = fork();
 	if (rendezvous->keeper_pid == 0)
@@ -76,13 +90,13 @@ static int keeper_await(struct rendezvous *rendezvous, struct keeper_report *rep
 	return report->status;
 }
 
-int rendezvous_open(struct rendezvous *rendezvous, const struct target *target, struct error *err)
+int rendezvous_open(struct rendezvous *rendezvous, const struct target *target, bool descriptors, struct error *err)
 {
 	struct keeper_report report = {.place = -1};
 	int pid = (int)target->pid, status;
 
 	*rendezvous = RENDEZVOUS_CLOSED;
-	status = keeper_start(rendezvous, target);
+	status = keeper_start(rendezvous, target, descriptors);
 	if (status == 0)
 		status = keeper_await(rendezvous, &report);
 	if (status == 0)

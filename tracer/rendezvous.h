@@ -6,6 +6,8 @@
 #include "proto/error.h"
 #include "proto/limits.h"
 
+#include <stdbool.h>
+
 /*
  * The place where a target connects back: a listening socket in a directory of its own, mode 0700 and owned by the target's
  * user, in the target's own /tmp (it may live in a container or a chroot). It is there only while attaching.
@@ -19,8 +21,8 @@ struct rendezvous {
 
 #define RENDEZVOUS_CLOSED ((struct rendezvous){.listener = -1, .keeper = -1})
 
-/* Also removes what clients that died while attaching left behind. */
-int rendezvous_open(struct rendezvous *rendezvous, const struct target *target, struct error *err);
+/* Also removes what clients that died while attaching left behind. descriptors: the target may send some. */
+int rendezvous_open(struct rendezvous *rendezvous, const struct target *target, bool descriptors, struct error *err);
 
 /*
  * Takes a connection that has come. Returns its descriptor (non-blocking) when the target itself is at the other end,

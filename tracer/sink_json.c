@@ -33,7 +33,7 @@ static const struct buffer *fiber_part(struct fiber *fiber)
 }
 
 /* And then in each of a method: ,"method":... up to the value of "depth". */
-static const struct buffer *method_part(struct method *method)
+static const struct buffer *method_part(struct stream *stream, struct method *method)
 {
 	struct buffer *to = &method->prepared;
 	struct buffer name = {0};
@@ -50,6 +50,7 @@ static const struct buffer *method_part(struct method *method)
 	buffer_add_text(to, ",\"name\":");
 	buffer_add_json(to, method->method_name);
 	buffer_add_text(to, ",\"depth\":");
+	stream->memory += to->capacity;
 	buffer_free(&name);
 	return to;
 }
@@ -108,7 +109,7 @@ static void add_begin(struct buffer *to, struct fiber *fiber, struct method *met
 	const struct buffer *part = fiber_part(fiber);
 
 	buffer_add(to, part->bytes, part->size);
-	part = method_part(method);
+	part = method_part(fiber->stream, method);
 	buffer_add(to, part->bytes, part->size);
 	buffer_add_uint(to, fiber->depth);
 	buffer_add_text(to, ",\"start_ns\":");
@@ -148,11 +149,11 @@ static void line_end(struct sink *sink)
 	output_commit(sink->output);
 }
 
-/* Values are kept as they came: their number, and their bytes. */
+/* Values are kept as they came: their number, and their bytes. What else the line takes is made now, while it can still be too much. */
 static void json_start(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event)
 {
 	(void)sink;
-	(void)call;
+	method_part(fiber->stream, call->method);
 	if (event->values.count == 0)
 		return;
 	buffer_add(&fiber->kept, (const char *)&event->values.count, sizeof(event->values.count));

@@ -138,7 +138,7 @@ static int put_and_receive(struct asking *asking, struct stuck_answer *answer, s
 
 	if (getrandom(question->nonce, NONCE_SIZE, 0) != NONCE_SIZE)
 		return error_set(err, -EIO, "cannot be asked: no random numbers");
-	status = rendezvous_open(&rendezvous, asking->target, err);
+	status = rendezvous_open(&rendezvous, asking->target, false, err);
 	if (status < 0)
 		return status;
 	memcpy(question->magic, STUCK_MAGIC, sizeof(question->magic));

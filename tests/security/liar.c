@@ -17,6 +17,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,6 +141,27 @@ static void one_method_for_ever(struct lie *lie)
 		add_method(lie, 1);
 }
 
+/* Names that take most when they are shown, and a call in each. */
+static void harmful_fibers_for_ever(struct lie *lie)
+{
+	static char name[4000];
+	struct slice names = {name, sizeof(name)};
+	struct record record = {.kind = RECORD_FIBER};
+
+	memset(name, 1, sizeof(name));
+	add_method(lie, 1);
+	for (uint32_t ref = 0; flush(lie); ref++) {
+		struct batch_event event = {.kind = EVENT_CALL, .method = 1, .fiber = ref};
+		struct batch batch;
+
+		record.fiber = (struct record_fiber){.ref = ref, .thread_id = 1, .thread_name = names, .created_at = names};
+		record_encode(&lie->records, &record);
+		batch_begin(&batch, &lie->records, 0);
+		batch_add(&batch, &event);
+		batch_end(&batch);
+	}
+}
+
 static void fibers_for_ever(struct lie *lie)
 {
 	for (uint32_t ref = 0; flush(lie); ref++)
@@ -254,6 +277,34 @@ static void announce_descriptor(struct lie *lie, int descriptor)
 static void zeroes(struct lie *lie)
 {
 	announce_descriptor(lie, open("/dev/zero", O_RDONLY));
+}
+
+/* The last one who has this socket waits, in closing it, until what nobody reads has been read. */
+static int lingering(void)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int server = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	socklen_t size = sizeof(address);
+	static char bytes[65536];
+
+	if (bind(server, (struct sockaddr *)&address, size) != 0 || listen(server, 1) != 0 ||
+	    getsockname(server, (struct sockaddr *)&address, &size) != 0)
+		return -1;
+	connect(client, (struct sockaddr *)&address, size);
+	poll(&(struct pollfd){.fd = client, .events = POLLOUT}, 1, 1000);
+	while (send(client, bytes, sizeof(bytes), MSG_NOSIGNAL) > 0)
+		;
+	setsockopt(client, SOL_SOCKET, SO_LINGER, &(struct linger){1, 3600}, sizeof(struct linger));
+	fcntl(client, F_SETFL, 0);
+	return client; /* the other end stays open, in this process */
+}
+
+static void linger_in_close(struct lie *lie)
+{
+	int fd = lingering();
+
+	announce_descriptor(lie, fd);
+	close(fd);
 }
 
 static void endless_dump(struct lie *lie)
@@ -386,12 +437,14 @@ static const struct {
 	void (*tell)(struct lie *lie);
 } lies[] = {
 	{"methods", methods_for_ever},
+	{"harmful-fibers", harmful_fibers_for_ever},
 	{"one-method", one_method_for_ever},
 	{"fibers", fibers_for_ever},
 	{"output", output_for_ever},
 	{"data", data_for_ever},
 	{"types", many_types},
 	{"zeroes", zeroes},
+	{"linger", linger_in_close},
 	{"endless-dump", endless_dump},
 	{"fork", copy_of},
 	{"huge", huge_frame},

@@ -1,6 +1,7 @@
 # A process that has loaded no extension, speaks its protocol all the same, and lies: its client ends with a line that says so, in bounded memory.
 
 require_relative "helper"
+require "socket"
 
 class LiarTest < SecurityTest
   COMMANDS = {
@@ -20,6 +21,7 @@ class LiarTest < SecurityTest
   # What it says, to which commands, and what they say about it.
   {
     "methods" => [%w[trace json], /has announced methods, fibers and open calls of more than 512 MiB/],
+    "harmful-fibers" => [%w[json], /has announced methods, fibers and open calls of more than 512 MiB/],
     "fibers" => [%w[trace json], /has announced methods, fibers and open calls of more than 512 MiB|with the number \d+; at most/],
     "output" => [["eval json"], /wrote more than 64 MiB, all of which --format json would have to hold/],
     "data" => [["backtrace", "selftest", "console"], /answers one request with more than 64 MiB/],
@@ -46,6 +48,13 @@ class LiarTest < SecurityTest
     assert_operator Processes.resident_kib_of(tracer.pid), :<, 400_000
     tracer.signal(:INT)
     tracer.wait
+  end
+
+  test "a descriptor that nobody asked for is not waited for, whatever closing it means" do
+    skip "this kernel lets nobody refuse descriptors" unless descriptors_can_be_refused?
+    liar = start_liar("linger")
+    tracer = run_bounded("trace", "--duration", "1", "String#x", liar.pid)
+    assert_match(/ended: --duration reached/, tracer.wait(60).stderr)
   end
 
   test "a report of tens of thousands of types and classes" do
@@ -80,6 +89,15 @@ class LiarTest < SecurityTest
   end
 
   private
+
+  SO_PASSRIGHTS = 83 # since Linux 6.16
+
+  def descriptors_can_be_refused?
+    UNIXSocket.pair { |one, _| one.setsockopt(Socket::SOL_SOCKET, SO_PASSRIGHTS, 0) }
+    true
+  rescue Errno::ENOPROTOOPT
+    false
+  end
 
   def start_liar(lie, argument = 1)
     place = directory.tap { |path| File.chmod(0o777, path) }

@@ -317,6 +317,7 @@ static void descriptors_come_with_their_records(void **state)
 
 	(void)state;
 	taken.stream = stream_new(1, NULL, NULL, &handler, &taken);
+	taken.stream->takes_descriptors = true;
 	for (int i = 0; i < 3; i++) {
 		post(pair.session, &note);
 		post_with(pair.session, &data, pipe_with((char)('a' + i)));
