@@ -20,6 +20,15 @@ struct selector {
 	const struct slice *expressions; /* "self", "@total", "items.size" */
 };
 
+/* "Order" is a method's name, such as Integer's, but a class may be meant. */
+#define SELECTOR_CLASS_HINT " (of a class, # after its name means the instance methods, . the singleton methods)"
+
+static inline bool selector_may_be_class(const struct selector *selector)
+{
+	return !selector->separator && selector->method_pattern.size && selector->method_pattern.bytes[0] >= 'A' &&
+	       selector->method_pattern.bytes[0] <= 'Z';
+}
+
 struct trace_options {
 	uint32_t flags; /* enum trace_flag */
 	enum engine_id engine;

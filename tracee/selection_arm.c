@@ -202,7 +202,7 @@ static const struct engine *choose(struct selection *selection, uint32_t selecto
 	enum left_out_reason why;
 	const struct engine *engine = engine_choose(session->options.engine, match, reason);
 
-	if (!engine) {
+	if (!engine && selector_is_exactly(&selection->selectors[selector], match->name)) {
 		session_note(session, NOTE_WARNING, "%s cannot be traced by engine %s: %.*s", description,
 		             engine_name(session->options.engine), (int)reason->used, reason->bytes);
 		return NULL;
@@ -349,7 +349,8 @@ static VALUE arm_all(VALUE argument)
 		selector_write(&selection->selectors[i], text, sizeof(text));
 		if (!selection->found[i])
 			session_note(selection->session, NOTE_WARNING,
-			             "%s matches no method yet; it will be traced when one is defined", text);
+			             "%s matches no method yet; it will be traced when one is defined%s", text,
+			             selector_may_be_class(&selection->selectors[i]) ? SELECTOR_CLASS_HINT : "");
 	}
 	left_out_report(selection);
 	if (asked->command->options.flags & TRACE_FIREHOSE) {

@@ -1,6 +1,6 @@
 /*
- * Methods that a trace leaves out though an engine could observe them, because of what that costs the process. See selection_parts.h. Context: job, GVL
- * held.
+ * Methods that a trace leaves out: those that no engine can observe, and those that would cost the process too much. See selection_parts.h.
+ * Context: job, GVL held.
  */
 
 #include "selection_parts.h"
@@ -28,6 +28,12 @@ static const struct {
 		{"attribute left out", "attributes left out",
                  "; name them or give --attributes to trace them, which makes every call of a C method slower meanwhile",
                  "it is an attribute that no selector names exactly; --attributes traces those"},
+	[LEFT_OUT_LIGHT_HOOK] =
+		{"method left out that only engine hook can observe", "methods left out that only engine hook can observe",
+                 "; name them or give --attributes to trace them, which makes every call of a C method slower meanwhile",
+                 "only engine hook can observe it, and no selector names it exactly"},
+	[LEFT_OUT_IMPOSSIBLE] = {"method cannot be traced", "methods cannot be traced", "; -v says why",
+                                 "no engine can observe it"},
 };
 
 enum left_out_reason left_out_reason(const struct selection *selection, uint32_t selector, const struct engine *engine,
@@ -35,16 +41,19 @@ enum left_out_reason left_out_reason(const struct selection *selection, uint32_t
 {
 	uint32_t flags = selection->session->options.flags;
 
+	if (!engine)
+		return LEFT_OUT_IMPOSSIBLE;
 	if (engine->id != ENGINE_HOOK)
 		return LEFT_OUT_NOT;
 	if (flags & TRACE_NO_HOOK)
 		return LEFT_OUT_HOOK;
 	if (!consent_given(engine, match, flags))
 		return LEFT_OUT_WHOLE;
-	if (selection->session->options.engine == ENGINE_AUTO && !(flags & TRACE_ATTRIBUTES) &&
-	    engine_hook_is_attribute(match->method) && !selector_is_exactly(&selection->selectors[selector], match->name))
-		return LEFT_OUT_ATTRIBUTE;
-	return LEFT_OUT_NOT;
+	if (selection->session->options.engine != ENGINE_AUTO || (flags & TRACE_ATTRIBUTES) ||
+	    engine_hook_stays(match->method, match->owner, match->name) ||
+	    selector_is_exactly(&selection->selectors[selector], match->name))
+		return LEFT_OUT_NOT;
+	return engine_hook_is_attribute(match->method) ? LEFT_OUT_ATTRIBUTE : LEFT_OUT_LIGHT_HOOK;
 }
 
 void left_out_add(struct selection *selection, enum left_out_reason why, const char *description, bool late,
@@ -53,8 +62,8 @@ void left_out_add(struct selection *selection, enum left_out_reason why, const c
 	struct left_out *left_out = &selection->left_out[why];
 	struct text names = {.bytes = left_out->names, .size = sizeof(left_out->names), .used = left_out->names_size};
 
-	/* Of attributes the trace says once how many there are; the others were asked for. */
-	bool told = late && why != LEFT_OUT_ATTRIBUTE;
+	/* Of those that no selector names the trace says once how many there are; the others were asked for. */
+	bool told = late && (why == LEFT_OUT_WHOLE || why == LEFT_OUT_HOOK);
 
 	if (left_out->count++ < NAMED_MAX)
 		text_printf(&names, "%s%s", left_out->count > 1 ? ", " : "", description);

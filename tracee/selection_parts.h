@@ -20,11 +20,13 @@
 
 struct turn;
 
-/* Why a method that an engine could observe is left out. */
+/* Why a method is left out. */
 enum left_out_reason {
 	LEFT_OUT_WHOLE, /* the process would stay slower */
 	LEFT_OUT_HOOK,  /* only engine hook can, and --no-hook forbids it */
 	LEFT_OUT_ATTRIBUTE,
+	LEFT_OUT_LIGHT_HOOK, /* as attributes: only engine hook can, and no selector names it */
+	LEFT_OUT_IMPOSSIBLE, /* no engine can, and no selector names it */
 	LEFT_OUT_REASONS,
 	LEFT_OUT_NOT = LEFT_OUT_REASONS,
 };
@@ -78,7 +80,7 @@ void selection_disarm_all(struct selection *selection);
 
 /* --- selection_left_out.c */
 
-/* Whether a selector's match may be observed by that engine. Asks Ruby: may raise. */
+/* Whether a selector's match may be observed by that engine, NULL where none can. Asks Ruby: may raise. */
 enum left_out_reason left_out_reason(const struct selection *selection, uint32_t selector, const struct engine *engine,
                                      const struct match *match);
 /* Counts a method; with -v the client reads of each. late: it was defined while we were attached. */

@@ -49,7 +49,7 @@ static bool glob(struct slice pattern, const char *bytes, size_t size)
 	return p == pattern.size;
 }
 
-/* `*` and `**` alone are operators, not globs, where a method is meant: Integer#* */
+/* `*` and `**` alone are operators, not globs: Integer#*, unless without_star() finds that they mean all. */
 static bool is_method_glob(struct slice pattern)
 {
 	bool only_stars = pattern.size <= 2;
@@ -228,10 +228,35 @@ static bool is_own_module(VALUE object)
 	return (RB_TYPE_P(object, T_CLASS) || RB_TYPE_P(object, T_MODULE)) && !naming_is_singleton_class(object);
 }
 
+/* A `*` that without_star() may turn into "all". Without a class it is the operator. */
+static bool may_be_all(const struct selector *selector)
+{
+	return selector->method_pattern.size == 1 && selector->method_pattern.bytes[0] == '*' && selector->class_pattern.size > 0;
+}
+
+/* "Order#*" and "Billing::*#*" mean all methods, except where the class has a method of that name: Integer#* */
+static struct selector without_star(const struct selector *selector, VALUE module)
+{
+	struct selector all = *selector;
+
+	if (may_be_all(selector) && !defines(module, ID2SYM(rb_intern("*")), selector_is_exact(selector) ? Qtrue : Qfalse))
+		all.method_pattern.size = 0;
+	return all;
+}
+
+static void search_named(const struct search *search, VALUE module, bool inherited)
+{
+	struct selector selector = without_star(search->selector, module);
+	struct search adapted = *search;
+
+	adapted.selector = &selector;
+	search_module(&adapted, module, inherited);
+}
+
 static void search_matching(const struct search *search, VALUE owner)
 {
 	if (!NIL_P(owner) && owner_matches(search->selector, owner))
-		search_module(search, owner, false);
+		search_named(search, owner, false);
 }
 
 /*
@@ -256,26 +281,6 @@ static void search_everywhere(const struct search *search)
 	RB_GC_GUARD(modules);
 }
 
-/* "Order#*" means all methods, except where the class has a method of that name: Integer#* */
-static struct selector without_star(const struct selector *selector, VALUE module)
-{
-	struct selector all = *selector;
-
-	if (selector->method_pattern.size == 1 && selector->method_pattern.bytes[0] == '*' &&
-	    !defines(module, ID2SYM(rb_intern("*")), Qtrue))
-		all.method_pattern.size = 0;
-	return all;
-}
-
-static void search_named(const struct search *search, VALUE module)
-{
-	struct selector selector = without_star(search->selector, module);
-	struct search adapted = *search;
-
-	adapted.selector = &selector;
-	search_module(&adapted, module, true);
-}
-
 bool selector_is_exact(const struct selector *selector)
 {
 	struct slice pattern = selector->class_pattern;
@@ -291,9 +296,9 @@ VALUE selector_module(const struct selector *selector)
 static void search_exact(const struct search *search, VALUE module)
 {
 	if (search->selector->separator != '.')
-		search_named(search, module);
+		search_named(search, module, true);
 	if (search->selector->separator != '#')
-		search_named(search, rb_singleton_class(module));
+		search_named(search, rb_singleton_class(module), true);
 }
 
 void selector_each_match_in(const struct selector *selector, VALUE module,
@@ -322,12 +327,6 @@ void selector_each_match(const struct selector *selector, void (*found)(const st
 	module = find_constant(selector->class_pattern);
 	if (!NIL_P(module))
 		search_exact(&search, module);
-}
-
-/* What without_star() may turn into "all". */
-static bool may_be_all(const struct selector *selector)
-{
-	return selector->method_pattern.size == 1 && selector->method_pattern.bytes[0] == '*' && selector_is_exact(selector);
 }
 
 bool selector_is_method_pattern(const struct selector *selector)

@@ -158,7 +158,8 @@ static void tell_unmatched(const struct listing *listing)
 
 	for (uint32_t i = 0; i < selectors->count && !listing->options->quiet; i++)
 		if (!listing->matched[i])
-			message("process %d: nothing matches %s so far", (int)listing->session.target.pid, selectors->texts[i]);
+			message("process %d: nothing matches %s so far%s", (int)listing->session.target.pid, selectors->texts[i],
+			        selector_may_be_class(&selectors->items[i]) ? SELECTOR_CLASS_HINT : "");
 }
 
 static int list_one(const struct options *options, struct output *output, pid_t pid, int signals_descriptor)

@@ -25,8 +25,7 @@ static const struct argp_child children[] = {
 
 static const struct argp argp = {
 	.args_doc = "-p PID SELECTOR...",
-	.doc = "Follow method calls in running Ruby processes that have loaded rbprobe.\v" TRACE_HELP_SELECTORS TRACE_HELP_OUTPUT
-		TRACE_HELP_STATUS,
+	.doc = "Follow method calls in running Ruby processes.\v" TRACE_HELP_SELECTORS TRACE_HELP_OUTPUT TRACE_HELP_STATUS,
 	.children = children,
 };
 

@@ -369,6 +369,9 @@ static error_t parse_root(int key, char *argument, struct argp_state *state)
 		for (size_t i = 0; children && children[i].argp; i++)
 			if (children[i].argp == options_of(state)->positional)
 				return ARGP_ERR_UNKNOWN; /* that one takes it */
+		if (argument[strspn(argument, "0123456789,")] == '\0')
+			return WRONG("%s takes no argument such as \"%s\"; a process is given with -p %s", state->name, argument,
+			             argument);
 		return WRONG("%s takes no argument such as \"%s\"", state->name, argument);
 	}
 	return ARGP_ERR_UNKNOWN;

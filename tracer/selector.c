@@ -64,7 +64,7 @@ static int method_check(const char *text, size_t from, size_t to, struct error *
 
 static int name_parse(struct selector *selector, const char *text, size_t size, struct error *err)
 {
-	size_t separator = 0;
+	size_t from = 0, separator = 0;
 	int status;
 
 	while (separator < size && text[separator] != '#' && text[separator] != '.')
@@ -78,7 +78,9 @@ static int name_parse(struct selector *selector, const char *text, size_t size, 
 		return size ? method_check(text, 0, size, err) : refuse(text, 0, err, "a method is missing");
 	}
 	selector->separator = text[separator];
-	selector->class_pattern = (struct slice){text, separator};
+	if (separator > 2 && text[0] == ':' && text[1] == ':')
+		from = 2;
+	selector->class_pattern = (struct slice){text + from, separator - from};
 	selector->method_pattern = (struct slice){text + separator + 1, size - separator - 1};
 	if (size == 1)
 		return refuse(text, 0, err, "this selects every method; that is --firehose");

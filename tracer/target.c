@@ -108,6 +108,8 @@ static int status_read(struct target *target)
 		strtoul(field, &end, 10);
 		target->egid = (gid_t)strtoul(end, NULL, 10);
 	}
+	field = status_field(text, "Tgid");
+	target->group_pid = field ? (pid_t)strtol(field, NULL, 10) : target->pid;
 	target->own_pid = target->pid;
 	field = status_field(text, "NSpid");
 	while (field && (*field == '\t' || *field == ' ')) {
@@ -231,6 +233,9 @@ int target_check(const struct target *target, struct error *err)
 {
 	int pid = (int)target->pid;
 
+	if (target->group_pid != target->pid)
+		return error_set(err, -ESRCH, "%d is a thread of process %d; give that PID: -p %d", pid, (int)target->group_pid,
+		                 (int)target->group_pid);
 	if (target->state == 'Z' || target->state == 'X')
 		return error_set(err, -ESRCH, "process %d has ended already and waits for its parent to notice", pid);
 	if (!target->readable)

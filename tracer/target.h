@@ -17,6 +17,7 @@ enum sigurg_use {
 /* A process as /proc shows it. It is a moment's picture: ask target_is_same() before acting on it. */
 struct target {
 	pid_t pid;
+	pid_t group_pid;      /* the process that it is a thread of: itself, unless a thread was meant */
 	pid_t own_pid;        /* as the process sees itself; differs from pid in a container */
 	uint64_t start_ticks; /* since boot: with the PID it names the process for good */
 	char state;           /* R S D T t Z ... */

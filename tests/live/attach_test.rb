@@ -15,6 +15,19 @@ class AttachTest < LiveTest
     assert_refused 3, /no process has the PID #{gone}/, "trace", "-p", gone.to_s, "Shop#price"
   end
 
+  test "a thread's id" do
+    target = start("console")
+    target.run("$thread = Thread.new { sleep }; nil")
+    thread = nil
+    wait_until("it is there") { thread = (Dir.children("/proc/#{target.pid}/task").map(&:to_i) - [target.pid]).max }
+    assert_refused 3, /#{thread} is a thread of process #{target.pid}; give that PID: -p #{target.pid}/, *methods_of(thread)
+    assert_refused 3, /#{thread} is a thread of process #{target.pid}/, "load", "-p", thread.to_s
+  end
+
+  test "a PID without -p" do
+    assert_refused 2, /backtrace takes no argument such as "123"; a process is given with -p 123$/, "backtrace", "123"
+  end
+
   test "not a Ruby process" do
     pid = start_beside("sleep", "60")
     assert_refused 3, /process #{pid} is not a Ruby process/, *methods_of(pid)

@@ -84,6 +84,18 @@ class HookConsentTest < LiveTest
     refute_match(/engine hook: every call/, result.stderr)
   end
 
+  test "a selector for many methods: what only the hook can observe is left out, and what nothing can is counted" do
+    target = start("console")
+    target.run("module Aliased; alias_method :kept, :puts; def use; end; end; class Members < Struct.new(:a, :b, :c, :d); end; nil")
+    result = trace(target, "Aliased#", "--firehose").stop
+    refute_match(/engine hook: every call/, result.stderr)
+    assert_match(/\d+ methods? left out that only engine hook can observe: .*; name them or give --attributes to trace them/, result.stderr)
+    assert_operator result.stderr.lines.grep(/cannot be traced/).size, :<=, 1
+    result = trace(target, "-v", "--engine", "target", "Array#").stop
+    assert_match(/^rbprobe: process \d+: \d+ methods cannot be traced: Array#\S+, Array#\S+, Array#\S+ and \d+ more \(-v names them\); -v says why$/, result.stderr)
+    assert_match(/Array#push left out: no engine can observe it; not written in Ruby/, result.stderr)
+  end
+
   test "a method that is defined later does not bring the hook in" do
     target = start("shop")
     tracer = launch("trace", "-v", "--engine", "hook", "-p", target.pid.to_s, "Late#name").wait_until_armed

@@ -47,6 +47,26 @@ class SelectorsTest < LiveTest
                  RUBY
   end
 
+  test "a method that is only a star: all methods, but the operator where the class has that" do
+    code = "module Starred; class Card; def pay; end; def self.make; end; end; class Sum < Array; def add; end; end; class Factor; def *(other); end; def zero; end; end; end"
+    assert_equal %w[Starred::Card#pay], matching(code, "Starred::Card#*")
+    assert_equal %w[Starred::Card#pay Starred::Factor#* Starred::Sum#add], matching(code, "Starred::*#*").sort
+    assert_equal %w[Starred::Card.make], matching(code, "Starred::*.*")
+    assert_equal "Starred::Later#added <time>\n", tree_of(code, "module Starred; class Later; def added; end; end; end; Starred::Later.new.added", "Starred::*#*")
+    assert_empty matching(code, "*").grep(/pay|zero/)
+  end
+
+  test "a class may be written with a leading ::" do
+    assert_equal %w[Shop.open Shop#price], matching("", "::Shop.open", "::Shop#price")
+  end
+
+  test "a class alone is a method's name, and says how to name its methods" do
+    target = start("shop")
+    assert_match(/nothing matches Shop so far \(of a class, # after its name means/, rbprobe("methods", "-p", target.pid.to_s, "Shop").stderr)
+    assert_match(/Shop matches no method yet; .* \(of a class, # after/, trace(target, "Shop").stop.stderr)
+    refute_match(/of a class/, rbprobe("methods", "-p", target.pid.to_s, "shop").stderr)
+  end
+
   test "a bare name matches in any class" do
     names = matching("class Other; def price; end; end", "price")
     assert_includes names, "Shop#price"
