@@ -87,7 +87,6 @@
 	METHOD(FIBER_LOCATIONS, "Fiber", "backtrace_locations", CORE_NOT_EVERYWHERE)                                             \
 	METHOD(RACTOR_COUNT, "Ractor", "count", CORE_SINGLETON | CORE_NOT_EVERYWHERE)                                            \
 	METHOD(GC_STRESS, "GC", "stress", CORE_SINGLETON)                                                                        \
-	METHOD(GC_SET_STRESS, "GC", "stress=", CORE_SINGLETON)                                                                   \
 	METHOD(GC_STAT_HEAP, "GC", "stat_heap", CORE_SINGLETON | CORE_NOT_EVERYWHERE)                                            \
 	METHOD(GC_TOTAL_TIME, "GC", "total_time", CORE_SINGLETON | CORE_NOT_EVERYWHERE)                                          \
 	METHOD(GC_MEASURE_TOTAL_TIME, "GC", "measure_total_time", CORE_SINGLETON | CORE_NOT_EVERYWHERE)                          \

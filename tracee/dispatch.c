@@ -204,7 +204,7 @@ static VALUE job_protected(VALUE unused)
  */
 static bool nothing_to_do(void)
 {
-	return !session_first() && !session_fork_left() && !gc_stress_fork_left() && !queue_exists() && !left_over;
+	return !session_first() && !session_fork_left() && !queue_exists() && !left_over;
 }
 
 static bool running, again;

@@ -1,8 +1,9 @@
 /*
- * GC.stress, off while we work. See gc_stress.h.
+ * GC.stress, without effect while we work. See gc_stress.h.
  *
- * Off is nil, not false: so it can be told from what the application sets meanwhile. Its values are true, false and numbers; all are immediate, so nothing
- * has to be marked.
+ * The collector is disabled for that: a stressed allocation does not collect then (gc_start() and ready_to_gc() of gc.c,
+ * 2.7 to 4.1-dev). GC.stress itself is not changed. It can be read and set from Ruby only, where threads may switch between
+ * our reading and our setting: what another thread sets there would be lost. rb_gc_disable() and rb_gc_enable() are one step each.
  */
 
 #include "gc_stress.h"
@@ -10,71 +11,56 @@
 #include "core.h"
 
 static struct {
-	VALUE kept;          /* the application's; Qundef: we have not switched it off */
-	unsigned at_work;    /* of ours, nested and of all threads */
-	bool forked_at_work; /* in a child, whose parent had others at work */
-} stress = {.kept = Qundef};
+	unsigned at_work; /* of ours, nested and of all threads */
+	bool disabled;    /* by us */
+} stress;
 
 /* Of this thread: what a forked child is left with. */
 static __thread unsigned own_work;
 
-static VALUE get(VALUE unused)
+static VALUE stress_of_application(VALUE unused)
 {
 	(void)unused;
 	return core_call0(CORE_GC_STRESS, rb_mGC);
 }
 
-static VALUE set(VALUE value)
-{
-	return core_call(CORE_GC_SET_STRESS, rb_mGC, 1, &value);
-}
-
-static VALUE protected(VALUE (*run)(VALUE), VALUE argument)
+static bool is_on(void)
 {
 	VALUE error = rb_errinfo(), value;
 	int failed = 0;
 
-	value = rb_protect(run, argument, &failed);
+	if (core_missing(CORE_GC_STRESS))
+		return false;
+	value = rb_protect(stress_of_application, Qnil, &failed);
 	if (failed)
 		rb_set_errinfo(error);
-	return failed ? Qnil : value;
-}
-
-static void give_back(void)
-{
-	if (stress.kept != Qundef && NIL_P(protected(get, Qnil))) {
-		protected(set, stress.kept);
-	}
-	stress.kept = Qundef;
+	return !failed && RTEST(value);
 }
 
 static void begin(unsigned count)
 {
-	VALUE value;
-
 	stress.at_work += count;
-	if (stress.at_work > count || core_missing(CORE_GC_STRESS) || core_missing(CORE_GC_SET_STRESS))
-		return;
-	value = protected(get, Qnil);
-	if (!RTEST(value) || !RB_SPECIAL_CONST_P(value))
-		return;
-	stress.kept = value;
-	protected(set, Qnil);
+	/* The first to begin decides for those who come to it. */
+	if (stress.at_work == count && is_on() && rb_gc_disable() == Qfalse)
+		stress.disabled = true;
+}
+
+static void enable(void)
+{
+	if (stress.disabled)
+		rb_gc_enable();
+	stress.disabled = false;
 }
 
 static void end(unsigned count)
 {
 	stress.at_work -= count;
 	if (stress.at_work == 0)
-		give_back();
+		enable();
 }
 
 void gc_stress_off(void)
 {
-	if (stress.forked_at_work) {
-		stress.forked_at_work = false;
-		give_back();
-	}
 	own_work++;
 	begin(1);
 }
@@ -100,11 +86,7 @@ void gc_stress_let_run_end(unsigned own)
 
 void gc_stress_fork_child(void)
 {
-	stress.forked_at_work = stress.kept != Qundef && own_work == 0;
 	stress.at_work = own_work;
-}
-
-bool gc_stress_fork_left(void)
-{
-	return stress.forked_at_work;
+	if (own_work == 0)
+		enable();
 }

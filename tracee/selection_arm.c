@@ -11,7 +11,6 @@
 #include "expression.h"
 #include "facts.h"
 #include "fiber.h"
-#include "gc_stress.h"
 #include "naming.h"
 #include "proto/clock.h"
 #include "refinements.h"
@@ -53,9 +52,7 @@ VALUE selection_protect_arming(VALUE (*run)(VALUE), VALUE argument, int *failed)
 	VALUE result;
 
 	arming_threads = &arming;
-	gc_stress_off();
 	result = rb_protect(run, argument, failed);
-	gc_stress_back();
 	arming_end(&arming);
 	fiber_own_end(own);
 	return result;

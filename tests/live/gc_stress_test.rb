@@ -46,4 +46,14 @@ class GcStressTest < LiveTest
     assert_exit 0, tracer.stop
     assert_equal "true", target.run("value = GC.stress; GC.stress = false; value")
   end
+
+  test "another thread that switches it on and off all the time has the last word, and the collector works afterwards" do
+    target = start("console")
+    target.run("$wrong = []; $busy = Array.new(3) { Thread.new { Array.new(50, &:to_s) until $over } }; nil")
+    target.run("$toggler = Thread.new { until $over; GC.stress = true; 3.times(&:to_s); GC.stress = false; " \
+               "5.times { Thread.pass; $wrong << GC.stress if GC.stress }; end }; nil")
+    25.times { |i| assert_exit 0, rbprobe("eval", "-p", target.pid.to_s, "--timeout", "30", *(i.odd? ? ["--main"] : []), "#{i} + 1") }
+    2.times { assert_exit 0, trace(target, "--firehose", "--timeout", "30").stop }
+    assert_equal "[[], false, false]", target.run("$over = true; [$toggler, *$busy].each(&:join); [$wrong, GC.stress, GC.enable]")
+  end
 end
