@@ -28,6 +28,7 @@
 #include <string.h>
 #include <time.h>
 
+#define SWEEPS_SOON 50        /* in a second */
 #define QUEUE_GRACE_SECONDS 2 /* how long a queue waits for the command that the bell announced */
 
 /* 0, or negative and err. */
@@ -158,8 +159,12 @@ static void keep_or_remove_queue(unsigned sessions, bool had_sessions)
 
 static void sweep(void)
 {
+	static unsigned swept;
+
 	left_over = engine_target_sweep();
-	if (left_over)
+	/* What is in the way may be there for good: then the timer rings, which is slower. */
+	swept = left_over ? swept + 1 : 0;
+	if (left_over && swept < SWEEPS_SOON)
 		queue_ring_soon();
 }
 

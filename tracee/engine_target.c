@@ -20,6 +20,7 @@
 #include "selection.h"
 #include "selector.h"
 #include "session.h"
+#include "targeted.h"
 
 #include <errno.h>
 #include <ruby/debug.h>
@@ -42,6 +43,7 @@ struct site {
 	VALUE method;                   /* pinned, too */
 	VALUE code;                     /* and its InstructionSequence, whose address may be the key */
 	st_data_t key;                  /* in shared_sites; 0: not shared */
+	uintptr_t definition;           /* see targeted.h */
 	struct engine_target_site *links;
 	struct site *next; /* of those that are left over */
 };
@@ -58,13 +60,38 @@ struct engine_target_site {
 
 static st_table *shared_sites; /* by what they are for: see key_of(); under the GVL */
 
-/* Sites without probes whose TracePoints could not be disabled yet, because of other Ractors. */
+/* Sites without probes whose TracePoints could not be disabled yet, because of other Ractors or of hooks that run. A new probe gets them. */
 static struct site *left_over;
 
 static bool must_share(VALUE method)
 {
 	return !compat_block_method_shares_hooks() && definition_is_block_method(method);
 }
+
+static bool is_enabled(const struct site *site)
+{
+	return RTEST(site->tracepoint) && RTEST(rb_tracepoint_enabled_p(site->tracepoint));
+}
+
+/* One that is armed, about to be, or still on. */
+static struct site *shared_site(st_data_t key)
+{
+	st_data_t found;
+
+	if (!key || !shared_sites || !st_lookup(shared_sites, key, &found))
+		return NULL;
+	return ((struct site *)found)->wanted || is_enabled((struct site *)found) ? (struct site *)found : NULL;
+}
+
+/* Up to 3.1, on a define_method method. */
+static bool others_hooks(uintptr_t definition)
+{
+	const struct site *site = shared_site(definition);
+
+	return targeted_hooks(definition, site ? site->tracepoint : Qnil) == TARGETED_OTHERS;
+}
+
+#define OTHERS_HOOKS "a TracePoint of the application's own is on it, and this Ruby has room for one on a define_method method"
 
 static bool target_can(const struct match *match, struct text *reason)
 {
@@ -78,8 +105,12 @@ static bool target_can(const struct match *match, struct text *reason)
 		text_append_cstr(reason, "Ruby runs other instructions for calls without optional arguments");
 		return false;
 	}
-	if (must_share(method) && definition_of(method) == 0) {
+	if (must_share(method) && (definition_of(method) == 0 || !targeted_known())) {
 		text_append_cstr(reason, "this Ruby does not tell whether the define_method method is traced already");
+		return false;
+	}
+	if (must_share(method) && others_hooks(definition_of(method))) {
+		text_append_cstr(reason, OTHERS_HOOKS);
 		return false;
 	}
 	return true;
@@ -240,16 +271,6 @@ static st_data_t key_of(VALUE method, VALUE code)
 	return code_has_one_object(method) ? (st_data_t)code : (st_data_t)compat_data(code);
 }
 
-/* One that is armed, or about to be. */
-static struct site *shared_site(st_data_t key)
-{
-	st_data_t found;
-
-	if (!key || !shared_sites || !st_lookup(shared_sites, key, &found))
-		return NULL;
-	return ((struct site *)found)->wanted ? (struct site *)found : NULL;
-}
-
 static void share(struct site *site, st_data_t key)
 {
 	if (!key)
@@ -275,31 +296,40 @@ static void site_free(struct site *site)
 	free(site);
 }
 
-static bool is_enabled(const struct site *site)
-{
-	return RTEST(site->tracepoint) && RTEST(rb_tracepoint_enabled_p(site->tracepoint));
-}
-
-static bool may_be_disabled(void)
-{
-	return compat_target_may_be_disabled() && (compat_target_survives_hooks() || !foreign_hooks_run());
-}
-
 /* Disables and frees what was left over, as soon as that is possible. */
 static void sweep_left_over(void)
 {
-	if (!left_over || !may_be_disabled())
+	if (!left_over || !targeted_rest())
 		return;
-	while (left_over) {
-		struct site *site = left_over;
-
-		left_over = site->next;
+	for (struct site **place = &left_over, *site; (site = *place);) {
+		if (is_enabled(site) && !targeted_may_be_disabled(site->definition, site->tracepoint)) {
+			place = &site->next;
+			continue;
+		}
 		if (is_enabled(site))
-			rb_tracepoint_disable(site->tracepoint);
-		free(site);
+			targeted_disable(site->definition, site->tracepoint);
+		*place = site->next;
+		site_free(site);
 	}
-	/* Up to 3.1 that made the VM forget hooks that are on, the application's among them. */
-	engine_hook_restore_global_events();
+}
+
+/* Has the probe served by a site that is there: again, or as well. */
+static int join(struct site *site, struct probe *probe, struct error *err)
+{
+	struct engine_target_site *link = probe->sites;
+
+	for (struct site **place = &left_over; *place; place = &(*place)->next)
+		if (*place == site) {
+			*place = site->next;
+			break;
+		}
+	while (link && link->site != site)
+		link = link->next;
+	if (!link)
+		return site_add(site, probe) ? 0 : error_set(err, -ENOMEM, "no memory for a probe");
+	site->wanted += !link->wanted;
+	link->wanted = true;
+	return 0;
 }
 
 bool engine_target_sweep(void)
@@ -324,14 +354,20 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
 
 	probe->armed = true;
 	if (site)
-		return site_add(site, probe) ? 0 : error_set(err, -ENOMEM, "no memory for a probe");
+		return join(site, probe, err);
 	sweep_left_over();
+	if (!compat_target_survives_hooks())
+		foreign_hooks_known(); /* when it is disabled, whether one runs is asked */
 	frame_calibrate(FRAME_TARGETED, NULL);
 	engine_hook_restore_global_events();
 	/* That may have run Ruby code. */
 	site = shared_site(key);
 	if (site)
-		return site_add(site, probe) ? 0 : error_set(err, -ENOMEM, "no memory for a probe");
+		return join(site, probe, err);
+	if (must_share(method) && others_hooks(key)) {
+		probe->armed = false;
+		return error_set(err, -ENOTSUP, OTHERS_HOOKS);
+	}
 	site = calloc(1, sizeof(*site));
 	if (!site || !site_add(site, probe)) {
 		free(site);
@@ -340,6 +376,7 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
 	share(site, key);
 	site->method = method;
 	site->code = code;
+	site->definition = must_share(method) ? key : 0;
 	site->tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL | RUBY_EVENT_RETURN, target_event, site);
 	/* Earlier ones stay: a call of the method's former definition may be under way, and its end is to be seen. */
 	flags = definition_flags(method);
@@ -375,19 +412,14 @@ static bool target_serves(const struct probe *probe, VALUE method)
 
 static void target_disarm(struct probe *probe)
 {
-	bool changed = false;
-
 	probe->armed = false;
 	for (struct engine_target_site *link = probe->sites; link; link = link->next) {
 		link->site->wanted -= link->wanted;
 		link->wanted = false;
-		if (link->site->wanted || !is_enabled(link->site) || !may_be_disabled())
-			continue;
-		rb_tracepoint_disable(link->site->tracepoint);
-		changed = true;
+		if (!link->site->wanted && is_enabled(link->site) && targeted_rest() &&
+		    targeted_may_be_disabled(link->site->definition, link->site->tracepoint))
+			targeted_disable(link->site->definition, link->site->tracepoint);
 	}
-	if (changed)
-		engine_hook_restore_global_events();
 }
 
 static void target_release(struct probe *probe)
@@ -399,7 +431,6 @@ static void target_release(struct probe *probe)
 		site_remove(probe->sites);
 		probe->sites = next;
 		if (site->link_count == 0 && is_enabled(site)) {
-			unshare(site);
 			site->next = left_over;
 			left_over = site;
 		} else if (site->link_count == 0) {
@@ -433,8 +464,11 @@ void engine_target_mark(const struct probe *probe)
 
 void engine_target_mark_left_over(void)
 {
-	for (const struct site *site = left_over; site; site = site->next)
+	for (const struct site *site = left_over; site; site = site->next) {
 		rb_gc_mark(site->tracepoint);
+		rb_gc_mark(site->method);
+		rb_gc_mark(site->code);
+	}
 }
 
 const struct engine engine_target = {

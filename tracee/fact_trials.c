@@ -11,6 +11,7 @@
 #include "event_flags.h"
 #include "foreign_hooks.h"
 #include "quiet.h"
+#include "targeted.h"
 
 #include <ruby/debug.h>
 
@@ -59,7 +60,7 @@ static void watch(struct trial *trial, VALUE tracepoint, VALUE lambda)
 	rb_protect(watched, lambda, &failed);
 	active = NULL;
 	quiet_end(heard);
-	rb_tracepoint_disable(tracepoint);
+	targeted_disable_own(tracepoint);
 	if (failed)
 		rb_jump_tag(failed);
 }

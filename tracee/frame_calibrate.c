@@ -23,6 +23,7 @@
 #include "frame_scratch.h"
 #include "proto/error.h"
 #include "quiet.h"
+#include "targeted.h"
 
 #define READS_STACK __attribute__((no_sanitize("address")))
 
@@ -260,7 +261,7 @@ static VALUE trials_run(VALUE data)
 static VALUE tracing_disable(VALUE tracing)
 {
 	if (!NIL_P(tracing) && RTEST(rb_tracepoint_enabled_p(tracing)))
-		rb_tracepoint_disable(tracing);
+		targeted_disable_own(tracing);
 	return Qnil;
 }
 

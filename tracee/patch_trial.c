@@ -9,6 +9,7 @@
 #include "patch_stubs.h"
 #include "patch_watch.h"
 #include "quiet.h"
+#include "targeted.h"
 
 #include <string.h>
 
@@ -172,7 +173,7 @@ void trial_event(struct trial *trial, void (*event)(VALUE tracepoint, void *noth
 	heard = quiet_pause();
 	rb_protect(call_written, trial->object, &failed);
 	quiet_end(heard);
-	rb_tracepoint_disable(tracepoint);
+	targeted_disable_own(tracepoint);
 	if (failed)
 		rb_jump_tag(failed);
 }

@@ -185,3 +185,20 @@ void quiet_thread(VALUE thread)
 	if (place.works)
 		set(running_place(thread), (uintptr_t)nothing);
 }
+
+bool quiet_hook_runs(void)
+{
+	bool runs = false;
+	VALUE threads;
+
+	if (!place.works || core_missing(CORE_THREAD_LIST))
+		return false;
+	threads = core_call0(CORE_THREAD_LIST, rb_cThread);
+	for (long i = 0; i < RARRAY_LEN(threads) && !runs; i++) {
+		const volatile uintptr_t *running = running_place(RARRAY_AREF(threads, i));
+
+		runs = running && *running != 0 && *running != (uintptr_t)nothing;
+	}
+	RB_GC_GUARD(threads);
+	return runs;
+}

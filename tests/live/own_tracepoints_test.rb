@@ -1,0 +1,99 @@
+# An application with TracePoints of its own, global and targeted, while sessions come and go: it misses no event, and disables what it has enabled.
+
+require_relative "helper"
+
+class OwnTracepointsTest < LiveTest
+  APPLICATION = <<~RUBY.tr("\n", ";")
+    class Own
+      def deep(n) n.zero? ? 0 : 1 + deep(n - 1) end
+      def plain(n = 1) n end
+      define_method(:block) { |n = 1| n }
+      define_method(:slow) { |n = 1| n }
+    end
+    $own = Own.new
+    $seen = 0
+    $global = TracePoint.new(:call) { |tp| $seen += 1 if tp.method_id == :deep }
+    $global.enable
+    def seen(&work) before = $seen; 10.times { $own.deep(2) }; $seen - before end
+    def own_events(name)
+      n = 0
+      tp = TracePoint.new(:call, :return) { n += 1 }
+      tp.enable(target: Own.instance_method(name))
+      $own.send(name)
+      tp.disable
+      $own.send(name)
+      n
+    end
+    nil
+  RUBY
+
+  # The TracePoint of a method that is left for later goes as soon as it can.
+  def assert_nothing_enabled(target, own)
+    enabled = "ObjectSpace.each_object(TracePoint).count(&:enabled?)"
+    wait_until("no TracePoint of ours is on") { target.run(enabled) == own.to_s }
+  end
+
+  test "a global TracePoint sees every call, whatever was traced by whichever engine" do
+    target = start("console")
+    target.run(APPLICATION)
+    [["Own#", "--engine", "target"], ["Own#(self, n)", "String#upcase"], ["Own#", "--engine", "hook"], ["-f", "--no-hook"]].each do |arguments|
+      tracer = trace(target, *arguments)
+      assert_equal "30", target.run("seen"), "while #{arguments} are traced"
+      target.run("class Own; define_method(:block) { |n = 2| n }; end; " \
+                 "3.times { Class.new(Own) { define_method(:block) { super() } }.new.block }; GC.start")
+      target.run("$own.block; $own.plain; Process.wait(fork { exit!(seen == 30 ? 0 : 1) })")
+      assert_equal "0", target.run("$?.exitstatus")
+      assert_exit 0, tracer.stop
+      assert_equal "30", target.run("seen"), "after #{arguments} were traced"
+    end
+    assert_exit 0, rbprobe("selftest", "-p", target.pid.to_s)
+    assert_equal "30", target.run("seen")
+    assert_nothing_enabled(target, 1)
+  end
+
+  { "plain" => "an ordinary method", "slow" => "a define_method method" }.each do |name, what|
+    test "so it does when a trace ends in the middle of an event of #{what}" do
+      target = start("console")
+      target.run(APPLICATION)
+      target.run("$gate = Queue.new; $in = Queue.new; nil")
+      tracer = trace(target, "--timeout", "20", "Own##{name}(($in << 1; Thread.current[:held] && $gate.pop))")
+      target.run("$thread = Thread.new { Thread.current[:held] = true; $own.#{name} }; $in.pop")
+      tracer.signal(:INT)
+      wait_until("it is over") { target.run("$in.clear; Thread.new { $own.#{name} }.join; $in.empty?") == "true" }
+      assert_equal "30", target.run("seen")
+      assert_equal "1", target.run("$gate << 1; $thread.value")
+      assert_exit 0, tracer.wait
+      assert_equal "30", target.run("seen")
+      assert_nothing_enabled(target, 1)
+      assert_equal "30", target.run("seen")
+    end
+  end
+
+  # Up to 3.1 a define_method method has room for one TracePoint.
+  test "a targeted TracePoint of the application's own, enabled before a trace, during it, and disabled after it" do
+    target = start("console")
+    target.run(APPLICATION)
+    %w[plain block].each do |name|
+      target.run("$n = 0; $tp = TracePoint.new(:call) { $n += 1 }; $tp.enable(target: Own.instance_method(:#{name}))")
+      2.times do
+        tracer = trace(target, "Own##{name}", "Own#deep")
+        assert_equal "2", target.run("$n = 0; 2.times { $own.#{name} }; $n")
+        assert_exit 0, tracer.stop
+        assert_equal "2", target.run("$n = 0; 2.times { $own.#{name} }; $n")
+      end
+      assert_equal "0", target.run("$tp.disable; $n = 0; 2.times { $own.#{name} }; $n")
+      tracer = trace(target, "Own##{name}")
+      assert_equal "2", target.run("own_events(:#{name})")
+      assert_exit 0, tracer.stop
+      tracer = trace(target, "Own##{name}")
+      target.run("$n = 0; $tp.enable(target: Own.instance_method(:#{name}))")
+      assert_exit 0, tracer.stop
+      assert_equal "2", target.run("2.times { $own.#{name} }; $tp.disable; 2.times { $own.#{name} }; $n")
+      assert_nothing_enabled(target, 1)
+      tracer = trace(target, "Own##{name}")
+      target.run("$own.#{name}; nil")
+      assert_equal "Own##{name} <time>\n", tracer.stop.tree
+      assert_nothing_enabled(target, 1)
+    end
+  end
+end
