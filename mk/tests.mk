@@ -132,6 +132,17 @@ $(BUILD)/fuzz/fuzz_maps: FUZZ_SOURCES += tracer/target_copy.c tracer/target_file
 $(BUILD)/fuzz/fuzz_native_answer: FUZZ_SOURCES += tracer/native_answer.c
 $(BUILD)/fuzz/fuzz_history: FUZZ_SOURCES += tracer/console_history.c
 
+# The whole tracer but its main program, for targets that include the file in question.
+FUZZ_TRACER := $(patsubst %.c,$(BUILD)/fuzz/obj/%.o,$(filter-out tracer/main.c tracer/decode.c,$(wildcard tracer/*.c)) tests/fuzz/records.c) $(FUZZ_HEAP_OBJECT)
+$(BUILD)/fuzz/obj/%.o: %.c $(wildcard proto/*.h tracer/*.h) tests/fuzz/records.h tracer/decode.c
+	@mkdir -p $(@D)
+	$(CLANG) $(OWN_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer-no-link,address,undefined -c -o $@ $<
+$(BUILD)/fuzz/tracer.a: $(FUZZ_TRACER)
+	rm -f $@
+	$(AR) rcs $@ $^
+$(BUILD)/fuzz/fuzz_trace $(BUILD)/fuzz/fuzz_answer: FUZZ_SOURCES := $(wildcard proto/*.c) $(BUILD)/fuzz/tracer.a
+$(BUILD)/fuzz/fuzz_trace $(BUILD)/fuzz/fuzz_answer: $(BUILD)/fuzz/tracer.a
+
 $(FUZZ_HEAP_OBJECT): tracer/heap_line.cpp tracer/heap_line.h
 	@mkdir -p $(@D)
 	$(CLANG) $(OWN_CXX_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=function,vptr -c -o $@ $<

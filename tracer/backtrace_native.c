@@ -59,22 +59,7 @@ void native_frames_text(struct buffer *buffer, const struct native_thread *threa
 
 static void add_json_text(struct buffer *buffer, const char *text)
 {
-	struct buffer clean = {0};
-
-	buffer_add_utf8(&clean, text, strlen(text));
-	buffer_add_char(buffer, '"');
-	for (size_t i = 0; i < clean.size; i++) {
-		unsigned char c = (unsigned char)clean.bytes[i];
-
-		if (c == '"' || c == '\\')
-			buffer_add_format(buffer, "\\%c", c);
-		else if (c < 0x20)
-			buffer_add_format(buffer, "\\u%04x", c);
-		else
-			buffer_add_char(buffer, (char)c);
-	}
-	buffer_add_char(buffer, '"');
-	buffer_free(&clean);
+	buffer_add_json(buffer, (struct slice){text, strlen(text)});
 }
 
 void native_thread_json(struct buffer *buffer, int pid, const struct native_thread *thread)
@@ -101,15 +86,6 @@ void native_thread_json(struct buffer *buffer, int pid, const struct native_thre
 		buffer_add_char(buffer, '}');
 	}
 	buffer_add_text(buffer, "]}\n");
-}
-
-static void add_slice_json(struct buffer *buffer, struct slice slice)
-{
-	char text[STUCK_TEXT_MAX + 1];
-
-	memcpy(text, slice.bytes, slice.size);
-	text[slice.size] = '\0';
-	add_json_text(buffer, text);
 }
 
 /* --- A VM that is stuck */
@@ -294,11 +270,11 @@ static void frames_json(struct buffer *buffer, const struct stuck_answer *answer
 		buffer_add_text(buffer, first ? "{" : ",{");
 		if (frame.path.size) {
 			buffer_add_text(buffer, "\"path\":");
-			add_slice_json(buffer, frame.path);
+			buffer_add_json(buffer, frame.path);
 			buffer_add_format(buffer, ",\"line\":%u,", frame.line);
 		}
 		buffer_add_text(buffer, "\"label\":");
-		add_slice_json(buffer, frame.label);
+		buffer_add_json(buffer, frame.label);
 		buffer_add_char(buffer, '}');
 	}
 	buffer_add_char(buffer, ']');

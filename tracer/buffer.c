@@ -224,56 +224,81 @@ void buffer_add_utf8(struct buffer *buffer, const char *bytes, size_t size)
 	}
 }
 
-/* How many bytes at the beginning stand for themselves in a JSON string, ASCII only. */
-static size_t json_prefix(const char *bytes, size_t size)
+/* How many bytes at the beginning stand for themselves in a JSON string, or in JSON that was made already; ASCII only. */
+static size_t json_prefix(const char *bytes, size_t size, bool made)
 {
 	size_t i = 0;
 
-	while (i < size && (unsigned char)bytes[i] >= 0x20 && (unsigned char)bytes[i] < 0x80 && bytes[i] != '"' &&
-	       bytes[i] != '\\')
+	while (i < size && (unsigned char)bytes[i] < 0x7f && (made || (bytes[i] >= 0x20 && bytes[i] != '"' && bytes[i] != '\\')))
 		i++;
 	return i;
+}
+
+static void add_json_code(struct buffer *buffer, uint32_t code)
+{
+	static const char hex[] = "0123456789ABCDEF";
+	const char escape[] = {'\\', 'u', hex[code >> 12 & 15], hex[code >> 8 & 15], hex[code >> 4 & 15], hex[code & 15]};
+
+	if (code > 0xffff) {
+		add_json_code(buffer, 0xd7c0 + (code >> 10));
+		add_json_code(buffer, 0xdc00 | (code & 0x3ff));
+		return;
+	}
+	buffer_add(buffer, escape, sizeof(escape));
 }
 
 static void add_json_escape(struct buffer *buffer, unsigned char byte)
 {
 	static const char letters[0x20] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
-	static const char hex[] = "0123456789ABCDEF";
-	char escape[] = {'\\', 'u', '0', '0', hex[byte >> 4], hex[byte & 15]};
+	const char escape[] = {'\\', byte >= 0x20 ? (char)byte : letters[byte]};
 
-	if (byte >= 0x20 || letters[byte]) {
-		escape[1] = byte >= 0x20 ? (char)byte : letters[byte];
-		buffer_add(buffer, escape, 2);
-	} else {
+	if (escape[1] && byte != 0x7f)
 		buffer_add(buffer, escape, sizeof(escape));
-	}
+	else
+		add_json_code(buffer, byte);
 }
 
-void buffer_add_json(struct buffer *buffer, struct slice text)
+/* A character beyond ASCII. Returns its size. */
+static size_t add_json_character(struct buffer *buffer, const char *bytes, size_t size)
 {
-	const char *bytes = text.bytes;
-	size_t size = text.size;
+	uint32_t code;
+	size_t length = utf8_sequence((const unsigned char *)bytes, size, &code);
 
-	buffer_add_char(buffer, '"');
+	if (length && character_is_harmful(code))
+		add_json_code(buffer, code);
+	else
+		buffer_add(buffer, length ? bytes : "\xef\xbf\xbd", length ? length : 3);
+	return length ? length : 1;
+}
+
+static void add_json(struct buffer *buffer, const char *bytes, size_t size, bool made)
+{
 	while (size) {
-		size_t length = json_prefix(bytes, size);
-		uint32_t code;
+		size_t length = json_prefix(bytes, size, made);
 
 		buffer_add(buffer, bytes, length);
 		bytes += length;
 		size -= length;
 		if (!size)
-			break;
+			return;
 		length = 1;
-		if ((unsigned char)*bytes < 0x80) {
+		if ((unsigned char)*bytes < 0x80)
 			add_json_escape(buffer, (unsigned char)*bytes);
-		} else {
-			length = utf8_sequence((const unsigned char *)bytes, size, &code);
-			buffer_add(buffer, length ? bytes : "\xef\xbf\xbd", length ? length : 3);
-			length = length ? length : 1;
-		}
+		else
+			length = add_json_character(buffer, bytes, size);
 		bytes += length;
 		size -= length;
 	}
+}
+
+void buffer_add_json(struct buffer *buffer, struct slice text)
+{
 	buffer_add_char(buffer, '"');
+	add_json(buffer, text.bytes, text.size, false);
+	buffer_add_char(buffer, '"');
+}
+
+void buffer_add_made_json(struct buffer *buffer, const char *json, size_t size)
+{
+	add_json(buffer, json, size, true);
 }

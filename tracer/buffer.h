@@ -71,7 +71,12 @@ void buffer_add_printable(struct buffer *buffer, const char *bytes, size_t size)
 /* Adds text as valid UTF-8: what is not becomes U+FFFD. */
 void buffer_add_utf8(struct buffer *buffer, const char *bytes, size_t size);
 
-/* Adds text as a JSON string, quotes included; what is no valid UTF-8 becomes U+FFFD. */
+/*
+ * Adds text as a JSON string, quotes included; what is no valid UTF-8 becomes U+FFFD. What a terminal must not be shown is escaped: to a program that is the
+ * same.
+ */
 void buffer_add_json(struct buffer *buffer, struct slice text);
+/* Adds JSON that somebody else has made, of whole characters, with such characters escaped as well. */
+void buffer_add_made_json(struct buffer *buffer, const char *json, size_t size);
 
 #endif

@@ -201,7 +201,7 @@ static json_t *compared_json(const struct heap_report *report)
 
 static int add_to_output(const char *bytes, size_t size, void *data)
 {
-	buffer_add(data, bytes, size);
+	buffer_add_made_json(data, bytes, size);
 	return 0;
 }
 

@@ -132,7 +132,7 @@ static json_t *to_json(const msgpack_object *value, int depth)
 
 static int add_to_buffer(const char *bytes, size_t size, void *buffer)
 {
-	buffer_add(buffer, bytes, size);
+	buffer_add_made_json(buffer, bytes, size);
 	return 0;
 }
 

@@ -1,0 +1,123 @@
+/* All that a process may send to who has asked it for something, up to what is shown of the answer. */
+
+#define _GNU_SOURCE
+#include "records.h"
+
+/* What it does with records is nobody else's. */
+#include "tracer/ask.c"
+
+#include "tracer/backtrace_report.h"
+#include "tracer/eval_text.h"
+#include "tracer/memory_report.h"
+#include "tracer/selftest_report.h"
+#include "tracer/value.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct shown {
+	struct buffer text, json;
+	struct report reports[2];
+	struct memory_sample before;
+	uint8_t mode;
+};
+
+static void show_evaluation(struct buffer *text, const msgpack_object *object)
+{
+	static const char code[] = "1\n  foo(\n\tbar";
+
+	eval_text_result(text, object);
+	eval_text_exception(text, object);
+	eval_text_frames(text, object);
+	eval_text_syntax_error(text, object, (struct slice){code, sizeof(code) - 1});
+}
+
+static void show_memory(struct shown *shown, const msgpack_object *object)
+{
+	static const struct target none = {.pid = 0};
+	struct memory_sample sample;
+
+	memory_sample_take(&sample, &none, object);
+	memory_report_text(&shown->text, &none, &sample, shown->before.packed.size ? &shown->before : NULL, 10);
+	memory_report_json(&shown->json, &none, &sample);
+	memory_sample_free(&shown->before);
+	shown->before = sample;
+}
+
+static void show_selftest(struct shown *shown, const msgpack_object *object)
+{
+	selftest_report_text(&shown->text, 1, object, true);
+	selftest_report_failures(&shown->text, object);
+	buffer_add_char(&shown->text, '\n');
+	selftest_report_json(&shown->json, 1, object);
+}
+
+static int on_answer(void *owner, const msgpack_object *object, struct error *nothing)
+{
+	struct shown *shown = owner;
+
+	(void)nothing;
+	switch (shown->mode % 4) {
+	case 0:
+		report_add(&shown->reports[0], object);
+		report_add(&shown->reports[1], object);
+		break;
+	case 1:
+		show_memory(shown, object);
+		break;
+	case 2:
+		show_selftest(shown, object);
+		break;
+	default:
+		show_evaluation(&shown->text, object);
+		value_add_json(&shown->json, object);
+		buffer_add_char(&shown->json, '\n');
+	}
+	return 0;
+}
+
+static int on_bytes(void *owner, enum output_stream stream, struct slice bytes, struct error *nothing)
+{
+	struct shown *shown = owner;
+	msgpack_object object = {.type = MSGPACK_OBJECT_STR, .via.str = {(uint32_t)bytes.size, bytes.bytes}};
+
+	(void)nothing;
+	(void)stream;
+	value_add_json(&shown->json, &object);
+	buffer_add_char(&shown->json, '\n');
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const struct ask_handler consumer = {.data = on_answer, .output = on_bytes};
+	static const struct options options = {.quiet = true};
+	struct lies lies = {data, size};
+	struct shown shown = {.mode = lies_byte(&lies)};
+	struct report_style style = {.group = shown.mode & 0x80};
+	struct ask ask = {.options = &options, .handler = &consumer, .owner = &shown, .command_id = FUZZ_REQUEST, .keep = true};
+	struct error err;
+
+	ask.session.target.pid = ask.session.target.own_pid = 1;
+	ask.session.state = SESSION_ASKED;
+	ask.session.request_id = FUZZ_REQUEST;
+	shown.reports[0].pid = shown.reports[1].pid = 1;
+	shown.reports[1].json = true;
+	ask.stream = lies_stream(NULL, NULL, &stream_handler, &ask);
+	/* A second request in the same session, when the first is over. */
+	if (lies_tell(&lies, ask.stream, &err) == 0 && !ask.command_id && !ask.over)
+		ask.command_id = FUZZ_REQUEST;
+	report_write(&shown.reports[0], shown.mode & 0x40 ? &shown.reports[0] : NULL, &style, &shown.text);
+	report_write(&shown.reports[1], NULL, &style, &shown.json);
+	must_be_harmless(&shown.text);
+	must_be_json(&shown.json);
+	lies_end(ask.stream);
+	outbox_free(&ask.session.outbox);
+	report_free(&shown.reports[0]);
+	report_free(&shown.reports[1]);
+	memory_sample_free(&shown.before);
+	buffer_free(&shown.text);
+	buffer_free(&shown.json);
+	return 0;
+}

@@ -1,0 +1,274 @@
+/* Records made of a fuzzer's bytes. See records.h. */
+
+#include "records.h"
+
+/* stream_decode() is not for others to call. */
+#include "tracer/decode.c"
+
+#include "proto/character.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+uint8_t lies_byte(struct lies *lies)
+{
+	if (!lies->size)
+		return 0;
+	lies->size--;
+	return *lies->bytes++;
+}
+
+static uint64_t number(struct lies *lies)
+{
+	uint8_t first = lies_byte(lies);
+	uint64_t value = 0;
+
+	if (first < 0xf0)
+		return first % 16;
+	for (unsigned i = 0; i < (first & 7u) + 1; i++)
+		value = value << 8 | lies_byte(lies);
+	return value;
+}
+
+static struct slice some(struct lies *lies)
+{
+	size_t size = number(lies) % 256;
+	struct slice slice = {(const char *)lies->bytes, size < lies->size ? size : lies->size};
+
+	lies->bytes += slice.size;
+	lies->size -= slice.size;
+	return slice;
+}
+
+static uint32_t request(struct lies *lies)
+{
+	uint8_t byte = lies_byte(lies);
+
+	return byte % 8 ? FUZZ_REQUEST : byte / 8;
+}
+
+static void add_events(struct lies *lies, msgpack_sbuffer *buffer)
+{
+	struct batch batch;
+	unsigned count = lies_byte(lies) % 8;
+
+	batch_begin(&batch, buffer, number(lies));
+	while (count--) {
+		uint8_t what = lies_byte(lies);
+		struct batch_event event = {.kind = (enum event_kind)(what % 3),
+		                            .ending = (enum ending)((what >> 5) % 5),
+		                            .method = (uint32_t)number(lies),
+		                            .fiber = (uint32_t)number(lies),
+		                            .time_ns = number(lies),
+		                            .duration_ns = number(lies)};
+
+		if (what & 4)
+			event.values = some(lies);
+		if (what & 8)
+			event.outcome = some(lies);
+		batch_add(&batch, &event);
+	}
+	batch_end(&batch);
+}
+
+static void add_method(struct lies *lies, msgpack_sbuffer *buffer)
+{
+	struct slice labels[4];
+	struct record record = {.kind = RECORD_METHOD};
+	struct record_method *method = &record.method;
+
+	method->ref = (uint32_t)number(lies);
+	method->class_name = some(lies);
+	method->separator = (char)lies_byte(lies);
+	method->method_name = some(lies);
+	method->file = some(lies);
+	method->line = (uint32_t)number(lies);
+	method->engine = (enum engine_id)(lies_byte(lies) % 5);
+	method->label_count = lies_byte(lies) % 5;
+	for (uint32_t i = 0; i < method->label_count; i++)
+		labels[i] = some(lies);
+	method->labels = labels;
+	record_encode(buffer, &record);
+}
+
+/* Those that are more than a few numbers and texts have functions of their own. */
+static void add_record(struct lies *lies, msgpack_sbuffer *buffer, enum record_kind kind)
+{
+	static const char nonce[NONCE_SIZE];
+	struct record record = {.kind = kind};
+
+	switch (kind) {
+	case RECORD_HELLO:
+		record.hello = (struct record_hello){.version = PROTOCOL_VERSION, .nonce = {nonce, NONCE_SIZE}, .pid = 1};
+		record.hello.ruby_version = some(lies);
+		record.hello.extension_version = some(lies);
+		record.hello.monotonic_ns = number(lies);
+		record.hello.realtime_ns = number(lies);
+		break;
+	case RECORD_REPLY:
+		record.reply =
+			(struct record_reply){.command_id = request(lies), .code = lies_byte(lies) % 4, .text = some(lies)};
+		break;
+	case RECORD_METHOD:
+		add_method(lies, buffer);
+		return;
+	case RECORD_FIBER:
+		record.fiber.ref = (uint32_t)number(lies);
+		record.fiber.thread_id = number(lies);
+		record.fiber.native_id = (uint32_t)number(lies);
+		record.fiber.thread_name = some(lies);
+		record.fiber.root = lies_byte(lies) & 1;
+		record.fiber.created_at = some(lies);
+		break;
+	case RECORD_FIBER_GONE:
+		record.fiber_gone.ref = (uint32_t)number(lies);
+		break;
+	case RECORD_RETRIED:
+		record.retried = (struct record_retried){(uint32_t)number(lies), (uint32_t)number(lies)};
+		break;
+	case RECORD_EVENTS:
+		add_events(lies, buffer);
+		return;
+	case RECORD_LOST:
+		record.lost = (struct record_lost){number(lies), number(lies), number(lies)};
+		break;
+	case RECORD_NOTE:
+		record.note = (struct record_note){(enum note_level)(lies_byte(lies) & 1), some(lies)};
+		break;
+	case RECORD_MATCH:
+		record.match.selector = (uint32_t)number(lies);
+		record.match.class_name = some(lies);
+		record.match.method_name = some(lies);
+		record.match.reason = some(lies);
+		break;
+	case RECORD_END:
+		record.end.reason = (enum end_reason)(lies_byte(lies) % 3);
+		record.end.text = some(lies);
+		record.end.calls = number(lies);
+		record.end.lost = number(lies);
+		break;
+	case RECORD_OUTPUT:
+		record.output = (struct record_output){request(lies), (enum output_stream)(1 + lies_byte(lies) % 3), some(lies)};
+		break;
+	case RECORD_DATA:
+		record.data.command_id = request(lies);
+		record.data.packed = some(lies);
+		break;
+	case RECORD_DONE:
+		record.done = (struct record_done){.command_id = request(lies), .code = lies_byte(lies) & 1, .text = some(lies)};
+		break;
+	case RECORD_FOUND:
+		record.found.selector = (uint32_t)number(lies);
+		break;
+	}
+	record_encode(buffer, &record);
+}
+
+/* One of no kind that we know of, or none at all. */
+static void add_raw(struct lies *lies, msgpack_sbuffer *buffer)
+{
+	struct slice bytes = some(lies);
+	uint8_t prefix[RECORD_PREFIX_SIZE] = {(uint8_t)bytes.size, (uint8_t)(bytes.size >> 8)};
+
+	msgpack_sbuffer_write(buffer, (const char *)prefix, sizeof(prefix));
+	msgpack_sbuffer_write(buffer, bytes.bytes, bytes.size);
+}
+
+/* As much as there is room for, as from a socket. */
+static int pass_on(struct stream *stream, const char *bytes, size_t size, struct error *err)
+{
+	if (stream->begin == stream->end)
+		stream->begin = stream->end = 0;
+	if (size > INPUT_SIZE - stream->end)
+		return -EMSGSIZE;
+	memcpy(stream->bytes + stream->end, bytes, size);
+	stream->end += size;
+	return stream_decode(stream, err);
+}
+
+/* The same for all inputs: making one takes longer than the rest. */
+struct stream *lies_stream(struct sink *sink, struct call_limit *limit, const struct stream_handler *handler, void *owner)
+{
+	static struct stream *stream, fresh;
+
+	if (!stream) {
+		stream = stream_new(1, NULL, NULL, NULL, NULL);
+		fresh = *stream;
+	}
+	*stream = fresh;
+	stream->sink = sink;
+	stream->limit = limit;
+	stream->handler = handler;
+	stream->owner = owner;
+	return stream;
+}
+
+void lies_end(struct stream *stream)
+{
+	calls_free(stream);
+}
+
+int lies_tell(struct lies *lies, struct stream *stream, struct error *err)
+{
+	msgpack_sbuffer buffer;
+	int status = 0;
+
+	msgpack_sbuffer_init(&buffer);
+	while (lies->size && status == 0) {
+		uint8_t what = lies_byte(lies);
+		size_t first;
+
+		if (what % 16)
+			add_record(lies, &buffer, (enum record_kind)(what % 16));
+		else
+			add_raw(lies, &buffer);
+		/* Now and then in two pieces. */
+		first = what & 0x80 ? buffer.size / 2 : buffer.size;
+		status = pass_on(stream, buffer.data, first, err);
+		if (status == 0 && first < buffer.size)
+			status = pass_on(stream, buffer.data + first, buffer.size - first, err);
+		msgpack_sbuffer_clear(&buffer);
+	}
+	msgpack_sbuffer_destroy(&buffer);
+	return status;
+}
+
+void must_be_harmless(const struct buffer *text)
+{
+	struct buffer shown = {0};
+	const char *at = text->size ? text->bytes : "", *end = at + text->size;
+
+	while (at < end) {
+		size_t size = 0;
+
+		while (at + size < end && at[size] != '\n' && at[size] != '\t')
+			size++;
+		shown.size = 0;
+		buffer_add_printable(&shown, at, size);
+		/* What was made printable once is printable. */
+		if (shown.size != size || (size && memcmp(shown.bytes, at, size) != 0))
+			__builtin_trap();
+		at += size + (at + size < end);
+	}
+	buffer_free(&shown);
+}
+
+void must_be_json(const struct buffer *lines)
+{
+	const char *at = lines->size ? lines->bytes : "", *end = at + lines->size;
+
+	while (at < end) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at));
+		json_t *json = newline ? json_loadb(at, (size_t)(newline - at),
+		                                    JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL)
+		                       : NULL;
+
+		if (!json) {
+			fprintf(stderr, "no JSON: %.*s\n", (int)(end - at), at);
+			__builtin_trap();
+		}
+		json_decref(json);
+		at = newline + 1;
+	}
+	must_be_harmless(lines);
+}
