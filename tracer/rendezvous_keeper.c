@@ -9,6 +9,7 @@
 #include "rendezvous_keeper.h"
 
 #include "confined.h"
+#include "proto/clock.h"
 #include "proto/names.h"
 
 #include <dirent.h>
@@ -29,6 +30,7 @@
 #include <unistd.h>
 
 #define NAMES_TRIED 100
+#define CLEANING_NS (100 * NS_PER_MS) /* of CPU time, less what the keeper has taken before */
 
 /* Where a directory may be made, in this order: below the process's root directory, or its current one; and as the process calls it. */
 static const struct place {
@@ -85,14 +87,17 @@ static void directory_remove(int above, int directory, const char *name)
 	unlinkat(above, name, AT_REMOVEDIR);
 }
 
-/* Of clients that were killed with their keepers: the PID in the name is dead. */
+/*
+ * Of clients that were killed with their keepers: the PID in the name is dead. When all else is done, and not for long: anybody may have made a million such
+ * names.
+ */
 static void leftovers_remove(int above)
 {
 	int fd = openat(above, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *stream = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *entry;
 
-	while (stream && (entry = readdir(stream))) {
+	while (stream && clock_ns(CLOCK_PROCESS_CPUTIME_ID) < CLEANING_NS && (entry = readdir(stream))) {
 		int pid, directory;
 
 		if (strncmp(entry->d_name, SOCKET_DIRECTORY_PREFIX, strlen(SOCKET_DIRECTORY_PREFIX)) != 0)
@@ -164,16 +169,14 @@ static int place_open(const struct confined *confined, const struct place *place
 }
 
 /* Returns the directory's descriptor, and in *above that of what it is in; or -errno. */
-static int place_take(const struct confined *confined, const struct place *place, const struct target *target, int listener,
-                      pid_t client, char name[64], int *above)
+static int place_take(const struct confined *confined, const struct place *place, int listener, pid_t client, char name[64],
+                      int *above)
 {
 	int directory, status;
 
 	*above = place_open(confined, place);
 	if (*above < 0)
 		return *above;
-	if (target->same_pid_namespace) /* else the numbers in the names may be of another namespace */
-		leftovers_remove(*above);
 	directory = directory_make(*above, name, client);
 	status = directory < 0 ? directory : socket_make(directory, listener);
 	if (status == 0)
@@ -212,7 +215,7 @@ _Noreturn void keeper_main(const struct target *target, int listener, int contro
 		report.place = PLACE_COUNT;
 	} else {
 		for (report.place = 0; report.place < PLACE_COUNT && directory < 0; report.place += directory < 0) {
-			directory = place_take(&confined, &places[report.place], target, kept[0], client, report.name, &above);
+			directory = place_take(&confined, &places[report.place], kept[0], client, report.name, &above);
 			if (report.place == 0 || directory >= 0)
 				report.status = directory < 0 ? directory : 0;
 		}
@@ -222,7 +225,10 @@ _Noreturn void keeper_main(const struct target *target, int listener, int contro
 	if (write(kept[1], &report, sizeof(report)) == (ssize_t)sizeof(report) && directory >= 0)
 		while (read(kept[1], &byte, 1) < 0 && errno == EINTR)
 			;
-	if (directory >= 0)
+	if (directory >= 0) {
 		directory_remove(above, directory, report.name);
+		if (target->same_pid_namespace) /* else the numbers in the names may be of another namespace */
+			leftovers_remove(above);
+	}
 	_exit(0);
 }

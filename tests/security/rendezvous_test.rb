@@ -42,6 +42,17 @@ class RendezvousTest < SecurityTest
     assert_equal before - ["rbprobe-#{dead}-empty"], Dir.children(temporary).sort
   end
 
+  test "names that strangers have made like ours hold up nobody" do
+    owner = user
+    temporary = directory_of(owner)
+    # That of no process; each is looked at.
+    names = (0...1000).map { |index| "rbprobe-4194304-#{index}".tap { |name| File.write("#{temporary}/#{name}", "") } }
+    target = start_in_own_namespaces(owner, temporary)
+    slowly = ["strace", "-f", "-qq", "-o", File::NULL, "-e", "inject=kill:delay_enter=10000"]
+    assert_exit 0, rbprobe("eval", "-p", target.pid.to_s, "--no-load", "1", command: slowly)
+    wait_until("the socket's directory is gone") { Dir.children(temporary).sort == names.sort }
+  end
+
   test "a client that is killed leaves no directory" do
     target = start("shop", user: user)
     target.run_in_background("'x'.crypt('$6$rounds=9000000$salt').size")
