@@ -13,6 +13,7 @@
 
 #include "compat.h"
 #include "core.h"
+#include "expression.h"
 #include "naming.h"
 #include "quiet.h"
 #include "session.h"
@@ -127,6 +128,28 @@ static bool is_meant_now(const struct probe *probe, const struct selector *selec
 	                                   : selector_names(selector, probe->owner, probe->callee);
 }
 
+/*
+ * The probe was armed in silence for a selector that might have been the one; this one is. Nothing was shown so far, so no values of the other one's expressions
+ * are being made.
+ */
+static void take_selector(struct probe *probe, uint32_t selector, VALUE method)
+{
+	struct session *session = probe->session;
+	struct expression_list *former, *list;
+
+	if (probe->told || probe->selector == selector || NIL_P(method))
+		return;
+	list = expression_list_new(&session->selection->selectors[selector], method, probe->owner,
+	                           session->options.flags & TRACE_ARGUMENTS, probe->engine == &engine_patch);
+	/* Another thread may have been faster. */
+	former = probe->told ? list : probe->expressions;
+	if (!probe->told) {
+		probe->expressions = list;
+		probe->selector = selector;
+	}
+	expression_list_free(former);
+}
+
 static VALUE settle_names(VALUE argument)
 {
 	struct probe *probe = (struct probe *)argument;
@@ -156,6 +179,7 @@ static VALUE settle_names(VALUE argument)
 		if (!is_meant_now(probe, &selection->selectors[NUM2UINT(selector)], module))
 			continue;
 		selection_found(selection, NUM2UINT(selector));
+		take_selector(probe, NUM2UINT(selector), match.method);
 		match.only_kind_of = NIL_P(kind) ? Qundef : kind;
 		selection_widen(probe, &match);
 	}
