@@ -78,6 +78,7 @@
 	METHOD(ISEQ_EVAL, "RubyVM::InstructionSequence", "eval", 0)                                                              \
 	METHOD(ISEQ_LABEL, "RubyVM::InstructionSequence", "label", 0)                                                            \
 	METHOD(ISEQ_TO_A, "RubyVM::InstructionSequence", "to_a", 0)                                                              \
+	METHOD(ISEQ_EACH_CHILD, "RubyVM::InstructionSequence", "each_child", 0)                                                  \
 	METHOD(ISEQ_PATH, "RubyVM::InstructionSequence", "path", 0)                                                              \
 	METHOD(ISEQ_ABSOLUTE_PATH, "RubyVM::InstructionSequence", "absolute_path", 0)                                            \
 	METHOD(YJIT_ENABLED_P, "RubyVM::YJIT", "enabled?", CORE_SINGLETON | CORE_NOT_EVERYWHERE)                                 \

@@ -132,6 +132,33 @@ static bool is_builtin(VALUE iseq)
 	return RB_TYPE_P(path, T_STRING) && RSTRING_LEN(path) > 10 && memcmp(RSTRING_PTR(path), "<internal:", 10) == 0;
 }
 
+struct enclosing {
+	const void *inner;
+	bool found;
+};
+
+static VALUE look_into(RB_BLOCK_CALL_FUNC_ARGLIST(child, argument))
+{
+	struct enclosing *enclosing = (struct enclosing *)argument;
+
+	(void)argc;
+	(void)argv;
+	(void)blockarg;
+	if (!enclosing->found)
+		enclosing->found = compat_data(child) == enclosing->inner;
+	if (!enclosing->found)
+		core_iterate(CORE_ISEQ_EACH_CHILD, child, 0, NULL, look_into, argument);
+	return Qnil;
+}
+
+bool definition_encloses(VALUE code, VALUE inner)
+{
+	struct enclosing enclosing = {.inner = compat_data(inner)};
+
+	core_iterate(CORE_ISEQ_EACH_CHILD, code, 0, NULL, look_into, (VALUE)&enclosing);
+	return enclosing.found;
+}
+
 bool definition_has_short_form(VALUE method)
 {
 	VALUE owner = core_call0(CORE_UNBOUND_METHOD_OWNER, method);

@@ -26,6 +26,9 @@ void definition_flags_keep(VALUE method, uint32_t flags);
 /* The method's RubyVM::InstructionSequence, nil where it has none: C methods, attr_*. */
 VALUE definition_instructions(VALUE method);
 
+/* Whether the one InstructionSequence is written within the other, at any depth. */
+bool definition_encloses(VALUE code, VALUE inner);
+
 /*
  * Whether the method, written in Ruby and one of Ruby's own, has other instructions for calls without optional arguments. The VM
  * leads nobody to these.

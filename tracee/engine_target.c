@@ -54,6 +54,9 @@ struct engine_target_site {
 	struct probe *probe;
 	uint64_t foreign_before;
 	bool wanted;
+	st_data_t nested_key; /* of code that is written within the site's; 0: it is the site's own */
+	VALUE nested_method;  /* pinned, as the site's */
+	VALUE nested_code;
 	struct engine_target_site *next; /* of the probe */
 	struct engine_target_site *next_of_site, **previous_of_site;
 };
@@ -344,6 +347,21 @@ static VALUE enable(VALUE tracepoint_and_method)
 	return Qnil;
 }
 
+/*
+ * A `def` within the method that gives it a new definition: the site's TracePoint fires for both, and so serves both. The newest definition is the one that
+ * is called from then on.
+ */
+static struct site *enclosing_site(const struct probe *probe, VALUE method, VALUE code)
+{
+	if (definition_is_block_method(method))
+		return NULL;
+	for (const struct probe *former = probe->former; former; former = former->former)
+		for (const struct engine_target_site *link = former->sites; link; link = link->next)
+			if (link->wanted && is_enabled(link->site) && definition_encloses(link->site->code, code))
+				return link->site;
+	return NULL;
+}
+
 static int target_arm(struct probe *probe, VALUE method, struct error *err)
 {
 	VALUE code = definition_instructions(method);
@@ -355,6 +373,15 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
 	probe->armed = true;
 	if (site)
 		return join(site, probe, err);
+	site = enclosing_site(probe, method, code);
+	if (site) {
+		if (!site_add(site, probe))
+			return error_set(err, -ENOMEM, "no memory for a probe");
+		probe->sites->nested_key = key;
+		probe->sites->nested_method = method;
+		probe->sites->nested_code = code;
+		return 0;
+	}
 	sweep_left_over();
 	if (!compat_target_survives_hooks())
 		foreign_hooks_known(); /* when it is disabled, whether one runs is asked */
@@ -395,8 +422,12 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
  * A `def` that runs again gives the method the same instructions, for which the TracePoint goes on firing; a method that define_method makes of a block has
  * hooks of its own, with its definition.
  */
-static bool is_code_of(const struct site *site, VALUE method)
+static bool is_code_of(const struct engine_target_site *link, VALUE method)
 {
+	const struct site *site = link->site;
+
+	if (link->nested_key)
+		return !definition_is_block_method(method) && key_of(method, definition_instructions(method)) == link->nested_key;
 	if (definition_is_block_method(method))
 		return definition_of(method) != 0 && definition_of(method) == definition_of(site->method);
 	return key_of(method, definition_instructions(method)) == site->key;
@@ -405,7 +436,7 @@ static bool is_code_of(const struct site *site, VALUE method)
 static bool target_serves(const struct probe *probe, VALUE method)
 {
 	for (const struct engine_target_site *link = probe->sites; link; link = link->next)
-		if (probe->armed && is_code_of(link->site, method))
+		if (probe->armed && is_code_of(link, method))
 			return true;
 	return false;
 }
@@ -459,6 +490,10 @@ void engine_target_mark(const struct probe *probe)
 		rb_gc_mark(link->site->tracepoint);
 		rb_gc_mark(link->site->method);
 		rb_gc_mark(link->site->code);
+		if (link->nested_key) {
+			rb_gc_mark(link->nested_method);
+			rb_gc_mark(link->nested_code);
+		}
 	}
 }
 
