@@ -13,9 +13,10 @@ module Truth
 
   @items = []
   @also = []
+  @expressions = {} # "Class#" => what is shown of its calls first
 
   class << self
-    attr_reader :items, :also
+    attr_reader :items, :also, :expressions
 
     # Ruby's own methods that are traced, too.
     def trace(*selectors)
@@ -77,7 +78,7 @@ Dir["#{__dir__}/cases/*.rb"].sort.each do |path|
 end
 
 $stdout.sync = true
-puts JSON.generate("kinds" => Truth.kinds, "also" => Truth.also, "truths" => Truth.items.to_h { |item| [item.name, item.truth] })
+puts JSON.generate("kinds" => Truth.kinds, "also" => Truth.also, "expressions" => Truth.expressions, "truths" => Truth.items.to_h { |item| [item.name, item.truth] })
 exit unless $stdin.gets
 
 Case::First.new.call
