@@ -121,6 +121,15 @@ static void fiber_free(void *thing)
 	free(fiber);
 }
 
+static int check_flood(const struct stream *stream, struct error *err)
+{
+	if (!output_is_flood(stream->sink->output))
+		return 0;
+	return error_set(err, -ENOSPC,
+	                 "malformed stream: what process %d has sent becomes more than %u times as much when it is shown",
+	                 (int)stream->pid, OUTPUT_FACTOR);
+}
+
 /* Calls that will never end, innermost first: their fiber is gone, or the stream is. */
 static void fiber_close_calls(struct fiber *fiber)
 {
@@ -321,6 +330,8 @@ int calls_events(struct stream *stream, struct record_events *events, struct err
 			stream->last_fiber = fiber;
 		}
 		status = event_handlers[event.kind](stream, fiber, &event, err);
+		if (status == 0)
+			status = check_flood(stream, err);
 		if (status < 0)
 			return status;
 	}

@@ -199,6 +199,8 @@ int stream_read(struct stream *stream, int fd, struct error *err)
 	if (got == 0)
 		return -ENODATA;
 	stream->end += (size_t)got;
+	if (stream->sink)
+		output_earn(stream->sink->output, (size_t)got);
 	status = stream_decode(stream, err);
 	return status < 0 ? status : 1;
 }

@@ -39,6 +39,7 @@ struct stream {
 	int64_t wall_offset_ns; /* wall clock = the target's monotonic clock + this */
 	uint64_t calls;         /* begun and given to the sink */
 	uint64_t lost;          /* calls, by the LOST records so far */
+	uint64_t open_left_out; /* calls that were still open, and are not shown, as there were too many */
 	uint32_t fiber_count;
 	struct fiber *shown_fiber; /* the sink's: the one whose lines were printed last */
 	bool ended;                /* END has come */

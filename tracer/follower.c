@@ -92,6 +92,11 @@ static void follower_finish(struct follower *follower, const char *reason)
 	session_close(&follower->session);
 	if (follower->stream) {
 		calls_finish(follower->stream);
+		if (follower->stream->open_left_out)
+			message("process %d: %llu calls that were still open are not shown: that would be more than %u times "
+			        "what "
+			        "it has sent",
+			        (int)follower->pid, (unsigned long long)follower->stream->open_left_out, OUTPUT_FACTOR);
 		if (follower->armed_ns) {
 			name_unmatched(follower);
 			summarise(follower, reason);

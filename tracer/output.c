@@ -43,6 +43,7 @@ void output_flush(struct output *output)
 	if (!left)
 		return;
 	began_ns = clock_now_ns();
+	output->flushed += left;
 	while (left && !output_is_over(output)) {
 		ssize_t written = write(output->fd, from, left);
 

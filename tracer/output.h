@@ -19,6 +19,8 @@ struct output {
 	bool reader_gone;    /* a closed pipe: the end of the run, and no error */
 	int status;          /* 0, or the first failure: then everything more is dropped */
 	uint64_t written_ns; /* how long writing has taken so far: a reader that waits makes us wait */
+	uint64_t flushed;    /* bytes that have left the buffer, and those that what was received may become */
+	uint64_t earned;
 	struct error error;
 	const char *name;
 };
@@ -34,6 +36,23 @@ int output_close(struct output *output);
 static inline bool output_is_over(const struct output *output)
 {
 	return output->status != 0 || output->reader_gone;
+}
+
+/*
+ * A process may make few bytes become many, by long names in short events. What real ones send becomes some hundred times as much at most; more than this is a
+ * flood, meant to fill a disk.
+ */
+#define OUTPUT_FACTOR 2000u
+#define OUTPUT_FREE (256ull << 20)
+
+static inline void output_earn(struct output *output, size_t received)
+{
+	output->earned += (uint64_t)received * OUTPUT_FACTOR;
+}
+
+static inline bool output_is_flood(const struct output *output)
+{
+	return output->flushed + output->buffer.size > output->earned + OUTPUT_FREE;
 }
 
 static inline void output_commit(struct output *output)

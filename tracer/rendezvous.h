@@ -21,7 +21,7 @@ struct rendezvous {
 
 #define RENDEZVOUS_CLOSED ((struct rendezvous){.listener = -1, .keeper = -1})
 
-/* Also removes what clients that died while attaching left behind. descriptors: the target may send some. */
+/* rendezvous_close() also removes what clients that died while attaching left behind. descriptors: the target may send some. */
 int rendezvous_open(struct rendezvous *rendezvous, const struct target *target, bool descriptors, struct error *err);
 
 /*

@@ -203,6 +203,11 @@ static void json_whole(struct sink *sink, struct fiber *fiber, struct method *me
 
 static void json_open(struct sink *sink, struct fiber *fiber, struct call *call)
 {
+	if (output_is_flood(sink->output)) {
+		fiber->stream->open_left_out++;
+		fiber->kept.size = call->kept;
+		return;
+	}
 	add_kept_begin(sink, fiber, call);
 	buffer_add_text(&sink->output->buffer, ",\"ended\":\"open\"");
 	line_end(sink);

@@ -162,6 +162,31 @@ static void harmful_fibers_for_ever(struct lie *lie)
 	}
 }
 
+/* A batch of as many calls as fit, of one method with a name as long as can be: three bytes that become many. */
+static void deep_for_ever(struct lie *lie)
+{
+	static char name[4000];
+	struct record record = {.kind = RECORD_METHOD};
+
+	memset(name, 1, sizeof(name));
+	add_fiber(lie, 1);
+	record.method = (struct record_method){.ref = 1,
+	                                       .class_name = {name, sizeof(name)},
+	                                       .separator = '#',
+	                                       .method_name = {name, sizeof(name)},
+	                                       .engine = ENGINE_TARGET};
+	record_encode(&lie->records, &record);
+	while (flush(lie)) {
+		struct batch_event event = {.kind = EVENT_START, .method = 1, .fiber = 1};
+		struct batch batch;
+
+		batch_begin(&batch, &lie->records, 0);
+		for (int i = 0; i < 4000; i++)
+			batch_add(&batch, &event);
+		batch_end(&batch);
+	}
+}
+
 static void fibers_for_ever(struct lie *lie)
 {
 	for (uint32_t ref = 0; flush(lie); ref++)
@@ -437,6 +462,7 @@ static const struct {
 	void (*tell)(struct lie *lie);
 } lies[] = {
 	{"methods", methods_for_ever},
+	{"deep", deep_for_ever},
 	{"harmful-fibers", harmful_fibers_for_ever},
 	{"one-method", one_method_for_ever},
 	{"fibers", fibers_for_ever},

@@ -21,6 +21,7 @@ class LiarTest < SecurityTest
   # What it says, to which commands, and what they say about it.
   {
     "methods" => [%w[trace json], /has announced methods, fibers and open calls of more than 512 MiB/],
+    "deep" => [%w[trace], /has sent becomes more than 2000 times as much when it is shown/],
     "harmful-fibers" => [%w[json], /has announced methods, fibers and open calls of more than 512 MiB/],
     "fibers" => [%w[trace json], /has announced methods, fibers and open calls of more than 512 MiB|with the number \d+; at most/],
     "output" => [["eval json"], /wrote more than 64 MiB, all of which --format json would have to hold/],
@@ -48,6 +49,12 @@ class LiarTest < SecurityTest
     assert_operator Processes.resident_kib_of(tracer.pid), :<, 400_000
     tracer.signal(:INT)
     tracer.wait
+  end
+
+  test "calls that are open at the end are shown as far as that is not a flood" do
+    liar = start_liar("deep")
+    tracer = run_bounded("trace", "--format", "json", "-o", File::NULL, "--duration", "1", "String#x", liar.pid)
+    assert_match(/ \d+ calls that were still open are not shown: that would be more than 2000 times what it has sent$/, tracer.wait(60).stderr)
   end
 
   test "a descriptor that nobody asked for is not waited for, whatever closing it means" do
