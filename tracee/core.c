@@ -374,6 +374,16 @@ static VALUE frame_iterate(VALUE self, VALUE pointer)
 	return call_method(iteration->method, iteration->receiver, iteration->argc, iteration->argv, rb_block_proc(), false);
 }
 
+static VALUE make_block(VALUE function)
+{
+	return rb_proc_new((rb_block_call_func_t)function, Qnil);
+}
+
+VALUE core_block(rb_block_call_func_t function)
+{
+	return !frame.lambda || NIL_P(frame.lambda) ? Qnil : in_own_frame(make_block, (VALUE)function);
+}
+
 static VALUE frame_item(VALUE self, VALUE pointer, VALUE item)
 {
 	const struct iteration *iteration = iteration_of(pointer);

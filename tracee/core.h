@@ -52,6 +52,8 @@ VALUE core_call1(enum core_method method, VALUE receiver, VALUE argument);
 
 /* With a block: a Proc, or a C function and its data. */
 VALUE core_call_with(enum core_method method, VALUE receiver, int argc, const VALUE *argv, VALUE block);
+/* A block for core_call_with(), to be kept and used again and again. Qnil where core_init() has not been, or could not make frames of its own. */
+VALUE core_block(rb_block_call_func_t function);
 VALUE core_iterate(enum core_method method, VALUE receiver, int argc, const VALUE *argv, rb_block_call_func_t function,
                    VALUE data);
 

@@ -82,11 +82,18 @@ static void hook_event(VALUE tracepoint, void *data)
 	rb_event_flag_t event = rb_tracearg_event_flag(trace_arg);
 	VALUE owner = rb_tracearg_defined_class(trace_arg);
 	/* While more is armed the hook may be on already, and what that calls is no call of the application's. */
+	int jump = 0;
 	struct probe *probe =
-		selection_is_arming() ? NULL : selection_hook_probe(selection, owner, rb_tracearg_callee_id(trace_arg));
+		selection_is_arming() ? NULL : selection_hook_probe(selection, owner, rb_tracearg_callee_id(trace_arg), &jump);
 	bool is_call = event & (RUBY_EVENT_CALL | RUBY_EVENT_C_CALL);
 	struct fiber_state *fiber;
 
+	/* What another thread has sent ends the call before its first instruction. Of C_CALL none has begun yet. */
+	if (jump) {
+		if (probe && event == RUBY_EVENT_CALL)
+			observe_call_lost(probe);
+		rb_jump_tag(jump);
+	}
 	/* A call may have begun with a definition that another engine's has replaced since. */
 	while (!is_call && probe && probe->engine != &engine_hook)
 		probe = probe->former;

@@ -204,6 +204,44 @@ enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, uint32_t l
 	return EVALUATION_RAISED;
 }
 
+struct undisturbed {
+	VALUE (*run)(VALUE);
+	VALUE argument;
+	VALUE value;
+	enum evaluation_outcome outcome;
+	bool began;
+};
+
+static VALUE run_undisturbed(VALUE argument)
+{
+	struct undisturbed *undisturbed = (struct undisturbed *)argument;
+
+	undisturbed->began = true;
+	undisturbed->outcome = evaluate_quickly(undisturbed->run, undisturbed->argument, &undisturbed->value);
+	return Qnil;
+}
+
+static VALUE defer_undisturbed(VALUE argument)
+{
+	return interrupts_deferred(run_undisturbed, argument, Qnil);
+}
+
+enum evaluation_outcome evaluate_undisturbed(VALUE (*run)(VALUE), VALUE argument, VALUE *value, int *jump)
+{
+	struct undisturbed undisturbed = {.run = run, .argument = argument, .value = Qnil, .outcome = EVALUATION_RAISED};
+	int interrupted = 0;
+
+	rb_protect(defer_undisturbed, (VALUE)&undisturbed, &interrupted);
+	*value = undisturbed.value;
+	if (interrupted && undisturbed.began) {
+		*jump = interrupted;
+	} else if (interrupted) {
+		*value = rb_errinfo();
+		rb_set_errinfo(Qnil);
+	}
+	return undisturbed.outcome;
+}
+
 enum evaluation_outcome evaluate_quickly(VALUE (*run)(VALUE), VALUE argument, VALUE *value)
 {
 	int failed = 0;

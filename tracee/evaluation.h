@@ -21,7 +21,13 @@ enum evaluation_outcome {
 /* Event context, GVL held. `run` may do anything: raise, block, switch threads. limit_ms 0: none. */
 enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, uint32_t limit_ms, VALUE *value, int *jump);
 
-/* The same for what runs no Ruby code: cheaper, cannot be interrupted. */
+/*
+ * For what calls Ruby's own methods and nothing of the application's: without a limit; what is meant for the application waits until it is over, and sets *jump
+ * beside the outcome.
+ */
+enum evaluation_outcome evaluate_undisturbed(VALUE (*run)(VALUE), VALUE argument, VALUE *value, int *jump);
+
+/* For what calls no method at all: cheaper, cannot be interrupted. */
 enum evaluation_outcome evaluate_quickly(VALUE (*run)(VALUE), VALUE argument, VALUE *value);
 
 void evaluation_init(void);

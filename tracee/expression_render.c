@@ -162,16 +162,16 @@ static VALUE run_code(const struct request *request)
 	return rb_method_call_with_block((int)count + 1, arguments, item->code, Qnil);
 }
 
-static VALUE request_run(VALUE argument)
+/* What to show; Qundef: that is shown already. */
+static VALUE value_of(const struct request *request)
 {
-	struct request *request = (struct request *)argument;
 	VALUE value = request->value;
 
 	if (request->item) {
 		switch (request->item->kind) {
 		case EXPRESSION_SOURCE:
 			render_source(request);
-			return Qnil;
+			return Qundef;
 		case EXPRESSION_SELF:
 			value = receiver_of(request->call);
 			break;
@@ -185,7 +185,7 @@ static VALUE request_run(VALUE argument)
 			/* Nobody asked for it by name: then no Proc is made of it, which would cost the application something. */
 			if (request->item->number == 0 && request->item->optional) {
 				text_append_cstr(request->text, "#<Proc>");
-				return Qnil;
+				return Qundef;
 			}
 			value = argument_of(request->call, request->item->number);
 			break;
@@ -197,6 +197,38 @@ static VALUE request_run(VALUE argument)
 			break;
 		}
 	}
+	return value;
+}
+
+/* To show these, no method is called. */
+static bool is_plain(VALUE value)
+{
+	return RB_SPECIAL_CONST_P(value) || RB_BUILTIN_TYPE(value) == RUBY_T_STRING || RB_BUILTIN_TYPE(value) == RUBY_T_FLOAT ||
+	       RB_BUILTIN_TYPE(value) == RUBY_T_BIGNUM;
+}
+
+/* Shows what is plain, and leaves the rest for request_run(). For what finds its value without calling a method. */
+static VALUE request_try(VALUE argument)
+{
+	struct request *request = (struct request *)argument;
+
+	request->value = value_of(request);
+	request->item = NULL;
+	if (request->value != Qundef && !is_plain(request->value))
+		return Qnil;
+	if (request->value != Qundef)
+		capture_value(request->text, request->value, request->options);
+	request->value = Qundef;
+	return Qnil;
+}
+
+static VALUE request_run(VALUE argument)
+{
+	struct request *request = (struct request *)argument;
+	VALUE value = value_of(request);
+
+	if (value == Qundef)
+		return Qnil;
 	if (request->options->flags & TRACE_INSPECT)
 		capture_inspect(request->text, value, request->options);
 	else
@@ -219,15 +251,26 @@ static VALUE describe_exception(VALUE argument)
 
 /*
  * Runs a part of a request, under the time limit where it may be Ruby code that runs. That has frames of its own, among which the place of the
- * call would be looked for.
+ * call, or its block, would be looked for.
+ *
+ * Any call of a method, of Ruby's own, too, is a place where the VM raises what other threads have sent to this one: so where one is called, that is
+ * held back meanwhile. It sets *jump.
  */
 static enum evaluation_outcome run(VALUE (*part)(VALUE), struct request *request, VALUE *value, int *jump)
 {
-	if (request->item && request->item->kind == EXPRESSION_SOURCE)
+	const struct expression *item = request->item;
+	enum evaluation_outcome outcome;
+
+	if (item && item->kind == EXPRESSION_SOURCE)
 		return evaluate_quickly(part, (VALUE)request, value);
-	if ((request->options->flags & TRACE_INSPECT) || (request->item && request->item->kind == EXPRESSION_COMPILED))
+	if ((request->options->flags & TRACE_INSPECT) || (item && item->kind == EXPRESSION_COMPILED))
 		return evaluate(part, (VALUE)request, request->options->expression_timeout_ms, value, jump);
-	return evaluate_quickly(part, (VALUE)request, value);
+	if (part == request_run && !(item && item->kind == EXPRESSION_LOCAL && request->call->trace_arg)) {
+		outcome = evaluate_quickly(request_try, (VALUE)request, value);
+		if (outcome != EVALUATION_DONE || request->value == Qundef)
+			return outcome;
+	}
+	return evaluate_undisturbed(part, (VALUE)request, value, jump);
 }
 
 static void restart(struct text *text)
@@ -239,8 +282,8 @@ static void restart(struct text *text)
 /* Renders one request into its text; what is raised on the way becomes the text. */
 static void render(struct request *request, int *jump)
 {
+	struct expression *item = request->item;
 	VALUE value;
-	int failed = 0;
 
 	switch (run(request_run, request, &value, jump)) {
 	case EVALUATION_DONE:
@@ -248,15 +291,14 @@ static void render(struct request *request, int *jump)
 	case EVALUATION_RAISED:
 		restart(request->text);
 		request->value = value;
-		rb_protect(describe_exception, (VALUE)request, &failed);
-		if (failed)
-			rb_set_errinfo(Qnil);
+		if (!*jump)
+			evaluate_undisturbed(describe_exception, (VALUE)request, &value, jump);
 		break;
 	case EVALUATION_TIMED_OUT:
 		restart(request->text);
 		text_printf(request->text, "#<timed out after %u ms>", request->options->expression_timeout_ms);
-		if (request->item)
-			request->item->switched_off = true;
+		if (item)
+			item->switched_off = true;
 		break;
 	case EVALUATION_THREW:
 		restart(request->text);
@@ -354,7 +396,10 @@ size_t expression_render_exception(VALUE exception, const struct trace_options *
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && text_begin(&values, &text); i++) {
 		VALUE unused;
 
-		run(parts[i], &request, &unused, jump);
+		if (*jump)
+			text_append_cstr(&text, "#<interrupted>");
+		else
+			run(parts[i], &request, &unused, jump);
 		text_end(&values, &text);
 	}
 	return values_end(&values);

@@ -11,22 +11,41 @@
 static struct {
 	VALUE never, immediate; /* Symbols */
 	VALUE end;              /* class of exceptions */
-} ids;
-
-void interrupts_init(void)
-{
-	if (ids.never)
-		return;
-	rb_gc_register_address(&ids.end); /* first: it allocates, and may collect */
-	ids.end = rb_class_new(rb_eException);
-	ids.never = ID2SYM(rb_intern("never"));
-	ids.immediate = ID2SYM(rb_intern("immediate"));
-}
+	VALUE block;            /* runs what is in passed; nil until core_init() has been */
+} ids = {.block = Qnil};
 
 struct deferred {
 	VALUE (*run)(VALUE);
 	VALUE argument;
 };
+
+/* From the caller of handle_interrupt to its block: no other thread runs in between. */
+static __thread const struct deferred *passed;
+
+static VALUE run_passed(RB_BLOCK_CALL_FUNC_ARGLIST(unused, nothing))
+{
+	const struct deferred *deferred = passed;
+
+	(void)unused;
+	(void)nothing;
+	(void)argc;
+	(void)argv;
+	(void)blockarg;
+	return deferred->run(deferred->argument);
+}
+
+void interrupts_init(void)
+{
+	if (!ids.never) {
+		rb_gc_register_address(&ids.end); /* first: it allocates, and may collect */
+		rb_gc_register_address(&ids.block);
+		ids.end = rb_class_new(rb_eException);
+		ids.never = ID2SYM(rb_intern("never"));
+		ids.immediate = ID2SYM(rb_intern("immediate"));
+	}
+	if (NIL_P(ids.block))
+		ids.block = core_block(run_passed);
+}
 
 static VALUE run_deferred(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data))
 {
@@ -54,6 +73,18 @@ static VALUE new_mask(void)
 #endif
 }
 
+/*
+ * The block is a Proc that was made before. rb_block_call() writes its block into the current frame; in an event of a C call that is the caller's, where the VM has
+ * just put the block that the C method is to get: that would get ours (a crash seen on 3.1 and 4.0).
+ */
+static VALUE handle_interrupt(VALUE mask, struct deferred *deferred)
+{
+	if (NIL_P(ids.block))
+		return core_iterate(CORE_THREAD_HANDLE_INTERRUPT, rb_cThread, 1, &mask, run_deferred, (VALUE)deferred);
+	passed = deferred;
+	return core_call_with(CORE_THREAD_HANDLE_INTERRUPT, rb_cThread, 1, &mask, ids.block);
+}
+
 VALUE interrupts_deferred(VALUE (*run)(VALUE), VALUE argument, VALUE ours)
 {
 	struct deferred deferred = {run, argument};
@@ -62,7 +93,7 @@ VALUE interrupts_deferred(VALUE (*run)(VALUE), VALUE argument, VALUE ours)
 	rb_hash_aset(mask, rb_cObject, ids.never);
 	if (!NIL_P(ours))
 		rb_hash_aset(mask, ours, ids.immediate);
-	return core_iterate(CORE_THREAD_HANDLE_INTERRUPT, rb_cThread, 1, &mask, run_deferred, (VALUE)&deferred);
+	return handle_interrupt(mask, &deferred);
 }
 
 const char *interrupts_missing(void)
@@ -83,7 +114,7 @@ VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument)
 	VALUE mask = new_mask();
 
 	rb_hash_aset(mask, rb_cObject, ids.immediate);
-	return core_iterate(CORE_THREAD_HANDLE_INTERRUPT, rb_cThread, 1, &mask, run_deferred, (VALUE)&admitted);
+	return handle_interrupt(mask, &admitted);
 }
 
 /*

@@ -2,6 +2,7 @@
 
 #include "observe.h"
 
+#include "aside.h"
 #include "expression.h"
 #include "fiber.h"
 #include "frame.h"
@@ -30,14 +31,14 @@ static bool is_over(const struct session *session)
 	return atomic_load_explicit(&session->gone, memory_order_relaxed) || session->detaching;
 }
 
-static void making_begin(struct making *making, struct session *session, struct fiber_state *fiber)
+static void making_begin(struct making *making, struct session *session, struct fiber_state *fiber, int jump)
 {
 	making->session = session;
 	making->fiber = fiber;
 	fiber->own++;
 	making->quiet = quiet_begin();
 	making->size = 0;
-	making->jump = 0;
+	making->jump = jump;
 	if (session->scratch_used) {
 		making->buffer = malloc(VALUES_SIZE_MAX);
 	} else {
@@ -84,6 +85,7 @@ static VALUE define_fiber(VALUE argument)
 	record.fiber.thread_name = slice_of_name(description.thread_name);
 	record.fiber.created_at = slice_of_name(description.created_at);
 	session_send(session, &record);
+	fiber->stacks[session->slot].defined = true;
 	RB_GC_GUARD(description.thread_name);
 	RB_GC_GUARD(description.created_at);
 	return Qnil;
@@ -99,6 +101,22 @@ static void wait_for_room(struct session *session, size_t payload_size)
 	}
 }
 
+/* The client has to know a fiber before it sees its events. Returns a state for rb_jump_tag(), or 0. */
+static int announce_fiber(struct session *session, struct fiber_state *fiber)
+{
+	struct call_stack *stack = &fiber->stacks[session->slot];
+	int jump = 0;
+
+	if (session->options.overflow == OVERFLOW_BLOCK)
+		wait_for_room(session, 0);
+	if (!stack->defined && ring_has_room(&session->ring, 0)) {
+		session_hold(session);
+		jump = aside_protect(define_fiber, (VALUE)session);
+		session_release(session);
+	}
+	return jump;
+}
+
 static uint64_t push_start(struct session *session, struct fiber_state *fiber, struct call_stack *stack, uint32_t method,
                            const void *payload, size_t payload_size)
 {
@@ -106,25 +124,13 @@ static uint64_t push_start(struct session *session, struct fiber_state *fiber, s
 
 	if (session->options.overflow == OVERFLOW_BLOCK)
 		wait_for_room(session, payload_size);
-	if (!stack->defined && ring_has_room(&session->ring, payload_size)) {
-		struct quiet quiet = quiet_begin();
-		int failed = 0;
-
-		/* First, since the client has to know the fiber before it sees the event. */
-		stack->defined = true;
-		session_hold(session);
-		fiber->own++;
-		rb_protect(define_fiber, (VALUE)session, &failed);
-		fiber->own--;
-		quiet_end(quiet);
-		session_release(session);
-		if (failed)
-			rb_set_errinfo(Qnil);
-	}
 	if (is_over(session))
 		return RING_NOWHERE;
 	record.time = ticks_now();
-	return ring_push_start(&session->ring, &record, payload, payload_size);
+	if (stack->defined)
+		return ring_push_start(&session->ring, &record, payload, payload_size);
+	ring_count_lost(&session->ring, record.time);
+	return RING_NOWHERE;
 }
 
 static void push_end(struct session *session, const struct fiber_state *fiber, const struct open_call *call, enum ending ending,
@@ -163,21 +169,14 @@ static void end_gone(struct session *session, const struct fiber_state *fiber, s
 }
 
 /* Whether calls on this receiver are to be shown. */
-static bool is_meant(struct probe *probe, VALUE receiver)
+static bool is_meant(const struct probe *probe, VALUE receiver)
 {
-	if (probe->waiting)
-		selection_look_at_names(probe);
 	if (probe->only_kind_of == Qundef)
 		return true;
 	for (long i = 0; i < RARRAY_LEN(probe->only_kind_of); i++)
 		if (RTEST(rb_obj_is_kind_of(receiver, RARRAY_AREF(probe->only_kind_of, i))))
 			return true;
 	return false;
-}
-
-static inline bool means_all(const struct probe *probe)
-{
-	return probe->only_kind_of == Qundef && !probe->waiting;
 }
 
 /* Whether the frame says whose call it is. The frame of an event of a C call is not made yet. */
@@ -207,7 +206,7 @@ static inline bool start_call(struct probe *probe, struct fiber_state *fiber, co
 	return false;
 }
 
-/* The same where there are values to be made. *jump is set to a state for rb_jump_tag(), or stays. */
+/* The same where there are values to be made: none if the thread is about to jump. *jump is set to a state for rb_jump_tag(), or stays. */
 static bool start_call_with_values(struct probe *probe, struct fiber_state *fiber, const struct seen_call *seen, int *jump)
 {
 	struct session *session = probe->session;
@@ -215,7 +214,7 @@ static bool start_call_with_values(struct probe *probe, struct fiber_state *fibe
 	bool open = false;
 
 	session_hold(session);
-	making_begin(&making, session, fiber);
+	making_begin(&making, session, fiber, *jump);
 	if (making.buffer)
 		making.size = expression_list_render(probe->expressions, seen, &session->options, making.buffer, VALUES_SIZE_MAX,
 		                                     &making.jump);
@@ -228,7 +227,7 @@ static bool start_call_with_values(struct probe *probe, struct fiber_state *fibe
 }
 
 /* Whether this is no call, but a retry of the innermost open one. What lies deeper is ended on the way: it is gone. */
-static bool is_retry(struct probe *probe, struct fiber_state *fiber, uintptr_t frame)
+static bool is_retry(struct probe *probe, struct fiber_state *fiber, uintptr_t frame, int *jump)
 {
 	struct session *session = probe->session;
 	struct call_stack *stack = &fiber->stacks[session->slot];
@@ -240,13 +239,30 @@ static bool is_retry(struct probe *probe, struct fiber_state *fiber, uintptr_t f
 		return false;
 	session_hold(session);
 	fiber->own++;
-	possible = retry_is_possible(probe);
+	possible = retry_is_possible(probe, jump);
 	fiber->own--;
 	session_release(session);
 	if (!possible || stack->depth == 0)
 		return false;
 	stack->calls[stack->depth - 1].retries++;
 	return true;
+}
+
+/*
+ * What comes before the start of a call: it may run Ruby code of ours, and let in what other threads send to this one. Whether the call is to be shown. *jump is set to a
+ * state for rb_jump_tag(), or stays.
+ */
+static bool prepare(struct probe *probe, struct fiber_state *fiber, VALUE receiver, int *jump)
+{
+	struct session *session = probe->session;
+
+	if (probe->waiting)
+		*jump = selection_look_at_names(probe);
+	if (is_over(session) || !is_meant(probe, receiver))
+		return false;
+	if (!fiber->stacks[session->slot].defined && !*jump)
+		*jump = announce_fiber(session, fiber);
+	return !is_over(session);
 }
 
 void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
@@ -258,18 +274,27 @@ void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t
 
 	if (is_over(session) || fiber->own)
 		return;
-	if (!means_all(probe) && !is_meant(probe, rb_tracearg_self(trace_arg)))
-		return;
-	seen.frame = frame_of_call(trace_arg, event, anchor);
-	if (event == RUBY_EVENT_CALL && is_retry(probe, fiber, seen.frame))
-		return;
-	if (!probe->expressions) {
-		start_call(probe, fiber, &seen, NULL, 0);
-		return;
+	session_hold(session);
+	if (prepare(probe, fiber, rb_tracearg_self(trace_arg), &jump)) {
+		seen.frame = frame_of_call(trace_arg, event, anchor);
+		if (event == RUBY_EVENT_CALL && is_retry(probe, fiber, seen.frame, &jump))
+			;
+		else if (probe->expressions)
+			start_call_with_values(probe, fiber, &seen, &jump);
+		else
+			start_call(probe, fiber, &seen, NULL, 0);
 	}
-	start_call_with_values(probe, fiber, &seen, &jump);
+	session_release(session);
 	if (jump)
 		rb_jump_tag(jump);
+}
+
+void observe_call_lost(struct probe *probe)
+{
+	if (is_over(probe->session))
+		return;
+	probe->session->calls++;
+	ring_count_lost(&probe->session->ring, ticks_now());
 }
 
 /* The open call that a return event is about, NULL for one that began before we came; what lies deeper is ended on the way. */
@@ -329,7 +354,7 @@ static int end_call_with_values(struct session *session, struct fiber_state *fib
 	if (call.start == RING_NOWHERE)
 		return 0;
 	session_hold(session);
-	making_begin(&making, session, fiber);
+	making_begin(&making, session, fiber, 0);
 	if (making.buffer && end->ending == FRAME_RETURNED)
 		making.size =
 			expression_render_result(end->value, &session->options, making.buffer, VALUES_SIZE_MAX, &making.jump);
@@ -374,7 +399,8 @@ void observe_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg
 }
 
 /*
- * Values are made outside of the VM's hooks here, which keep $! as it is: behind an ensure it is kept, too, whatever kind of object it is.
+ * Values are made outside of the VM's hooks here, which keep $! as it is: behind an ensure it is kept, too, whatever kind of object it is. So a jump, whose object
+ * is in $! as well, has to begin within: after the ensure it would be gone.
  */
 struct keeping {
 	struct probe *probe;
@@ -382,8 +408,8 @@ struct keeping {
 	struct fiber_state *fiber;
 	const struct seen_call *call;
 	const struct frame_end *end;
+	const struct leaving *leaving;
 	bool open;
-	int jump;
 };
 
 static VALUE keep_nothing(VALUE unused)
@@ -391,11 +417,32 @@ static VALUE keep_nothing(VALUE unused)
 	return unused;
 }
 
+static void jump_from(const struct keeping *keeping, int jump)
+{
+	if (!jump)
+		return;
+	keeping->leaving->leave(keeping->leaving->data);
+	rb_jump_tag(jump);
+}
+
 static VALUE begin_keeping(VALUE argument)
 {
 	struct keeping *keeping = (struct keeping *)argument;
+	struct probe *probe = keeping->probe;
+	struct session *session = probe->session;
+	int jump = 0;
 
-	keeping->open = start_call_with_values(keeping->probe, keeping->fiber, keeping->call, &keeping->jump);
+	session_hold(session);
+	if (!prepare(probe, keeping->fiber, keeping->call->receiver, &jump))
+		;
+	else if (probe->expressions)
+		keeping->open = start_call_with_values(probe, keeping->fiber, keeping->call, &jump);
+	else
+		keeping->open = start_call(probe, keeping->fiber, keeping->call, NULL, 0);
+	if (jump && keeping->open)
+		observe_abandoned(session->slot, keeping->fiber, keeping->call->frame);
+	session_release(session);
+	jump_from(keeping, jump);
 	return Qnil;
 }
 
@@ -403,27 +450,39 @@ static VALUE end_keeping(VALUE argument)
 {
 	struct keeping *keeping = (struct keeping *)argument;
 
-	keeping->jump = end_call_with_values(keeping->session, keeping->fiber, &keeping->fiber->stacks[keeping->session->slot],
-	                                     keeping->end);
+	jump_from(keeping, end_call_with_values(keeping->session, keeping->fiber, &keeping->fiber->stacks[keeping->session->slot],
+	                                        keeping->end));
 	return Qnil;
 }
 
-bool observe_begin(struct probe *probe, struct fiber_state *fiber, const struct seen_call *call, int *jump)
+bool observe_begin(struct probe *probe, struct fiber_state *fiber, const struct seen_call *call, const struct leaving *leaving)
 {
-	struct keeping keeping = {.probe = probe, .fiber = fiber, .call = call};
+	struct keeping keeping = {.probe = probe, .fiber = fiber, .call = call, .leaving = leaving};
 
 	if (observe_quick_call(probe, fiber, call->frame, false))
 		return true;
-	if (is_over(probe->session) || (!means_all(probe) && !is_meant(probe, call->receiver)))
+	if (is_over(probe->session) || (!probe->waiting && !is_meant(probe, call->receiver)))
 		return false;
-	if (!probe->expressions)
+	if (!probe->waiting && !probe->expressions && fiber->stacks[probe->session->slot].defined)
 		return start_call(probe, fiber, call, NULL, 0);
 	rb_ensure(keep_nothing, Qnil, begin_keeping, (VALUE)&keeping);
-	*jump = keeping.jump;
 	return keeping.open;
 }
 
-void observe_over(unsigned slot, struct fiber_state *fiber, const struct frame_end *end, int *jump)
+void observe_abandoned(unsigned slot, struct fiber_state *fiber, uintptr_t frame)
+{
+	struct call_stack *stack = &fiber->stacks[slot];
+	struct session *session;
+	VALUE error = rb_errinfo();
+
+	if (stack->depth == 0 || stack->calls[stack->depth - 1].frame != frame)
+		return;
+	session = stack->calls[stack->depth - 1].probe->session;
+	if (!is_over(session))
+		end_call(session, fiber, stack, RB_FIXNUM_P(error) ? FRAME_KILLED : FRAME_ENDED);
+}
+
+void observe_over(unsigned slot, struct fiber_state *fiber, const struct frame_end *end, const struct leaving *leaving)
 {
 	struct call_stack *stack = &fiber->stacks[slot];
 	struct session *session;
@@ -441,10 +500,9 @@ void observe_over(unsigned slot, struct fiber_state *fiber, const struct frame_e
 	if (stack->depth == 0 || stack->calls[stack->depth - 1].frame != end->frame)
 		return;
 	if (has_values(session, end)) {
-		struct keeping keeping = {.session = session, .fiber = fiber, .end = end};
+		struct keeping keeping = {.session = session, .fiber = fiber, .end = end, .leaving = leaving};
 
 		rb_ensure(keep_nothing, Qnil, end_keeping, (VALUE)&keeping);
-		*jump = keeping.jump;
 	} else {
 		end_call(session, fiber, stack, end->ending);
 	}

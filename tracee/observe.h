@@ -17,16 +17,25 @@ struct frame_end;
  */
 void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
                   const void *anchor);
+/* A call that cannot be shown, and is counted as lost. */
+void observe_call_lost(struct probe *probe);
 void observe_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
                     const void *anchor);
 
 /*
  * The same for engine patch, which knows the frame, and has the call itself in its hands. observe_begin() says whether the call is followed now; then, and only then,
- * observe_over() has to come when it ends. *jump is set to a state for rb_jump_tag() where the thread must not go on.
+ * observe_over() has to come when it ends. Where another thread has sent something to this one meanwhile, both raise it, after leave(data): that must not raise,
+ * nor set rb_errinfo().
  */
-bool observe_begin(struct probe *probe, struct fiber_state *fiber, const struct seen_call *call, int *jump);
+struct leaving {
+	void (*leave)(void *data);
+	void *data;
+};
+bool observe_begin(struct probe *probe, struct fiber_state *fiber, const struct seen_call *call, const struct leaving *leaving);
 /* For the session in this slot. end is complete, also its value. */
-void observe_over(unsigned slot, struct fiber_state *fiber, const struct frame_end *end, int *jump);
+void observe_over(unsigned slot, struct fiber_state *fiber, const struct frame_end *end, const struct leaving *leaving);
+/* Instead of that, where the thread is about to raise: no value is made. */
+void observe_abandoned(unsigned slot, struct fiber_state *fiber, uintptr_t frame);
 
 /* A fiber is collected: calls that are still open end here. True where all clients that know it are told. During GC. */
 bool observe_fiber_died(struct fiber_state *fiber);

@@ -41,33 +41,44 @@ static bool is_meant(const struct probe *probe, ID name, VALUE owner)
 	return probe->callee_id == name && probe->owner == owner;
 }
 
-/* Offers the call to all probes of the function that mean this method. Returns the sessions that follow it. */
-static uint32_t begin(const struct patch_slot *slot, struct fiber_state *fiber, struct seen_call *call, int *jump)
+/* Another thread has sent something to this one while a value was made, which it is about to raise: for the other sessions, too, the call is over. */
+static void abandon(void *data)
 {
-	uint32_t sessions = 0;
+	const struct followed *followed = data;
+
+	for (unsigned slot = 0; slot < SESSIONS_MAX; slot++)
+		if (followed->sessions >> slot & 1)
+			observe_abandoned(slot, followed->fiber, followed->call->frame);
+}
+
+/* Offers the call to all probes of the function that mean this method. */
+static void begin(struct followed *followed, struct seen_call *call)
+{
+	const struct leaving leaving = {abandon, followed};
+	const struct patch_slot *slot = followed->slot;
+	struct fiber_state *fiber = followed->fiber;
 	VALUE owner;
 	ID name;
 
 	call->frame = innermost_frame(fiber);
 	/* Methods of other classes and under other names may share the function. */
 	if (!call->frame || !patch_frame_method(call->frame, &name, &owner))
-		return 0;
+		return;
 	if (slot->probes.count <= PROBES_LOOKED_THROUGH) {
-		for (uint32_t i = 0; i < slot->probes.count && !*jump; i++) {
+		for (uint32_t i = 0; i < slot->probes.count; i++) {
 			struct probe *probe = i ? slot->probes.all[i] : slot->probes.first;
 
-			if (is_meant(probe, name, owner) && observe_begin(probe, fiber, call, jump))
-				sessions |= UINT32_C(1) << probe->session->slot;
+			if (is_meant(probe, name, owner) && observe_begin(probe, fiber, call, &leaving))
+				followed->sessions |= UINT32_C(1) << probe->session->slot;
 		}
-		return sessions;
+		return;
 	}
-	for (struct session *session = session_first(); session && !*jump; session = session->next) {
+	for (struct session *session = session_first(); session; session = session->next) {
 		struct probe *probe = selection_probe(session->selection, owner, ID2SYM(name));
 
-		if (probe && probe->patches && observe_begin(probe, fiber, call, jump))
-			sessions |= UINT32_C(1) << session->slot;
+		if (probe && probe->patches && observe_begin(probe, fiber, call, &leaving))
+			followed->sessions |= UINT32_C(1) << session->slot;
 	}
-	return sessions;
 }
 
 static VALUE body(void *data)
@@ -79,38 +90,25 @@ static VALUE body(void *data)
 	return followed->value;
 }
 
-static int over(void *data, VALUE unwinder)
+static void over(void *data, VALUE unwinder)
 {
+	const struct leaving leaving = {abandon, data};
 	const struct followed *followed = data;
 	struct frame_end end = {
 		.frame = followed->call->frame, .ending = FRAME_RETURNED, .exception = Qundef, .value = followed->value};
 	uint32_t sessions = followed->sessions;
-	int jump = 0;
 
 	if (unwinder != Qundef)
 		frame_of_unwinder(unwinder, &end);
 	for (unsigned slot = 0; sessions; slot++, sessions >>= 1)
 		if (sessions & 1)
-			observe_over(slot, followed->fiber, &end, &jump);
-	return jump;
-}
-
-/* An expression of the user's was running when the thread was told to end: then the method itself does not begin. */
-static int give_up(const struct followed *followed, int jump)
-{
-	struct frame_end end = {.frame = followed->call->frame, .ending = FRAME_KILLED, .exception = Qundef, .value = Qundef};
-
-	for (unsigned slot = 0; slot < SESSIONS_MAX; slot++)
-		if (followed->sessions >> slot & 1)
-			observe_over(slot, followed->fiber, &end, &(int){0});
-	return jump;
+			observe_over(slot, followed->fiber, &end, &leaving);
 }
 
 VALUE patch_enter(struct patch_slot *slot, VALUE receiver, int argc, const VALUE *argv)
 {
 	struct seen_call call = {.receiver = receiver, .arity = slot->arity, .argc = argc, .argv = argv};
 	struct followed followed = {.slot = slot, .call = &call, .value = Qundef};
-	int jump = 0;
 
 	if (slot->probes.count == 0)
 		return slot->call(slot->function, receiver, argc, argv);
@@ -120,9 +118,7 @@ VALUE patch_enter(struct patch_slot *slot, VALUE receiver, int argc, const VALUE
 		return slot->call(slot->function, receiver, argc, argv);
 	}
 	if (followed.fiber->own == 0)
-		followed.sessions = begin(slot, followed.fiber, &call, &jump);
-	if (jump)
-		rb_jump_tag(give_up(&followed, jump));
+		begin(&followed, &call);
 	if (!followed.sessions)
 		return slot->call(slot->function, receiver, argc, argv);
 	return patch_watch(&(struct patch_watch){.body = body, .over = over, .data = &followed});

@@ -232,7 +232,7 @@ static VALUE yield_body(void *data)
 	return patched[YIELDER].call(noting->function, noting->receiver, 0, NULL);
 }
 
-static int yield_over(void *data, VALUE unwinder)
+static void yield_over(void *data, VALUE unwinder)
 {
 	struct frame_end end = {.frame = innermost_frame(), .ending = FRAME_RETURNED};
 
@@ -245,7 +245,6 @@ static int yield_over(void *data, VALUE unwinder)
 		seen.value = end.value;
 	if (seen.ending_count < ENDINGS_MAX)
 		seen.endings[seen.ending_count++] = end.ending;
-	return 0;
 }
 
 static VALUE yield_noting(patch_function function, VALUE receiver, int argc, const VALUE *argv)

@@ -87,7 +87,6 @@ VALUE patch_over(VALUE argument, const uintptr_t registers[REGISTERS], const uin
 {
 	const struct patch_watch *watch = (const struct patch_watch *)argument;
 	VALUE unwinder = watch->returned ? Qundef : rb_errinfo();
-	int jump;
 
 	/* Of exceptions rb_ensure tells. */
 	if (NIL_P(unwinder)) {
@@ -96,9 +95,7 @@ VALUE patch_over(VALUE argument, const uintptr_t registers[REGISTERS], const uin
 		if (jumps.known && site == jumps.site && is_jump(word_at(jumps.place, registers, stack)))
 			unwinder = word_at(jumps.place, registers, stack);
 	}
-	jump = watch->over(watch->data, unwinder);
-	if (jump)
-		rb_jump_tag(jump);
+	watch->over(watch->data, unwinder);
 	return Qnil;
 }
 

@@ -18,9 +18,9 @@ struct patch_watch {
 	VALUE (*body)(void *data);
 	/*
 	 * unwinder: what unwinds the function (an exception, a number where the thread is being killed, an internal object for any other jump, nil where it
-	 * was not found out), or Qundef where it returned. Returns 0, or another state to go on with by rb_jump_tag().
+	 * was not found out), or Qundef where it returned. May raise.
 	 */
-	int (*over)(void *data, VALUE unwinder);
+	void (*over)(void *data, VALUE unwinder);
 	void *data;
 	bool returned; /* patch_watch()'s */
 };

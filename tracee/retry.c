@@ -2,6 +2,7 @@
 
 #include "retry.h"
 
+#include "aside.h"
 #include "core.h"
 #include "definition.h"
 #include "instruction_data.h"
@@ -24,9 +25,9 @@ static bool throws_retry(VALUE body)
 	return false;
 }
 
-static VALUE has_retry(VALUE argument)
+static VALUE look(VALUE argument)
 {
-	const struct probe *probe = (const struct probe *)argument;
+	struct probe *probe = (struct probe *)argument;
 	VALUE method = core_call(CORE_MODULE_INSTANCE_METHOD, probe->owner, 1, &probe->callee);
 	VALUE iseq = definition_instructions(method);
 	VALUE catches = NIL_P(iseq) ? Qnil : instruction_element(core_call0(CORE_ISEQ_TO_A, iseq), INSTRUCTION_DATA_CATCH_TABLE);
@@ -37,21 +38,17 @@ static VALUE has_retry(VALUE argument)
 
 		if (instruction_element(entry, 0) == rescue &&
 		    throws_retry(instruction_element(instruction_element(entry, 1), INSTRUCTION_DATA_BODY)))
-			return Qtrue;
+			probe->retry = RETRY_POSSIBLE;
 	}
-	return Qfalse;
+	return Qnil;
 }
 
-bool retry_is_possible(struct probe *probe)
+bool retry_is_possible(struct probe *probe, int *jump)
 {
-	int failed = 0;
-	VALUE found;
-
-	if (probe->retry == RETRY_NOT_KNOWN) {
-		found = rb_protect(has_retry, (VALUE)probe, &failed);
-		if (failed)
-			rb_set_errinfo(Qnil);
-		probe->retry = !failed && RTEST(found) ? RETRY_POSSIBLE : RETRY_IMPOSSIBLE;
+	if (probe->retry == RETRY_NOT_KNOWN && !*jump) {
+		*jump = aside_protect(look, (VALUE)probe);
+		if (probe->retry == RETRY_NOT_KNOWN)
+			probe->retry = RETRY_IMPOSSIBLE;
 	}
 	return probe->retry == RETRY_POSSIBLE;
 }

@@ -86,15 +86,16 @@ void selection_compiler_on(void);
 void selection_hook_start(struct selection *selection, bool whole);
 
 /*
- * The probe for a method, or NULL. Under the firehose one is made at the first sight of a method: slow path, allocates. Event context.
+ * The probe for a method, or NULL. Under the firehose one is made at the first sight of a method: slow path, allocates. Event
+ * context. *jump is set to a state as aside_protect() returns it, or stays.
  */
-struct probe *selection_hook_probe(struct selection *selection, VALUE owner, VALUE name);
+struct probe *selection_hook_probe(struct selection *selection, VALUE owner, VALUE name, int *jump);
 
 /* The probe for a method that has one, that of its latest definition, or NULL; also of no selection. Event context. */
 struct probe *selection_probe(const struct selection *selection, VALUE owner, VALUE name);
 
-/* Sees to what a probe waits for, if a class has its name by now. Event context; raises nothing. */
-void selection_look_at_names(struct probe *probe);
+/* Sees to what a probe waits for, if a class has its name by now. Event context; raises nothing. Returns what aside_protect() does. */
+int selection_look_at_names(struct probe *probe);
 
 /* Calls in other Ractors so far. */
 uint64_t selection_foreign_calls(const struct selection *selection);

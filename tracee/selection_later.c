@@ -5,6 +5,7 @@
 
 #include "selection_parts.h"
 
+#include "aside.h"
 #include "compat.h"
 #include "core.h"
 #include "expression.h"
@@ -160,22 +161,29 @@ static VALUE first_sight(VALUE argument)
 	return Qnil;
 }
 
-struct probe *selection_hook_probe(struct selection *selection, VALUE owner, VALUE name)
+static VALUE first_sight_aside(VALUE sighting)
+{
+	int failed = 0;
+
+	selection_protect_arming(first_sight, sighting, &failed);
+	if (failed) {
+		rb_set_errinfo(Qnil);
+		((struct sighting *)sighting)->probe = NULL;
+	}
+	return Qnil;
+}
+
+struct probe *selection_hook_probe(struct selection *selection, VALUE owner, VALUE name, int *jump)
 {
 	struct probe *probe = selection_probe(selection, owner, name);
 	struct sighting sighting = {.selection = selection,
 	                            .match = {.owner = owner, .name = name, .method = Qnil, .only_kind_of = Qundef}};
-	int failed = 0;
 
 	if (probe || !(selection->session->options.flags & TRACE_FIREHOSE) || selection->disabled || NIL_P(owner) || NIL_P(name))
 		return probe;
 	session_hold(selection->session);
-	selection_protect_arming(first_sight, (VALUE)&sighting, &failed);
+	*jump = aside_protect(first_sight_aside, (VALUE)&sighting);
 	/* No Ruby code runs until the event holds it again, or finds that it is over. */
 	session_release(selection->session);
-	if (failed) {
-		rb_set_errinfo(Qnil);
-		return NULL;
-	}
 	return sighting.probe;
 }

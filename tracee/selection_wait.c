@@ -11,11 +11,11 @@
 
 #include "selection_parts.h"
 
+#include "aside.h"
 #include "compat.h"
 #include "core.h"
 #include "expression.h"
 #include "naming.h"
-#include "quiet.h"
 #include "session.h"
 #include "watch_modules.h"
 
@@ -197,21 +197,25 @@ void selection_settle_names(struct probe *probe)
 		settle_names((VALUE)probe);
 }
 
-void selection_look_at_names(struct probe *probe)
+static VALUE settle_aside(VALUE probe)
 {
-	struct session *session = probe->session;
-	struct quiet quiet;
-	VALUE error;
 	int failed = 0;
 
-	if (!any_is_named(probe) || selection_is_arming() || session->selection->disabled)
-		return;
-	error = rb_errinfo();
-	session_hold(session);
-	quiet = quiet_begin();
-	selection_protect_arming(settle_names, (VALUE)probe, &failed);
-	quiet_end(quiet);
-	session_release(session);
+	selection_protect_arming(settle_names, probe, &failed);
 	if (failed)
-		rb_set_errinfo(error);
+		rb_set_errinfo(Qnil);
+	return Qnil;
+}
+
+int selection_look_at_names(struct probe *probe)
+{
+	struct session *session = probe->session;
+	int jump;
+
+	if (!any_is_named(probe) || selection_is_arming() || session->selection->disabled)
+		return 0;
+	session_hold(session);
+	jump = aside_protect(settle_aside, (VALUE)probe);
+	session_release(session);
+	return jump;
 }

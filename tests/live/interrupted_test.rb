@@ -1,0 +1,54 @@
+# Timeout, Thread#raise and Thread#kill that hit a thread while rbprobe works in it: they end what they were meant for.
+
+require_relative "helper"
+
+class InterruptedTest < LiveTest
+  # Threads that call a traced method all the time, killed one after the other: how many were not gone at once.
+  SURVIVORS = <<~RUBY.freeze
+    class Victim; def hit(number) = (@hits = number); end
+    $victim = Victim.new
+    12.times.count do
+      thread = Thread.new { loop { $victim.hit(1) } }
+      sleep 0.001
+      thread.kill
+      thread.join(5).nil?
+    end
+  RUBY
+
+  test "a kill is not lost, whatever rbprobe asks Ruby for meanwhile" do
+    target = start("console")
+    tracer = trace(target, "-f", "--engine", "hook", "--args", "--return")
+    assert_equal "0", target.run(SURVIVORS)
+    assert_exit 0, tracer.stop
+  end
+
+  TIMEOUTS = <<~'RUBY'.freeze
+    require "timeout"
+    ended = 8.times.count { Timeout.timeout(0.02) { loop { "x".upcase } } rescue $!.is_a?(Timeout::Error) }
+    killed = 4.times.count { thread = Thread.new { loop { "x".upcase } }; sleep 0.005; thread.kill; thread.join(5) }
+    [ended, killed, $!]
+  RUBY
+
+  %w[patch hook].each do |engine|
+    test "a timeout or kill that comes while an expression runs ends the method, engine #{engine}" do
+      target = start("console")
+      tracer = trace(target, "--engine", engine, "--return", "--inspect", "String#upcase((n = 0; n += 1 while n < 100_000; n))")
+      assert_equal "[8, 4, nil]", target.run(TIMEOUTS)
+      assert_exit 0, tracer.stop
+    end
+  end
+
+  BLOCKS = <<~RUBY.freeze
+    20.times.sum do |i|
+      [1, 2, 3].map { |x| x + i }.each_slice(2).sum { |pair| pair.sum } + {i => 1}.map { |k, v| k + v }.sum + [3, 1].sort_by { |x| -x }.first +
+        "abc".gsub(/b/) { |match| match * 2 }.size
+    end
+  RUBY
+
+  test "a method in C gets its own block while its values are made by Ruby code, engine hook" do
+    target = start("console")
+    tracer = trace(target, "--engine", "hook", "--inspect", "--args", "map", "each_slice", "sort_by", "gsub", "inject", "times", "sum")
+    assert_equal "1040", target.run(BLOCKS)
+    assert_exit 0, tracer.stop
+  end
+end
