@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 static bool type_is(const msgpack_object *map, const char *key, const char *type)
 {
@@ -34,12 +35,60 @@ void report_begin(struct report *report, pid_t pid, bool json)
 	tasks_read(&report->tasks, pid);
 }
 
+/* --- Finding one of many: a process may tell of a million, with whatever ids */
+
+typedef bool same_stack(const struct stack *one, const struct stack *other);
+
+/* Nobody knows it beforehand, so that nobody can have all in one place. */
+static uint64_t secret(void)
+{
+	static uint64_t odd;
+
+	if (!odd && getrandom(&odd, sizeof(odd), GRND_NONBLOCK) != (ssize_t)sizeof(odd))
+		odd = 0x9e3779b97f4a7c15u;
+	return odd |= 1;
+}
+
+/* The place of the one that is the same, or where it is to be put. */
+static uint32_t *index_place(const struct stack_index *index, const struct stack *stacks, const struct stack *stack,
+                             uint64_t hash, same_stack *is_same)
+{
+	size_t at = (hash * secret() >> 32) & (index->capacity - 1);
+
+	while (index->places[at] && !is_same(&stacks[index->places[at] - 1], stack))
+		at = (at + 1) & (index->capacity - 1);
+	return &index->places[at];
+}
+
+static bool same_id(const struct stack *one, const struct stack *other)
+{
+	return one->id == other->id && one->fiber == other->fiber;
+}
+
+static void index_add(struct report *report, size_t number)
+{
+	struct stack_index *index = &report->by_id;
+	const struct stack *stack = &report->stacks[number];
+	uint32_t *place;
+
+	if (2 * (number + 1) > index->capacity) {
+		free(index->places);
+		index->capacity = index->capacity ? 2 * index->capacity : 64;
+		index->places = memory_zeroed(index->capacity * sizeof(*index->places));
+		for (size_t i = 0; i < number; i++)
+			index_add(report, i);
+	}
+	place = index_place(index, report->stacks, stack, stack->id, same_id);
+	if (!*place)
+		*place = (uint32_t)number + 1;
+}
+
 static struct stack *stack_find(const struct report *report, uint64_t id, bool fiber)
 {
-	for (size_t i = 0; i < report->count; i++)
-		if (report->stacks[i].id == id && report->stacks[i].fiber == fiber)
-			return &report->stacks[i];
-	return NULL;
+	const struct stack wanted = {.id = id, .fiber = fiber};
+	uint32_t found = report->by_id.capacity ? *index_place(&report->by_id, report->stacks, &wanted, id, same_id) : 0;
+
+	return found ? &report->stacks[found - 1] : NULL;
 }
 
 static bool was_asleep(const struct report *report, const msgpack_object *thread)
@@ -79,6 +128,7 @@ static void push(struct report *report, struct stack stack)
 	if ((report->count & (report->count - 1)) == 0)
 		report->stacks = memory_resize(report->stacks, (report->count ? 2 * report->count : 1) * sizeof(*report->stacks));
 	report->stacks[report->count++] = stack;
+	index_add(report, report->count - 1);
 }
 
 static void add_stack(struct report *report, const msgpack_object *map)
@@ -143,48 +193,72 @@ static bool is_as_before(const struct stack *stack, const struct report *before)
 	return old && same(&old->frames, &stack->frames) && same(&old->state, &stack->state);
 }
 
-/* What stands above the frames of all that have the same ones. Returns how many there are. */
-static size_t write_group(const struct report *report, size_t first, bool *written, const struct report *before,
-                          struct buffer *out)
+static bool same_frames(const struct stack *one, const struct stack *other)
 {
-	size_t count = 0;
+	return same(&one->frames, &other->frames);
+}
 
-	for (size_t i = first; i < report->count; i++) {
+static uint64_t hash_of(const struct buffer *text)
+{
+	uint64_t hash = text->size;
+
+	for (size_t i = 0; i < text->size; i++)
+		hash = (hash ^ (unsigned char)text->bytes[i]) * secret() + (hash >> 29);
+	return hash;
+}
+
+/* Of each that has changed, 1 + the number of the next one with the same frames, or 0. Who is such a next one is marked in `follows`. */
+static uint32_t *groups_make(const struct report *report, const struct report *before, bool *follows)
+{
+	uint32_t *next = memory_zeroed(report->count * sizeof(*next)), *last = memory_zeroed(report->count * sizeof(*last));
+	struct stack_index index = {.capacity = report->by_id.capacity};
+
+	index.places = memory_zeroed(index.capacity * sizeof(*index.places));
+	for (size_t i = 0; i < report->count; i++) {
 		const struct stack *stack = &report->stacks[i];
+		uint32_t *place;
 
-		if (written[i] || !same(&stack->frames, &report->stacks[first].frames) || is_as_before(stack, before))
+		if (is_as_before(stack, before))
 			continue;
-		written[i] = true;
-		count++;
-		buffer_add(out, stack->heading.bytes, stack->heading.size);
+		place = index_place(&index, report->stacks, stack, hash_of(&stack->frames), same_frames);
+		if (*place) {
+			next[last[*place - 1]] = (uint32_t)i + 1;
+			follows[i] = true;
+		} else {
+			*place = (uint32_t)i + 1;
+		}
+		last[*place - 1] = (uint32_t)i;
 	}
-	return count;
+	free(index.places);
+	free(last);
+	return next;
 }
 
 static void write_stacks(const struct report *report, const struct report *before, const struct report_style *style,
                          struct buffer *out)
 {
-	bool *written = memory_zeroed(report->count * sizeof(*written) + 1);
+	bool *follows = memory_zeroed(report->count * sizeof(*follows));
+	uint32_t *next = style->group && report->count ? groups_make(report, before, follows) : NULL;
 	size_t unchanged = 0;
 
 	for (size_t i = 0; i < report->count; i++) {
 		const struct stack *stack = &report->stacks[i];
 
-		if (written[i])
+		if (follows[i])
 			continue;
 		if (is_as_before(stack, before)) {
 			unchanged++;
 			continue;
 		}
-		if (style->group)
-			write_group(report, i, written, before, out);
-		else
-			buffer_add(out, stack->heading.bytes, stack->heading.size);
+		buffer_add(out, stack->heading.bytes, stack->heading.size);
+		for (uint32_t other = next ? next[i] : 0; other; other = next[other - 1])
+			buffer_add(out, report->stacks[other - 1].heading.bytes, report->stacks[other - 1].heading.size);
 		buffer_add(out, stack->frames.bytes, stack->frames.size);
 	}
 	if (unchanged)
 		buffer_add_format(out, "%zu as before\n", unchanged);
-	free(written);
+	free(next);
+	free(follows);
 }
 
 void report_write(const struct report *report, const struct report *before, const struct report_style *style, struct buffer *out)
@@ -213,6 +287,7 @@ void report_free(struct report *report)
 		buffer_free(&report->stacks[i].frames);
 	}
 	free(report->stacks);
+	free(report->by_id.places);
 	buffer_free(&report->head);
 	buffer_free(&report->lines);
 	tasks_free(&report->tasks);

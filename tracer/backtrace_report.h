@@ -27,6 +27,10 @@ struct report {
 	struct buffer head;
 	struct stack *stacks;
 	size_t count;
+	struct stack_index {
+		uint32_t *places; /* 1 + a number in stacks; 0: none */
+		size_t capacity;  /* 0, or a power of two above the double number of stacks */
+	} by_id;
 	struct buffer lines; /* JSON */
 };
 

@@ -232,6 +232,28 @@ static void data_for_ever(struct lie *lie)
 	}
 }
 
+/* And of as many again which it has not told of. */
+static void many_threads(struct lie *lie)
+{
+	static const char thread[] = "\x83\xa4type\xa6thread\xa2of\xa6thread\xa2id\xce",
+			  frames[] = "\x83\xa4type\xa6"
+				     "frames\xa2of\xa6thread\xa2id\xce";
+	msgpack_sbuffer packed;
+
+	msgpack_sbuffer_init(&packed);
+	for (uint32_t i = 0; i < 600000 && (i % 100 || flush(lie)); i++) {
+		const char number[] = {(char)(i >> 24), (char)(i >> 16), (char)(i >> 8), (char)i};
+
+		msgpack_sbuffer_clear(&packed);
+		msgpack_sbuffer_write(&packed, i < 300000 ? thread : frames, sizeof(thread) - 1);
+		msgpack_sbuffer_write(&packed, number, sizeof(number));
+		add_data(lie, &packed);
+	}
+	add_done(lie);
+	flush(lie);
+	msgpack_sbuffer_destroy(&packed);
+}
+
 static void many_types(struct lie *lie)
 {
 	msgpack_sbuffer packed;
@@ -469,6 +491,7 @@ static const struct {
 	{"output", output_for_ever},
 	{"data", data_for_ever},
 	{"types", many_types},
+	{"threads", many_threads},
 	{"zeroes", zeroes},
 	{"linger", linger_in_close},
 	{"endless-dump", endless_dump},

@@ -11,6 +11,7 @@ class LiarTest < SecurityTest
     "eval" => ["eval", "--timeout", "20", "1"],
     "eval json" => ["eval", "--timeout", "20", "--format", "json", "1"],
     "backtrace" => ["backtrace", "--timeout", "20"],
+    "backtrace grouped" => ["backtrace", "--group", "--timeout", "3"],
     "memory" => ["memory", "--timeout", "20"],
     "heap dump" => ["heap", "dump", "--timeout", "20", "-o", "/dev/null"],
     "fork" => ["fork", "--timeout", "20"],
@@ -68,6 +69,12 @@ class LiarTest < SecurityTest
     result = hear_of("types", "memory")
     assert_exit 0, result
     assert_operator result.stdout.lines.size, :<, 100
+  end
+
+  test "a backtrace of hundreds of thousands of threads" do
+    result = hear_of("threads", "backtrace grouped")
+    assert_exit 0, result
+    assert_equal 300_000, result.stdout.lines.size
   end
 
   test "a PID that is no copy's is not printed" do
