@@ -118,11 +118,19 @@ void stream_free(struct stream *stream)
 	if (!stream)
 		return;
 	for (int descriptor; (descriptor = stream_take_descriptor(stream)) >= 0;)
-		close(descriptor);
+		stream_drop_descriptor(descriptor);
 	calls_free(stream);
 	msgpack_zone_destroy(&stream->zone);
 	free(stream->bytes);
 	free(stream);
+}
+
+void stream_drop_descriptor(int descriptor)
+{
+	static const struct linger none = {.l_onoff = 0};
+
+	setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	close(descriptor);
 }
 
 int stream_take_descriptor(struct stream *stream)
@@ -142,7 +150,7 @@ static void keep_descriptor(struct stream *stream, int descriptor)
 			stream->descriptors[i] = descriptor;
 			return;
 		}
-	close(descriptor);
+	stream_drop_descriptor(descriptor);
 }
 
 static ssize_t receive(struct stream *stream, int fd)

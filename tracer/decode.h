@@ -72,6 +72,9 @@ void stream_free(struct stream *stream);
  */
 int stream_read(struct stream *stream, int fd, struct error *err);
 
+/* Closes one that is not what was announced: a socket may be one whose closing waits. */
+void stream_drop_descriptor(int descriptor);
+
 /* The oldest descriptor that came with the records so far; the caller's to close. -1: none. */
 int stream_take_descriptor(struct stream *stream);
 

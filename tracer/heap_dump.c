@@ -138,7 +138,7 @@ static int on_pipe(struct heap_dump *dump, const msgpack_object *object, struct 
 	dump->piped = true;
 	/* Anything else might have no end, or do something when it is read. */
 	if (fstat(descriptor, &status) != 0 || !S_ISFIFO(status.st_mode)) {
-		close(descriptor);
+		stream_drop_descriptor(descriptor);
 		return error_set(err, -EPROTO, "process %d announced a pipe and sent something else",
 		                 (int)dump->ask.session.target.pid);
 	}

@@ -28,6 +28,7 @@ class LiarTest < SecurityTest
     "output" => [["eval json"], /wrote more than 64 MiB, all of which --format json would have to hold/],
     "data" => [["backtrace", "selftest", "console"], /answers one request with more than 64 MiB/],
     "zeroes" => [["heap dump"], /announced a pipe and sent something else/],
+    "linger" => [["heap dump"], /announced a pipe and sent something else/],
     "endless-dump" => [["heap dump"], /has sent more \(\d+\.\d GiB\) than a dump of its memory can be; nothing was kept/],
     "huge" => [COMMANDS.keys, /malformed stream: a record of 4294967295 bytes; the limit is/],
     "half" => [COMMANDS.keys - ["methods"], /went away|ended before|has ended|replaced itself by another program|the connection was lost/],
