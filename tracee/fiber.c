@@ -15,6 +15,7 @@
 #include "core.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -199,20 +200,24 @@ void fiber_forget_session(unsigned slot)
 	}
 }
 
-/* A fiber that is not its thread's own says where its block is: "#<Fiber:0x000... file:line (resumed)>". */
-static VALUE creation_place(VALUE fiber)
+/*
+ * A fiber that is not its thread's own says where its block is: "#<Fiber:0x000... file:line (resumed)>". One whose block is written in C, as that of an Enumerator, has
+ * the block's address there, or the block's name; a thread's own has its own address and no more.
+ */
+static void describe_creation(VALUE fiber, struct fiber_description *description)
 {
 	VALUE text = core_call0(CORE_FIBER_TO_S, fiber);
 	const char *bytes = RSTRING_PTR(text);
 	const char *end = bytes + RSTRING_LEN(text);
+	char own[40];
+	int own_size = snprintf(own, sizeof(own), ":0x%016llx (", (unsigned long long)fiber);
 	const char *from = memchr(bytes, ' ', (size_t)(end - bytes));
 	const char *to = from ? memrchr(from + 1, '(', (size_t)(end - from - 1)) : NULL;
-	VALUE place = Qnil;
 
+	description->root = memmem(bytes, (size_t)(end - bytes), own, (size_t)own_size) != NULL;
 	if (from && to && to > from + 2)
-		place = rb_str_new(from + 1, to - from - 2);
+		description->created_at = rb_str_new(from + 1, to - from - 2);
 	RB_GC_GUARD(text);
-	return place;
 }
 
 void fiber_describe(struct fiber_description *description)
@@ -222,5 +227,8 @@ void fiber_describe(struct fiber_description *description)
 	description->native_id = (uint32_t)syscall(SYS_gettid);
 	description->thread_id = description->native_id;
 	description->thread_name = core_missing(CORE_THREAD_NAME) ? Qnil : core_call0(CORE_THREAD_NAME, rb_thread_current());
-	description->created_at = core_missing(CORE_FIBER_TO_S) ? Qnil : creation_place(fiber);
+	description->created_at = Qnil;
+	description->root = true;
+	if (!core_missing(CORE_FIBER_TO_S))
+		describe_creation(fiber, description);
 }

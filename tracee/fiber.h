@@ -102,7 +102,8 @@ struct fiber_description {
 	uint64_t thread_id;
 	uint32_t native_id;
 	VALUE thread_name;
-	VALUE created_at; /* "file:line" of a fiber that is not its thread's own, else nil */
+	bool root;        /* its thread's own */
+	VALUE created_at; /* "file:line" of another, or nil: its block is written in C */
 };
 void fiber_describe(struct fiber_description *description);
 

@@ -81,7 +81,7 @@ static VALUE define_fiber(VALUE argument)
 	record.fiber.ref = fiber->ref;
 	record.fiber.thread_id = description.thread_id;
 	record.fiber.native_id = description.native_id;
-	record.fiber.root = NIL_P(description.created_at);
+	record.fiber.root = description.root;
 	record.fiber.thread_name = slice_of_name(description.thread_name);
 	record.fiber.created_at = slice_of_name(description.created_at);
 	session_send(session, &record);

@@ -178,6 +178,11 @@ class TreeTest < LiveTest
     assert_match(/^\[thread T.*, fiber F of console:1\]$/, tree_of(code, "Shop#each_item", "Shop#price"))
   end
 
+  test "a fiber whose block is written in C is not taken for its thread's own" do
+    code = "items = $shop.to_enum(:each_item); items.next; $shop.price(:tea); items.next"
+    assert_match(/^\[thread T.*, fiber F\]$/, tree_of(code, "Shop#each_item", "Shop#price"))
+  end
+
   test "an enumerator's fiber that is never finished harms nothing" do
     result = result_of("e = $shop.enum_for(:each_item); e.next; e = nil; GC.start; $shop.price(:a)", "Shop#")
     assert_includes result.tree, "Shop#price <time>\n"
