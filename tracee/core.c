@@ -342,8 +342,19 @@ VALUE core_call1(enum core_method method, VALUE receiver, VALUE argument)
 	return core_call(method, receiver, 1, &argument);
 }
 
+/* Asked of a class, always: a module would get an entry in a table that GC.compact does not update (4.0). */
+static bool is_rubys_own(VALUE receiver, ID name)
+{
+	return RB_TYPE_P(rb_class_of(receiver), T_CLASS) && rb_method_basic_definition_p(rb_class_of(receiver), name);
+}
+
 VALUE core_call_with(enum core_method method, VALUE receiver, int argc, const VALUE *argv, VALUE block)
 {
+	ID name = rb_intern(core_names[method].method_name);
+
+	/* That has no frame besides the method's own, which expressions would find in `caller`. */
+	if (!(core_names[method].flags & CORE_OWN_FRAME) && !NIL_P(block) && is_rubys_own(receiver, name))
+		return rb_funcall_with_block(receiver, name, argc, argv, block);
 	return call_method(method, receiver, argc, argv, block, false);
 }
 
@@ -399,8 +410,7 @@ VALUE core_iterate(enum core_method method, VALUE receiver, int argc, const VALU
 	VALUE arguments[] = {frame.object, (VALUE)&iteration | RUBY_FIXNUM_FLAG};
 	ID name = rb_intern(core_names[method].method_name);
 
-	/* Asked of a class, always: a module would get an entry in a table that GC.compact does not update (4.0). */
-	if (RB_TYPE_P(rb_class_of(receiver), T_CLASS) && rb_method_basic_definition_p(rb_class_of(receiver), name))
+	if (is_rubys_own(receiver, name))
 		return rb_block_call(receiver, name, argc, argv, function, data);
 	if (!frame.iterator || NIL_P(frame.iterator))
 		return call_method(method, receiver, argc, argv, rb_proc_new(function, data), false);

@@ -5,7 +5,7 @@ require_relative "helper"
 class InterruptedTest < LiveTest
   # Threads that call a traced method all the time, killed one after the other: how many were not gone at once.
   SURVIVORS = <<~RUBY.freeze
-    class Victim; def hit(number) = (@hits = number); end
+    class Victim; def hit(number) @hits = number; end; end
     $victim = Victim.new
     12.times.count do
       thread = Thread.new { loop { $victim.hit(1) } }
