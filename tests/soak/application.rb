@@ -192,6 +192,18 @@ def child_of(code)
   result
 end
 
+# Up to Ruby 3.3 a Ractor that is collected takes the events of all global TracePoints with it, until one is enabled or disabled.
+SILENCED_BY_COLLECTOR = defined?(Ractor) && system(RbConfig.ruby, "-W0", "-e", <<~RUBY)
+  seen = 0
+  def deep; end
+  def ractors; 9.times { Ractor.new { 1 }.then { |one| one.respond_to?(:value) ? one.value : one.take } }; nil; end
+  TracePoint.new(:call) { |tp| seen += 1 if tp.method_id == :deep }.enable
+  ractors
+  3.times { GC.start }
+  deep
+  exit seen == 0
+RUBY
+
 WORKERS = {
   "arithmetic" => lambda do |round|
     check("sum", (1..100).sum { |i| i * round }, 5050 * round)
@@ -327,7 +339,11 @@ WORKERS = {
   "own tracing" => lambda do |_|
     seen = []
     thread = Thread.current
-    TracePoint.new(:call) { |tp| seen << tp.method_id if Thread.current == thread && tp.method_id == :deep }.enable { WORK.deep(2) }
+    (SILENCED_BY_COLLECTOR ? 3 : 1).times do
+      seen.clear
+      TracePoint.new(:call) { |tp| seen << tp.method_id if Thread.current == thread && tp.method_id == :deep }.enable { WORK.deep(2) }
+      break if seen.size == 3
+    end
     check("TracePoint", seen, %i[deep deep deep])
   end,
   "collector" => lambda do |round|
