@@ -283,6 +283,8 @@ static void show(struct backtrace *backtrace)
 		if (!first && !backtrace->json)
 			buffer_add_char(&backtrace->output.buffer, '\n');
 		first = false;
+		if (backtrace->thread && !backtrace->json && watched->now.count == 0 && !watched->before.pid)
+			message("process %d: no thread has the name or id %s", (int)watched->pid, backtrace->thread);
 		report_write(&watched->now, watched->before.pid ? &watched->before : NULL, &backtrace->style,
 		             &backtrace->output.buffer);
 		report_free(&watched->before);

@@ -113,6 +113,7 @@ class BacktraceTest < LiveTest
     assert_equal 3, limited["frames"].size
     assert_equal true, limited["more"]
     assert_match(/\n   \.\.\.\n\z/, backtrace(target, "--thread", "deep", "--limit", "3").stdout)
+    assert_equal "rbprobe: process #{target.pid}: no thread has the name or id deap\n", backtrace(target, "--thread", "deap").stderr
   end
 
   def thread_limited(target, limit)
