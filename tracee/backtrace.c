@@ -42,17 +42,21 @@ static void send_piece(struct work *work)
 
 /*
  * In front of the frames of the thread that the job runs on stand those of the job: innermost backtrace_locations, outermost the handle_interrupt under
- * which dispatch.c puts all of it.
+ * which dispatch.c puts all of it, and the bind_call that it is called with.
  */
+static bool is_frame_of(VALUE locations, long i, const char *name)
+{
+	VALUE label = i < RARRAY_LEN(locations) ? core_call0(CORE_LOCATION_BASE_LABEL, RARRAY_AREF(locations, i)) : Qnil;
+	size_t size = strlen(name);
+
+	return RB_TYPE_P(label, T_STRING) && (size_t)RSTRING_LEN(label) == size && memcmp(RSTRING_PTR(label), name, size) == 0;
+}
+
 static long own_frames(VALUE locations)
 {
-	for (long i = 0; i < OWN_FRAMES_MAX && i < RARRAY_LEN(locations); i++) {
-		VALUE label = core_call0(CORE_LOCATION_BASE_LABEL, RARRAY_AREF(locations, i));
-
-		if (RB_TYPE_P(label, T_STRING) && RSTRING_LEN(label) == 16 &&
-		    memcmp(RSTRING_PTR(label), "handle_interrupt", 16) == 0)
-			return i + 1;
-	}
+	for (long i = 0; i < OWN_FRAMES_MAX && i < RARRAY_LEN(locations); i++)
+		if (is_frame_of(locations, i, "handle_interrupt"))
+			return i + 1 + is_frame_of(locations, i + 1, "bind_call");
 	return 0;
 }
 
