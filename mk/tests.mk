@@ -86,10 +86,13 @@ truth:
 	@+$(MAKE) --no-print-directory all
 	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/truth/run
 
+# OTHERS=1: not the machine's own Ruby.
+OTHERS ?=
+
 matrix:
 	@mk/setup build test matrix
 	@+$(MAKE) --no-print-directory tracer
-	@RUBIES='$(RUBIES)' tests/matrix/run $(TESTS)
+	@RUBIES='$(RUBIES)' tests/matrix/run $(if $(OTHERS),--others) $(TESTS)
 
 # --- Static analysis
 
@@ -175,19 +178,22 @@ soak-load:
 
 SESSIONS ?= 300
 SEED     ?=
+# 0.25: all waits a fourth as long.
+PACE     ?= 1
+export PACE
 
 .PHONY: soak
 soak:
 	@mk/setup build soak
 	@+$(MAKE) --no-print-directory all
-	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/soak/run --sessions $(SESSIONS) $(if $(SEED),--seed $(SEED))
+	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/soak/run --sessions $(SESSIONS) --pace $(PACE) $(if $(SEED),--seed $(SEED))
 
 # On each Ruby of the matrix.
 .PHONY: soak-matrix
 soak-matrix:
 	@mk/setup build soak matrix
 	@+$(MAKE) --no-print-directory tracer
-	@RUBIES='$(RUBIES)' tests/matrix/run --soak $(SESSIONS)
+	@RUBIES='$(RUBIES)' tests/matrix/run $(if $(OTHERS),--others) --soak $(SESSIONS)
 
 # The same under AddressSanitizer, where only the extension and the tracer are instrumented.
 .PHONY: soak-asan
@@ -196,7 +202,7 @@ soak-asan:
 	@+RBPROBE_CFLAGS='$(ASAN_EXTENSION_FLAGS)' RBPROBE_LDFLAGS='$(ASAN_FLAGS)' $(MAKE) --no-print-directory \
 		BUILD=$(BUILD)/asan CFLAGS='-O1 -g $(ASAN_FLAGS)' all
 	@RBPROBE_BUILD=$(BUILD)/asan RBPROBE_RUBY='$(RUBY)' RBPROBE_PATIENCE=4 RBPROBE_TARGET_ENV='$(ASAN_TARGET_ENV)' \
-		tests/soak/run --sessions $(SESSIONS) $(if $(SEED),--seed $(SEED))
+		tests/soak/run --sessions $(SESSIONS) --pace $(PACE) $(if $(SEED),--seed $(SEED))
 
 # --- MRI's own test suite, alone and observed: `make conformance FILES="test_array test_hash" RUBY=... RUBY_SOURCE=...`; all files without FILES
 

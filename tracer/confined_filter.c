@@ -24,7 +24,7 @@ static const long allowed[] = {
 	SYS_mmap,         SYS_munmap,       SYS_mremap,         SYS_mprotect,  SYS_madvise,       SYS_brk,
 	SYS_futex,        SYS_getpid,       SYS_gettid,         SYS_getrandom, SYS_clock_gettime, SYS_readlinkat,
 	SYS_rt_sigreturn, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_exit,      SYS_exit_group,    SYS_sched_yield,
-	SYS_getuid,       SYS_geteuid,      SYS_getgid,         SYS_getegid,
+	SYS_getuid,       SYS_geteuid,      SYS_getgid,         SYS_getegid,   SYS_sigaltstack, /* AddressSanitizer, at _exit() */
 #ifdef SYS_statx
 	SYS_statx,
 #endif
