@@ -247,6 +247,9 @@ void dispatch_job(void)
 		again = true;
 		return;
 	}
+	/* From here on: each call of a Ruby method below may let other threads run, and one of them may have a job. */
+	running = true;
+	runner = pthread_self();
 	/* What is called from here on is no call of the application's, whatever is traced, by us or by itself. */
 	quiet = quiet_begin();
 	own = fiber_own_begin();
@@ -255,13 +258,12 @@ void dispatch_job(void)
 	if (!missing && interrupts_are_pending()) {
 		fiber_own_end(own);
 		quiet_end(quiet);
+		running = false;
 		queue_ring_soon();
 		return;
 	}
 	gc_stress_off();
-	running = true;
 	atomic_store_explicit(&job_began_ns, clock_now_ns(), memory_order_relaxed);
-	runner = pthread_self();
 	do {
 		again = false;
 		/* Where interrupts cannot be held back, the job refuses all commands, and runs no Ruby code that one could meet. */
@@ -270,11 +272,11 @@ void dispatch_job(void)
 		else if (!interrupts_job(job_protected, Qnil))
 			queue_ring_soon();
 	} while (again);
-	running = false;
 	atomic_store_explicit(&job_began_ns, 0, memory_order_relaxed);
 	gc_stress_back();
 	fiber_own_end(own);
 	quiet_end(quiet);
+	running = false;
 }
 
 static bool armed(void)

@@ -5,6 +5,8 @@
 #include "core.h"
 #include "quiet.h"
 
+#include <stdlib.h>
+
 #define END_TRIES_MAX 20
 #define END_PAUSE_MS 500
 
@@ -74,8 +76,9 @@ static VALUE new_mask(void)
 }
 
 /*
- * The block is a Proc that was made before. rb_block_call() writes its block into the current frame; in an event of a C call that is the caller's, where the VM has
- * just put the block that the C method is to get: that would get ours (a crash seen on 3.1 and 4.0).
+ * The block is a Proc that was made before. rb_block_call would write its block into the current frame. In an event of a C call
+ * that is the caller's frame, where the VM has just put the block that the C method is to get: that would get ours (a crash
+ * seen on 3.1 and 4.0).
  */
 static VALUE handle_interrupt(VALUE mask, struct deferred *deferred)
 {
@@ -103,11 +106,6 @@ const char *interrupts_missing(void)
 	return why ? why : core_missing(CORE_THREAD_PENDING_INTERRUPT_P);
 }
 
-bool interrupts_are_pending(void)
-{
-	return RTEST(core_call0(CORE_THREAD_PENDING_INTERRUPT_P, rb_cThread));
-}
-
 VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument)
 {
 	struct deferred admitted = {run, argument};
@@ -133,38 +131,83 @@ static void end_thread(VALUE thread)
 	}
 }
 
-/* In a thread of its own. pair: the receiver, and the exception or nil for a kill. */
+/* For the thread that sends it. Nobody marks what a new thread is given until it runs: so these are roots. */
+struct parcel {
+	VALUE receiver;  /* a Thread */
+	VALUE exception; /* nil: a kill */
+};
+
+static struct parcel *parcel_new(VALUE receiver, VALUE exception)
+{
+	struct parcel *parcel = malloc(sizeof(*parcel));
+
+	if (!parcel)
+		return NULL;
+	*parcel = (struct parcel){receiver, exception};
+	rb_gc_register_address(&parcel->receiver);
+	rb_gc_register_address(&parcel->exception);
+	return parcel;
+}
+
+static void parcel_free(struct parcel *parcel)
+{
+	rb_gc_unregister_address(&parcel->receiver);
+	rb_gc_unregister_address(&parcel->exception);
+	free(parcel);
+}
+
+/* In a thread of its own, to which the parcel belongs. */
 static VALUE send_to(void *data)
 {
-	VALUE pair = (VALUE)data;
-	VALUE exception = rb_ary_entry(pair, 1);
+	struct parcel *parcel = data;
+	VALUE receiver = parcel->receiver, exception = parcel->exception;
 
+	parcel_free(parcel);
 	core_call1(CORE_THREAD_SET_REPORT, rb_thread_current(), Qfalse);
 	if (NIL_P(exception))
-		end_thread(rb_ary_entry(pair, 0));
+		end_thread(receiver);
 	else
-		core_call1(CORE_THREAD_RAISE, rb_ary_entry(pair, 0), exception);
-	RB_GC_GUARD(pair);
+		core_call1(CORE_THREAD_RAISE, receiver, exception);
+	RB_GC_GUARD(receiver);
+	RB_GC_GUARD(exception);
 	return Qnil;
 }
 
-static VALUE send_by_thread(VALUE exception)
+static VALUE send_by_thread(VALUE parcel)
 {
-	VALUE pair = rb_ary_new_from_args(2, rb_thread_current(), exception);
-
-	quiet_thread(rb_thread_create(send_to, (void *)pair));
-	RB_GC_GUARD(pair);
+	quiet_thread(rb_thread_create(send_to, (void *)parcel));
 	return Qnil;
 }
 
 static void send_again(void)
 {
 	VALUE error = rb_errinfo();
+	/* A number stands for the end of the thread. */
+	struct parcel *parcel = parcel_new(rb_thread_current(), RB_SPECIAL_CONST_P(error) ? Qnil : error);
 	int failed = 0;
 
-	/* A number stands for the end of the thread. */
-	rb_protect(send_by_thread, RB_SPECIAL_CONST_P(error) ? Qnil : error, &failed);
+	if (parcel)
+		rb_protect(send_by_thread, (VALUE)parcel, &failed);
+	if (parcel && failed)
+		parcel_free(parcel);
 	rb_set_errinfo(Qnil);
+}
+
+static VALUE ask_pending(VALUE unused)
+{
+	(void)unused;
+	return core_call0(CORE_THREAD_PENDING_INTERRUPT_P, rb_cThread);
+}
+
+bool interrupts_are_pending(void)
+{
+	int failed = 0;
+	VALUE pending = rb_protect(ask_pending, Qnil, &failed);
+
+	/* One that came meanwhile was delivered on the way out. */
+	if (failed)
+		send_again();
+	return failed || RTEST(pending);
 }
 
 struct job {
