@@ -151,11 +151,13 @@ void bell_take(void)
 	sigaction(SIGURG, &ours, NULL);
 }
 
-void bell_rest(void)
+bool bell_rest(void)
 {
-	ringer_stop();
+	if (!ringer_rest())
+		return false;
 	if (bell_is_ours())
 		sigaction(SIGURG, &bell.before, NULL);
+	return true;
 }
 
 int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err)

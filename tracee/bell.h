@@ -15,9 +15,9 @@ int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err);
 
 /*
  * Gives SIGURG back as it was found, and takes it again where nobody has it. A process that was loaded into for one session is left as it was: between
- * the two the bell is rung by rbprobe_start(). Any context, signal handlers included; behind bell_install.
+ * the two the bell is rung by rbprobe_start(). False: a client has just rung and waits for its queue to be looked at. Job; behind bell_install.
  */
-void bell_rest(void);
+bool bell_rest(void);
 void bell_take(void);
 
 /* Whether SIGURG comes to our handler; else the application has it. Async-signal-safe. */

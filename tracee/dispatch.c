@@ -139,6 +139,12 @@ static void run_command(const struct assembled_command *assembled)
 
 static bool left_over; /* TracePoints that could not be disabled in the last job: the bell is rung for them */
 
+static void rest(void)
+{
+	if (!startup_stays() && !bell_rest())
+		queue_expire_after(QUEUE_GRACE_SECONDS);
+}
+
 /*
  * The queue stays while somebody is attached, and for a moment while somebody may be about to. With it goes the bell, where the extension was not asked to
  * stay. A job that runs without a queue is that of a forked child.
@@ -153,8 +159,8 @@ static void keep_or_remove_queue(unsigned sessions, bool had_sessions)
 		queue_remove();
 	if (queue_exists())
 		queue_expire_after(QUEUE_GRACE_SECONDS);
-	else if (!startup_stays() && !left_over)
-		bell_rest();
+	else if (!left_over)
+		rest();
 }
 
 static void sweep(void)
@@ -238,8 +244,7 @@ void dispatch_job(void)
 
 	if (!running && nothing_to_do()) {
 		queue_keep();
-		if (!startup_stays())
-			bell_rest();
+		rest();
 		return;
 	}
 	/* A command may let other threads run, and the bell may ring meanwhile. */

@@ -46,7 +46,8 @@ static struct {
 	_Atomic pid_t process; /* in which it runs: a forked child has none */
 	_Atomic pid_t thread;
 	atomic_bool wanted;
-	atomic_bool busy; /* with the VM, which must not go down meanwhile */
+	atomic_bool busy;     /* with the VM, which must not go down meanwhile */
+	atomic_bool creating; /* perhaps, a queue */
 	atomic_uint jobs;
 } ringer;
 
@@ -97,12 +98,21 @@ static bool is_over(const struct cause *cause)
 	       (clock_now_ns() - cause->since_ns > ASK_NS && !queue_exists());
 }
 
+/* One that has been told to end makes none: nobody would take it away. */
+static void create_queue(void)
+{
+	atomic_store(&ringer.creating, true);
+	if (atomic_load(&ringer.wanted))
+		queue_create();
+	atomic_store(&ringer.creating, false);
+}
+
 static void take(struct cause *cause, const siginfo_t *info)
 {
 	if (info->si_code == SI_TIMER)
 		queue_timer_rang();
 	else if (info->si_code == SI_QUEUE || info->si_pid != getpid())
-		queue_create();
+		create_queue();
 	*cause = (struct cause){.any = true,
 	                        .forced = info->si_code == SI_QUEUE && info->si_value.sival_int == BELL_INTERRUPT,
 	                        .jobs = atomic_load(&ringer.jobs),
@@ -164,6 +174,7 @@ void ringer_start(void)
 		return;
 	atomic_store(&ringer.thread, 0);
 	atomic_store(&ringer.busy, false);
+	atomic_store(&ringer.creating, false);
 	if (!startup_thread(run, NULL))
 		atomic_store(&ringer.process, 0);
 }
@@ -172,6 +183,20 @@ void ringer_stop(void)
 {
 	atomic_store(&ringer.wanted, false);
 	ringer_ring();
+}
+
+bool ringer_rest(void)
+{
+	atomic_store(&ringer.wanted, false);
+	/* A few system calls. */
+	while (atomic_load(&ringer.process) == getpid() && atomic_load(&ringer.creating))
+		nanosleep(&(struct timespec){.tv_nsec = 100 * (long)NS_PER_US}, NULL);
+	if (queue_exists()) {
+		ringer_start();
+		return false;
+	}
+	ringer_ring();
+	return true;
 }
 
 void ringer_renew(void)

@@ -16,6 +16,9 @@
 void ringer_start(void);
 void ringer_stop(void);
 
+/* The same where there is no queue. False: a client has just rung, and there is one; the ringer stays. Job, GVL held. */
+bool ringer_rest(void);
+
 /* Begins it again where it is wanted and, the process having forked, is not there. Job context. */
 void ringer_renew(void);
 
