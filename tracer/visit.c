@@ -30,6 +30,7 @@
 #include <time.h>
 
 #define KERNEL_MASK_SIZE 8
+#define REFUSALS_MAX 2
 #define OTHER_CLIENT_PAUSE_NS NS_PER_MS
 
 static int start(struct visit *visit, uint64_t function)
@@ -186,6 +187,7 @@ int visit_run(struct visit *visit)
 {
 	const struct remote_module *extension;
 	uint64_t deadline_ns = clock_now_ns() + VISIT_LOAD_PATIENCE_NS;
+	unsigned refused = 0;
 	int status;
 
 	status = loader_file_possible(visit->target, visit->err);
@@ -197,10 +199,12 @@ int visit_run(struct visit *visit)
 	if (status < 0)
 		return status;
 	/* Of several clients one has it at a time, for a moment. */
-	while ((status = visit_seize(visit)) == -EPERM && trace_permission_waits_for_us(visit->target) &&
-	       clock_now_ns() < deadline_ns) {
+	while ((status = visit_seize(visit)) == -EPERM && clock_now_ns() < deadline_ns) {
 		struct timespec pause = {.tv_nsec = (long)OTHER_CLIENT_PAUSE_NS};
 
+		/* One that had it may have let go, or been killed, since. */
+		if (!trace_permission_waits_for_us(visit->target) && refused++ == REFUSALS_MAX)
+			break;
 		nanosleep(&pause, NULL);
 	}
 	if (status == -ETIMEDOUT)
