@@ -37,6 +37,7 @@ struct site {
 	struct probe *only; /* its probe, where it has but one; NULL: any number of them */
 	uint32_t wanted;    /* links whose probes are armed */
 	uint32_t link_count;
+	uint32_t aliases;               /* links of aliases */
 	_Atomic uint64_t foreign_calls; /* in other Ractors */
 	const void *counted_for;        /* see engine_target_foreign_calls() */
 	VALUE tracepoint;               /* engine_target_mark() pins it: nobody but us knows where it is */
@@ -54,6 +55,7 @@ struct engine_target_site {
 	struct probe *probe;
 	uint64_t foreign_before;
 	bool wanted;
+	bool aliased;         /* its probe's method is an alias */
 	st_data_t nested_key; /* of code that is written within the site's; 0: it is the site's own */
 	VALUE nested_method;  /* pinned, as the site's */
 	VALUE nested_code;
@@ -149,6 +151,21 @@ static struct probe *probe_in(const struct site *site, const struct session *ses
 	return newest;
 }
 
+/*
+ * `alias` in a class finds the original where calls find it: in a module that the class has prepended. A call of such an alias is then, for the VM, one of
+ * the module's method by the alias's name.
+ */
+static struct probe *probe_of_alias(const struct site *site, const struct session *session, VALUE callee, VALUE receiver)
+{
+	if (site->aliases == 0)
+		return NULL;
+	for (const struct engine_target_site *link = site->links; link; link = link->next_of_site)
+		if (link->aliased && link->probe->session == session && link->probe->armed && link->probe->callee == callee &&
+		    RTEST(rb_obj_is_kind_of(receiver, link->probe->owner)))
+			return link->probe;
+	return NULL;
+}
+
 /* The VM is asked what the event is about. */
 static void event_asked(struct site *site, VALUE tracepoint, const void *anchor)
 {
@@ -174,6 +191,8 @@ static void event_asked(struct site *site, VALUE tracepoint, const void *anchor)
 	for (struct session *session = session_first(); session; session = session->next) {
 		struct probe *probe = probe_in(site, session, owner, callee, is_return ? fiber : NULL);
 
+		if (!probe)
+			probe = probe_of_alias(site, session, callee, rb_tracearg_self(trace_arg));
 		if (!probe)
 			continue;
 		if (is_return)
@@ -242,6 +261,7 @@ static void site_remove(struct engine_target_site *link)
 	struct site *site = link->site;
 
 	site->wanted -= link->wanted;
+	site->aliases -= link->aliased;
 	*link->previous_of_site = link->next_of_site;
 	if (link->next_of_site)
 		link->next_of_site->previous_of_site = link->previous_of_site;
@@ -362,7 +382,7 @@ static struct site *enclosing_site(const struct probe *probe, VALUE method, VALU
 	return NULL;
 }
 
-static int target_arm(struct probe *probe, VALUE method, struct error *err)
+static int arm_site(struct probe *probe, VALUE method, struct error *err)
 {
 	VALUE code = definition_instructions(method);
 	st_data_t key = key_of(method, code);
@@ -416,6 +436,18 @@ static int target_arm(struct probe *probe, VALUE method, struct error *err)
 	rb_set_errinfo(Qnil);
 	probe->armed = false;
 	return error_set(err, -ENOTSUP, "this Ruby gives no events for it");
+}
+
+static int target_arm(struct probe *probe, VALUE method, struct error *err)
+{
+	bool aliased = core_call0(CORE_UNBOUND_METHOD_ORIGINAL_NAME, method) != probe->callee;
+	int status = arm_site(probe, method, err);
+
+	if (status == 0 && aliased && probe->sites && !probe->sites->aliased) {
+		probe->sites->aliased = true;
+		probe->sites->site->aliases++;
+	}
+	return status;
 }
 
 /*

@@ -6,6 +6,8 @@ class BlockingTest < LiveTest
   APP = "#{Processes::ROOT}/tests/apps/blocking.rb".freeze
   AT_A_TIME = Integer(ENV.fetch("BLOCKING_AT_A_TIME", "8"))
   SECONDS = 2 * [Processes::PATIENCE, 2].min # that the operations take which end by themselves
+  # An operation that was disturbed is tried again so often. One that is disturbed once in hundreds of tries is told of; more often, it is a failure.
+  TRIES_AGAIN = 6
   # With RBPROBE_SHORT: one of each kind.
   FEW = "\\A(open|flock|sysread|read|gets|write to a full pipe|IO.select|UNIXServer#accept|sleep|Queue#pop|ConditionVariable#wait|Process.wait|" \
         "C nanosleep|C poll|C epoll_wait|C semop|C msgrcv|C sigtimedwait|C open)\\z".freeze
@@ -86,7 +88,18 @@ class BlockingTest < LiveTest
     # From 3.3 on Ruby does not let the loader ask for a method's name: until the extension has started there, these are taken for other reads and writes.
     names = names.grep_v(/\Asys(read|write)/) if !options[:load] && Processes.target_ruby?(">= 3.3")
     waited_for = ->(name) { role == "main" && name.match?(options[:load] ? NOT_WOKEN : NOT_STOPPED) }
-    disturbed = each_at_once(names) { |name| outcome(name, role, **options) { |target| attach(target, waited_for.(name) ? "0.4" : "10") } }
+    attempt = ->(name) { outcome(name, role, **options) { |target| attach(target, waited_for.(name) ? "0.4" : "10") } }
+    fine = ->(name, (result, attached)) { result == alone[name] && (attached == true || waited_for.(name)) }
+    disturbed = each_at_once(names, &attempt)
+    disturbed.each do |name, (result, attached)|
+      next if fine.(name, [result, attached])
+
+      again = each_at_once(Array.new(TRIES_AGAIN) { name }.each_with_index.to_a) { |_| attempt.(name) }.values
+      next unless again.all? { |one| fine.(name, one) }
+
+      puts "# seldom: #{role}, #{options}: #{name}: #{result}, attached: #{attached}, and not in #{TRIES_AGAIN} more tries"
+      disturbed[name] = again.last
+    end
     alone = alone.slice(*names)
     assert_equal alone.sort, disturbed.transform_values(&:first).sort
     assert_empty alone.select { |_, result| !result.is_a?(Hash) || result["early"] }, "alone"

@@ -253,4 +253,15 @@ class SelectorsTest < LiveTest
     assert_equal 1, result.stdout.scan(/^ *Module#instance_method\b/).size, result.stdout
     assert_match(/^UnboundMethod#arity <[\d.]+>$/, result.stdout)
   end
+
+  test "an alias whose original a prepended module has is shown by its own name and class" do
+    target = start("console")
+    target.run("module Before; def foo(n); super; end; end; class Wrapped; prepend Before; def foo(n); n; end; alias qux foo; end; " \
+               "class Other; prepend Before; def foo(n); n; end; alias qux foo; end; nil")
+    [["Wrapped#qux"], ["Wrapped#qux", "Before#foo"]].each do |selectors|
+      tracer = trace(target, "--engine", "target", "--return", *selectors)
+      target.run("2.times { |i| Wrapped.new.qux(i); Other.new.qux(7) }; nil")
+      assert_equal "Wrapped#qux => 0 <time>\nWrapped#qux => 1 <time>\n", tracer.stop.tree
+    end
+  end
 end
