@@ -121,13 +121,14 @@ static bool target_can(const struct match *match, struct text *reason)
 	return true;
 }
 
-static bool is_in(const struct site *site, const struct probe *probe)
+/* Where the probe is among those that the site serves; NULL: it is not. */
+static struct engine_target_site *link_of(const struct site *site, const struct probe *probe)
 {
-	const struct engine_target_site *link = probe->sites;
+	struct engine_target_site *link = probe->sites;
 
 	while (link && link->site != site)
 		link = link->next;
-	return link != NULL;
+	return link;
 }
 
 /*
@@ -142,7 +143,7 @@ static struct probe *probe_in(const struct site *site, const struct session *ses
 	struct probe *newest = NULL;
 
 	for (struct probe *probe = selection_probe(session->selection, owner, callee); probe; probe = probe->former) {
-		if (!is_in(site, probe))
+		if (!link_of(site, probe))
 			continue;
 		if (probe == open)
 			return probe;
@@ -339,15 +340,13 @@ static void sweep_left_over(void)
 /* Has the probe served by a site that is there: again, or as well. */
 static int join(struct site *site, struct probe *probe, struct error *err)
 {
-	struct engine_target_site *link = probe->sites;
+	struct engine_target_site *link = link_of(site, probe);
 
 	for (struct site **place = &left_over; *place; place = &(*place)->next)
 		if (*place == site) {
 			*place = site->next;
 			break;
 		}
-	while (link && link->site != site)
-		link = link->next;
 	if (!link)
 		return site_add(site, probe) ? 0 : error_set(err, -ENOMEM, "no memory for a probe");
 	site->wanted += !link->wanted;
