@@ -9,6 +9,7 @@
 
 #define END_TRIES_MAX 20
 #define END_PAUSE_MS 500
+#define GO_FIRST_MAX 3
 
 static struct {
 	VALUE never, immediate; /* Symbols */
@@ -21,7 +22,10 @@ struct deferred {
 	VALUE argument;
 };
 
-/* From the caller of handle_interrupt to its block: no other thread runs in between. */
+/*
+ * From the caller of handle_interrupt to its block. Where interrupts are pending, handle_interrupt looks for them before it calls the block: a job may run
+ * there, with a handle_interrupt of its own.
+ */
 static __thread const struct deferred *passed;
 
 static VALUE run_passed(RB_BLOCK_CALL_FUNC_ARGLIST(unused, nothing))
@@ -51,7 +55,7 @@ void interrupts_init(void)
 
 static VALUE run_deferred(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data))
 {
-	struct deferred *deferred = (struct deferred *)data;
+	const struct deferred *deferred = (const struct deferred *)data;
 
 	(void)unused;
 	(void)argc;
@@ -75,6 +79,26 @@ static VALUE new_mask(void)
 #endif
 }
 
+struct passing {
+	VALUE mask;
+	const struct deferred *before;
+};
+
+static VALUE pass(VALUE argument)
+{
+	struct passing *passing = (struct passing *)argument;
+
+	return core_call_with(CORE_THREAD_HANDLE_INTERRUPT, rb_cThread, 1, &passing->mask, ids.block);
+}
+
+static VALUE pass_end(VALUE argument)
+{
+	const struct passing *passing = (const struct passing *)argument;
+
+	passed = passing->before;
+	return Qnil;
+}
+
 /*
  * The block is a Proc that was made before. rb_block_call would write its block into the current frame. In an event of a C call
  * that is the caller's frame, where the VM has just put the block that the C method is to get: that would get ours (a crash
@@ -82,10 +106,12 @@ static VALUE new_mask(void)
  */
 static VALUE handle_interrupt(VALUE mask, struct deferred *deferred)
 {
+	struct passing passing = {.mask = mask, .before = passed};
+
 	if (NIL_P(ids.block))
 		return core_iterate(CORE_THREAD_HANDLE_INTERRUPT, rb_cThread, 1, &mask, run_deferred, (VALUE)deferred);
 	passed = deferred;
-	return core_call_with(CORE_THREAD_HANDLE_INTERRUPT, rb_cThread, 1, &mask, ids.block);
+	return rb_ensure(pass, (VALUE)&passing, pass_end, (VALUE)&passing);
 }
 
 VALUE interrupts_deferred(VALUE (*run)(VALUE), VALUE argument, VALUE ours)
@@ -199,7 +225,8 @@ static VALUE ask_pending(VALUE unused)
 	return core_call0(CORE_THREAD_PENDING_INTERRUPT_P, rb_cThread);
 }
 
-bool interrupts_are_pending(void)
+/* Lets none in. */
+static bool are_pending(void)
 {
 	int failed = 0;
 	VALUE pending = rb_protect(ask_pending, Qnil, &failed);
@@ -208,6 +235,16 @@ bool interrupts_are_pending(void)
 	if (failed)
 		send_again();
 	return failed || RTEST(pending);
+}
+
+bool interrupts_go_first(unsigned *times)
+{
+	if (are_pending() && *times < GO_FIRST_MAX) {
+		++*times;
+		return true;
+	}
+	*times = 0;
+	return false;
 }
 
 struct job {

@@ -17,8 +17,11 @@ void interrupts_init(void);
  */
 VALUE interrupts_deferred(VALUE (*run)(VALUE), VALUE argument, VALUE ours);
 
-/* Whether any is waiting to be delivered to the running thread. Lets none in. */
-bool interrupts_are_pending(void);
+/*
+ * Whether a job on the running thread had better come again, since interrupts wait to be delivered to that. *times, 0 at first, counts how often in a row:
+ * what the application itself holds back (Thread.handle_interrupt) waits on, and would keep off every job for ever.
+ */
+bool interrupts_go_first(unsigned *times);
 
 /* The opposite, inside of that: calls run with all interrupts let in at once, also those held back so far. Raises what comes. */
 VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument);

@@ -203,6 +203,7 @@ static VALUE initialise_protected(VALUE unused)
 
 static void start(void)
 {
+	static unsigned put_off;
 	VALUE error = rb_errinfo();
 	const char *missing;
 
@@ -216,7 +217,7 @@ static void start(void)
 		fail(missing);
 		return;
 	}
-	if (interrupts_are_pending())
+	if (interrupts_go_first(&put_off))
 		return;
 	state.by_loader = true;
 	interrupts_job(initialise_protected, Qnil);

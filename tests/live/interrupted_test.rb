@@ -51,4 +51,24 @@ class InterruptedTest < LiveTest
     assert_equal "1040", target.run(BLOCKS)
     assert_exit 0, tracer.stop
   end
+
+  # Where an interrupt waits, Thread.handle_interrupt runs jobs before its block: ours run inside our own.
+  WAITING = <<~RUBY.freeze
+    class Victim; def hit(number) @hits = number; end; end
+    $victim = Victim.new
+    $thread = Thread.new { Thread.handle_interrupt(RuntimeError => :never) { 100.times { $victim.hit(1) } until $done } }
+    $thread.report_on_exception = false
+    sleep 0.01
+    $thread.raise("later")
+    $thread.pending_interrupt?
+  RUBY
+
+  test "a job that comes while values are made in a thread for which an interrupt waits" do
+    target = start("console")
+    assert_equal "true", target.run(WAITING)
+    tracer = trace(target, "--args", "--inspect", "Victim#hit(number + 1)")
+    60.times { |i| assert_equal ["#{i}\n", 0], rbprobe("eval", "-p", target.pid.to_s, i.to_s).then { |result| [result.stdout, result.status] } }
+    assert_exit 0, tracer.stop
+    assert_equal '"later"', target.run("$done = true; ($thread.join && 0 rescue $!.message)")
+  end
 end
