@@ -9,6 +9,7 @@
 #include "gc_stress.h"
 
 #include "core.h"
+#include "interrupts.h"
 
 static struct {
 	unsigned at_work; /* of ours, nested and of all threads */
@@ -26,14 +27,15 @@ static VALUE stress_of_application(VALUE unused)
 
 static bool is_on(void)
 {
-	VALUE error = rb_errinfo(), value;
+	VALUE value;
 	int failed = 0;
 
 	if (core_missing(CORE_GC_STRESS))
 		return false;
 	value = rb_protect(stress_of_application, Qnil, &failed);
+	/* It raises nothing itself. */
 	if (failed)
-		rb_set_errinfo(error);
+		interrupts_send_again();
 	return !failed && RTEST(value);
 }
 

@@ -205,7 +205,7 @@ static VALUE send_by_thread(VALUE parcel)
 	return Qnil;
 }
 
-static void send_again(void)
+void interrupts_send_again(void)
 {
 	VALUE error = rb_errinfo();
 	/* A number stands for the end of the thread. */
@@ -233,7 +233,7 @@ static bool are_pending(void)
 
 	/* One that came meanwhile was delivered on the way out. */
 	if (failed)
-		send_again();
+		interrupts_send_again();
 	return failed || RTEST(pending);
 }
 
@@ -274,7 +274,7 @@ bool interrupts_job(VALUE (*run)(VALUE), VALUE argument)
 	rb_protect(defer_job, (VALUE)&job, &failed);
 	/* What is raised after it began is an interrupt; what before, is a failure of ours. */
 	if (failed && job.began)
-		send_again();
+		interrupts_send_again();
 	else if (failed)
 		rb_set_errinfo(Qnil);
 	return job.began;

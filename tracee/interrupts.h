@@ -32,6 +32,9 @@ VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument);
  */
 bool interrupts_job(VALUE (*run)(VALUE), VALUE argument);
 
+/* After an rb_protect that failed of nothing but an interrupt: `$!` is sent once more to the running thread, by another, and taken away. Raises nothing. */
+void interrupts_send_again(void);
+
 /* NULL, or why none of this can be used: what it needs of Ruby's own is gone. */
 const char *interrupts_missing(void);
 

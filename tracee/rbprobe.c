@@ -69,6 +69,7 @@ static VALUE init(VALUE stress_is_off)
 
 	compat_init();
 	core_init();
+	interrupts_init();
 	gc_stress_off();
 	*(bool *)stress_is_off = true;
 	ticks_init();
@@ -77,7 +78,6 @@ static VALUE init(VALUE stress_is_off)
 	refinements_init();
 	compiler_watch_init();
 	watch_modules_init();
-	interrupts_init();
 	evaluation_init();
 	eval_init();
 	queue_init();
