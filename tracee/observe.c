@@ -6,6 +6,7 @@
 #include "expression.h"
 #include "fiber.h"
 #include "frame.h"
+#include "interrupts.h"
 #include "observe_quick.h"
 #include "proto/record.h"
 #include "quiet.h"
@@ -365,6 +366,11 @@ static int end_call_with_values(struct session *session, struct fiber_state *fib
 		push_end(session, fiber, &call, ending_of(end->ending), time, making.buffer, making.size);
 	making_end(&making);
 	session_release(session);
+	/* It would take the place of the exception that ends the call. A kill may. */
+	if (making.jump && end->ending == FRAME_RAISED && !RB_SPECIAL_CONST_P(rb_errinfo())) {
+		interrupts_send_again();
+		return 0;
+	}
 	return making.jump;
 }
 

@@ -71,4 +71,37 @@ class InterruptedTest < LiveTest
     assert_exit 0, tracer.stop
     assert_equal '"later"', target.run("$done = true; ($thread.join && 0 rescue $!.message)")
   end
+
+  # Each thread is sent two exceptions, and rescues both. Ruby alone may leave the second one waiting, or raise it while the first is rescued.
+  TWO_AT_ONCE = <<~RUBY.freeze
+    class Shown; def inspect; "shown".upcase; end; end
+    shown = Shown.new
+    (1..12).any? do
+      step = nil
+      thread = Thread.new do
+        begin
+          step = 1
+          loop { [shown, 1].map { |value| value.to_s.upcase } }
+        rescue ArgumentError
+          loop { [shown, 2].map { |value| value.to_s.upcase } } rescue ArgumentError
+        end
+      end
+      thread.report_on_exception = false
+      Thread.pass until step
+      sleep 0.001
+      2.times { thread.raise(ArgumentError) }
+      arrived = (thread.join(0.05) || thread.pending_interrupt? || thread.join(5) rescue true)
+      thread.kill
+      !arrived
+    end
+  RUBY
+
+  %w[patch hook].each do |engine|
+    test "two exceptions that come while values are made both arrive, engine #{engine}" do
+      target = start("console")
+      tracer = trace(target, "--engine", engine, "--args", "--return", "--inspect", "Array#map", "String#upcase(self + 'x')")
+      assert_equal "false", target.run(TWO_AT_ONCE)
+      assert_exit 0, tracer.stop
+    end
+  end
 end
