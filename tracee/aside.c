@@ -20,7 +20,7 @@ static VALUE run_protected(VALUE argument)
 
 	work->began = true;
 	rb_protect(work->run, work->argument, &failed);
-	if (failed)
+	if (failed && !interrupts_lacked())
 		rb_set_errinfo(Qnil);
 	return Qnil;
 }
@@ -42,7 +42,7 @@ int aside_protect(VALUE (*run)(VALUE), VALUE argument)
 	fiber_own_end(own);
 	quiet_end(quiet);
 	/* After the work has begun it is an interrupt; before, a failure of ours. */
-	if (failed && work.began)
+	if (failed && work.began && !interrupts_lacked())
 		return failed;
 	rb_set_errinfo(error);
 	return 0;

@@ -181,6 +181,9 @@ enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, uint32_t l
 	leave(&evaluation);
 	*value = evaluation.value;
 	if (interrupted) {
+		*value = rb_errinfo();
+		if (interrupts_lacked())
+			return EVALUATION_RAISED;
 		/* Meant for the application: it goes on from the traced call. */
 		*jump = interrupted;
 		return EVALUATION_JUMPED;
@@ -199,7 +202,8 @@ enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, uint32_t l
 		rb_set_errinfo(Qnil);
 		return EVALUATION_THREW;
 	}
-	rb_set_errinfo(Qnil);
+	if (!interrupts_lacked())
+		rb_set_errinfo(Qnil);
 	*value = evaluation.error;
 	return EVALUATION_RAISED;
 }
@@ -233,12 +237,16 @@ enum evaluation_outcome evaluate_undisturbed(VALUE (*run)(VALUE), VALUE argument
 
 	rb_protect(defer_undisturbed, (VALUE)&undisturbed, &interrupted);
 	*value = undisturbed.value;
-	if (interrupted && undisturbed.began) {
-		*jump = interrupted;
-	} else if (interrupted) {
+	if (!interrupted)
+		return undisturbed.outcome;
+	if (!undisturbed.began)
 		*value = rb_errinfo();
+	if (interrupts_lacked())
+		return undisturbed.outcome;
+	if (undisturbed.began)
+		*jump = interrupted;
+	else
 		rb_set_errinfo(Qnil);
-	}
 	return undisturbed.outcome;
 }
 
@@ -250,6 +258,7 @@ enum evaluation_outcome evaluate_quickly(VALUE (*run)(VALUE), VALUE argument, VA
 	if (!failed)
 		return EVALUATION_DONE;
 	*value = rb_errinfo();
-	rb_set_errinfo(Qnil);
+	if (!interrupts_lacked())
+		rb_set_errinfo(Qnil);
 	return EVALUATION_RAISED;
 }

@@ -199,6 +199,28 @@ static VALUE send_to(void *data)
 	return Qnil;
 }
 
+static VALUE make_exception(VALUE unused)
+{
+	(void)unused;
+	return core_exception(ids.end, "rbprobe");
+}
+
+/* The VM marks a thread that had no stack or memory left, and lets nothing interrupt it, until another exception is raised there or a Ruby frame is unwound. */
+bool interrupts_lacked(void)
+{
+	VALUE error = rb_errinfo(), other;
+	int failed = 0;
+
+	if (RB_SPECIAL_CONST_P(error) || RB_BUILTIN_TYPE(error) != RUBY_T_OBJECT ||
+	    (rb_obj_class(error) != rb_eSysStackError && rb_obj_class(error) != rb_eNoMemError))
+		return false;
+	other = rb_protect(make_exception, Qnil, &failed);
+	if (!failed)
+		quiet_raise(other);
+	rb_set_errinfo(Qnil);
+	return true;
+}
+
 static VALUE send_by_thread(VALUE parcel)
 {
 	quiet_thread(rb_thread_create(send_to, (void *)parcel));
@@ -208,10 +230,13 @@ static VALUE send_by_thread(VALUE parcel)
 void interrupts_send_again(void)
 {
 	VALUE error = rb_errinfo();
-	/* A number stands for the end of the thread. */
-	struct parcel *parcel = parcel_new(rb_thread_current(), RB_SPECIAL_CONST_P(error) ? Qnil : error);
+	struct parcel *parcel;
 	int failed = 0;
 
+	if (interrupts_lacked())
+		return;
+	/* A number stands for the end of the thread. */
+	parcel = parcel_new(rb_thread_current(), RB_SPECIAL_CONST_P(error) ? Qnil : error);
 	if (parcel)
 		rb_protect(send_by_thread, (VALUE)parcel, &failed);
 	if (parcel && failed)

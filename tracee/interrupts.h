@@ -32,7 +32,13 @@ VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument);
  */
 bool interrupts_job(VALUE (*run)(VALUE), VALUE argument);
 
-/* After an rb_protect that failed of nothing but an interrupt: `$!` is sent once more to the running thread, by another, and taken away. Raises nothing. */
+/*
+ * After an rb_protect that failed: whether for want of stack or memory. That is no interrupt but a failure of ours, after which the application may still have
+ * had enough; it and `$!` are taken away. Raises nothing.
+ */
+bool interrupts_lacked(void);
+
+/* After an rb_protect that failed of an interrupt, or as interrupts_lacked(): `$!` is sent once more to the running thread, by another, and taken away. Raises nothing. */
 void interrupts_send_again(void);
 
 /* NULL, or why none of this can be used: what it needs of Ruby's own is gone. */

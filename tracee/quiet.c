@@ -103,19 +103,28 @@ static VALUE raise_one(VALUE exception)
 	return Qnil;
 }
 
-/* Nothing is heard of an exception that is raised in silence. */
-static bool try(void)
+bool quiet_raise(VALUE exception)
 {
-	VALUE debug = *rb_ruby_debug_ptr(), exception = core_exception(rb_eException, "rbprobe"), error = rb_errinfo();
+	VALUE debug = *rb_ruby_debug_ptr();
 	struct quiet quiet;
 	int failed = 0;
 
-	rb_add_event_hook(on_raise, RUBY_EVENT_RAISE, Qnil);
 	*rb_ruby_debug_ptr() = Qfalse; /* under -d each exception is told of */
 	quiet = quiet_begin();
 	rb_protect(raise_one, exception, &failed);
 	quiet_end(quiet);
 	*rb_ruby_debug_ptr() = debug;
+	return failed != 0;
+}
+
+/* Nothing is heard of an exception that is raised in silence. */
+static bool try(void)
+{
+	VALUE exception = core_exception(rb_eException, "rbprobe"), error = rb_errinfo();
+	bool failed;
+
+	rb_add_event_hook(on_raise, RUBY_EVENT_RAISE, Qnil);
+	failed = quiet_raise(exception);
 	rb_remove_event_hook(on_raise);
 	rb_set_errinfo(RTEST(rb_obj_is_kind_of(error, rb_eException)) ? error : Qnil);
 	return failed && place.seen == 0;

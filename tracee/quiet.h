@@ -34,6 +34,9 @@ void quiet_end(struct quiet quiet);
 /* The same for the whole life of a thread that has been made and has not run yet, its first and last event included. */
 void quiet_thread(VALUE thread);
 
+/* Raises the exception and catches it, unheard; `$!` is the caller's to put back. Whether it was raised. */
+bool quiet_raise(VALUE exception);
+
 /*
  * Whether any thread is in a hook just now, of whomever, global or targeted, but for threads of ours that are quiet. A fiber
  * that left its hook for another fiber is not seen. False where that cannot be told. Job context; may raise.

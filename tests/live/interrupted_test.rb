@@ -104,4 +104,25 @@ class InterruptedTest < LiveTest
       assert_exit 0, tracer.stop
     end
   end
+
+  # Recursion through C and Ruby until the stack is full. What overflows while rbprobe works there is rbprobe's; nothing comes later.
+  DEEP = <<~RUBY.freeze
+    class Deep; def down(pad, &block) [1].each { down(pad, &block) }; end; end
+    24.times.count do |pad|
+      begin
+        pad.times.inject(-> { Deep.new.down(0) { } }) { |block, _| -> { [1].map { block.call } } }.call
+      rescue SystemStackError
+        ended = true
+      end
+      Array.new(2000) { |i| i.to_s }.size + 10.times { Thread.pass }
+      ended
+    end
+  RUBY
+
+  test "an overflow of the stack in the midst of rbprobe's work is no interrupt" do
+    target = start("console")
+    tracer = trace(target, "--engine", "hook", "--args", "--return", "--inspect", "Deep#", "each")
+    assert_equal "24", target.run(DEEP)
+    assert_exit 0, tracer.stop
+  end
 end
