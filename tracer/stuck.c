@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #define ASK_AGAIN_MS 200
+#define COMPUTES_LOOK_MS 5
 #define LOOKS_A_RING 200
 #define LOOK_INTERVAL_NS (200 * NS_PER_US)
 
@@ -50,41 +51,67 @@ static ssize_t read_all(int fd, void *bytes, size_t size, uint64_t deadline_ns)
 	}
 }
 
-/* A signal would cut short what a thread waits in, which then does not run Ruby anyway. */
-static bool may_be_asked(const struct target *target, const struct task *task)
-{
-	struct thread_wait wait;
-
-	return task->state == 'R' && thread_wait_read(&wait, target->pid, task->tid) != 1;
-}
-
 struct asking {
 	const struct target *target;
 	int process; /* pidfd; -1 where the kernel has none */
 	pid_t only;  /* who must answer, as the process sees it; 0: any */
 	int queue;
-	struct tasks tasks;
+	struct tasks before; /* what they had used when the question was first to be put */
 	struct stuck_question question;
 	uint64_t deadline_ns;
 };
 
-/* One question and one signal for each thread that runs, or only for that one. Returns how many. */
-static int put_questions(const struct asking *asking)
+/*
+ * A signal would cut short what a thread waits in, which then does not run Ruby anyway. That it is runnable is not enough: its wait may just have ended, or have
+ * been stopped by a tracer, and it is still in the call. So it must have used the CPU since the first look.
+ */
+static bool may_be_asked(const struct asking *asking, const struct task *task)
+{
+	const struct task *before = tasks_find(&asking->before, task->own_tid);
+	struct thread_wait wait;
+
+	return task->state == 'R' && before && task->cpu_ns > before->cpu_ns &&
+	       thread_wait_read(&wait, asking->target->pid, task->tid) != 1;
+}
+
+/* One question and one signal for each thread that computes, or only for that one. Returns how many. *run: whether any is runnable. */
+static int put_questions(const struct asking *asking, bool *run)
 {
 	const struct stuck_question *question = &asking->question;
+	struct tasks tasks;
 	int asked = 0;
 
-	for (size_t i = 0; i < asking->tasks.count; i++) {
-		const struct task *task = &asking->tasks.items[i];
+	*run = false;
+	tasks_read(&tasks, asking->target->pid);
+	for (size_t i = 0; i < tasks.count; i++) {
+		const struct task *task = &tasks.items[i];
 
-		if ((asking->only && task->own_tid != asking->only) || !may_be_asked(asking->target, task))
+		if (asking->only && task->own_tid != asking->only)
+			continue;
+		*run = *run || task->state == 'R';
+		if (!may_be_asked(asking, task))
 			continue;
 		if (msgsnd(asking->queue, question, sizeof(*question) - sizeof(question->type), IPC_NOWAIT) != 0 ||
 		    bell_ring_thread(asking->target->pid, asking->process, task->tid) != 0)
 			break;
 		asked++;
 	}
+	tasks_free(&tasks);
 	return asked;
+}
+
+/* Whether a question could be put before the deadline. */
+static bool put_first(const struct asking *asking)
+{
+	struct timespec pause = {.tv_nsec = (long)(COMPUTES_LOOK_MS * NS_PER_MS)};
+	bool run;
+
+	while (put_questions(asking, &run) == 0) {
+		if (!run || clock_now_ns() >= asking->deadline_ns)
+			return false;
+		nanosleep(&pause, NULL);
+	}
+	return true;
 }
 
 /*
@@ -93,6 +120,8 @@ static int put_questions(const struct asking *asking)
  */
 static int receive(const struct asking *asking, struct rendezvous *rendezvous, struct stuck_answer *answer, struct error *err)
 {
+	bool run;
+
 	while (clock_now_ns() < asking->deadline_ns) {
 		struct pollfd listener = {.fd = rendezvous->listener, .events = POLLIN};
 		ssize_t size;
@@ -108,7 +137,7 @@ static int receive(const struct asking *asking, struct rendezvous *rendezvous, s
 			    (!asking->only || answer->native_id == (uint32_t)asking->only))
 				return 0;
 		}
-		put_questions(asking);
+		put_questions(asking, &run);
 	}
 	return error_set(err, -ETIMEDOUT, "did not answer: no running thread has the GVL");
 }
@@ -144,11 +173,11 @@ static int put_and_receive(struct asking *asking, struct stuck_answer *answer, s
 	memcpy(question->magic, STUCK_MAGIC, sizeof(question->magic));
 	question->client_pid = asking->target->same_pid_namespace ? (uint32_t)getpid() : 0;
 	memcpy(question->socket_path, rendezvous.socket_path, sizeof(question->socket_path));
-	tasks_read(&asking->tasks, asking->target->pid);
-	status = put_questions(asking) > 0 ? receive(asking, &rendezvous, answer, err)
-	                                   : error_set(err, -EAGAIN, "could not be asked: no thread runs");
+	tasks_read(&asking->before, asking->target->pid);
+	status = put_first(asking) ? receive(asking, &rendezvous, answer, err)
+	                           : error_set(err, -EAGAIN, "could not be asked: no thread computes");
 	rendezvous_close(&rendezvous);
-	tasks_free(&asking->tasks);
+	tasks_free(&asking->before);
 	return status;
 }
 
