@@ -261,7 +261,7 @@ WORKERS = {
     producer = Thread.new { 5.times { |i| queue << i } }
     check("queue", Array.new(5) { queue.pop }, [0, 1, 2, 3, 4])
     producer.join
-    check("timeout", begin Timeout.timeout(0.005) { sleep 5 } rescue $!.class end, Timeout::Error)
+    check("timeout", begin Timeout.timeout(0.005) { sleep 60 } rescue $!.class end, Timeout::Error)
     killed = Thread.new { sleep }
     Thread.pass until killed.stop?
     killed.kill
