@@ -7,6 +7,7 @@
 #include <ruby/debug.h>
 #include <ruby/io.h>
 #include <ruby/version.h>
+#include <string.h>
 #ifdef HAVE_RB_RACTOR_LOCAL_STORAGE_PTR_NEWKEY
 #include <ruby/ractor.h>
 #endif
@@ -255,11 +256,37 @@ void compat_each_reference(VALUE object, void (*each)(VALUE reference, void *dat
 	rb_objspace_reachable_objects_from(object, each, data);
 }
 
+void rb_objspace_reachable_objects_from_root(void (*each)(const char *category, VALUE, void *), void *data);
+
+struct roots {
+	void (*each)(VALUE reference, void *data);
+	void *data;
+};
+
+static void on_root(const char *category, VALUE object, void *data)
+{
+	const struct roots *roots = data;
+
+	if (strcmp(category, "machine_context") != 0)
+		roots->each(object, roots->data);
+}
+
+void compat_each_root(void (*each)(VALUE reference, void *data), void *data)
+{
+	rb_objspace_reachable_objects_from_root(on_root, &(struct roots){each, data});
+}
+
 #else
 
 void compat_each_reference(VALUE object, void (*each)(VALUE reference, void *data), void *data)
 {
 	(void)object;
+	(void)each;
+	(void)data;
+}
+
+void compat_each_root(void (*each)(VALUE reference, void *data), void *data)
+{
 	(void)each;
 	(void)data;
 }

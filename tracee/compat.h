@@ -96,6 +96,8 @@ int compat_thread_frames(VALUE thread, int limit, VALUE *frames, int *lines);
 bool compat_thread_frames_with_c(void);
 /* Calls each() with every object that this one refers to; a Thread refers to what its stack holds. Nothing of Ruby's may be allocated in it. */
 void compat_each_reference(VALUE object, void (*each)(VALUE reference, void *data), void *data);
+/* The same for what the VM itself and C code refer to, but not for the native stack, which is searched for whatever looks like an object. */
+void compat_each_root(void (*each)(VALUE reference, void *data), void *data);
 
 /*
  * For a signal handler. Whether it runs on a thread that has the GVL (or waits to get it back), and rb_profile_frames() there tells that thread's own frames.

@@ -10,6 +10,7 @@
 #include "bell.h"
 #include "compat.h"
 #include "core.h"
+#include "own.h"
 
 #include <ruby.h>
 #include <ruby/debug.h>
@@ -26,7 +27,7 @@ static struct {
 void compiler_watch_init(void)
 {
 	for (size_t i = 0; i < COMPILERS; i++)
-		rb_gc_register_address(&watch.tracepoints[i]);
+		own_register(&watch.tracepoints[i]);
 }
 
 static void on_return(VALUE tracepoint, void *data)

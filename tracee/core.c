@@ -10,6 +10,7 @@
 #include "core.h"
 
 #include "core_find.h"
+#include "own.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -150,8 +151,8 @@ static void take_one(enum core_method method)
 	if (core[method].state == UNKNOWN && !core[method].caller) {
 		core[method].method = core[method].caller = Qnil;
 		/* First: registering allocates, and may collect what is not known yet. */
-		rb_gc_register_address(&core[method].method);
-		rb_gc_register_address(&core[method].caller);
+		own_register(&core[method].method);
+		own_register(&core[method].caller);
 	}
 	rb_protect(take, (VALUE)method, &failed);
 	if (failed)
@@ -199,9 +200,9 @@ void core_init(void)
 
 	core_begin();
 	frame.lambda = frame.iterator = frame.object = Qnil;
-	rb_gc_register_address(&frame.lambda);
-	rb_gc_register_address(&frame.iterator);
-	rb_gc_register_address(&frame.object);
+	own_register(&frame.lambda);
+	own_register(&frame.iterator);
+	own_register(&frame.object);
 	rb_protect(frame_build, Qnil, &failed);
 	if (!failed)
 		in_own_frame(take_all, Qnil);

@@ -12,6 +12,7 @@
 #include "compat.h"
 #include "core.h"
 #include "definition.h"
+#include "own.h"
 #include "patch.h"
 #include "patch_stubs.h"
 #include "refinements.h"
@@ -181,7 +182,7 @@ static void shield_up(struct shield *shield)
 	struct patched *patched;
 
 	if (!shield->method)
-		rb_gc_register_address(&shield->method);
+		own_register(&shield->method);
 	method = core_call(CORE_MODULE_INSTANCE_METHOD, class, 1, &name);
 	/* That may have run Ruby code. */
 	patched = shield->patched || probe_links == 0 ? NULL : patched_of(method);

@@ -4,6 +4,7 @@
 #include "eval.h"
 
 #include "core.h"
+#include "own.h"
 #include "session.h"
 
 #include <errno.h>
@@ -51,9 +52,9 @@ static const rb_data_type_t keeper_type = {
 
 void eval_init(void)
 {
-	/* First: registering allocates, and may collect. */
+	/* First: registering allocates, and may collect. What the keeper keeps is not rbprobe's. */
 	rb_gc_register_address(&evals.keeper);
-	rb_gc_register_address(&evals.exception_class);
+	own_register(&evals.exception_class);
 	evals.keeper = TypedData_Wrap_Struct(0, &keeper_type, &evals);
 	evals.exception_class = rb_class_new(rb_eException);
 	eval_output_init();

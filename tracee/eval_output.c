@@ -11,6 +11,7 @@
 #include "eval.h"
 
 #include "compat.h"
+#include "own.h"
 
 #include <unistd.h>
 
@@ -320,7 +321,7 @@ static const char *const passed_on[] = {"respond_to?", "to_io", "class", "is_a?"
 
 void eval_output_init(void)
 {
-	rb_gc_register_address(&outputs.class); /* first: it allocates, and may collect */
+	own_register(&outputs.class); /* first: it allocates, and may collect */
 	outputs.class = rb_class_new(rb_cBasicObject);
 	outputs.original = rb_intern("original");
 	outputs.stream = rb_intern("stream");

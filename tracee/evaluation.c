@@ -12,6 +12,7 @@
 #include "core.h"
 #include "fiber.h"
 #include "interrupts.h"
+#include "own.h"
 #include "proto/clock.h"
 #include "quiet.h"
 
@@ -38,7 +39,7 @@ static struct {
 
 void evaluation_init(void)
 {
-	rb_gc_register_address(&evaluations.exception_class); /* first: it allocates, and may collect */
+	own_register(&evaluations.exception_class); /* first: it allocates, and may collect */
 	evaluations.exception_class = rb_class_new(rb_eException);
 }
 

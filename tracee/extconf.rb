@@ -54,6 +54,7 @@ DEBUG = "ruby/debug.h"
   ["rb_objspace_each_objects"],
   # The same, for what an object refers to.
   ["rb_objspace_reachable_objects_from"],
+  ["rb_objspace_reachable_objects_from_root"],
   # >= 3.2. The object of a singleton class.
   ["rb_class_attached_object", "ruby.h"],
   # Everywhere so far, but declared nowhere: a Hash that compares by identity, without asking Hash's own method for it.

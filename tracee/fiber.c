@@ -13,6 +13,7 @@
 
 #include "compat.h"
 #include "core.h"
+#include "own.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -89,7 +90,7 @@ void fiber_init(bool (*on_death)(struct fiber_state *state))
 	fibers.on_death = on_death;
 	/* No '@' in front: instance_variables and Marshal do not see it. */
 	fibers.id_state = rb_intern("__rbprobe_fiber_state");
-	rb_gc_register_address(&fibers.anchor); /* first: it allocates, and may collect */
+	own_register(&fibers.anchor); /* first: it allocates, and may collect */
 	fibers.anchor = TypedData_Wrap_Struct(rb_cObject, &anchor_type, &fibers);
 }
 

@@ -3,10 +3,14 @@
 #include "heap_allocations.h"
 
 #include "answer.h"
+#include "compat.h"
 #include "objspace.h"
+#include "own.h"
 #include "request.h"
 
 #include <errno.h>
+#include <ruby.h>
+#include <string.h>
 
 /*
  * Ruby counts who records, and keeps one table for all: it is emptied when our last one stops, unless the application was recording before us; then that
@@ -15,7 +19,80 @@
 static struct {
 	unsigned requests; /* under way */
 	bool others;       /* the application records, too */
+	bool begun;        /* once at least */
 } allocations;
+
+/* --- What Ruby makes when somebody records for the first time: two TracePoints and, from 3.1 on, an object for its table. It keeps them for good. */
+
+#define TRACERS_MAX 64u
+
+struct tracers {
+	VALUE items[TRACERS_MAX];
+	size_t count;
+};
+
+static bool is_tracer(VALUE object)
+{
+	const char *type;
+
+	if (RB_BUILTIN_TYPE(object) != RUBY_T_DATA || !RTYPEDDATA_P(object))
+		return false;
+	type = RTYPEDDATA_TYPE(object)->wrap_struct_name;
+	return strcmp(type, "tracepoint") == 0 || strcmp(type, "ObjectTracing/allocation_info_tracer") == 0;
+}
+
+static int find_tracers(void *start, void *end, size_t stride, void *data)
+{
+	struct tracers *tracers = data;
+
+	for (char *slot = start; slot < (char *)end; slot += stride) {
+		if (!RBASIC(slot)->flags || !is_tracer((VALUE)slot))
+			continue;
+		if (tracers->count == TRACERS_MAX)
+			return 1;
+		tracers->items[tracers->count++] = (VALUE)slot;
+	}
+	return 0;
+}
+
+static bool have(const struct tracers *tracers, VALUE object)
+{
+	for (size_t i = 0; i < tracers->count; i++)
+		if (tracers->items[i] == object)
+			return true;
+	return false;
+}
+
+/* Those that were not there before are rbprobe's. Where there are so many that not all were seen, they count as the application's. */
+static void own_new_tracers(const struct tracers *before)
+{
+	static VALUE made[3];
+	struct tracers now = {.count = 0};
+	size_t count = 0;
+
+	compat_each_page(find_tracers, &now);
+	if (now.count == TRACERS_MAX)
+		return;
+	for (size_t i = 0; i < now.count && count < sizeof(made) / sizeof(made[0]); i++)
+		if (!have(before, now.items[i]))
+			made[count++] = now.items[i];
+	for (size_t i = 0; i < count; i++)
+		own_register(&made[i]);
+}
+
+static int start(struct error *err)
+{
+	struct tracers before = {.count = 0};
+	int status;
+
+	if (!allocations.begun)
+		compat_each_page(find_tracers, &before);
+	status = objspace_trace_allocations(err);
+	if (status == 0 && !allocations.begun)
+		own_new_tracers(&before);
+	allocations.begun = allocations.begun || status == 0;
+	return status;
+}
 
 static void stop(void)
 {
@@ -32,7 +109,7 @@ int allocations_begin(struct request *request, const char *library, struct error
 		return status;
 	if (allocations.requests == 0)
 		allocations.others = objspace_is_tracing();
-	status = objspace_trace_allocations(err);
+	status = start(err);
 	if (status < 0)
 		return status;
 	allocations.requests++;

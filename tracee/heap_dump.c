@@ -53,6 +53,20 @@ static void dump_free(struct dump *dump)
 	free(dump);
 }
 
+/* The dump is complete. */
+static void finish(struct request *request, uint64_t own)
+{
+	struct answer answer;
+
+	answer_init(&answer);
+	answer_map(&answer, NULL);
+	answer_uint(&answer, "own_objects", own);
+	answer_end(&answer);
+	request_answer(request, &answer);
+	answer_free(&answer);
+	request_finish(request, 0, "%s", "");
+}
+
 static void copy_ended(void *argument, int status)
 {
 	struct dump *dump = argument;
@@ -65,7 +79,7 @@ static void copy_ended(void *argument, int status)
 		               WTERMSIG(status), strsignal(WTERMSIG(status)),
 		               WTERMSIG(status) == SIGKILL ? "; short of memory?" : "");
 	else if (dump->report->complete && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		request_finish(request, 0, "%s", "");
+		finish(request, dump->report->own);
 	else
 		request_finish(request, EIO, "the copy of the process that wrote the dump failed: %s",
 		               dump->report->error.code ? dump->report->error.text : "it ended early");
@@ -179,6 +193,7 @@ static int dump_in_process(struct request *request, uint32_t flags, const char *
 	struct facts facts = {0};
 	int inner[2] = {-1, -1}, outer[2] = {-1, -1}, status;
 	struct pump *pump;
+	uint64_t own;
 
 	status = objspace_load(library, err);
 	if (status == 0)
@@ -198,12 +213,12 @@ static int dump_in_process(struct request *request, uint32_t flags, const char *
 		close(inner[1]);
 		return error_set(err, -EAGAIN, "no thread for the dump");
 	}
-	status = objspace_dump(inner[1], err);
+	status = objspace_dump(inner[1], Qnil, &own, err);
 	if (!pump_end(pump) && status == 0)
 		status = error_set(err, -EPIPE,
 		                   "the client read nothing for 2 s; the dump was given up, so that the process goes on");
 	if (status == 0)
-		request_finish(request, 0, "%s", "");
+		finish(request, own);
 	return status;
 }
 

@@ -106,7 +106,8 @@ void heap_dump_in_copy(void *argument)
 	rb_gc_disable();
 	write_threads(descriptor, order);
 	rb_thread_atfork();
-	if (objspace_load(order->library, &report->error) == 0 && objspace_dump(descriptor, &report->error) == 0)
+	if (objspace_load(order->library, &report->error) == 0 &&
+	    objspace_dump(descriptor, order->threads, &report->own, &report->error) == 0)
 		report->complete = true;
 	_exit(report->complete ? 0 : 1);
 }

@@ -6,10 +6,12 @@
 #include <ruby.h>
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* What a heap dump's copy is given, and, in memory that it shares with the process, what it has to say. */
 struct heap_dump_report {
 	bool complete;
+	uint64_t own;       /* objects of rbprobe's */
 	struct error error; /* where it is not, and the copy has lived to say why */
 };
 

@@ -3,6 +3,7 @@
 #include "interrupts.h"
 
 #include "core.h"
+#include "own.h"
 #include "quiet.h"
 
 #include <stdlib.h>
@@ -43,8 +44,8 @@ static VALUE run_passed(RB_BLOCK_CALL_FUNC_ARGLIST(unused, nothing))
 void interrupts_init(void)
 {
 	if (!ids.never) {
-		rb_gc_register_address(&ids.end); /* first: it allocates, and may collect */
-		rb_gc_register_address(&ids.block);
+		own_register(&ids.end); /* first: it allocates, and may collect */
+		own_register(&ids.block);
 		ids.end = rb_class_new(rb_eException);
 		ids.never = ID2SYM(rb_intern("never"));
 		ids.immediate = ID2SYM(rb_intern("immediate"));

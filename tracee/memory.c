@@ -13,6 +13,7 @@
 #include "compat.h"
 #include "core.h"
 #include "naming.h"
+#include "own.h"
 #include "pack.h"
 #include "proto/clock.h"
 #include "tally.h"
@@ -41,6 +42,8 @@ struct walk {
 	bool cut;       /* by the limit */
 	uint64_t types[TYPES];
 	struct tally classes;
+	struct own_set *own; /* rbprobe's objects, which are counted by themselves */
+	uint64_t own_count;
 };
 
 /* Whether an object is the program's; the VM has others of its own in the same heap, and for those that are gone there are placeholders. */
@@ -61,6 +64,10 @@ static int count_page(void *start, void *end, size_t stride, void *argument)
 		walk->slots++;
 		if (!RBASIC(object)->flags)
 			continue;
+		if (own_has(walk->own, object)) {
+			walk->own_count++;
+			continue;
+		}
 		type = (unsigned)RB_BUILTIN_TYPE(object);
 		walk->types[type % TYPES]++;
 		if (has_class(object, type))
@@ -106,6 +113,7 @@ static void add_objects(struct answer *answer, const struct walk *walk)
 	answer_uint(answer, "slots", walk->slots);
 	answer_bool(answer, "cut", walk->cut);
 	answer_uint(answer, "pause_ns", walk->took_ns);
+	answer_uint(answer, "own", walk->own_count);
 	answer_uint(answer, "class_count", walk->classes.used);
 	add_types(answer, walk);
 	add_classes(answer, &walk->classes);
@@ -153,13 +161,15 @@ static void begin(struct request *request, const struct command *command)
 	int failed = 0;
 
 	if (command->request.flags & MEMORY_OBJECTS) {
+		walk.own = own_new();
 		walk.began_ns = clock_now_ns();
-		if (compat_each_page(count_page, &walk))
+		if (walk.own && compat_each_page(count_page, &walk))
 			report.walk = &walk;
 	}
 	answer_init(&report.answer);
 	rb_protect(fill, (VALUE)&report, &failed);
 	tally_free(&walk.classes);
+	own_free(walk.own);
 	if (failed) {
 		rb_set_errinfo(Qnil);
 		request_finish(request, EIO, "Ruby does not tell about its memory: GC.stat raised");

@@ -5,6 +5,7 @@
 
 #include "compat.h"
 #include "core.h"
+#include "own.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -107,8 +108,34 @@ struct dumping {
 	FILE *file;
 	char *buffer;
 	int descriptor;
+	VALUE also;
+	uint64_t own;
 	bool failed;
 };
+
+static void write_reference(VALUE object, void *data)
+{
+	struct dumping *dumping = data;
+
+	fprintf(dumping->file, "%s\"%#lx\"", dumping->own++ ? ", " : "", (unsigned long)object);
+}
+
+/* In front of all others: whoever reads the dump once knows in time which objects to leave out. */
+static void write_own(struct dumping *dumping, VALUE io)
+{
+	struct own_set *set = own_new();
+
+	if (!set)
+		return;
+	own_add(set, io);
+	own_add(set, dumping->also);
+	own_complete(set);
+	fputs("{\"type\":\"ROOT\", \"root\":\"rbprobe\", \"references\":[", dumping->file);
+	own_each(set, write_reference, dumping);
+	fputs("]}\n", dumping->file);
+	own_free(set);
+	fflush(dumping->file); /* the dump may go another way */
+}
 
 /* As ObjectSpace.dump_all(output: io): all slots in use, and shapes where there are some. Its own argument checks are Ruby code from 3.0 on. */
 static void call_dump(VALUE io)
@@ -139,6 +166,7 @@ static VALUE dump(VALUE argument)
 	dumping->buffer = malloc(BUFFER_SIZE);
 	if (dumping->buffer)
 		setvbuf(dumping->file, dumping->buffer, _IOFBF, BUFFER_SIZE);
+	write_own(dumping, io);
 	call_dump(io);
 	dumping->failed = fflush(dumping->file) != 0 || ferror(dumping->file);
 	rb_io_close(io);
@@ -146,11 +174,12 @@ static VALUE dump(VALUE argument)
 	return Qnil;
 }
 
-int objspace_dump(int descriptor, struct error *err)
+int objspace_dump(int descriptor, VALUE also, uint64_t *own, struct error *err)
 {
-	struct dumping dumping = {.descriptor = descriptor};
+	struct dumping dumping = {.descriptor = descriptor, .also = also};
 	bool done = try(dump, (VALUE)&dumping);
 
+	*own = dumping.own;
 	if (dumping.descriptor >= 0)
 		close(dumping.descriptor);
 	/* The FILE has it until it is closed; a dump that raised leaves it to the IO that is garbage now. */

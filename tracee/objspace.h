@@ -3,8 +3,11 @@
 
 #include "proto/error.h"
 
+#include <ruby.h>
+
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Ruby's objspace extension, used by its C functions and without `require`, which in many applications is code of their own. GVL held; what may raise is
@@ -19,9 +22,9 @@ int objspace_load(const char *path, struct error *err);
 
 /*
  * All objects as JSON lines to that descriptor, which is closed. The GVL is kept, no Ruby code runs, and nothing else than writing blocks: who reads at the other
- * end must not wait for this process.
+ * end must not wait for this process. Before them comes a root that refers to all objects of rbprobe's, and to `also` (or Qnil); *own is how many these are.
  */
-int objspace_dump(int descriptor, struct error *err);
+int objspace_dump(int descriptor, VALUE also, uint64_t *own, struct error *err);
 
 /* Where objects are allocated is recorded from now on, until as many stops. */
 int objspace_trace_allocations(struct error *err);

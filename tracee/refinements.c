@@ -3,12 +3,13 @@
 #include "refinements.h"
 
 #include "core.h"
+#include "own.h"
 
 static VALUE known; /* Array; Qfalse: to be looked for */
 
 void refinements_init(void)
 {
-	rb_gc_register_address(&known);
+	own_register(&known);
 }
 
 /* Refinement came with 3.1, as did the compiler because of which anybody asks. */

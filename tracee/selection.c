@@ -10,6 +10,7 @@
 #include "compat.h"
 #include "compiler_watch.h"
 #include "expression.h"
+#include "own.h"
 #include "refinements.h"
 #include "session.h"
 #include "turn.h"
@@ -129,7 +130,7 @@ static const rb_data_type_t marker_type = {
 
 void selection_init(void)
 {
-	rb_gc_register_address(&selections.marker); /* first: it allocates, and may collect */
+	own_register(&selections.marker); /* first: it allocates, and may collect */
 	selections.marker = TypedData_Wrap_Struct(rb_cObject, &marker_type, &selections);
 }
 

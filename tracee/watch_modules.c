@@ -12,6 +12,7 @@
 
 #include "compat.h"
 #include "core.h"
+#include "own.h"
 #include "patch.h"
 #include "patch_stubs.h"
 #include "selection.h"
@@ -130,7 +131,7 @@ static VALUE protect(VALUE (*run)(VALUE), VALUE argument)
 void watch_modules_init(void)
 {
 	for (size_t i = 0; i < WATCHED; i++)
-		rb_gc_register_address(&watched[i].method);
+		own_register(&watched[i].method);
 }
 
 void watch_modules_begin(void)

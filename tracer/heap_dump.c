@@ -64,6 +64,7 @@ struct heap_dump {
 	uint64_t began_ns;
 	uint64_t fork_ns, gc_ns;
 	uint64_t live_slots;
+	uint64_t own_objects; /* rbprobe's */
 	struct dump_progress progress;
 
 	int status; /* enum exit_status, of what failed here */
@@ -174,7 +175,10 @@ static int on_data(void *owner, const msgpack_object *object, struct error *err)
 	case PHASE_DUMP:
 		break;
 	}
-	return value_uint(value_get(object, "descriptors")) ? on_pipe(dump, object, err) : 0;
+	if (value_uint(value_get(object, "descriptors")))
+		return on_pipe(dump, object, err);
+	dump->own_objects = value_uint(value_get(object, "own_objects"));
+	return 0;
 }
 
 static void on_done(void *owner, uint32_t code, struct slice text)
@@ -337,7 +341,13 @@ static void finish(struct heap_dump *dump)
 	if (dump->order->options->quiet)
 		return;
 	dump_add_count(&line, dump->lines);
-	buffer_add_text(&line, " lines, ");
+	buffer_add_text(&line, " lines");
+	if (dump->own_objects) {
+		buffer_add_text(&line, " (");
+		dump_add_count(&line, dump->own_objects);
+		buffer_add_text(&line, " of them rbprobe's own objects)");
+	}
+	buffer_add_text(&line, ", ");
 	dump_add_size(&line, dump->size);
 	buffer_add_format(&line, " in %.1f s", seconds);
 	add_pauses(dump, &line);

@@ -113,6 +113,29 @@ error_code read_value(ondemand::value &value, heap_line &line)
 	return SUCCESS;
 }
 
+/* Those of other lines are many, and not read. */
+error_code read_references(ondemand::value &value, heap_line &line)
+{
+	ondemand::array array;
+	error_code error;
+
+	if (std::string_view(line.root.bytes, line.root.size) != "rbprobe")
+		return SUCCESS;
+	if ((error = value.get_array().get(array)))
+		return error;
+	for (auto each : array) {
+		ondemand::value address;
+		slice text;
+
+		if ((error = std::move(each).get(address)) || (error = raw_text(address, text)))
+			return error;
+		if (!line.own_references.bytes)
+			line.own_references.bytes = text.bytes;
+		line.own_references.size = static_cast<size_t>(text.bytes + text.size - line.own_references.bytes);
+	}
+	return SUCCESS;
+}
+
 struct field {
 	std::string_view key;
 	value_reader read;
@@ -131,6 +154,8 @@ constexpr field fields[] = {
 	{"memsize", read_number<&heap_line::memsize>},
 	{"name", read_text<&heap_line::name>},
 	{"real_class_name", read_text<&heap_line::real_class_name>},
+	{"references", read_references},
+	{"root", read_text<&heap_line::root>},
 	{"singleton", read_flag<&heap_line::singleton>},
 	{"size", read_length},
 	{"struct", read_text<&heap_line::struct_name>},
@@ -211,8 +236,8 @@ error_code parse_other_encoding(heap_parser &parser, const char *bytes, size_t s
 			c = '?';
 	parser.ascii.append(HEAP_LINE_PADDING, ' ');
 	error = parse(parser.json, parser.ascii.data(), size, line);
-	for (slice *text :
-	     {&line.type, &line.file, &line.name, &line.real_class_name, &line.value, &line.imemo_type, &line.struct_name})
+	for (slice *text : {&line.type, &line.file, &line.name, &line.real_class_name, &line.value, &line.imemo_type,
+	                    &line.struct_name, &line.root, &line.own_references})
 		move_slice(*text, parser.ascii.data(), bytes);
 	return error;
 }

@@ -32,7 +32,9 @@ struct heap_line {
 	struct slice real_class_name; /* of one without a name, since 3.1: of the class that it is an instance of */
 	struct slice value;           /* meaningful if has_value: Ruby writes only that of strings that are ASCII */
 	struct slice imemo_type;
-	struct slice struct_name; /* of DATA */
+	struct slice struct_name;    /* of DATA */
+	struct slice root;           /* the root's name */
+	struct slice own_references; /* what the root "rbprobe" refers to, with the quotes and commas between */
 	bool has_address;
 	bool has_bytesize;
 	bool has_length;

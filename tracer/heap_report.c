@@ -62,6 +62,12 @@ static void on_line(void *owner, const struct heap_line *line)
 
 	if (is_class(line))
 		heap_classes_learn(&feed->dump->classes, line);
+	heap_own_learn(&feed->dump->own, line);
+	if (heap_own_has(&feed->dump->own, line)) {
+		feed->dump->own_total.objects++;
+		feed->dump->own_total.bytes += line->memsize;
+		return;
+	}
 	heap_summary_add(&feed->dump->summary, line);
 	if (heap_line_is_object(line))
 		object_steps[report->dump_count - 1][feed->dump - report->dumps](feed, line);
@@ -99,6 +105,7 @@ void heap_report_free(struct heap_report *report)
 	for (uint32_t i = 0; i < report->dump_count; i++) {
 		heap_summary_close(&report->dumps[i].summary);
 		heap_classes_free(&report->dumps[i].classes);
+		heap_own_free(&report->dumps[i].own);
 	}
 }
 

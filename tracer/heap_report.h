@@ -1,6 +1,7 @@
 #ifndef RBPROBE_HEAP_REPORT_H
 #define RBPROBE_HEAP_REPORT_H
 
+#include "heap_own.h"
 #include "heap_ranking.h"
 #include "heap_reader.h"
 #include "output.h"
@@ -23,6 +24,8 @@ struct heap_report {
 		struct heap_reading reading;
 		struct heap_classes classes;
 		struct heap_summary summary;
+		struct heap_own own;
+		struct heap_tally own_total; /* of these, which are in no other count */
 	} dumps[HEAP_DUMPS_MAX];
 	/* Of two dumps: what is only in the second. Of three: what is in the second and third, but not in the first. */
 	struct heap_summary compared;

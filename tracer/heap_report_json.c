@@ -174,6 +174,8 @@ static json_t *dump_json(const struct heap_dump *dump)
 	set_number(object, "shape_bytes", dump->summary.shapes.bytes);
 	set_number(object, "roots", dump->summary.roots);
 	set_number(object, "free_slots", dump->summary.free_slots);
+	set_number(object, "own_objects", dump->own_total.objects);
+	set_number(object, "own_bytes", dump->own_total.bytes);
 	set_number(object, "lines", reading->lines);
 	set_number(object, "bad_lines", reading->bad_lines);
 	set_number(object, "dump_bytes", reading->bytes);

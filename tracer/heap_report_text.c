@@ -140,6 +140,9 @@ static void write_dump(const struct heap_dump *dump, struct buffer *to)
 		                  (unsigned long long)summary->shapes.bytes);
 	if (summary->free_slots)
 		buffer_add_format(to, "; free slots: %llu", (unsigned long long)summary->free_slots);
+	if (dump->own_total.objects)
+		buffer_add_format(to, "; left out, as rbprobe's own: %llu, %llu bytes",
+		                  (unsigned long long)dump->own_total.objects, (unsigned long long)dump->own_total.bytes);
 	buffer_add_char(to, '\n');
 }
 

@@ -327,8 +327,11 @@ static void add_objects(const struct report *report, size_t top)
 		add_cell(buffer, &classes, i, width);
 		buffer_add_char(buffer, '\n');
 	}
-	buffer_add_format(buffer, "(%" PRIu64 " classes in all; counting stopped the process for ",
-	                  value_uint(value_get(objects, "class_count")));
+	buffer_add_format(buffer, "(%" PRIu64 " classes in all; ", value_uint(value_get(objects, "class_count")));
+	if (value_uint(value_get(objects, "own")))
+		buffer_add_format(buffer, "%" PRIu64 " objects of rbprobe's are left out; ",
+		                  value_uint(value_get(objects, "own")));
+	buffer_add_text(buffer, "counting stopped the process for ");
 	add_ms(buffer, value_uint(value_get(objects, "pause_ns")));
 	if (value_bool(value_get(objects, "cut")))
 		buffer_add_format(buffer,

@@ -94,12 +94,44 @@ class HeapDumpTest < LiveTest
   test "every line is JSON, and known objects are in it with what they refer to" do
     target = start_with(KNOWN)
     path = dump_to_file(target) do |result|
-      assert_match(/\Arbprobe: .*dump\.json: [\d,]+ lines, \d+\.\d MiB in \d+\.\d s; the process stood still for \d+\.\d ms to fork/, result.stderr)
+      assert_match(/\Arbprobe: .*dump\.json: [\d,]+ lines \(\d+ of them rbprobe's own objects\), \d+\.\d MiB in \d+\.\d s; the process stood still for \d+\.\d ms to fork/, result.stderr)
       assert_equal "", result.stdout
     end
     assert_known objects_in(path)
     assert_equal 0o600, File.stat(path).mode & 0o777
     assert_equal ["dump.json"], Dir.children(File.dirname(path))
+  end
+
+  # The class that memory names, too, where it counts.
+  def instances_by_memory(target, name)
+    result = rbprobe("memory", "-p", target.pid.to_s, "--format=json", "--top=100")
+    assert_exit 0, result
+    result.objects.first.dig("ruby", "objects").then { |objects| [objects["classes"].find { |row| row["name"] == name }&.fetch("count").to_i, objects["own"]] }
+  end
+
+  test "rbprobe's own objects are told from the application's, in dumps, reports and counts" do
+    target = start_with("#{KNOWN}\n$methods = Array.new(3) { Known.instance_method(:initialize) }; GC.start; class Known; def bar(x); x; end; end; 1")
+    tracer = trace(target, "Known#bar(x, self.class)")
+    path = dump_to_file(target, "--gc", "--allocations=0.05") { |result| assert_match(/ lines \(\d+ of them rbprobe's own objects\), /, result.stderr) }
+    tracer.stop
+    objects = objects_in(path)
+    own = objects.find { |object| object["root"] == "rbprobe" }.fetch("references")
+    application, ours = instances_of("UnboundMethod", objects).partition { |object| !own.include?(object["address"]) }
+    assert_includes 3..9, application.size # what a native stack still seems to refer to is not collected
+    assert_operator ours.size, :>, 50
+    # 2.7 leaves out the IO that it dumps to.
+    assert_equal [true, Processes.target_ruby?(">= 3.0")], %w[TracePoint IO].map { |name| instances_of(name, objects).any? { |object| own.include?(object["address"]) } }
+    assert_empty instances_of("TracePoint", objects).map { |object| object["address"] } - own
+    known = instances_of("Known", objects).map { |object| object["address"] }
+    assert_empty own & (known + objects.select { |object| object["value"]&.start_with?("known value") }.map { |object| object["address"] })
+    assert_empty objects.select { |object| object["struct"]&.start_with?("rbprobe ") }.map { |object| object["address"] } - own
+    report = JSON.parse(rbprobe("heap", "report", "--format=json", "--sort=objects", "--top=1000", path).stdout)
+    assert_equal (own & objects.map { |object| object["address"] }).size, report["dumps"].first["own_objects"]
+    assert_equal(application.size, report["by_class"]["rows"].find { |row| row["class"] == "UnboundMethod" }["objects"])
+    target.run("GC.start")
+    counted, left_out = instances_by_memory(target, "UnboundMethod")
+    assert_operator counted, :<, 20
+    assert_operator left_out, :>, 50
   end
 
   test "what only a thread's stack holds is referred to by a root" do

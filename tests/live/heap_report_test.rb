@@ -116,7 +116,7 @@ class HeapReportTest < LiveTest
   test "all that is in a dump, as JSON" do
     found = report(DUMP)
     assert_equal({ "file" => "standard input", "objects" => 26, "bytes" => 7332, "shapes" => 1, "shape_bytes" => 42, "roots" => 1,
-                   "free_slots" => 1, "lines" => 29, "bad_lines" => 0, "dump_bytes" => DUMP.bytesize, "complete" => true },
+                   "free_slots" => 1, "own_objects" => 0, "own_bytes" => 0, "lines" => 29, "bad_lines" => 0, "dump_bytes" => DUMP.bytesize, "complete" => true },
                  found["dumps"].first)
     assert_equal({ "(ARRAY)" => [1, 40], "(DATA tracer)" => [1, 72], "(ICLASS)" => [1, 40], "(IMEMO callinfo)" => [1, 40],
                    "(class 0x9990, not in the dump)" => [1, 40], "Class" => [10, 5000], "Thread" => [1, 1000], "Array" => [1, 600],
