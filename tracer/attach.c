@@ -26,6 +26,7 @@
 
 #define LOOK_INTERVAL_MIN_NS (50 * NS_PER_US)
 #define LOOK_INTERVAL_MAX_NS (2 * NS_PER_MS)
+#define RESTARTS_MAX 4
 #define OTHER_CLIENT_LOOKS 250 /* of 2 ms */
 #define RING_INTERVAL_MIN_NS (2 * NS_PER_MS)
 #define RING_INTERVAL_MAX_NS (500 * NS_PER_MS)
@@ -291,17 +292,17 @@ static int late(const struct session *session, struct error *err)
 	                 pid, seconds);
 }
 
-/* The queue went away between finding and using it: its last session ended just then. */
+/* The queue went away between finding and using it: its last session ended just then, or it was left by a dead process of the same PID. */
 static int queue_vanished(struct session *session, uint64_t now_ns, struct error *err)
 {
 	if (session->state >= SESSION_ARMED)
 		return 0;
-	if (session->restarted)
+	if (session->restarts == RESTARTS_MAX)
 		return error_set(err, -EIDRM,
-		                 "the command queue of process %d was removed twice while attaching; is somebody cleaning "
+		                 "the command queue of process %d was removed %d times while attaching; is somebody cleaning "
 		                 "up System V queues?",
-		                 (int)session->target.pid);
-	session->restarted = true;
+		                 (int)session->target.pid, RESTARTS_MAX + 1);
+	session->restarts++;
 	session->loading.started = false;
 	session->queue = -1;
 	outbox_rewind(&session->outbox);

@@ -55,7 +55,7 @@ struct session {
 	uint64_t look_interval_ns;
 	bool descriptors; /* it may send some */
 	bool greeted;     /* the target has said hello */
-	bool restarted;   /* its queue was removed under us, and we began again */
+	int restarts;     /* how often its queue was removed under us, and we began again */
 };
 
 /* How to attach. */
