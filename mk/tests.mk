@@ -180,7 +180,7 @@ SESSIONS ?= 300
 SEED     ?=
 # 0.25: all waits a fourth as long.
 PACE     ?= 1
-export PACE
+export PACE SEED
 
 .PHONY: soak
 soak:
