@@ -121,5 +121,6 @@ VALUE patch_enter(struct patch_slot *slot, VALUE receiver, int argc, const VALUE
 		begin(&followed, &call);
 	if (!followed.sessions)
 		return slot->call(slot->function, receiver, argc, argv);
-	return patch_watch(&(struct patch_watch){.body = body, .over = over, .data = &followed});
+	return patch_watch(
+		&(struct patch_watch){.body = body, .over = over, .data = &followed, .frame_place = followed.fiber->frame_place});
 }

@@ -253,7 +253,8 @@ static VALUE yield_noting(patch_function function, VALUE receiver, int argc, con
 
 	(void)argc;
 	(void)argv;
-	return patch_watch(&(struct patch_watch){.body = yield_body, .over = yield_over, .data = &noting});
+	return patch_watch(&(struct patch_watch){
+		.body = yield_body, .over = yield_over, .data = &noting, .frame_place = patch_frame_place(rb_fiber_current())});
 }
 
 static bool replace(int i, VALUE method, patch_function function)

@@ -99,11 +99,50 @@ VALUE patch_over(VALUE argument, const uintptr_t registers[REGISTERS], const uin
 	return Qnil;
 }
 
+/*
+ * Up to 3.3 rb_ensure hangs what it will call into a list, from its stack, of the execution context. Only callcc reads that. A Fiber that is made meanwhile starts with a
+ * copy, which is stale when it runs: callcc in there crashed. So what is ours is taken out again; the end of rb_ensure does not mind.
+ */
+struct ensured {
+	struct ensured *next;
+	VALUE marker;
+	VALUE (*function)(VALUE);
+	VALUE data;
+};
+
+#define CONTEXT_WORDS 40 /* from the place of the innermost frame */
+
+static size_t list_word; /* of these; 0: not known, or there is no list */
+
+/* rb_ensure's frame is between that of the function that it calls and the watch. */
+READS_STACK static bool is_ours(uintptr_t word, const struct patch_watch *watch)
+{
+	const struct ensured *ensured = (const struct ensured *)word;
+
+	return word % sizeof(word) == 0 && word > (uintptr_t)__builtin_frame_address(0) && word < (uintptr_t)watch &&
+	       ensured->function == patch_over_entry && ensured->data == (VALUE)watch;
+}
+
+READS_STACK static void leave_list(const struct patch_watch *watch)
+{
+	uintptr_t *context = (uintptr_t *)watch->frame_place;
+
+	if (!context)
+		return;
+	for (size_t i = 1; jumps.is_unwinder && list_word == 0 && i < CONTEXT_WORDS; i++)
+		if (is_ours(context[i], watch))
+			list_word = i;
+	if (list_word && is_ours(context[list_word], watch))
+		context[list_word] = (uintptr_t)((const struct ensured *)context[list_word])->next;
+}
+
 static VALUE run_body(VALUE argument)
 {
 	struct patch_watch *watch = (struct patch_watch *)argument;
-	VALUE value = watch->body(watch->data);
+	VALUE value;
 
+	leave_list(watch);
+	value = watch->body(watch->data);
 	watch->returned = true;
 	return value;
 }

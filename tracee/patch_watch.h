@@ -22,7 +22,8 @@ struct patch_watch {
 	 */
 	void (*over)(void *data, VALUE unwinder);
 	void *data;
-	bool returned; /* patch_watch()'s */
+	const uintptr_t *frame_place; /* patch_frame_place(); NULL: not known */
+	bool returned;                /* patch_watch()'s */
 };
 
 /* Runs the body. Returns what it returns, and leaves as it leaves. */

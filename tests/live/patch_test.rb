@@ -360,4 +360,23 @@ class PatchTest < LiveTest
     seen = tracer.stop.tree.lines.map { |line| line.strip[/[^\s<(]+/] }.tally
     assert_empty(armed.select { |name| seen.fetch(name, 0) < 20 })
   end
+
+  # A Fiber that is made within a patched method runs when that is over; callcc looks through all that rb_ensure is in the midst of.
+  CONTINUATIONS = <<~RUBY.freeze
+    $VERBOSE = nil
+    require "continuation"
+    def deep(depth, &block) depth.zero? ? callcc(&block) : deep(depth - 1, &block); end
+    20.times.sum do |i|
+      fiber = [i].map { |n| Fiber.new { deep(3) { |continuation| continuation.call(n) } } }.first
+      [[3, 1, 2].sort.to_s, i.to_s * 50].each { |text| text.gsub(/1/) { "2" } }
+      fiber.resume
+    end
+  RUBY
+
+  test "callcc in a fiber that was made within a patched method" do
+    target = start("console")
+    tracer = trace(target, "--engine", "patch", "Array#map", "Array#each", "Class#new", "Kernel#callcc", "Continuation#call", "Fiber#resume")
+    assert_equal "190", target.run(CONTINUATIONS)
+    assert_exit 0, tracer.stop
+  end
 end
