@@ -75,7 +75,7 @@ install uninstall:
 	+@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' mk/$@
 
 clean:
-	rm -rf $(BUILD)/rbprobe $(BUILD)/obj $(BUILD)/ext $(BUILD)/tracee $(BUILD)/unit $(BUILD)/fuzz $(BUILD)/security $(BUILD)/asan $(BUILD)/tsan $(BUILD)/lint
+	rm -rf $(BUILD)/rbprobe $(BUILD)/obj $(BUILD)/ext $(BUILD)/tracee $(BUILD)/unit $(BUILD)/fuzz $(BUILD)/security $(BUILD)/asan $(BUILD)/ruby-asan $(BUILD)/tsan $(BUILD)/lint
 
 help:
 	@echo 'make                  the tracer (build/rbprobe) and the extension (build/tracee/ABI/) for RUBY (ruby)'
@@ -84,6 +84,7 @@ help:
 	@echo 'make test             unit and live tests'
 	@echo 'make security         attacks by other local users, a lying target and a lying client (root, as it needs other users)'
 	@echo 'make check-asan       unit and live tests under AddressSanitizer and UBSan'
+	@echo 'make check-ruby-asan  live tests, truth and soak with a Ruby that is built with AddressSanitizer, too: SESSIONS (300); by hand'
 	@echo 'make check-tsan       the unit tests of what runs in several threads under ThreadSanitizer'
 	@echo 'make matrix           the live tests on Ruby 2.7, 3.1 and 3.3 in chroots (root), and on RUBIES=/path/a:/path/b'
 	@echo 'make truth            what is shown of programs that know what is true of them, by every engine'

@@ -204,6 +204,20 @@ soak-asan:
 	@RBPROBE_BUILD=$(BUILD)/asan RBPROBE_RUBY='$(RUBY)' RBPROBE_PATIENCE=4 RBPROBE_TARGET_ENV='$(ASAN_TARGET_ENV)' \
 		tests/soak/run --sessions $(SESSIONS) --pace $(PACE) $(if $(SEED),--seed $(SEED))
 
+# --- A Ruby that is instrumented itself: what the extension does to the objects and the memory of the VM is seen, too
+
+# Absolute, as the extension is built elsewhere.
+RUBY_ASAN = $(abspath $(BUILD)/ruby-asan)
+
+.PHONY: check-ruby-asan
+check-ruby-asan:
+	@mk/setup build test soak conformance ruby-asan
+	@+tests/ruby_asan/build
+	@+ASAN_OPTIONS=detect_leaks=0:use_sigaltstack=0 RBPROBE_CFLAGS='$(ASAN_EXTENSION_FLAGS)' RBPROBE_LDFLAGS='$(ASAN_FLAGS)' \
+		$(MAKE) --no-print-directory BUILD=$(RUBY_ASAN) RUBY=$(RUBY_ASAN)/ruby/bin/ruby CFLAGS='-O1 -g $(ASAN_FLAGS)' all
+	@RBPROBE_BUILD=$(RUBY_ASAN) RBPROBE_RUBY=$(RUBY_ASAN)/ruby/bin/ruby \
+		PACE=$(PACE) SEED='$(SEED)' tests/ruby_asan/run $(SESSIONS) $(TESTS)
+
 # --- MRI's own test suite, alone and observed: `make conformance FILES="test_array test_hash" RUBY=... RUBY_SOURCE=...`; all files without FILES
 
 FILES ?=

@@ -17,6 +17,7 @@ require "json"
 require "tmpdir"
 require_relative "reporter"
 require_relative "processes"
+require_relative "../sanitizer_reports"
 
 class LiveTest < Minitest::Test
   include Processes
@@ -161,6 +162,8 @@ class LiveTest < Minitest::Test
     stderrs = @targets.map { |target| [target, target.finish] }
     leftovers = Leftovers.of(targets: @targets, tracers: @tracers)
     @directories.each { |path| FileUtils.rm_rf(path) }
+    report = SanitizerReports.take
+    flunk "a sanitizer's report:\n#{report}" if report
     return if skipped?
 
     assert_empty still_running.map(&:command), "still running at the end of the test"
