@@ -20,6 +20,7 @@
 	METHOD(MODULE_MODULE_EVAL, "Module", "module_eval", CORE_OWN_FRAME)                                                      \
 	METHOD(MODULE_DEFINE_METHOD, "Module", "define_method", CORE_OWN_FRAME)                                                  \
 	METHOD(MODULE_MODULE_EXEC, "Module", "module_exec", 0)                                                                   \
+	METHOD(KERNEL_CALLER_LOCATIONS, "Kernel", "caller_locations", 0)                                                         \
 	METHOD(KERNEL_METHODS, "Kernel", "methods", 0)                                                                           \
 	METHOD(KERNEL_PRIVATE_METHODS, "Kernel", "private_methods", 0)                                                           \
 	METHOD(BASIC_OBJECT_INSTANCE_EXEC, "BasicObject", "instance_exec", 0)                                                    \

@@ -197,6 +197,26 @@ static VALUE mentioned_names(struct slice source, VALUE names)
 	return mentioned;
 }
 
+/*
+ * What these return would begin with the frames that run the expression, and with the method's own. As variables they are what they would be in the method, without
+ * arguments.
+ */
+static long add_own_names(struct slice source, VALUE names, VALUE mentioned)
+{
+	static const char *const own[] = {"caller", "caller_locations"};
+	long count = 0;
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		VALUE name = ID2SYM(rb_intern(own[i]));
+
+		if (!mentions(source, own[i], strlen(own[i])) || RTEST(rb_ary_includes(names, name)))
+			continue;
+		rb_ary_push(mentioned, name);
+		count++;
+	}
+	return count;
+}
+
 static void expression_build(struct expression *item, struct slice source, VALUE names, VALUE owner, bool in_hand)
 {
 	VALUE mentioned = mentioned_names(source, names);
@@ -218,6 +238,7 @@ static void expression_build(struct expression *item, struct slice source, VALUE
 		item->id = rb_sym2id(rb_ary_entry(mentioned, 0));
 	} else {
 		check_syntax(source);
+		item->own_names = add_own_names(source, names, mentioned);
 		item->code = compile_expression(source, mentioned, owner);
 		item->names = mentioned;
 		item->kind = EXPRESSION_COMPILED;

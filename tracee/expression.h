@@ -28,7 +28,8 @@ struct expression {
 	char *label;       /* owned; as the user wrote it, or the parameter's name */
 	ID id;             /* the variable's, of EXPRESSION_IVAR and EXPRESSION_LOCAL */
 	VALUE code;        /* EXPRESSION_COMPILED: calls a method with the expression as its body (core_caller), ... */
-	VALUE names;       /* ... and the Array of the parameters it takes, as Symbols */
+	VALUE names;       /* ... and the Array of the parameters it takes, as Symbols: the first are the method's ... */
+	long own_names;    /* ... and so many stand for what the expression would otherwise call: `caller`, `caller_locations` */
 	unsigned number;   /* EXPRESSION_ARGUMENT: from 1, 0 is the block; EXPRESSION_REST: the first of them */
 	bool optional;     /* left out where the call has no such argument */
 	bool switched_off; /* it ran into its time limit once */

@@ -29,6 +29,7 @@ struct request {
 	const struct trace_options *options;
 	struct text *text;
 	VALUE *binding; /* made at the first need */
+	long callers;   /* frames that `caller` shows, where the expression has it */
 };
 
 static void values_begin(struct values *values, char *buffer, size_t size)
@@ -148,6 +149,31 @@ static VALUE local_variable(const struct request *request, VALUE name)
 	return core_call1(CORE_BINDING_LOCAL_VARIABLE_GET, *request->binding, name);
 }
 
+/* While nothing of ours has a frame yet. Calls no method. */
+static VALUE count_callers(VALUE argument)
+{
+	struct request *request = (struct request *)argument;
+	const struct seen_call *call = request->call;
+	bool has_frame = !call->trace_arg || call->event != RUBY_EVENT_C_CALL;
+
+	request->callers = RARRAY_LEN(rb_make_backtrace()) - has_frame;
+	return Qnil;
+}
+
+/* The outermost frames, which are those of the callers. */
+static VALUE callers_of(const struct request *request, VALUE name)
+{
+	VALUE frames, level = INT2FIX(0);
+	long count;
+
+	if (name == ID2SYM(rb_intern("caller")))
+		frames = rb_make_backtrace();
+	else
+		frames = core_call(CORE_KERNEL_CALLER_LOCATIONS, rb_cObject, 1, &level);
+	count = RARRAY_LEN(frames) < request->callers ? RARRAY_LEN(frames) : request->callers;
+	return rb_ary_subseq(frames, RARRAY_LEN(frames) - count, count);
+}
+
 static VALUE run_code(const struct request *request)
 {
 	const struct expression *item = request->item;
@@ -157,8 +183,12 @@ static VALUE run_code(const struct request *request)
 	if (count > (long)VALUES_MAX)
 		count = VALUES_MAX;
 	arguments[0] = receiver_of(request->call);
-	for (long i = 0; i < count; i++)
-		arguments[i + 1] = local_variable(request, rb_ary_entry(item->names, i));
+	for (long i = 0; i < count; i++) {
+		VALUE name = rb_ary_entry(item->names, i);
+		bool own = i >= RARRAY_LEN(item->names) - item->own_names;
+
+		arguments[i + 1] = own ? callers_of(request, name) : local_variable(request, name);
+	}
 	return rb_method_call_with_block((int)count + 1, arguments, item->code, Qnil);
 }
 
@@ -285,6 +315,8 @@ static void render(struct request *request, int *jump)
 	struct expression *item = request->item;
 	VALUE value;
 
+	if (item && item->own_names)
+		evaluate_quickly(count_callers, (VALUE)request, &value);
 	switch (run(request_run, request, &value, jump)) {
 	case EVALUATION_DONE:
 		break;

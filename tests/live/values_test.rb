@@ -38,6 +38,21 @@ class ValuesTest < LiveTest
     assert_equal "secret(item)=:tea", shown("$shop.price(:tea)", "Shop#price(secret(item))")
   end
 
+  test "caller and caller_locations begin with the caller of the method, by each engine" do
+    target = start("shop")
+    target.run('class Shop; def outer; price(:tea); "abc".tr("b", "c"); end; end')
+    callers = "caller.first[/outer/], caller_locations.first.label[/outer/], caller.size - caller_locations.size, caller.join[/bind_call|interrupt/]"
+    values = ["outer", "outer", 0, nil]
+    { "target" => "Shop#price", "patch" => "String#tr", "hook" => "{Shop#price,String#tr}" }.each do |engine, methods|
+      methods.delete("{}").split(",").each do |method|
+        tracer = trace(target, "--engine", engine, "--inspect", "--format=json", "#{method}(#{callers})")
+        target.run("$shop.outer")
+        call = tracer.stop.objects.find { |object| object["method"] == method }
+        assert_equal values.map(&:inspect), call["values"].values, "#{method} by #{engine}"
+      end
+    end
+  end
+
   test "__source__ is where the call was made, with --inspect, too" do
     assert_equal '__source__=console:1', shown("$shop.price(:tea)", "Shop#price(__source__)", "--inspect").delete('"')
     assert_equal '__source__=console:1', shown("$shop.price(:tea)", "Shop#price(__source__)").delete('"')
