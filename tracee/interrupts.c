@@ -12,7 +12,10 @@
 #define END_PAUSE_MS 500
 #define GO_FIRST_MAX 3
 
+#define THROW_WORDS 5 /* of an object's slot */
+
 static struct {
+	unsigned tag_word;      /* of what `$!` is during a throw; 0: not known */
 	VALUE never, immediate; /* Symbols */
 	VALUE end;              /* class of exceptions */
 	VALUE block;            /* runs what is in passed; nil until core_init() has been */
@@ -41,6 +44,35 @@ static VALUE run_passed(RB_BLOCK_CALL_FUNC_ARGLIST(unused, nothing))
 	return deferred->run(deferred->argument);
 }
 
+static VALUE throw_tag(VALUE tag)
+{
+	rb_throw_obj(tag, Qnil);
+	return Qnil;
+}
+
+static bool is_throw(VALUE error)
+{
+	return !RB_SPECIAL_CONST_P(error) && RB_BUILTIN_TYPE(error) == RUBY_T_IMEMO;
+}
+
+static VALUE learn_throw(RB_BLOCK_CALL_FUNC_ARGLIST(tag, unused))
+{
+	int failed = 0;
+
+	(void)unused;
+	(void)argc;
+	(void)argv;
+	(void)blockarg;
+	rb_protect(throw_tag, tag, &failed);
+	if (failed && is_throw(rb_errinfo()))
+		for (unsigned i = 1; i < THROW_WORDS && !ids.tag_word; i++)
+			if (((const VALUE *)rb_errinfo())[i] == tag)
+				ids.tag_word = i;
+	if (failed)
+		rb_set_errinfo(Qnil);
+	return Qnil;
+}
+
 void interrupts_init(void)
 {
 	if (!ids.never) {
@@ -52,6 +84,8 @@ void interrupts_init(void)
 	}
 	if (NIL_P(ids.block))
 		ids.block = core_block(run_passed);
+	if (!ids.tag_word)
+		rb_catch_obj(rb_obj_alloc(rb_cObject), learn_throw, Qnil);
 }
 
 static VALUE run_deferred(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data))
@@ -164,6 +198,22 @@ struct parcel {
 	VALUE exception; /* nil: a kill */
 };
 
+/*
+ * What is to be sent for what was delivered. To deliver an exception the VM asks it for its `exception`. Up to 3.1 that of a Timeout::Error throws
+ * instead, with itself for the tag: being sent, it does so again. Undefined: a throw of something else, which nobody can repeat. A number: a kill.
+ */
+static VALUE sendable(VALUE error)
+{
+	VALUE tag;
+
+	if (RB_SPECIAL_CONST_P(error))
+		return Qnil;
+	if (!is_throw(error))
+		return error;
+	tag = ids.tag_word ? ((const VALUE *)error)[ids.tag_word] : Qnil;
+	return RTEST(rb_obj_is_kind_of(tag, rb_eException)) ? tag : Qundef;
+}
+
 static struct parcel *parcel_new(VALUE receiver, VALUE exception)
 {
 	struct parcel *parcel = malloc(sizeof(*parcel));
@@ -236,8 +286,8 @@ void interrupts_send_again(void)
 
 	if (interrupts_lacked())
 		return;
-	/* A number stands for the end of the thread. */
-	parcel = parcel_new(rb_thread_current(), RB_SPECIAL_CONST_P(error) ? Qnil : error);
+	error = sendable(error);
+	parcel = error == Qundef ? NULL : parcel_new(rb_thread_current(), error);
 	if (parcel)
 		rb_protect(send_by_thread, (VALUE)parcel, &failed);
 	if (parcel && failed)

@@ -125,4 +125,22 @@ class InterruptedTest < LiveTest
     assert_equal "24", target.run(DEEP)
     assert_exit 0, tracer.stop
   end
+
+  # Up to Ruby 3.1 a Timeout is no exception when it arrives: it throws.
+  ENDLESS = <<~'RUBY'.freeze
+    require "timeout"
+    $ended = 0
+    $thread = Thread.new { loop { begin; Timeout.timeout(0.002) { loop { "x".upcase } }; rescue Timeout::Error; $ended += 1; end } }
+    nil
+  RUBY
+
+  test "a Timeout that comes while a job runs ends its block" do
+    target = start("console")
+    target.run(ENDLESS)
+    12.times do
+      assert_exit 0, rbprobe("trace", "-p", target.pid.to_s, "--no-hook", "--duration", "0.05", "-f")
+      before = Integer(target.run("$ended"))
+      wait_until("another block has ended") { Integer(target.run("$ended")) > before }
+    end
+  end
 end
