@@ -207,6 +207,12 @@ bool compat_attribute_events(void)
 	return RUBY_AT_LEAST(3, 0);
 }
 
+/* A VM that is built with a sanitizer poisons its free slots, and only its GC may look at them. */
+__attribute__((noinline, no_sanitize("address"))) bool compat_slot_is_free(VALUE slot)
+{
+	return RBASIC(slot)->flags == 0;
+}
+
 #ifdef HAVE_RB_OBJSPACE_EACH_OBJECTS
 
 /* Exported for the objspace extension, in no header. The same from 2.7 to 4.1. */

@@ -83,9 +83,12 @@ bool compat_struct_events(void);
 
 /*
  * Walks over the heap: calls page() for each of its pages with the first slot, the end, and the distance between slots, until it returns other than 0. It may
- * allocate nothing of Ruby's. A slot with flags 0 is free; garbage that no GC has found yet is there, too. False: this Ruby has no such function.
+ * allocate nothing of Ruby's. Garbage that no GC has found yet is there, too. False: this Ruby has no such function.
  */
 bool compat_each_page(int (*page)(void *start, void *end, size_t stride, void *data), void *data);
+
+/* Whether a slot of a page is free: only this may be asked of a slot that is. */
+bool compat_slot_is_free(VALUE slot);
 
 /*
  * A thread's frames as rb_profile_frames() gives those of the current one, innermost first; returns how many, or -1 where they cannot be had. frames

@@ -46,7 +46,7 @@ static int find_tracers(void *start, void *end, size_t stride, void *data)
 	struct tracers *tracers = data;
 
 	for (char *slot = start; slot < (char *)end; slot += stride) {
-		if (!RBASIC(slot)->flags || !is_tracer((VALUE)slot))
+		if (compat_slot_is_free((VALUE)slot) || !is_tracer((VALUE)slot))
 			continue;
 		if (tracers->count == TRACERS_MAX)
 			return 1;

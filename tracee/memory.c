@@ -53,12 +53,6 @@ static bool has_class(VALUE object, unsigned type)
 	       type != RUBY_T_MOVED && RBASIC_CLASS(object);
 }
 
-/* Free slots are looked at as well: a VM that is built with a sanitizer forbids that to all but its GC. */
-static __attribute__((noinline, no_sanitize("address"))) bool is_free(VALUE slot)
-{
-	return RBASIC(slot)->flags == 0;
-}
-
 static int count_page(void *start, void *end, size_t stride, void *argument)
 {
 	struct walk *walk = argument;
@@ -68,7 +62,7 @@ static int count_page(void *start, void *end, size_t stride, void *argument)
 		unsigned type;
 
 		walk->slots++;
-		if (is_free(object))
+		if (compat_slot_is_free(object))
 			continue;
 		if (own_has(walk->own, object)) {
 			walk->own_count++;

@@ -201,7 +201,7 @@ static int look_at_page(void *start, void *end, size_t stride, void *data)
 		VALUE object = (VALUE)slot;
 		enum ruby_value_type type;
 
-		if (!RBASIC(object)->flags || find(set, object))
+		if (compat_slot_is_free(object) || find(set, object))
 			continue;
 		type = RB_BUILTIN_TYPE(object);
 		if (refers_to_nothing(object, type))

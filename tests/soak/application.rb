@@ -310,8 +310,8 @@ WORKERS = {
       right.close
     end
     Tempfile.create("soak") do |file|
+      file.sync = true # a child that another thread forks meanwhile would write what is in the buffer, too
       file.write(round.to_s)
-      file.flush
       check("file", File.read(file.path), round.to_s)
     end
   end,
