@@ -35,7 +35,7 @@ static bool is_on(void)
 	value = rb_protect(stress_of_application, Qnil, &failed);
 	/* It raises nothing itself. */
 	if (failed)
-		interrupts_send_again();
+		interrupts_send_again(true);
 	return !failed && RTEST(value);
 }
 

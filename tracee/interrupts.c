@@ -6,8 +6,12 @@
 #include "own.h"
 #include "quiet.h"
 
+#include <ruby/thread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
+#define SENT_WITHIN_MS 200 /* else it comes later */
 #define END_TRIES_MAX 20
 #define END_PAUSE_MS 500
 #define GO_FIRST_MAX 3
@@ -181,21 +185,24 @@ VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument)
  * is ended by an exception, of which nothing is said (but by Thread#join: this is for kills that come while a command runs on the thread). One that the
  * thread rescues is followed by another.
  */
-static void end_thread(VALUE thread)
+static void end_thread(VALUE thread, _Atomic bool *sent)
 {
 	core_call1(CORE_THREAD_SET_REPORT, thread, Qfalse);
 	core_call1(CORE_THREAD_SET_ABORT, thread, Qfalse);
 	for (int i = 0; i < END_TRIES_MAX && RTEST(core_call0(CORE_THREAD_ALIVE_P, thread)); i++) {
 		core_call1(CORE_THREAD_RAISE, thread, core_exception(ids.end, "killed"));
+		atomic_store(sent, true);
 		for (int ms = 0; ms < END_PAUSE_MS && RTEST(core_call0(CORE_THREAD_ALIVE_P, thread)); ms += 10)
 			rb_thread_wait_for((struct timeval){.tv_usec = 10000});
 	}
 }
 
-/* For the thread that sends it. Nobody marks what a new thread is given until it runs: so these are roots. */
+/* For the thread that sends it and the one that waits. Nobody marks what a new thread is given until it runs: so these are roots. */
 struct parcel {
 	VALUE receiver;  /* a Thread */
 	VALUE exception; /* nil: a kill */
+	_Atomic bool sent;
+	unsigned users; /* under the GVL */
 };
 
 /*
@@ -220,34 +227,65 @@ static struct parcel *parcel_new(VALUE receiver, VALUE exception)
 
 	if (!parcel)
 		return NULL;
-	*parcel = (struct parcel){receiver, exception};
+	*parcel = (struct parcel){.receiver = receiver, .exception = exception, .users = 1};
 	rb_gc_register_address(&parcel->receiver);
 	rb_gc_register_address(&parcel->exception);
 	return parcel;
 }
 
-static void parcel_free(struct parcel *parcel)
+static void parcel_leave(struct parcel *parcel)
 {
+	if (--parcel->users > 0)
+		return;
 	rb_gc_unregister_address(&parcel->receiver);
 	rb_gc_unregister_address(&parcel->exception);
 	free(parcel);
 }
 
-/* In a thread of its own, to which the parcel belongs. */
+VALUE interrupts_exception(void)
+{
+	VALUE error = rb_errinfo();
+
+	return RB_SPECIAL_CONST_P(error) || is_throw(error) ? Qnil : error;
+}
+
+static VALUE send_protected(VALUE argument)
+{
+	struct parcel *parcel = (struct parcel *)argument;
+
+	core_call1(CORE_THREAD_SET_REPORT, rb_thread_current(), Qfalse);
+	if (NIL_P(parcel->exception))
+		end_thread(parcel->receiver, &parcel->sent);
+	else
+		core_call1(CORE_THREAD_RAISE, parcel->receiver, parcel->exception);
+	return Qnil;
+}
+
+/* In a thread of its own. */
 static VALUE send_to(void *data)
 {
 	struct parcel *parcel = data;
-	VALUE receiver = parcel->receiver, exception = parcel->exception;
+	int failed = 0;
 
-	parcel_free(parcel);
-	core_call1(CORE_THREAD_SET_REPORT, rb_thread_current(), Qfalse);
-	if (NIL_P(exception))
-		end_thread(receiver);
-	else
-		core_call1(CORE_THREAD_RAISE, receiver, exception);
-	RB_GC_GUARD(receiver);
-	RB_GC_GUARD(exception);
+	rb_protect(send_protected, (VALUE)parcel, &failed);
+	if (failed)
+		rb_set_errinfo(Qnil);
+	atomic_store(&parcel->sent, true);
+	parcel_leave(parcel);
 	return Qnil;
+}
+
+/* Without the GVL. */
+static void *wait_until_sent(void *data)
+{
+	const struct parcel *parcel = data;
+
+	for (int i = 0; i < SENT_WITHIN_MS * 10 && !atomic_load(&parcel->sent); i++) {
+		struct timespec pause = {.tv_nsec = 100000};
+
+		nanosleep(&pause, NULL);
+	}
+	return NULL;
 }
 
 static VALUE make_exception(VALUE unused)
@@ -278,7 +316,7 @@ static VALUE send_by_thread(VALUE parcel)
 	return Qnil;
 }
 
-void interrupts_send_again(void)
+void interrupts_send_again(bool wait)
 {
 	VALUE error = rb_errinfo();
 	struct parcel *parcel;
@@ -288,11 +326,19 @@ void interrupts_send_again(void)
 		return;
 	error = sendable(error);
 	parcel = error == Qundef ? NULL : parcel_new(rb_thread_current(), error);
-	if (parcel)
+	if (parcel) {
+		parcel->users++;
 		rb_protect(send_by_thread, (VALUE)parcel, &failed);
-	if (parcel && failed)
-		parcel_free(parcel);
+	}
 	rb_set_errinfo(Qnil);
+	if (!parcel)
+		return;
+	if (failed)
+		parcel->users--;
+	/* This raises nothing, also if there is more to come. */
+	else if (wait)
+		rb_thread_call_without_gvl2(wait_until_sent, parcel, NULL, NULL);
+	parcel_leave(parcel);
 }
 
 static VALUE ask_pending(VALUE unused)
@@ -309,7 +355,7 @@ static bool are_pending(void)
 
 	/* One that came meanwhile was delivered on the way out. */
 	if (failed)
-		interrupts_send_again();
+		interrupts_send_again(true);
 	return failed || RTEST(pending);
 }
 
@@ -350,7 +396,7 @@ bool interrupts_job(VALUE (*run)(VALUE), VALUE argument)
 	rb_protect(defer_job, (VALUE)&job, &failed);
 	/* What is raised after it began is an interrupt; what before, is a failure of ours. */
 	if (failed && job.began)
-		interrupts_send_again();
+		interrupts_send_again(true);
 	else if (failed)
 		rb_set_errinfo(Qnil);
 	return job.began;

@@ -28,18 +28,25 @@ VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument);
 
 /*
  * interrupts_deferred() for a job, in which the VM would drop what it delivers: that is sent once more to the running thread, by way of
- * another thread. run raises nothing. False: it was not called, as what should hold interrupts back failed. Raises nothing.
+ * another thread, and is pending when this returns. run raises nothing. False: it was not called, as what should hold interrupts back failed.
+ * Raises nothing.
  */
 bool interrupts_job(VALUE (*run)(VALUE), VALUE argument);
 
 /*
- * After an rb_protect that failed: whether for want of stack or memory. That is no interrupt but a failure of ours, after which the application may still have
- * had enough; it and `$!` are taken away. Raises nothing.
+ * After an rb_protect that failed: whether for want of stack or memory. That is no interrupt but a failure of ours, after which the
+ * application may still have had enough; it and `$!` are taken away. Raises nothing.
  */
 bool interrupts_lacked(void);
 
-/* After an rb_protect that failed of an interrupt, or as interrupts_lacked(): `$!` is sent once more to the running thread, by another, and taken away. Raises nothing. */
-void interrupts_send_again(void);
+/*
+ * After an rb_protect that failed of an interrupt, or as interrupts_lacked(): `$!` is sent once more to the running thread, by another, and
+ * taken away. wait: it is pending when this returns. For a job: a Timeout that came later would miss its block. Raises nothing.
+ */
+void interrupts_send_again(bool wait);
+
+/* `$!` where it is an exception, else nil: something is thrown, or the thread killed. */
+VALUE interrupts_exception(void);
 
 /* NULL, or why none of this can be used: what it needs of Ruby's own is gone. */
 const char *interrupts_missing(void);

@@ -366,9 +366,12 @@ static int end_call_with_values(struct session *session, struct fiber_state *fib
 		push_end(session, fiber, &call, ending_of(end->ending), time, making.buffer, making.size);
 	making_end(&making);
 	session_release(session);
-	/* It would take the place of the exception that ends the call. A kill may. */
-	if (making.jump && end->ending == FRAME_RAISED && !RB_SPECIAL_CONST_P(rb_errinfo())) {
-		interrupts_send_again();
+	/*
+	 * It would take the place of the exception that ends the call. A kill may, and so may a throw, and Timeout's own exception, which has to
+	 * come before its block is over.
+	 */
+	if (making.jump && end->ending == FRAME_RAISED && RTEST(rb_obj_is_kind_of(interrupts_exception(), rb_eStandardError))) {
+		interrupts_send_again(false);
 		return 0;
 	}
 	return making.jump;

@@ -130,11 +130,21 @@ class InterruptedTest < LiveTest
   ENDLESS = <<~'RUBY'.freeze
     require "timeout"
     $ended = 0
-    $thread = Thread.new { loop { begin; Timeout.timeout(0.002) { loop { "x".upcase } }; rescue Timeout::Error; $ended += 1; end } }
+    $astray = []
+    $thread = Thread.new do
+      until $done
+        begin
+          Timeout.timeout(0.002) { loop { "x".upcase } } rescue $!.is_a?(Timeout::Error) ? $ended += 1 : $astray << $!
+          50.times { "x".upcase }
+        rescue Exception
+          $astray << $!
+        end
+      end
+    end
     nil
   RUBY
 
-  test "a Timeout that comes while a job runs ends its block" do
+  test "a Timeout that comes while a job runs ends its block, and nothing else" do
     target = start("console")
     target.run(ENDLESS)
     12.times do
@@ -142,5 +152,6 @@ class InterruptedTest < LiveTest
       before = Integer(target.run("$ended"))
       wait_until("another block has ended") { Integer(target.run("$ended")) > before }
     end
+    assert_equal "[]", target.run("$done = true; $thread.join; $astray")
   end
 end
