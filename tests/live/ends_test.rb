@@ -8,11 +8,12 @@ class EndsTest < LiveTest
     target = start("console")
     target.run("class Busy; def call(n); n + 1; end; end; $calls = Thread.new { b = Busy.new; loop { 100.times { |n| b.call(n) }; sleep 0.0005 } }; nil")
     reader, writer = IO.pipe
-    tracer = launch("trace", "-f", "--no-hook", "--timeout", "1", "-p", target.pid.to_s, stdout: writer)
+    limit = [1, Processes::PATIENCE].max # for arming, which takes longer where a sanitizer is in the target
+    tracer = launch("trace", "-f", "--no-hook", "--timeout", limit.to_s, "-p", target.pid.to_s, stdout: writer)
     writer.close
-    wait_until("the pipe is full") { blocked_in_write?(tracer.pid) }
+    wait_until(-> { "the pipe is full; it said:\n#{tracer.stderr}" }) { blocked_in_write?(tracer.pid) }
     blocked = Processes.now
-    wait_until("the reader has waited for longer than the time limit", 30) { Processes.now - blocked > 1.5 }
+    wait_until("the reader has waited for longer than the time limit", 30) { Processes.now - blocked > 1.5 * limit }
     thread = Thread.new { IO.copy_stream(reader, File::NULL) }
     wait_until("it is armed or has ended") { !blocked_in_write?(tracer.pid) }
     result = tracer.stop

@@ -164,7 +164,8 @@ class SafetyTest < LiveTest
     target.run("class Shop; def branch; pid = fork { exit!(0) }; Process.wait(pid); $?.exitstatus; end; end; nil")
     tracer = trace(target, "--return", "Shop#branch")
     assert_equal "0", target.run("$shop.branch")
-    assert_equal "Shop#branch => 0 <time>\n", tracer.stop.tree
+    # Where the fork takes long, the call is shown as it runs, too.
+    assert_equal "Shop#branch => 0 <time>\n", tracer.stop.tree.delete_prefix("Shop#branch\n")
   end
 
   test "fork in the midst of full rate, again and again" do
