@@ -27,6 +27,8 @@ struct evaluation {
 	VALUE error;     /* and what rb_errinfo() said */
 	VALUE exception; /* Qnil until it is overdue */
 	bool sent;       /* it has been raised in the thread, or cannot be */
+	const void *owner;
+	bool ended; /* by evaluation_end() */
 	uint64_t deadline_ns;
 	struct evaluation *next;
 };
@@ -108,6 +110,17 @@ void evaluation_cancel_overdue(void)
 	update_earliest();
 }
 
+void evaluation_end(const void *owner)
+{
+	for (struct evaluation *evaluation = evaluations.running; evaluation; evaluation = evaluation->next) {
+		if (evaluation->owner != owner)
+			continue;
+		evaluation->ended = true;
+		evaluation->deadline_ns = 0;
+	}
+	update_earliest();
+}
+
 static VALUE wait_for_interrupt(VALUE unused)
 {
 	struct timeval pause = {.tv_usec = 1000};
@@ -162,7 +175,8 @@ static VALUE run_deferring(VALUE argument)
 	return interrupts_deferred(run_protected, argument, evaluations.exception_class);
 }
 
-enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, uint32_t limit_ms, VALUE *value, int *jump)
+enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, const void *owner, uint32_t limit_ms, VALUE *value,
+                                 int *jump)
 {
 	struct evaluation evaluation = {.run = run,
 	                                .argument = argument,
@@ -170,6 +184,7 @@ enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, uint32_t l
 	                                .value = Qnil,
 	                                .error = Qnil,
 	                                .exception = Qnil,
+	                                .owner = owner,
 	                                .deadline_ns = UINT64_MAX};
 	int interrupted = 0;
 
@@ -193,7 +208,7 @@ enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, uint32_t l
 		return EVALUATION_DONE;
 	if (evaluation.error == evaluation.exception) {
 		rb_set_errinfo(Qnil);
-		return EVALUATION_TIMED_OUT;
+		return evaluation.ended ? EVALUATION_ENDED : EVALUATION_TIMED_OUT;
 	}
 	if (RB_SPECIAL_CONST_P(evaluation.error)) {
 		*jump = evaluation.failed;

@@ -14,12 +14,14 @@ enum evaluation_outcome {
 	EVALUATION_DONE,
 	EVALUATION_RAISED,    /* the value is the exception */
 	EVALUATION_TIMED_OUT, /* the code was interrupted */
+	EVALUATION_ENDED,     /* the same, by evaluation_end() */
 	EVALUATION_THREW,     /* it threw to a catch of the application, which it does not reach */
 	EVALUATION_JUMPED,    /* its thread is being killed or interrupted: *jump is the state for rb_jump_tag() */
 };
 
-/* Event context, GVL held. `run` may do anything: raise, block, switch threads. limit_ms 0: none. */
-enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, uint32_t limit_ms, VALUE *value, int *jump);
+/* Event context, GVL held. `run` may do anything: raise, block, switch threads. limit_ms 0: none. owner: for evaluation_end(). */
+enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, const void *owner, uint32_t limit_ms, VALUE *value,
+                                 int *jump);
 
 /*
  * For what calls Ruby's own methods and nothing of the application's: without a limit; what is meant for the application waits until it is over, and sets *jump
@@ -34,5 +36,8 @@ void evaluation_init(void);
 
 /* Interrupts those that have. Job context. */
 void evaluation_cancel_overdue(void);
+
+/* Nobody waits any more for what this owner has under way: it is interrupted as if its time were over, by a job after this one. Job context. */
+void evaluation_end(const void *owner);
 
 #endif

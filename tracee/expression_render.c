@@ -13,6 +13,7 @@
 #define TEXT_HEADER 3  /* msgpack str 16 */
 #define LEFT_OUT 0xc0  /* msgpack nil */
 #define FRAMES_LOOKED_AT 16
+#define TRACE_ENDED "#<the trace has ended>"
 
 /* The array of texts that is being written. */
 struct values {
@@ -29,6 +30,7 @@ struct request {
 	const struct trace_options *options;
 	struct text *text;
 	VALUE *binding; /* made at the first need */
+	bool ended;     /* nobody waits for any value any more */
 	long callers;   /* frames that `caller` shows, where the expression has it */
 };
 
@@ -294,7 +296,7 @@ static enum evaluation_outcome run(VALUE (*part)(VALUE), struct request *request
 	if (item && item->kind == EXPRESSION_SOURCE)
 		return evaluate_quickly(part, (VALUE)request, value);
 	if ((request->options->flags & TRACE_INSPECT) || (item && item->kind == EXPRESSION_COMPILED))
-		return evaluate(part, (VALUE)request, request->options->expression_timeout_ms, value, jump);
+		return evaluate(part, (VALUE)request, request->options, request->options->expression_timeout_ms, value, jump);
 	if (part == request_run && !(item && item->kind == EXPRESSION_LOCAL && request->call->trace_arg)) {
 		outcome = evaluate_quickly(request_try, (VALUE)request, value);
 		if (outcome != EVALUATION_DONE || request->value == Qundef)
@@ -332,6 +334,11 @@ static void render(struct request *request, int *jump)
 		if (item)
 			item->switched_off = true;
 		break;
+	case EVALUATION_ENDED:
+		restart(request->text);
+		text_append_cstr(request->text, TRACE_ENDED);
+		request->ended = true;
+		break;
 	case EVALUATION_THREW:
 		restart(request->text);
 		text_append_cstr(request->text, "#<throw>");
@@ -349,6 +356,7 @@ size_t expression_list_render(struct expression_list *list, const struct seen_ca
 {
 	struct values values, shown;
 	VALUE binding = Qnil;
+	bool ended = false;
 
 	values_begin(&values, buffer, size);
 	shown = values;
@@ -371,8 +379,11 @@ size_t expression_list_render(struct expression_list *list, const struct seen_ca
 			text_append_cstr(&text, "#<switched off: it timed out>");
 		else if (*jump)
 			text_append_cstr(&text, "#<interrupted>");
+		else if (ended)
+			text_append_cstr(&text, TRACE_ENDED);
 		else
 			render(&request, jump);
+		ended = ended || request.ended;
 		text_end(&values, &text);
 		shown = values;
 	}

@@ -11,6 +11,7 @@
 #include "bell.h"
 #include "console.h"
 #include "core.h"
+#include "evaluation.h"
 #include "fiber.h"
 #include "proto/clock.h"
 #include "proto/names.h"
@@ -299,6 +300,7 @@ void session_detach(struct session *session, enum end_reason reason, const char 
 	request_abandon_all(session, CANCEL_DETACHED);
 	if (session->selection)
 		selection_disable(session->selection);
+	evaluation_end(&session->options);
 	if (session->held)
 		return;
 	unlink_session(session);

@@ -199,4 +199,18 @@ class ValuesTest < LiveTest
     assert_equal "100", target.run("$shop.price(:a)")
     assert_match(/=#<timed out after 1000 ms>\)/, tracer.stop.stdout)
   end
+
+  test "an expression that does not end is stopped when the trace ends, however it ends, and the target goes on" do
+    target = start("shop")
+    endings = { duration: ->(tracer) { tracer.wait }, interrupt: ->(tracer) { tracer.stop }, kill: ->(tracer) { tracer.kill } }
+    endings.each do |ending, finish|
+      duration = ending == :duration ? ["--duration", "0.5"] : []
+      tracer = launch("trace", "-v", "-p", target.pid.to_s, "--timeout", "600", *duration, "Shop#price((loop {}), (loop {}))").wait_until_armed
+      target.run_in_background("$shop.price(:a)")
+      Processes.wait_until_it_computes(target.pid) unless ending == :duration
+      result = finish.call(tracer)
+      assert_match(/ended: --duration reached$/, result.stderr) if ending == :duration
+      assert_equal "100", target.answer
+    end
+  end
 end
