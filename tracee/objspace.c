@@ -31,6 +31,24 @@ static bool try(VALUE (*run)(VALUE), VALUE argument)
 	return !failed;
 }
 
+/* The same, for what somebody has asked for: says what it raised, in one line. */
+static bool try_for(const char *what, VALUE (*run)(VALUE), VALUE argument, struct error *err)
+{
+	char message[300];
+	int failed = 0;
+
+	rb_protect(run, argument, &failed);
+	if (!failed)
+		return true;
+	core_describe(rb_errinfo(), message, sizeof(message));
+	rb_set_errinfo(Qnil);
+	for (char *at = message; *at; at++)
+		if (*at == '\n' || *at == '\r')
+			*at = ' ';
+	error_set(err, -EIO, "%s failed: %s", what, message[0] ? message : "it raised an exception without a message");
+	return false;
+}
+
 static VALUE object_space(void)
 {
 	return rb_define_module("ObjectSpace"); /* which it has been since Ruby began */
@@ -108,6 +126,7 @@ struct dumping {
 	FILE *file;
 	char *buffer;
 	int descriptor;
+	VALUE io;
 	VALUE also;
 	uint64_t own;
 	bool failed;
@@ -160,6 +179,7 @@ static VALUE dump(VALUE argument)
 	rb_io_t *open_file;
 
 	dumping->descriptor = -1; /* the IO's now */
+	dumping->io = io;
 	GetOpenFile(io, open_file);
 	dumping->file = rb_io_stdio_file(open_file);
 	compat_io_buffer(io, BUFFER_SIZE);
@@ -169,24 +189,28 @@ static VALUE dump(VALUE argument)
 	write_own(dumping, io);
 	call_dump(io);
 	dumping->failed = fflush(dumping->file) != 0 || ferror(dumping->file);
-	rb_io_close(io);
-	RB_GC_GUARD(io);
 	return Qnil;
+}
+
+/* Whether the dump has raised or not: who reads it waits for that. */
+static VALUE close_io(VALUE io)
+{
+	return NIL_P(io) ? Qnil : rb_io_close(io);
 }
 
 int objspace_dump(int descriptor, VALUE also, uint64_t *own, struct error *err)
 {
-	struct dumping dumping = {.descriptor = descriptor, .also = also};
-	bool done = try(dump, (VALUE)&dumping);
+	struct dumping dumping = {.descriptor = descriptor, .io = Qnil, .also = also};
+	bool done = try_for("Ruby's dump of the objects", dump, (VALUE)&dumping, err);
 
 	*own = dumping.own;
 	if (dumping.descriptor >= 0)
 		close(dumping.descriptor);
-	/* The FILE has it until it is closed; a dump that raised leaves it to the IO that is garbage now. */
-	if (done)
+	/* The FILE has the buffer until it is closed. */
+	if (try(close_io, dumping.io))
 		free(dumping.buffer);
 	if (!done)
-		return error_set(err, -EIO, "ObjectSpace's dump raised");
+		return err->code;
 	if (dumping.failed)
 		return error_set(err, -EIO, "the dump could not be written to its pipe");
 	return 0;
@@ -227,7 +251,7 @@ bool objspace_is_tracing(void)
 
 int objspace_trace_allocations(struct error *err)
 {
-	return try(start_tracing, Qnil) ? 0 : error_set(err, -EIO, "ObjectSpace.trace_object_allocations_start raised");
+	return try_for("ObjectSpace.trace_object_allocations_start", start_tracing, Qnil, err) ? 0 : err->code;
 }
 
 void objspace_stop_tracing(bool forget)

@@ -524,6 +524,17 @@ class HeapDumpTest < LiveTest
     assert_equal "2", target.run("1 + 1")
   end
 
+  test "a dump that Ruby refuses says why, in one line" do
+    target = start("console", load: false)
+    target.run("require 'objspace'; %i[dump_all _dump_all].each { |name| ObjectSpace.define_singleton_method(name) { |*| raise 'not here' } }")
+    only_where_loading_is_possible
+    [[], %w[--no-fork --yes]].each do |options|
+      result = dump(target, "-q", "-o", "#{directory}/dump.json", *options)
+      assert_exit 1, result
+      assert_match(/\Arbprobe: process \d+: .*Ruby's dump of the objects failed: .*\bthe application has overridden ObjectSpace\._?dump_all .*; nothing was kept\n\z/, result.stderr)
+    end
+  end
+
   test "wrong usage" do
     assert_refused 2, /--allocations takes seconds/, "heap", "dump", "-p", "1", "--allocations=x"
     assert_refused 2, /heap dump needs the PID of one process/, "heap", "dump"
