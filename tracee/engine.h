@@ -52,8 +52,9 @@ uint64_t engine_patch_foreign_calls(const struct probe *probe);
 
 /* The global hook of a selection, shared by all its probes of engine hook. */
 struct engine_hook_state {
-	VALUE tracepoint; /* nil: off */
-	bool whole;       /* sees every call, and leaves the process slower; else C calls only, and leaves nothing */
+	VALUE tracepoint;      /* nil: off */
+	bool whole;            /* sees every call, and leaves the process slower; else C calls only, and leaves nothing */
+	struct probe *aliases; /* whose calls the VM may tell of as those of a module that their class has prepended */
 };
 
 /* Starting one that is on is harmless, and makes it whole where that is wanted. */

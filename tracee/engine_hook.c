@@ -74,6 +74,19 @@ static bool hook_can(const struct match *match, struct text *reason)
 	return false;
 }
 
+/*
+ * `alias` in a class finds the original where calls find it: in a module that the class has prepended. A call of such an alias is then, for the VM, one of
+ * the module's method by the alias's name.
+ */
+static struct probe *probe_of_alias(struct selection *selection, VALUE callee, VALUE receiver)
+{
+	struct probe *probe = selection_hook(selection)->aliases;
+
+	while (probe && (probe->callee != callee || !RTEST(rb_obj_is_kind_of(receiver, probe->owner))))
+		probe = probe->next_alias;
+	return probe;
+}
+
 static void hook_event(VALUE tracepoint, void *data)
 {
 	const void *anchor = FRAME_ANCHOR();
@@ -94,6 +107,8 @@ static void hook_event(VALUE tracepoint, void *data)
 			observe_call_lost(probe);
 		rb_jump_tag(jump);
 	}
+	if (!probe && !selection_is_arming())
+		probe = probe_of_alias(selection, rb_tracearg_callee_id(trace_arg), rb_tracearg_self(trace_arg));
 	/* A call may have begun with a definition that another engine's has replaced since. */
 	while (!is_call && probe && probe->engine != &engine_hook)
 		probe = probe->former;
@@ -185,7 +200,8 @@ void engine_hook_start(struct selection *selection, struct engine_hook_state *ho
 	if (is_on(hook, whole) || selection_is_over(selection))
 		return;
 	before = *hook;
-	*hook = (struct engine_hook_state){.tracepoint = tracepoint, .whole = whole};
+	hook->tracepoint = tracepoint;
+	hook->whole = whole;
 	light_count += !whole;
 	if (!whole)
 		hold_for_light();
@@ -202,9 +218,28 @@ void engine_hook_stop(struct engine_hook_state *hook)
 	hook->tracepoint = Qnil;
 }
 
+static bool is_in(const struct probe *aliases, const struct probe *probe)
+{
+	while (aliases && aliases != probe)
+		aliases = aliases->next_alias;
+	return aliases != NULL;
+}
+
+static bool has_prepended(VALUE module)
+{
+	return rb_ary_entry(rb_mod_ancestors(module), 0) != module;
+}
+
 static int hook_arm(struct probe *probe, VALUE method, struct error *err)
 {
+	struct engine_hook_state *hook = selection_hook(probe->session->selection);
+
 	(void)err;
+	if (core_call0(CORE_UNBOUND_METHOD_ORIGINAL_NAME, method) != probe->callee && has_prepended(probe->owner) &&
+	    !is_in(hook->aliases, probe)) {
+		probe->next_alias = hook->aliases;
+		hook->aliases = probe;
+	}
 	selection_hook_start(probe->session->selection, engine_hook_stays(method, probe->owner, probe->callee));
 	return 0;
 }

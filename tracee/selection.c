@@ -342,3 +342,8 @@ void selection_hook_start(struct selection *selection, bool whole)
 {
 	engine_hook_start(selection, &selection->hook, whole);
 }
+
+struct engine_hook_state *selection_hook(struct selection *selection)
+{
+	return &selection->hook;
+}

@@ -36,6 +36,7 @@ struct probe {
 	struct probe *former; /* of the definition that this one replaced */
 	struct probe *next;   /* in its bucket */
 	struct probe *next_made;
+	struct probe *next_alias;                                         /* of engine hook */
 	enum { RETRY_NOT_KNOWN, RETRY_POSSIBLE, RETRY_IMPOSSIBLE } retry; /* retry.h */
 };
 
@@ -84,6 +85,8 @@ void selection_compiler_on(void);
 
 /* Starts the selection's global hook unless it is on. */
 void selection_hook_start(struct selection *selection, bool whole);
+/* The state of engine hook. */
+struct engine_hook_state *selection_hook(struct selection *selection);
 
 /*
  * The probe for a method, or NULL. Under the firehose one is made at the first sight of a method: slow path, allocates. Event

@@ -258,8 +258,8 @@ class SelectorsTest < LiveTest
     target = start("console")
     target.run("module Before; def foo(n); super; end; end; class Wrapped; prepend Before; def foo(n); n; end; alias qux foo; end; " \
                "class Other; prepend Before; def foo(n); n; end; alias qux foo; end; nil")
-    [["Wrapped#qux"], ["Wrapped#qux", "Before#foo"]].each do |selectors|
-      tracer = trace(target, "--engine", "target", "--return", *selectors)
+    %w[target hook].product([["Wrapped#qux"], ["Wrapped#qux", "Before#foo"]]).each do |engine, selectors|
+      tracer = trace(target, "--engine", engine, "--return", *selectors)
       target.run("2.times { |i| Wrapped.new.qux(i); Other.new.qux(7) }; nil")
       assert_equal "Wrapped#qux => 0 <time>\nWrapped#qux => 1 <time>\n", tracer.stop.tree
     end
