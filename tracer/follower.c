@@ -247,7 +247,8 @@ static void follower_died(struct follower *follower)
 	struct run *run = follower->run;
 	const char *when = follower->armed_ns ? "while it was traced" : "while rbprobe was attaching to it";
 	int wait_status = 0;
-	bool known = proc_wait_status(follower->pid, &wait_status), exited = known && WIFEXITED(wait_status);
+	bool known = proc_wait_status(follower->pid, &wait_status) || pidfd_wait_status(follower->session.process, &wait_status);
+	bool exited = known && WIFEXITED(wait_status);
 
 	if (run->stop_reason) {
 		follower_finish(follower, run->stop_reason);

@@ -4,9 +4,11 @@
 #include "proc_status.h"
 
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define TEXT_MAX 8192
@@ -95,5 +97,28 @@ bool proc_wait_status(pid_t pid, int *wait_status)
 	if (!at)
 		return false;
 	*wait_status = atoi(at);
+	return true;
+}
+
+/* PIDFD_GET_INFO of linux/pidfd.h, which the headers here may not know yet. */
+struct pidfd_answer {
+	uint64_t mask;
+	uint64_t cgroup;
+	uint32_t ids[11];
+	int32_t exit_code;
+};
+
+_Static_assert(sizeof(struct pidfd_answer) == 64, "the first version of the kernel's struct");
+
+#define PIDFD_ASK _IOWR(0xff, 11, struct pidfd_answer)
+#define PIDFD_ASK_EXIT (1u << 3)
+
+bool pidfd_wait_status(int pidfd, int *wait_status)
+{
+	struct pidfd_answer answer = {.mask = PIDFD_ASK_EXIT};
+
+	if (pidfd < 0 || ioctl(pidfd, PIDFD_ASK, &answer) != 0 || !(answer.mask & PIDFD_ASK_EXIT))
+		return false;
+	*wait_status = answer.exit_code;
 	return true;
 }

@@ -20,4 +20,7 @@ bool status_text_has(const char *text, const char *field, const char *word);
  */
 bool proc_wait_status(pid_t pid, int *wait_status);
 
+/* The same of one that its parent has waited for, by a pidfd that was opened before. False: the kernel is older than 6.15. */
+bool pidfd_wait_status(int pidfd, int *wait_status);
+
 #endif
