@@ -164,7 +164,7 @@ uint64_t ask_wake_ns(const struct ask *ask)
 }
 
 /* A process that exits closes its socket a moment before it counts as ended. */
-static bool has_execed(const struct ask *ask)
+static bool still_runs(const struct ask *ask)
 {
 	struct timespec pause = {.tv_nsec = (long)(2 * NS_PER_MS)};
 
@@ -183,8 +183,12 @@ static void read_stream(struct ask *ask)
 	if (status == -ENODATA) {
 		fail(ask, answered ? ask->status : STATUS_TARGET_GONE);
 		if (!answered)
-			error_set(&ask->error, status, "process %d %s before it had answered", pid_of(ask),
-			          has_execed(ask) ? "replaced itself by another program (exec)" : "went away");
+			error_set(&ask->error, status,
+			          still_runs(ask)
+			                  ? "process %d closed the connection before it had answered: it replaced itself by "
+			                    "another program (exec), or a limit keeps it from making a thread"
+			                  : "process %d went away before it had answered",
+			          pid_of(ask));
 		return;
 	}
 	fail(ask, status == -ECANCELED ? STATUS_FAILED : status == -ESRCH ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
