@@ -46,6 +46,8 @@ class LiveTest < Minitest::Test
   # A target that runs tests/apps/APP.rb and says it is ready.
   def start(app, *arguments, **options)
     only_where_namespaces_are_allowed(options[:wrapper])
+    # A checkout in a directory of root's own.
+    only_root_with_a_nobody if options[:user]
     Target.new(app, arguments, **options).tap do |target|
       @targets << target
       target.wait_until_ready
