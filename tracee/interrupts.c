@@ -120,13 +120,14 @@ static VALUE new_mask(void)
 
 struct passing {
 	VALUE mask;
-	const struct deferred *before;
+	const struct deferred *deferred, *before;
 };
 
 static VALUE pass(VALUE argument)
 {
-	struct passing *passing = (struct passing *)argument;
+	const struct passing *passing = (const struct passing *)argument;
 
+	passed = passing->deferred;
 	return core_call_with(CORE_THREAD_HANDLE_INTERRUPT, rb_cThread, 1, &passing->mask, ids.block);
 }
 
@@ -145,11 +146,10 @@ static VALUE pass_end(VALUE argument)
  */
 static VALUE handle_interrupt(VALUE mask, struct deferred *deferred)
 {
-	struct passing passing = {.mask = mask, .before = passed};
+	struct passing passing = {.mask = mask, .deferred = deferred, .before = passed};
 
 	if (NIL_P(ids.block))
 		return core_iterate(CORE_THREAD_HANDLE_INTERRUPT, rb_cThread, 1, &mask, run_deferred, (VALUE)deferred);
-	passed = deferred;
 	return rb_ensure(pass, (VALUE)&passing, pass_end, (VALUE)&passing);
 }
 

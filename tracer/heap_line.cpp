@@ -127,7 +127,7 @@ error_code read_references(ondemand::value &value, heap_line &line)
 		ondemand::value address;
 		slice text;
 
-		if ((error = std::move(each).get(address)) || (error = raw_text(address, text)))
+		if ((error = each.get(address)) || (error = raw_text(address, text)))
 			return error;
 		if (!line.own_references.bytes)
 			line.own_references.bytes = text.bytes;
