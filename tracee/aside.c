@@ -20,8 +20,8 @@ static VALUE run_protected(VALUE argument)
 
 	work->began = true;
 	rb_protect(work->run, work->argument, &failed);
-	if (failed && !interrupts_lacked())
-		rb_set_errinfo(Qnil);
+	if (failed)
+		interrupts_forget_failure();
 	return Qnil;
 }
 

@@ -74,6 +74,9 @@ bool core_is_answered(VALUE object, const char *name);
 /* Without its initialize, which may be the application's. May raise: NoMemoryError. */
 VALUE core_exception(VALUE class, const char *message);
 
+/* What unwinds a frame (`$!`) may also be a throw, an internal object without a class, or a number: the thread is being killed. Any context with the GVL. */
+bool core_is_exception(VALUE error);
+
 /* What an exception says, without asking the application: as a String, or nil where there is nothing to say. May raise. */
 VALUE core_message(VALUE exception);
 

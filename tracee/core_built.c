@@ -6,13 +6,16 @@
 
 #include <stdio.h>
 
+bool core_is_exception(VALUE error)
+{
+	return !RB_SPECIAL_CONST_P(error) && RB_BUILTIN_TYPE(error) != T_IMEMO && RTEST(rb_obj_is_kind_of(error, rb_eException));
+}
+
 VALUE core_message(VALUE exception)
 {
 	VALUE text;
 
-	/* A thread that is killed has a number there, a throw an internal object. */
-	if (RB_SPECIAL_CONST_P(exception) || RB_BUILTIN_TYPE(exception) == T_IMEMO ||
-	    !RTEST(rb_obj_is_kind_of(exception, rb_eException)))
+	if (!core_is_exception(exception))
 		return Qnil;
 	text = rb_attr_get(exception, rb_intern("mesg"));
 	if (!RB_TYPE_P(text, T_STRING))

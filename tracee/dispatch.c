@@ -238,7 +238,6 @@ void dispatch_fork_child(void)
 
 void dispatch_job(void)
 {
-	static unsigned put_off;
 	struct fiber_state *own;
 	struct quiet quiet;
 	bool missing;
@@ -261,7 +260,7 @@ void dispatch_job(void)
 	own = fiber_own_begin();
 	/* The VM is about to deliver them, and would do so to the end of the job, which drops them: behind it the thread is its own, or no more. */
 	missing = interrupts_missing() != NULL;
-	if (!missing && interrupts_go_first(&put_off)) {
+	if (!missing && interrupts_go_first()) {
 		fiber_own_end(own);
 		quiet_end(quiet);
 		running = false;

@@ -70,12 +70,6 @@ static VALUE call_cause(VALUE error)
 	return core_ask(error, "cause");
 }
 
-/* What unwinds a frame may also be a throw, an internal object without a class, or a number: the thread is being killed. */
-static bool is_exception(VALUE error)
-{
-	return !RB_SPECIAL_CONST_P(error) && RB_BUILTIN_TYPE(error) != T_IMEMO && RTEST(rb_obj_is_kind_of(error, rb_eException));
-}
-
 /* Calls a method of the application's; nil, and the exception, where it raises. What cancels or kills us goes on. */
 static VALUE ask(const struct eval *eval, VALUE (*function)(VALUE), VALUE object, VALUE *error)
 {
@@ -84,7 +78,7 @@ static VALUE ask(const struct eval *eval, VALUE (*function)(VALUE), VALUE object
 
 	if (!failed)
 		return answer;
-	if (!is_exception(rb_errinfo()) || rb_errinfo() == eval->exception)
+	if (!core_is_exception(rb_errinfo()) || rb_errinfo() == eval->exception)
 		rb_jump_tag(failed);
 	if (error)
 		*error = rb_errinfo();

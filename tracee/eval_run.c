@@ -98,12 +98,6 @@ static VALUE look_admitted(VALUE argument)
 	return interrupts_admitted(look_at_error, argument);
 }
 
-/* What unwinds a frame may also be a throw, an internal object without a class, or a number: the thread is being killed. */
-static bool is_exception(VALUE error)
-{
-	return !RB_SPECIAL_CONST_P(error) && RB_BUILTIN_TYPE(error) != T_IMEMO && RTEST(rb_obj_is_kind_of(error, rb_eException));
-}
-
 static VALUE give_back_admitted(VALUE unused)
 {
 	return interrupts_admitted(eval_connections_give_back, unused);
@@ -124,10 +118,10 @@ void eval_run(struct eval *eval)
 		raised.error = rb_errinfo();
 		rb_set_errinfo(Qnil);
 		eval->outcome = RB_SPECIAL_CONST_P(raised.error) ? EVAL_KILLED : EVAL_RAISED;
-		if (eval->outcome == EVAL_RAISED && !is_exception(raised.error))
+		if (eval->outcome == EVAL_RAISED && !core_is_exception(raised.error))
 			eval_result_thrown(eval);
 		/* Its methods are the application's, and may be interrupted like its code. */
-		if (is_exception(raised.error))
+		if (core_is_exception(raised.error))
 			eval_try(raised.error == eval->exception || in_main ? look_at_error : look_admitted, (VALUE)&raised);
 	}
 	/* The main thread's connections are the application's own. */

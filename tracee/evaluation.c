@@ -140,12 +140,6 @@ static void leave(struct evaluation *evaluation)
 	update_earliest();
 }
 
-/* What unwinds a frame may also be a throw, an internal object without a class, or a number: the thread is being killed. */
-static bool is_exception(VALUE error)
-{
-	return RB_BUILTIN_TYPE(error) != T_IMEMO && RTEST(rb_obj_is_kind_of(error, rb_eException));
-}
-
 /* The user's code, with everything it does to end itself kept in `evaluation`. */
 static VALUE run_protected(VALUE argument)
 {
@@ -214,12 +208,11 @@ enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, const void
 		*jump = evaluation.failed;
 		return EVALUATION_JUMPED;
 	}
-	if (!is_exception(evaluation.error)) {
+	if (!core_is_exception(evaluation.error)) {
 		rb_set_errinfo(Qnil);
 		return EVALUATION_THREW;
 	}
-	if (!interrupts_lacked())
-		rb_set_errinfo(Qnil);
+	interrupts_forget_failure();
 	*value = evaluation.error;
 	return EVALUATION_RAISED;
 }
@@ -274,7 +267,6 @@ enum evaluation_outcome evaluate_quickly(VALUE (*run)(VALUE), VALUE argument, VA
 	if (!failed)
 		return EVALUATION_DONE;
 	*value = rb_errinfo();
-	if (!interrupts_lacked())
-		rb_set_errinfo(Qnil);
+	interrupts_forget_failure();
 	return EVALUATION_RAISED;
 }

@@ -242,13 +242,6 @@ static void parcel_leave(struct parcel *parcel)
 	free(parcel);
 }
 
-VALUE interrupts_exception(void)
-{
-	VALUE error = rb_errinfo();
-
-	return RB_SPECIAL_CONST_P(error) || is_throw(error) ? Qnil : error;
-}
-
 static VALUE send_protected(VALUE argument)
 {
 	struct parcel *parcel = (struct parcel *)argument;
@@ -310,6 +303,12 @@ bool interrupts_lacked(void)
 	return true;
 }
 
+void interrupts_forget_failure(void)
+{
+	if (!interrupts_lacked())
+		rb_set_errinfo(Qnil);
+}
+
 static VALUE send_by_thread(VALUE parcel)
 {
 	quiet_thread(rb_thread_create(send_to, (void *)parcel));
@@ -359,13 +358,15 @@ static bool are_pending(void)
 	return failed || RTEST(pending);
 }
 
-bool interrupts_go_first(unsigned *times)
+bool interrupts_go_first(void)
 {
-	if (are_pending() && *times < GO_FIRST_MAX) {
-		++*times;
+	static unsigned times; /* in a row */
+
+	if (are_pending() && times < GO_FIRST_MAX) {
+		times++;
 		return true;
 	}
-	*times = 0;
+	times = 0;
 	return false;
 }
 

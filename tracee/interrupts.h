@@ -18,10 +18,10 @@ void interrupts_init(void);
 VALUE interrupts_deferred(VALUE (*run)(VALUE), VALUE argument, VALUE ours);
 
 /*
- * Whether a job on the running thread had better come again, since interrupts wait to be delivered to that. *times, 0 at first, counts how often in a row:
- * what the application itself holds back (Thread.handle_interrupt) waits on, and would keep off every job for ever.
+ * Whether a job on the running thread had better come again, since interrupts wait to be delivered to that. Not for ever: what the application itself
+ * holds back (Thread.handle_interrupt) waits on, and would keep off every job.
  */
-bool interrupts_go_first(unsigned *times);
+bool interrupts_go_first(void);
 
 /* The opposite, inside of that: calls run with all interrupts let in at once, also those held back so far. Raises what comes. */
 VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument);
@@ -39,14 +39,14 @@ bool interrupts_job(VALUE (*run)(VALUE), VALUE argument);
  */
 bool interrupts_lacked(void);
 
+/* After an rb_protect that failed, for whatever reason: `$!` is taken away. Raises nothing. */
+void interrupts_forget_failure(void);
+
 /*
  * After an rb_protect that failed of an interrupt, or as interrupts_lacked(): `$!` is sent once more to the running thread, by another, and
  * taken away. wait: it is pending when this returns. For a job: a Timeout that came later would miss its block. Raises nothing.
  */
 void interrupts_send_again(bool wait);
-
-/* `$!` where it is an exception, else nil: something is thrown, or the thread killed. */
-VALUE interrupts_exception(void);
 
 /* NULL, or why none of this can be used: what it needs of Ruby's own is gone. */
 const char *interrupts_missing(void);

@@ -3,6 +3,7 @@
 #include "observe.h"
 
 #include "aside.h"
+#include "core.h"
 #include "expression.h"
 #include "fiber.h"
 #include "frame.h"
@@ -370,7 +371,8 @@ static int end_call_with_values(struct session *session, struct fiber_state *fib
 	 * It would take the place of the exception that ends the call. A kill may, and so may a throw, and Timeout's own exception, which has to
 	 * come before its block is over.
 	 */
-	if (making.jump && end->ending == FRAME_RAISED && RTEST(rb_obj_is_kind_of(interrupts_exception(), rb_eStandardError))) {
+	if (making.jump && end->ending == FRAME_RAISED && core_is_exception(rb_errinfo()) &&
+	    RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eStandardError))) {
 		interrupts_send_again(false);
 		return 0;
 	}

@@ -203,7 +203,6 @@ static VALUE initialise_protected(VALUE unused)
 
 static void start(void)
 {
-	static unsigned put_off;
 	VALUE error = rb_errinfo();
 	const char *missing;
 
@@ -217,7 +216,7 @@ static void start(void)
 		fail(missing);
 		return;
 	}
-	if (interrupts_go_first(&put_off))
+	if (interrupts_go_first())
 		return;
 	state.by_loader = true;
 	interrupts_job(initialise_protected, Qnil);
