@@ -6,12 +6,15 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 
 CC     ?= cc
-# For tracer/heap_line.cpp only: a library that is fast enough has no interface for C.
+# For tracer/heap/heap_line.cpp only: a library that is fast enough has no interface for C.
 CXX    ?= c++
 CLANG  ?= clang
 CFLAGS ?= -O2 -g
 CXXFLAGS ?= $(CFLAGS)
 WERROR ?=
+# V=1 prints whole commands.
+V ?=
+say = $(if $(filter-out 0,$(V)),,@echo '$(1) $(2)';)
 
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 # "proto/limits.h" is found from the root; no directory of ours is searched for <limits.h>.
@@ -22,33 +25,43 @@ MSGPACK := $(shell pkg-config --exists msgpack-c && echo msgpack-c || echo msgpa
 PACKAGES := $(MSGPACK) jansson simdjson zlib libzstd readline libdw
 PACKAGE_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
 PACKAGE_LIBS   = $(shell pkg-config --libs $(PACKAGES)) -lstdc++
-export CC BUILD RUBY
+export CC BUILD RUBY V
 
 PROTO_OBJECTS  := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard proto/*.c))
-TRACER_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tracer/*.c)) $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tracer/*.cpp))
+TRACER_SOURCES := $(wildcard tracer/*.c tracer/*/*.c)
+TRACER_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(TRACER_SOURCES)) $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tracer/*/*.cpp))
 # The parts of the extension that know no Ruby are unit-tested outside of it.
-RUBYLESS_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tracee/answer.c tracee/encoder.c tracee/intake.c tracee/patch_layout.c tracee/ring.c tracee/stream.c tracee/tally.c tracee/ticks.c))
+RUBYLESS_SOURCES := $(addprefix tracee/,$(addsuffix .c,base/msgpack_builder base/encoder base/command_inbox base/job_due \
+	base/ring base/counter base/ticks session/stream vm/method_layout))
+RUBYLESS_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(RUBYLESS_SOURCES))
 
 .PHONY: all tracer extension
-all: tracer extension
+all: tracer extension $(if $(filter build,$(BUILD)),compile_commands.json)
 
 tracer: $(BUILD)/rbprobe
 
 $(BUILD)/rbprobe: $(TRACER_OBJECTS) $(PROTO_OBJECTS)
-	$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
+	$(call say,LD,$@)$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(OWN_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)$(CC) $(OWN_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/obj/%.o: %.cpp
 	@mkdir -p $(@D)
-	$(CXX) $(OWN_CXX_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CXX,$<)$(CXX) $(OWN_CXX_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
 
--include $(wildcard $(BUILD)/obj/*/*.d)
+-include $(wildcard $(BUILD)/obj/*/*.d $(BUILD)/obj/*/*/*.d)
 
 extension:
 	+@mk/extension
+
+# For clangd and the like. It changes where a directory has another file, or a flag is another.
+COMMANDS_FROM := Makefile mk/compile_commands tracee/extconf.rb \
+	$(wildcard proto tracer/. tracer/*/. tracee/. tracee/*/. tests/unit tests/fuzz tests/security)
+compile_commands.json: $(COMMANDS_FROM) | extension
+	$(call say,GEN,$@)$(RUBY) mk/compile_commands '$(BUILD)' '$(CC)' '$(OWN_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS)' \
+		'$(CXX)' '$(OWN_CXX_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CXXFLAGS)'
 
 # The extension for every Ruby that is found: in PATH, and where the usual managers of Rubies put them.
 .PHONY: rubies
@@ -57,7 +70,7 @@ rubies:
 
 # --- Tests
 
-.PHONY: setup demo test truth security check-asan check-tsan lint fuzz bench matrix oracle
+.PHONY: setup demo check test truth security check-asan check-tsan lint fuzz bench matrix oracle
 setup:
 	@mk/setup build
 
@@ -75,26 +88,32 @@ install uninstall:
 	+@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' mk/$@
 
 clean:
-	rm -rf $(BUILD)/rbprobe $(BUILD)/obj $(BUILD)/ext $(BUILD)/tracee $(BUILD)/unit $(BUILD)/fuzz $(BUILD)/security $(BUILD)/asan $(BUILD)/ruby-asan $(BUILD)/tsan $(BUILD)/lint
+	rm -rf compile_commands.json $(addprefix $(BUILD)/,rbprobe obj ext tracee unit fuzz security asan ruby-asan tsan lint)
 
 help:
 	@echo 'make                  the tracer (build/rbprobe) and the extension (build/tracee/ABI/) for RUBY (ruby)'
 	@echo 'make rubies           the extension for every Ruby that can be found'
 	@echo 'make demo             watch a real web application at work'
-	@echo 'make test             unit and live tests'
-	@echo 'make security         attacks by other local users, a lying target and a lying client (root, as it needs other users)'
+	@echo 'make compile_commands.json   how each file is compiled, for clangd; `make` writes it, too'
+	@echo 'make check            before each commit, 5 minutes: lint of what changed, unit tests, the live tests that matter'
+	@echo 'make test             unit and live tests; TESTS="--live tree" runs the live test files with tree in their names'
+	@echo '                      one test: ruby tests/live/tree_test.rb -n /words of its name/'
+	@echo 'make security         attacks by other local users, a lying target, a lying client (root, as it needs other users)'
 	@echo 'make check-asan       unit and live tests under AddressSanitizer and UBSan'
-	@echo 'make check-ruby-asan  live tests, truth and soak with a Ruby that is built with AddressSanitizer, too: SESSIONS (300); by hand'
+	@echo 'make check-ruby-asan  live tests, truth and soak with a Ruby that is built with AddressSanitizer as well;'
+	@echo '                      SESSIONS (300); by hand'
 	@echo 'make check-tsan       the unit tests of what runs in several threads under ThreadSanitizer'
 	@echo 'make matrix           the live tests on Ruby 2.7, 3.1 and 3.3 in chroots (root), and on RUBIES=/path/a:/path/b'
 	@echo 'make truth            what is shown of programs that know what is true of them, by every engine'
-	@echo 'make oracle           a million calls of core methods, traced and not: nothing may tell the difference; ENGINE=hook'
-	@echo 'make lint             formatting, static analysis, and a compilation with -Werror'
+	@echo 'make oracle           a million calls of core methods, traced and not, without a difference; ENGINE=hook'
+	@echo 'make lint             formatting, static analysis, and a compilation with -Werror; FILES="..." looks at these only'
 	@echo 'make fuzz             the decoders under libFuzzer, FUZZ_SECONDS each'
-	@echo 'make soak             random commands against an application that checks itself: SESSIONS (300), SEED, RUBY; make soak-asan'
+	@echo 'make soak             random commands against an application that checks itself: SESSIONS (300), SEED, RUBY;'
+	@echo '                      make soak-asan'
 	@echo 'make conformance      the test suite of MRI, alone and observed, test by test: FILES, RUBY, RUBY_SOURCE'
 	@echo 'make soak-load        load into processes of every kind, SOAK_LOADS (500) each; every one checks its own results'
 	@echo 'make bench            what it costs, beside rbtrace and beside nothing: table, bench.json, plots'
 	@echo 'make setup            the Debian packages that building needs'
 	@echo 'make install          below DESTDIR and PREFIX (/usr/local); make uninstall takes it away'
+	@echo 'V=1                   whole commands instead of a line for each file'
 	@echo 'make clean            all that was built; chroots of the matrix stay'

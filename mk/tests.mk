@@ -6,11 +6,11 @@ UNIT_LIBRARY := $(BUILD)/obj/units.a
 
 $(UNIT_LIBRARY): $(PROTO_OBJECTS) $(RUBYLESS_OBJECTS) $(filter-out %/main.o,$(TRACER_OBJECTS))
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call say,AR,$@)$(AR) rcs $@ $^
 
 $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(UNIT_LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS) -lcmocka
+	$(call say,LD,$@)$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS) -lcmocka
 
 -include $(wildcard $(BUILD)/obj/tests/*/*.d)
 .SECONDARY: $(UNIT_TESTS:$(BUILD)/unit/%=$(BUILD)/obj/tests/unit/%.o)
@@ -26,13 +26,29 @@ test:
 	@+$(MAKE) --no-print-directory all unit-tests
 	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/run $(TESTS)
 
+# What a contributor runs before each commit. One live test file or two for each thing that can break: attaching and what is
+# refused (attach, load), every engine (tree, patch), what is shown (selectors, values, output), a request each way (eval,
+# backtrace), and above all that the target is never harmed (safety). What needs minutes is left to `make test`: every
+# blocking call, every overridden method, heap dumps, consoles. Live tests that were changed or added run as well.
+CHECK_LIVE := $(addsuffix _test,attach load tree patch selectors values output eval backtrace safety)
+CHECK_CHANGED = $(filter-out $(CHECK_LIVE),$(patsubst tests/live/%.rb,%,$(filter tests/live/%_test.rb,$(shell mk/changed))))
+
+check:
+	@mk/setup build test lint
+	@+$(MAKE) --no-print-directory lint FILES='$(or $(shell mk/changed),nothing)'
+	@+$(MAKE) --no-print-directory all unit-tests
+	@RBPROBE_BUILD=$(BUILD) tests/run --unit
+	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' RBPROBE_PATIENCE=2 RBPROBE_CYCLES=100 RBPROBE_SHORT=1 \
+		tests/run --live --jobs 4 $(CHECK_LIVE) $(CHECK_CHANGED)
+
 # --- Attacks. Programs of attackers that have to be fast, or to speak to the kernel, are written in C.
 
 SECURITY_PROGRAMS := $(patsubst tests/security/%.c,$(BUILD)/security/%,$(wildcard tests/security/*.c))
 
 $(BUILD)/security/%: tests/security/%.c $(PROTO_OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) $(OWN_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(PROTO_OBJECTS) $(PACKAGE_LIBS)
+	$(call say,CC,$<)$(CC) $(OWN_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< \
+		$(PROTO_OBJECTS) $(PACKAGE_LIBS)
 
 # It is taken for the extension, which has symbols.
 $(BUILD)/security/liar: LDFLAGS += -rdynamic
@@ -51,7 +67,7 @@ security:
 ASAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 TSAN_FLAGS := -fsanitize=thread
 # What runs in more than one thread.
-TSAN_TESTS := intake ring stream ticks
+TSAN_TESTS := command_inbox ring stream ticks
 # Ruby leaves C frames by __builtin_longjmp, of which the sanitizer does not learn: what it has noted about the stack of the
 # frames that were left would be held against those that come after them.
 ASAN_EXTENSION_FLAGS := $(ASAN_FLAGS) --param asan-stack=0 -U_FORTIFY_SOURCE
@@ -64,7 +80,8 @@ check-asan:
 	@mk/setup build test
 	@+RBPROBE_CFLAGS='$(ASAN_EXTENSION_FLAGS)' RBPROBE_LDFLAGS='$(ASAN_FLAGS)' $(MAKE) --no-print-directory \
 		BUILD=$(BUILD)/asan CFLAGS='-O1 -g $(ASAN_FLAGS)' all unit-tests
-	@RBPROBE_BUILD=$(BUILD)/asan RBPROBE_RUBY='$(RUBY)' RBPROBE_PATIENCE=4 RBPROBE_CYCLES=100 RBPROBE_SHORT=1 RBPROBE_TARGET_ENV='$(ASAN_TARGET_ENV)' \
+	@RBPROBE_BUILD=$(BUILD)/asan RBPROBE_RUBY='$(RUBY)' RBPROBE_PATIENCE=4 RBPROBE_CYCLES=100 RBPROBE_SHORT=1 \
+		RBPROBE_TARGET_ENV='$(ASAN_TARGET_ENV)' \
 		tests/run $(TESTS)
 
 check-tsan:
@@ -96,13 +113,23 @@ matrix:
 
 # --- Static analysis
 
-OWN_SOURCES := $(wildcard proto/*.[ch] tracer/*.[ch] tracer/*.cpp tracee/*.[ch] tests/unit/*.[ch] tests/fuzz/*.[ch] tests/security/*.[ch])
+OWN_SOURCES := $(wildcard proto/*.[ch] $(foreach side,tracer tracee,$(side)/*.[ch] $(side)/*/*.[ch] $(side)/*/*.cpp) \
+	tests/unit/*.[ch] tests/fuzz/*.[ch] tests/security/*.[ch])
+
+# `make lint FILES="tracer/base/output.c doc/guide.md"`: only these are formatted and analysed. What is about all files
+# together is looked at in any case, as it takes no time.
+FILES ?=
+LINT_SOURCES = $(if $(FILES),$(filter $(OWN_SOURCES),$(FILES)),$(OWN_SOURCES))
 
 lint:
 	@mk/setup build test lint
-	clang-format --dry-run -Werror $(OWN_SOURCES)
+	@$(if $(LINT_SOURCES),clang-format --dry-run -Werror $(LINT_SOURCES))
 	mk/calls
+	mk/columns
+	mk/complete
+	mk/links
 	@+RBPROBE_CFLAGS=-Werror $(MAKE) --no-print-directory BUILD=$(BUILD)/lint WERROR=-Werror all unit-tests
+	mk/rooms $(BUILD)/lint/obj $(BUILD)/lint/ext
 	@+$(MAKE) --no-print-directory tidy
 
 .PHONY: tidy
@@ -111,44 +138,53 @@ RUBY_INCLUDES = $(shell $(RUBY) -rrbconfig -e 'c = RbConfig::CONFIG; \
 # What extconf.rb found out about this Ruby.
 EXTENSION_DEFINES = $(shell sed -n 's/^CPPFLAGS = //p' $(wildcard $(BUILD)/lint/ext/*/Makefile) | grep -o -e '-DHAVE_[A-Z_]*')
 tidy:
-	mk/tidy '$(RUBY_INCLUDES) $(EXTENSION_DEFINES)' '$(OWN_CXX_FLAGS) $(PACKAGE_CFLAGS)' $(OWN_FLAGS) $(PACKAGE_CFLAGS)
+	@FILES='$(FILES)' mk/tidy '$(RUBY_INCLUDES) $(EXTENSION_DEFINES)' '$(OWN_CXX_FLAGS) $(PACKAGE_CFLAGS)' \
+		$(OWN_FLAGS) $(PACKAGE_CFLAGS)
 
 # --- Fuzzing
 
 FUZZ_SECONDS ?= 20
 FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_SOURCES := $(wildcard proto/*.c) tracer/selector.c tracer/buffer.c tracer/message.c
+FUZZ_SOURCES := $(wildcard proto/*.c) tracer/cli/selector.c $(addprefix tracer/base/,buffer.c json.c message.c utf8.c)
 
-$(BUILD)/fuzz/%: tests/fuzz/%.c $(FUZZ_SOURCES) $(wildcard proto/*.h tracer/*.h)
+$(BUILD)/fuzz/%: tests/fuzz/%.c $(FUZZ_SOURCES) $(wildcard proto/*.h tracer/*/*.h)
 	@mkdir -p $(@D)
-	$(CLANG) $(OWN_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer,address,undefined -o $@ $< $(FUZZ_SOURCES) $(PACKAGE_LIBS)
+	$(call say,CLANG,$<)$(CLANG) $(OWN_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer,address,undefined \
+		-o $@ $< $(FUZZ_SOURCES) $(PACKAGE_LIBS)
 
 # What only one target needs. Checks of C++ that need a runtime of their own are left out.
 FUZZ_HEAP_OBJECT := $(BUILD)/fuzz/heap_line.o
-FUZZ_HEAP_SOURCES := $(filter-out tracer/heap_dump.c,$(wildcard tracer/heap_*.c)) tracer/output.c $(FUZZ_HEAP_OBJECT)
+FUZZ_HEAP_SOURCES := $(filter-out tracer/heap/heap_dump.c,$(wildcard tracer/heap/heap_*.c)) tracer/base/output.c \
+	tracer/base/place.c $(FUZZ_HEAP_OBJECT)
 $(BUILD)/fuzz/fuzz_heap_report: FUZZ_SOURCES += $(FUZZ_HEAP_SOURCES)
 $(BUILD)/fuzz/fuzz_heap_report: $(FUZZ_HEAP_SOURCES)
 
-$(BUILD)/fuzz/fuzz_elf: FUZZ_SOURCES += tracer/elf_symbols.c
-$(BUILD)/fuzz/fuzz_maps: FUZZ_SOURCES += tracer/target_copy.c tracer/target_files.c tracer/elf_symbols.c tracer/confined.c \
-	tracer/confined_filter.c tracer/proc_status.c tracer/trace_permission.c tracer/arch_x86_64.c tracer/arch_aarch64.c tracer/arch_other.c
-$(BUILD)/fuzz/fuzz_native_answer: FUZZ_SOURCES += tracer/native_answer.c
-$(BUILD)/fuzz/fuzz_history: FUZZ_SOURCES += tracer/console_history.c
+$(BUILD)/fuzz/fuzz_heap_line: FUZZ_SOURCES += $(FUZZ_HEAP_OBJECT)
+$(BUILD)/fuzz/fuzz_heap_line: $(FUZZ_HEAP_OBJECT)
+$(BUILD)/fuzz/fuzz_elf: FUZZ_SOURCES += tracer/process/elf_symbols.c
+$(BUILD)/fuzz/fuzz_maps: FUZZ_SOURCES += tracer/base/proc_status.c tracer/base/proc_file.c \
+	$(addprefix tracer/process/,$(addsuffix .c,target target_files look_budget elf_symbols confined confined_filter \
+	arch_x86_64 arch_aarch64 arch_other))
+$(BUILD)/fuzz/fuzz_native_answer: FUZZ_SOURCES += tracer/backtrace/native_answer.c
+$(BUILD)/fuzz/fuzz_history: FUZZ_SOURCES += tracer/console/console_history.c tracer/base/place.c
 
 # The whole tracer but its main program, for targets that include the file in question.
-FUZZ_TRACER := $(patsubst %.c,$(BUILD)/fuzz/obj/%.o,$(filter-out tracer/main.c tracer/decode.c,$(wildcard tracer/*.c)) tests/fuzz/records.c) $(FUZZ_HEAP_OBJECT)
-$(BUILD)/fuzz/obj/%.o: %.c $(wildcard proto/*.h tracer/*.h) tests/fuzz/records.h tracer/decode.c
+FUZZ_TRACER_SOURCES := $(filter-out tracer/main.c tracer/stream/decode.c,$(TRACER_SOURCES)) tests/fuzz/records.c
+FUZZ_TRACER := $(patsubst %.c,$(BUILD)/fuzz/obj/%.o,$(FUZZ_TRACER_SOURCES)) $(FUZZ_HEAP_OBJECT)
+$(BUILD)/fuzz/obj/%.o: %.c $(wildcard proto/*.h tracer/*/*.h) tests/fuzz/records.h tracer/stream/decode.c
 	@mkdir -p $(@D)
-	$(CLANG) $(OWN_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer-no-link,address,undefined -c -o $@ $<
+	$(call say,CLANG,$<)$(CLANG) $(OWN_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer-no-link,address,undefined -c -o $@ $<
 $(BUILD)/fuzz/tracer.a: $(FUZZ_TRACER)
-	rm -f $@
-	$(AR) rcs $@ $^
-$(BUILD)/fuzz/fuzz_trace $(BUILD)/fuzz/fuzz_answer: FUZZ_SOURCES := $(wildcard proto/*.c) $(BUILD)/fuzz/tracer.a
-$(BUILD)/fuzz/fuzz_trace $(BUILD)/fuzz/fuzz_answer: $(BUILD)/fuzz/tracer.a
+	@rm -f $@
+	$(call say,AR,$@)$(AR) rcs $@ $^
+FUZZ_OF_TRACER := $(addprefix $(BUILD)/fuzz/fuzz_,trace stat answer)
+$(FUZZ_OF_TRACER): FUZZ_SOURCES := $(wildcard proto/*.c) $(BUILD)/fuzz/tracer.a
+$(FUZZ_OF_TRACER): $(BUILD)/fuzz/tracer.a
 
-$(FUZZ_HEAP_OBJECT): tracer/heap_line.cpp tracer/heap_line.h
+$(FUZZ_HEAP_OBJECT): tracer/heap/heap_line.cpp tracer/heap/heap_line.h
 	@mkdir -p $(@D)
-	$(CLANG) $(OWN_CXX_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=function,vptr -c -o $@ $<
+	$(call say,CLANG,$<)$(CLANG) $(OWN_CXX_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer-no-link,address,undefined \
+		-fno-sanitize=function,vptr -c -o $@ $<
 
 .PHONY: fuzz-targets
 fuzz-targets: $(FUZZ_TARGETS)
@@ -186,7 +222,8 @@ export PACE SEED
 soak:
 	@mk/setup build soak
 	@+$(MAKE) --no-print-directory all
-	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/soak/run --sessions $(SESSIONS) --pace $(PACE) $(if $(SEED),--seed $(SEED))
+	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' \
+		tests/soak/run --sessions $(SESSIONS) --pace $(PACE) $(if $(SEED),--seed $(SEED))
 
 # On each Ruby of the matrix.
 .PHONY: soak-matrix
@@ -218,9 +255,8 @@ check-ruby-asan:
 	@RBPROBE_BUILD=$(RUBY_ASAN) RBPROBE_RUBY=$(RUBY_ASAN)/ruby/bin/ruby \
 		PACE=$(PACE) SEED='$(SEED)' tests/ruby_asan/run $(SESSIONS) $(TESTS)
 
-# --- MRI's own test suite, alone and observed: `make conformance FILES="test_array test_hash" RUBY=... RUBY_SOURCE=...`; all files without FILES
-
-FILES ?=
+# --- MRI's own test suite, alone and observed: `make conformance FILES="test_array test_hash" RUBY=... RUBY_SOURCE=...`;
+# all files without FILES
 
 .PHONY: conformance
 conformance:

@@ -1,12 +1,13 @@
 /* Sending SIGURG to where the GVL is. See bell.h. */
 
 #define _GNU_SOURCE
-#include "bell.h"
+#include "proto/bell.h"
+
+#include "proto/task_file.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,29 +18,13 @@
 
 #define PIDFD_OF_THREAD O_EXCL /* PIDFD_THREAD, since Linux 6.9 */
 
-static ssize_t task_file(int task_directory, const char *tid, const char *name, char *text, size_t size)
-{
-	char path[NAME_MAX + 8];
-	ssize_t got;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", tid, name);
-	fd = openat(task_directory, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	got = read(fd, text, size - 1);
-	close(fd);
-	text[got > 0 ? got : 0] = '\0';
-	return got;
-}
-
-/* The state letter of /proc/PID/task/TID/stat stands behind the command's closing parenthesis. */
+/* The state letter of /proc/PID/task/TID/stat stands after the command's closing parenthesis. */
 static char task_state(int task_directory, const char *tid)
 {
 	char text[512];
 	const char *parenthesis;
 
-	if (task_file(task_directory, tid, "stat", text, sizeof(text)) <= 0)
+	if (task_file_read(task_directory, tid, "stat", text, sizeof(text)) <= 0)
 		return 0;
 	parenthesis = strrchr(text, ')');
 	return parenthesis && parenthesis[1] == ' ' ? parenthesis[2] : 0;
@@ -61,7 +46,7 @@ pid_t bell_thread(pid_t pid)
 	char name[32];
 
 	while (directory && !found && (entry = readdir(directory)))
-		if (atoi(entry->d_name) > 0 && task_file(dirfd(directory), entry->d_name, "comm", name, sizeof(name)) > 0 &&
+		if (atoi(entry->d_name) > 0 && task_file_read(dirfd(directory), entry->d_name, "comm", name, sizeof(name)) > 0 &&
 		    strcmp(name, BELL_THREAD_NAME "\n") == 0)
 			found = atoi(entry->d_name);
 	if (directory)
@@ -90,8 +75,8 @@ static int result(long status)
 }
 
 /*
- * By a descriptor of the thread where the kernel has such: made first, then checked, it can mean no other one any more. Else the number may have been given to
- * another process since the look at `process`.
+ * By a descriptor of the thread where the kernel has such: made first, then checked, it can mean no other one any more.
+ * Else the number may have been given to another process since the look at `process`.
  */
 static int signal_thread(pid_t pid, int process, pid_t thread, siginfo_t *info)
 {

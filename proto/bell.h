@@ -14,9 +14,10 @@
 pid_t bell_thread(pid_t pid);
 
 /*
- * Rings a process's bell: SIGURG to that thread, and to no other. Where there is none (a child that has just been forked), to the process, and to each of its
- * threads that is running right now. The second part is there because a main thread that queues for the GVL behind busy ones gets its turn only after
- * 100 ms per thread (800 ms with 8 of them); the thread that holds the GVL runs the job at once. Async-signal-safe it is not.
+ * Rings a process's bell: SIGURG to that thread, and to no other. Where there is none (a child that has just been
+ * forked), to the process, and to each of its threads that is running right now. The second part is there because a
+ * main thread that queues for the GVL behind busy ones gets its turn only after 100 ms per thread (800 ms with 8 of
+ * them); the thread that holds the GVL runs the job at once. Async-signal-safe it is not.
  * process: a pidfd of it, so that no other process is met that gets its number meanwhile; -1: it cannot end.
  * Returns 0 or -errno (-ESRCH: gone, -EPERM: not ours).
  */

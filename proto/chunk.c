@@ -1,6 +1,6 @@
 /* Commands in pieces of one System V message each. See chunk.h. */
 
-#include "chunk.h"
+#include "proto/chunk.h"
 
 #include <errno.h>
 #include <stdlib.h>

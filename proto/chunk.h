@@ -1,8 +1,8 @@
 #ifndef RBPROBE_CHUNK_H
 #define RBPROBE_CHUNK_H
 
-#include "error.h"
-#include "limits.h"
+#include "proto/error.h"
+#include "proto/limits.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ struct chunk {
 
 /*
  * Fills chunk with the part of a command that starts at offset, using at most message_max bytes for header and
- * part (the system's msgmax; at least 256). Returns the size for msgsnd, and moves *offset behind the part.
+ * part (the system's msgmax; at least 256). Returns the size for msgsnd, and moves *offset past the part.
  */
 size_t chunk_split(struct chunk *chunk, const uint8_t nonce[NONCE_SIZE], uint32_t command_id, const uint8_t *command,
                    size_t total, size_t message_max, size_t *offset);

@@ -1,9 +1,9 @@
 /* The commands' encoding, both ways. See command.h. */
 
-#include "command.h"
+#include "proto/command.h"
 
-#include "fields.h"
-#include "shape.h"
+#include "proto/fields.h"
+#include "proto/shape.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -15,17 +15,18 @@ static void selectors_encode(msgpack_packer *packer, const struct command *comma
 	for (uint32_t i = 0; i < command->selector_count; i++) {
 		const struct selector *selector = &command->selectors[i];
 
-		msgpack_pack_array(packer, 4);
+		msgpack_pack_array(packer, 5);
 		pack_text(packer, selector->class_pattern.bytes, selector->class_pattern.size);
 		msgpack_pack_uint8(packer, (uint8_t)selector->separator);
 		pack_text(packer, selector->method_pattern.bytes, selector->method_pattern.size);
 		msgpack_pack_array(packer, selector->expression_count);
 		for (uint32_t e = 0; e < selector->expression_count; e++)
 			pack_text(packer, selector->expressions[e].bytes, selector->expressions[e].size);
+		msgpack_pack_uint32(packer, selector->role);
 	}
 }
 
-/* EVAL and all behind it have the same fields. */
+/* EVAL and all after it have the same fields. */
 static bool has_request_fields(enum command_kind kind)
 {
 	return kind >= COMMAND_EVAL && kind < COMMAND_COUNT;
@@ -43,7 +44,7 @@ static void trace_encode(msgpack_packer *packer, const struct command *command)
 {
 	const struct trace_options *options = &command->options;
 
-	header_encode(packer, command, 8);
+	header_encode(packer, command, 11);
 	msgpack_pack_uint32(packer, options->flags);
 	msgpack_pack_uint32(packer, options->engine);
 	msgpack_pack_uint32(packer, options->overflow);
@@ -52,16 +53,19 @@ static void trace_encode(msgpack_packer *packer, const struct command *command)
 	msgpack_pack_uint32(packer, options->value_length);
 	msgpack_pack_uint32(packer, options->expression_timeout_ms);
 	selectors_encode(packer, command);
+	conditions_encode(packer, &options->conditions);
+	marks_encode(packer, &options->marks);
+	msgpack_pack_uint32(packer, options->stack_frames);
 }
 
 static void request_encode(msgpack_packer *packer, const struct command *command)
 {
 	header_encode(packer, command, 5);
-	msgpack_pack_uint32(packer, command->request.flags);
-	msgpack_pack_uint64(packer, command->request.limit);
-	msgpack_pack_uint32(packer, command->request.timeout_ms);
-	pack_text(packer, command->request.name.bytes, command->request.name.size);
-	pack_text(packer, command->request.text.bytes, command->request.text.size);
+	msgpack_pack_uint32(packer, command->arguments.flags);
+	msgpack_pack_uint64(packer, command->arguments.number);
+	msgpack_pack_uint32(packer, command->arguments.timeout_ms);
+	pack_text(packer, command->arguments.name.bytes, command->arguments.name.size);
+	pack_text(packer, command->arguments.text.bytes, command->arguments.text.size);
 }
 
 void command_encode(msgpack_sbuffer *buffer, const struct command *command)
@@ -71,10 +75,12 @@ void command_encode(msgpack_sbuffer *buffer, const struct command *command)
 	msgpack_packer_init(&packer, buffer, msgpack_sbuffer_write);
 	switch (command->kind) {
 	case COMMAND_ATTACH:
-		header_encode(&packer, command, 3);
+		header_encode(&packer, command, command->attach.debug ? 4 : 3);
 		msgpack_pack_uint32(&packer, command->attach.version);
 		pack_text(&packer, command->attach.socket_path.bytes, command->attach.socket_path.size);
 		msgpack_pack_uint32(&packer, command->attach.client_pid);
+		if (command->attach.debug)
+			msgpack_pack_uint32(&packer, command->attach.debug);
 		break;
 	case COMMAND_TRACE:
 		trace_encode(&packer, command);
@@ -109,9 +115,12 @@ static void selector_decode(struct selector *selector, const msgpack_object *obj
 	}
 	selector->class_pattern = fields_text(&fields, NAME_SIZE_MAX);
 	selector->separator = (char)fields_uint(&fields, 127);
-	if (selector->separator != 0 && selector->separator != '#' && selector->separator != '.')
-		fields_refuse(&fields, "is neither 0 nor '#' nor '.'");
+	if (selector->separator != 0 && selector->separator != '#' && selector->separator != '.' &&
+	    selector->separator != SELECTOR_LINE)
+		fields_refuse(&fields, "is neither 0 nor '#' nor '.' nor ':'");
 	selector->method_pattern = fields_text(&fields, NAME_SIZE_MAX);
+	if (selector->separator == SELECTOR_LINE && (!selector_line(selector) || !selector->class_pattern.size))
+		fields_refuse(&fields, "is not the number of a line of a file");
 	elements = fields_array(&fields, EXPRESSIONS_MAX, &count);
 	expressions = count ? msgpack_zone_malloc(zone, count * sizeof(*expressions)) : NULL;
 	if (count && !expressions)
@@ -124,6 +133,7 @@ static void selector_decode(struct selector *selector, const msgpack_object *obj
 	}
 	selector->expressions = expressions;
 	selector->expression_count = (uint32_t)count;
+	selector->role = (enum selector_role)fields_uint(&fields, ROLE_COUNT - 1);
 	outer->status = fields_status(&fields);
 }
 
@@ -164,15 +174,20 @@ static void trace_decode(struct command *command, struct fields *fields, msgpack
 	options->value_length = (uint32_t)fields_uint(fields, VALUE_SIZE_MAX);
 	options->expression_timeout_ms = (uint32_t)fields_uint(fields, UINT32_MAX);
 	selectors_decode(command, fields, zone);
+	conditions_decode(&options->conditions, fields);
+	if (fields->left > 0)
+		marks_decode(&options->marks, fields);
+	if (fields->left > 0)
+		options->stack_frames = (uint32_t)fields_uint(fields, STACK_FRAMES_MAX);
 }
 
 static void request_decode(struct command *command, struct fields *fields)
 {
-	command->request.flags = (uint32_t)fields_uint(fields, UINT32_MAX);
-	command->request.limit = fields_uint(fields, UINT64_MAX);
-	command->request.timeout_ms = (uint32_t)fields_uint(fields, UINT32_MAX);
-	command->request.name = fields_text(fields, NAME_SIZE_MAX);
-	command->request.text = fields_text(fields, COMMAND_SIZE_MAX);
+	command->arguments.flags = (uint32_t)fields_uint(fields, UINT32_MAX);
+	command->arguments.number = fields_uint(fields, UINT64_MAX);
+	command->arguments.timeout_ms = (uint32_t)fields_uint(fields, UINT32_MAX);
+	command->arguments.name = fields_text(fields, NAME_SIZE_MAX);
+	command->arguments.text = fields_text(fields, COMMAND_SIZE_MAX);
 }
 
 int command_decode(struct command *command, const uint8_t *bytes, size_t size, msgpack_zone *zone, struct error *err)
@@ -196,6 +211,8 @@ int command_decode(struct command *command, const uint8_t *bytes, size_t size, m
 		command->attach.version = (uint32_t)fields_uint(&fields, UINT32_MAX);
 		command->attach.socket_path = fields_text(&fields, SOCKET_PATH_MAX);
 		command->attach.client_pid = (uint32_t)fields_uint(&fields, INT32_MAX);
+		if (fields.left > 0)
+			command->attach.debug = (uint32_t)fields_uint(&fields, UINT32_MAX);
 		break;
 	case COMMAND_TRACE:
 		trace_decode(command, &fields, zone);

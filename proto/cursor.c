@@ -1,6 +1,6 @@
 /* The rarer values of cursor.h. Any context. */
 
-#include "cursor.h"
+#include "proto/cursor.h"
 
 bool cursor_array(struct cursor *cursor, uint32_t *count)
 {
@@ -20,7 +20,7 @@ bool cursor_array(struct cursor *cursor, uint32_t *count)
 
 /* What follows the first bytes from 0xc0 to 0xdf. */
 static const struct format {
-	uint8_t number_size;                                                        /* of the number behind the first byte, */
+	uint8_t number_size;                                                        /* of the number after the first byte, */
 	enum { NOTHING, NUMBER, TEXT, EXTENSION, ELEMENTS, PAIRS, INVALID } counts; /* and what it counts */
 } formats[0x20] = {
 	[0x00] = {0, NOTHING},   [0x01] = {0, INVALID},   [0x02] = {0, NOTHING},   [0x03] = {0, NOTHING}, /* nil, false, true */

@@ -1,15 +1,15 @@
 #ifndef RBPROBE_CURSOR_H
 #define RBPROBE_CURSOR_H
 
-#include "slice.h"
+#include "proto/slice.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /*
- * Reading msgpack values straight from bytes that nobody has looked at yet: no objects, no allocation. For what comes by the million (events); fields.h
- * is more comfortable and does the rest. Each function takes one value and moves on; false, with the cursor anywhere, where it is of
- * another type or does not end within the bytes.
+ * Reading msgpack values straight from bytes that nobody has looked at yet: no objects, no allocation. For what comes
+ * by the million (events); fields.h is more comfortable and does the rest. Each function takes one value and moves on;
+ * false, with the cursor anywhere, where it is of another type or does not end within the bytes.
  */
 struct cursor {
 	const uint8_t *at;

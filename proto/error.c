@@ -1,6 +1,6 @@
 /* The one way a failure is described. See error.h. */
 
-#include "error.h"
+#include "proto/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,10 +3,10 @@
  * second can be followed: an event in the same method and fiber as the one before takes two or three numbers, mostly five bytes.
  */
 
-#include "events.h"
+#include "proto/events.h"
 
-#include "limits.h"
-#include "record.h"
+#include "proto/limits.h"
+#include "proto/record.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ int event_next(struct record_events *events, struct event *event, struct error *
 		return events_end(events, err);
 	if (!cursor_uint(&cursor, &code))
 		return malformed(err, "an event's field is not an integer");
-	if (code > CODE_MAX || (code & CODE_KIND) > EVENT_CALL)
+	if (code > CODE_MAX || (code & CODE_KIND) > EVENT_MARK)
 		return malformed(err, "an event's field is too large");
 	if (!(code & CODE_SAME)) {
 		if (!cursor_uint(&cursor, &method) || !cursor_uint(&cursor, &fiber))
@@ -139,6 +139,37 @@ bool values_next(struct values *values, struct slice *text)
 	values->count--;
 	values->bytes = cursor.at;
 	return true;
+}
+
+/* msgpack's unsigned numbers and nil. */
+static bool is_number(uint8_t first)
+{
+	return first < 0x80 || first == LEFT_OUT || (first >= 0xcc && first <= 0xcf);
+}
+
+uint32_t values_take_numbers(struct values *values, uint64_t *numbers, uint32_t max)
+{
+	struct cursor cursor = {values->bytes, values->end};
+	uint32_t texts = 0, count;
+	const uint8_t *end;
+	struct slice text;
+
+	while (texts < values->count && !is_number(*cursor.at) && cursor_any(&cursor, &text))
+		texts++;
+	count = values->count - texts;
+	end = cursor.at;
+	if (count > max)
+		return 0;
+	for (uint32_t i = 0; i < count; i++) {
+		numbers[i] = EVENT_NOT_KNOWN;
+		if (*cursor.at == LEFT_OUT)
+			cursor.at++;
+		else if (!cursor_uint(&cursor, &numbers[i]))
+			return 0;
+	}
+	values->count = texts;
+	values->end = end;
+	return count;
 }
 
 struct slice values_get(struct values values, uint32_t index)

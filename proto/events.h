@@ -1,9 +1,9 @@
 #ifndef RBPROBE_EVENTS_H
 #define RBPROBE_EVENTS_H
 
-#include "cursor.h"
-#include "error.h"
-#include "wire.h"
+#include "proto/cursor.h"
+#include "proto/error.h"
+#include "proto/wire.h"
 
 #include <msgpack.h>
 #include <stdbool.h>
@@ -25,7 +25,7 @@ struct event {
 	uint32_t fiber;
 	uint64_t time_ns;      /* of the start, or of the end of what began in an earlier event */
 	uint64_t duration_ns;  /* of a whole call */
-	struct values values;  /* a start or a whole call: in the order of the method's labels. An end: as outcome */
+	struct values values;  /* a start, a whole call or a mark: in the order of the method's labels. An end: as outcome */
 	struct values outcome; /* of a whole call: the result, or the exception's class and message */
 };
 
@@ -37,23 +37,33 @@ struct record_events {
 	/* private */
 	struct cursor cursor;
 	uint32_t elements_left;
-	uint32_t fields_left; /* of the record, behind the events */
+	uint32_t fields_left; /* of the record, after the events */
 	uint32_t method;      /* of the event before */
 	uint32_t fiber;
 	bool begun;
 };
 
-/* What follows the kind in an EVENTS record of so many fields. 0, or -EPROTO and err. The events are looked at when they are read. */
+/*
+ * What follows the kind in an EVENTS record of so many fields. 0, or -EPROTO and err. The events are looked at when
+ * they are read.
+ */
 int events_decode(struct record_events *events, const struct cursor *cursor, uint32_t fields, struct error *err);
 
 /* The next event of a batch: 1, 0 at its end, -EPROTO and err where it is malformed. */
 int event_next(struct record_events *events, struct event *event, struct error *err);
 
 /*
- * The next of the values, taking it from them; false when there is none. One that was left out is {NULL, 0}, what else is not text is
- * {"", 0}.
+ * The next of the values, taking it from them; false when there is none. One that was left out is {NULL, 0}, what else
+ * is not text is {"", 0}.
  */
 bool values_next(struct values *values, struct slice *text);
+/*
+ * Takes the numbers that stand after the texts off the values, at most max; *numbers: EVENT_NOT_KNOWN for a nil. Returns how many
+ * there are, 0 where something else stands among them.
+ */
+uint32_t values_take_numbers(struct values *values, uint64_t *numbers, uint32_t max);
+#define EVENT_NOT_KNOWN UINT64_MAX
+
 /* The one with that number, {"", 0} where there is none. */
 struct slice values_get(struct values values, uint32_t index);
 

@@ -1,6 +1,6 @@
 /* Reading messages field by field, with limits. See fields.h. */
 
-#include "fields.h"
+#include "proto/fields.h"
 
 #include <errno.h>
 #include <string.h>
@@ -125,7 +125,8 @@ const msgpack_object *fields_value(struct fields *fields)
 void pack_text(msgpack_packer *packer, const char *bytes, size_t size)
 {
 	msgpack_pack_str(packer, size);
-	msgpack_pack_str_body(packer, bytes, size);
+	if (size)
+		msgpack_pack_str_body(packer, bytes, size);
 }
 
 void pack_text_or_nil(msgpack_packer *packer, const char *bytes, size_t size)

@@ -1,8 +1,8 @@
 #ifndef RBPROBE_FIELDS_H
 #define RBPROBE_FIELDS_H
 
-#include "error.h"
-#include "slice.h"
+#include "proto/error.h"
+#include "proto/slice.h"
 
 #include <msgpack.h>
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 /*
  * Reading the fields of one message, a msgpack array, in order and with limits. The first violation is kept in `err`,
  * and everything read after it is 0 or empty: a decoder reads all its fields and looks at fields_status() once.
- * Fields behind the ones that are read are ignored, so that a later version may append some.
+ * Fields after the ones that are read are ignored, so that a later version may append some.
  */
 struct fields {
 	const char *what; /* names the message in errors */
@@ -40,6 +40,7 @@ const msgpack_object *fields_value(struct fields *fields);
 /* Records a violation that only the caller can see. */
 void fields_refuse(struct fields *fields, const char *why);
 
+/* bytes may be NULL where size is 0. */
 void pack_text(msgpack_packer *packer, const char *bytes, size_t size);
 void pack_text_or_nil(msgpack_packer *packer, const char *bytes, size_t size);
 

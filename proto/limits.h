@@ -6,7 +6,7 @@
  * not trust a client, the client does not trust a byte from the socket.
  */
 
-#define PROTOCOL_VERSION 1u
+#define PROTOCOL_VERSION 2u
 
 #define NONCE_SIZE 16                /* bytes; proves that queue and socket belong to the same session */
 #define COMMAND_SIZE_MAX (64u << 20) /* bytes of one command, all chunks together */
@@ -28,6 +28,8 @@
 #define OUTPUT_SIZE_MAX (256u << 10)               /* bytes of one OUTPUT record */
 #define EVAL_TEXT_MAX (512u << 10)                 /* bytes of a shown result */
 #define EVAL_TEXT_DEFAULT (64u << 10)
+#define STACK_FRAMES_MAX 128u /* callers that are shown of one call */
+#define STACK_FRAMES_DEFAULT 20u
 #define SESSIONS_MAX 16u    /* clients attached to one process at a time */
 #define TEXT_SIZE_MAX 8192u /* bytes of a message for people */
 

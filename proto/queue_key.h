@@ -8,8 +8,8 @@
  * A System V key has 32 bits. Linux' largest PID needs 22 of them (PID_MAX_LIMIT is 4194304); the upper ten
  * hold a constant of ours, so that no other program's small keys, and not those of rbtrace (the bare PID),
  * are met. The PID is the one the target has in its own PID namespace. Anybody may make a queue with any key: where that of the
- * PID is taken, the target takes another number in its place. Which queue is whose, the kernel says: its creator's user, and the process that
- * received from it last, which each target is of its own queue from the beginning.
+ * PID is taken, the target takes another number in its place. Which queue is whose, the kernel says: its creator's
+ * user, and the process that received from it last, which each target is of its own queue from the beginning.
  */
 #define QUEUE_KEY_CONSTANT 0x2b5u
 

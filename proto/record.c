@@ -1,9 +1,10 @@
 /* The records' encoding, both ways. See record.h. */
 
-#include "record.h"
+#include "proto/record.h"
 
-#include "fields.h"
-#include "shape.h"
+#include "proto/debug_domains.h"
+#include "proto/fields.h"
+#include "proto/shape.h"
 
 #include <errno.h>
 #include <string.h>
@@ -60,7 +61,7 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		msgpack_pack_uint64(&packer, record->reply.count);
 		break;
 	case RECORD_METHOD:
-		msgpack_pack_array(&packer, 9);
+		msgpack_pack_array(&packer, 11);
 		msgpack_pack_uint8(&packer, RECORD_METHOD);
 		msgpack_pack_uint32(&packer, record->method.ref);
 		pack_slice(&packer, record->method.class_name);
@@ -72,6 +73,8 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		msgpack_pack_array(&packer, record->method.label_count);
 		for (uint32_t i = 0; i < record->method.label_count; i++)
 			pack_slice(&packer, record->method.labels[i]);
+		msgpack_pack_uint32(&packer, record->method.mark);
+		pack_text_or_nil(&packer, record->method.place.bytes, record->method.place.size);
 		break;
 	case RECORD_FIBER:
 		msgpack_pack_array(&packer, 7);
@@ -109,13 +112,36 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		pack_slice(&packer, record->match.reason);
 		break;
 	case RECORD_END:
-		msgpack_pack_array(&packer, 6);
+		msgpack_pack_array(&packer, 9);
 		msgpack_pack_uint8(&packer, RECORD_END);
 		msgpack_pack_uint8(&packer, (uint8_t)record->end.reason);
 		pack_slice(&packer, record->end.text);
 		msgpack_pack_uint64(&packer, record->end.calls);
 		msgpack_pack_uint64(&packer, record->end.lost);
 		msgpack_pack_uint64(&packer, record->end.other_ractors);
+		msgpack_pack_uint64(&packer, record->end.left_out);
+		msgpack_pack_uint64(&packer, record->end.marks);
+		msgpack_pack_uint64(&packer, record->end.marks_lost);
+		break;
+	case RECORD_TOTALS:
+		msgpack_pack_array(&packer, 6);
+		msgpack_pack_uint8(&packer, RECORD_TOTALS);
+		msgpack_pack_uint32(&packer, record->totals.mark);
+		msgpack_pack_uint32(&packer, record->totals.native_id);
+		pack_slice(&packer, record->totals.thread_name);
+		msgpack_pack_uint64(&packer, record->totals.elapsed_ns);
+		msgpack_pack_array(&packer, record->totals.count);
+		for (uint32_t i = 0; i < record->totals.count; i++)
+			msgpack_pack_uint64(&packer, record->totals.numbers[i]);
+		break;
+	case RECORD_CALLER:
+		msgpack_pack_array(&packer, 6);
+		msgpack_pack_uint8(&packer, RECORD_CALLER);
+		msgpack_pack_uint32(&packer, record->caller.ref);
+		msgpack_pack_uint32(&packer, record->caller.parent);
+		pack_slice(&packer, record->caller.label);
+		pack_slice(&packer, record->caller.file);
+		msgpack_pack_uint32(&packer, record->caller.line);
 		break;
 	case RECORD_FIBER_GONE:
 		msgpack_pack_array(&packer, 2);
@@ -154,6 +180,12 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		msgpack_pack_uint8(&packer, RECORD_FOUND);
 		msgpack_pack_uint32(&packer, record->found.selector);
 		break;
+	case RECORD_DEBUG:
+		msgpack_pack_array(&packer, 3);
+		msgpack_pack_uint8(&packer, RECORD_DEBUG);
+		msgpack_pack_uint32(&packer, record->debug.domain);
+		pack_slice(&packer, record->debug.text);
+		break;
 	case RECORD_EVENTS:
 		break;
 	}
@@ -185,6 +217,28 @@ static void method_decode(struct record_method *method, struct fields *fields, m
 	}
 	method->labels = labels;
 	method->label_count = (uint32_t)count;
+	method->mark = (uint32_t)fields_uint(fields, UINT32_MAX);
+	method->place = fields_text_or_nil(fields, NAME_SIZE_MAX);
+}
+
+static void totals_decode(struct record_totals *totals, struct fields *fields)
+{
+	const msgpack_object *elements;
+	size_t count;
+
+	memset(totals, 0, sizeof(*totals));
+	totals->mark = (uint32_t)fields_uint(fields, UINT32_MAX);
+	totals->native_id = (uint32_t)fields_uint(fields, UINT32_MAX);
+	totals->thread_name = fields_text(fields, NAME_SIZE_MAX);
+	totals->elapsed_ns = fields_uint(fields, UINT64_MAX);
+	elements = fields_array(fields, TOTALS_MAX, &count);
+	for (size_t i = 0; i < count && fields_status(fields) == 0; i++) {
+		struct fields one = {.what = "total", .next = &elements[i], .left = 1, .err = fields->err};
+
+		totals->numbers[i] = fields_uint(&one, UINT64_MAX);
+		fields->status = fields_status(&one);
+	}
+	totals->count = (uint32_t)count;
 }
 
 int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgpack_zone *zone, struct error *err)
@@ -263,6 +317,19 @@ int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgp
 		record->end.calls = fields_uint(&fields, UINT64_MAX);
 		record->end.lost = fields_uint(&fields, UINT64_MAX);
 		record->end.other_ractors = fields_uint(&fields, UINT64_MAX);
+		record->end.left_out = fields_uint(&fields, UINT64_MAX);
+		record->end.marks = fields_uint(&fields, UINT64_MAX);
+		record->end.marks_lost = fields_uint(&fields, UINT64_MAX);
+		break;
+	case RECORD_TOTALS:
+		totals_decode(&record->totals, &fields);
+		break;
+	case RECORD_CALLER:
+		record->caller.ref = (uint32_t)fields_uint(&fields, UINT32_MAX);
+		record->caller.parent = (uint32_t)fields_uint(&fields, UINT32_MAX);
+		record->caller.label = fields_text(&fields, NAME_SIZE_MAX);
+		record->caller.file = fields_text(&fields, NAME_SIZE_MAX);
+		record->caller.line = (uint32_t)fields_uint(&fields, UINT32_MAX);
 		break;
 	case RECORD_FIBER_GONE:
 		record->fiber_gone.ref = (uint32_t)fields_uint(&fields, UINT32_MAX);
@@ -287,6 +354,10 @@ int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgp
 		break;
 	case RECORD_FOUND:
 		record->found.selector = (uint32_t)fields_uint(&fields, SELECTORS_MAX);
+		break;
+	case RECORD_DEBUG:
+		record->debug.domain = (uint32_t)fields_uint(&fields, DEBUG_DOMAIN_NUMBER_MAX);
+		record->debug.text = fields_text(&fields, TEXT_SIZE_MAX);
 		break;
 	}
 	return fields_status(&fields);

@@ -1,11 +1,11 @@
 #ifndef RBPROBE_RECORD_H
 #define RBPROBE_RECORD_H
 
-#include "error.h"
-#include "events.h"
-#include "limits.h"
-#include "slice.h"
-#include "wire.h"
+#include "proto/error.h"
+#include "proto/events.h"
+#include "proto/limits.h"
+#include "proto/slice.h"
+#include "proto/wire.h"
 
 #include <msgpack.h>
 #include <stdbool.h>
@@ -36,17 +36,19 @@ struct record_reply {
 	uint64_t count; /* methods armed or listed */
 };
 
-/* A method that events will refer to by number. */
+/* A method, or a line of one, that events will refer to by number. */
 struct record_method {
 	uint32_t ref;
 	struct slice class_name;
-	char separator; /* '#' or '.' */
+	char separator; /* '#' or '.'; 0: a line in code that is no method's, whose name is a label */
 	struct slice method_name;
 	struct slice file; /* {NULL, 0}: not written in Ruby */
 	uint32_t line;
 	enum engine_id engine;
 	uint32_t label_count;
 	const struct slice *labels; /* of the values that come with each start */
+	uint32_t mark;              /* enum mark_kind: it is no method, and its events are marks; 0: it is one */
+	struct slice place;         /* of a line: as its selector names it; {NULL, 0}: the events are calls of the method */
 };
 
 /* A fiber that events will refer to by number; every thread has at least one. */
@@ -97,14 +99,44 @@ struct record_match {
 struct record_end {
 	enum end_reason reason;
 	struct slice text;
-	uint64_t calls; /* happened while armed: delivered + lost */
+	uint64_t calls; /* happened while armed: delivered + lost + left out */
 	uint64_t lost;
 	uint64_t other_ractors; /* events of calls in other Ractors, which are not followed */
+	uint64_t left_out;      /* calls that do not meet the conditions */
+	uint64_t marks;         /* happened while armed: delivered + lost */
+	uint64_t marks_lost;
 };
 
 /* A selector of the trace has matched a method, for the first time. */
 struct record_found {
 	uint32_t selector; /* index in the command */
+};
+
+/* A frame of those that called, below its own caller. */
+struct record_caller {
+	uint32_t ref;    /* from 1 on */
+	uint32_t parent; /* its caller's; 0: none, or no more are shown */
+	struct slice label;
+	struct slice file;
+	uint32_t line;
+};
+
+#define TOTALS_MAX 8
+
+/* At the end: sums over all marks of a kind, also those that were lost. */
+struct record_totals {
+	uint32_t mark;      /* enum mark_kind */
+	uint32_t native_id; /* of a thread; 0: of the process */
+	struct slice thread_name;
+	uint64_t elapsed_ns; /* during which */
+	uint32_t count;      /* of numbers, as the mark's form has them */
+	uint64_t numbers[TOTALS_MAX];
+};
+
+/* A line for who debugs rbprobe itself; only of domains that ATTACH has named. */
+struct record_debug {
+	uint32_t domain; /* its number */
+	struct slice text;
 };
 
 /* Bytes that a request makes: what its code writes, or its result. */
@@ -146,6 +178,9 @@ struct record {
 		struct record_done done;
 		struct record_found found;
 		struct record_retried retried;
+		struct record_debug debug;
+		struct record_totals totals;
+		struct record_caller caller;
 	};
 };
 

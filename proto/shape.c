@@ -1,6 +1,6 @@
 /* A look at a message before it is unpacked. See shape.h. Any context. */
 
-#include "shape.h"
+#include "proto/shape.h"
 
 static uint32_t big_endian(const uint8_t *bytes, size_t size)
 {

@@ -4,7 +4,8 @@
 #include <stdint.h>
 
 /*
- * What the extension says of itself in its own memory, under the symbol rbprobe_startup; the loader reads it without asking. The layout is fixed.
+ * What the extension says of itself in its own memory, under the symbol rbprobe_startup; the loader reads it without
+ * asking. The layout is fixed.
  */
 enum startup_state {
 	STARTUP_NONE,   /* the library is mapped; nothing of it has run */

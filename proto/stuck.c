@@ -1,6 +1,6 @@
 /* Frames of fixed layout. See stuck.h. */
 
-#include "stuck.h"
+#include "proto/stuck.h"
 
 #include <errno.h>
 #include <string.h>

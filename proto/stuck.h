@@ -1,18 +1,18 @@
 #ifndef RBPROBE_PROTO_STUCK_H
 #define RBPROBE_PROTO_STUCK_H
 
-#include "error.h"
-#include "limits.h"
-#include "slice.h"
+#include "proto/error.h"
+#include "proto/limits.h"
+#include "proto/slice.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * What is asked and answered where the target does not run its job: its signal handler takes the question out of the queue, and answers at once over a
- * socket. Both are of fixed size, so that a handler can deal with them. Native byte order: both ends are on one machine. PROTOCOL.md, "When the target is
- * stuck".
+ * What is asked and answered where the target does not run its job: its signal handler takes the question out of the
+ * queue, and answers at once over a socket. Both are of fixed size, so that a handler can deal with them. Native byte
+ * order: both ends are on one machine. PROTOCOL.md, "When the target is stuck".
  */
 
 #define STUCK_MESSAGE_TYPE 2L /* of System V messages; commands have CHUNK_TYPE */
@@ -39,7 +39,7 @@ enum stuck_code {
 #define STUCK_TEXT_MAX 255u /* bytes of a path or label; of a longer path the end, of a longer label the beginning */
 #define STUCK_BYTES_MAX 32768u
 
-/* The answer, of which bytes_used bytes are sent behind the header. */
+/* The answer, of which bytes_used bytes are sent after the header. */
 struct stuck_answer {
 	char magic[4];
 	uint32_t version;
@@ -56,8 +56,8 @@ struct stuck_answer {
 #define STUCK_HEADER_SIZE offsetof(struct stuck_answer, bytes)
 
 /*
- * The same of a process that is stopped: rbprobe_stuck_look(), which the extension exports, is called in the stopped thread and returns the address of this. It
- * asks nobody and sends nothing.
+ * The same of a process that is stopped: rbprobe_stuck_look(), which the extension exports, is called in the stopped
+ * thread and returns the address of this. It asks nobody and sends nothing.
  */
 struct stuck_look {
 	uint64_t stack; /* an address in the native stack of the thread that the frames are of; 0: not known */
@@ -77,7 +77,7 @@ bool stuck_add(struct stuck_answer *answer, const struct stuck_frame *frame);
 /* Checks an answer of size bytes. 0; -EPROTO with err. */
 int stuck_check(const struct stuck_answer *answer, size_t size, const uint8_t nonce[NONCE_SIZE], struct error *err);
 
-/* Reads the frame at *offset of a checked answer and moves it behind; false: no more. */
+/* Reads the frame at *offset of a checked answer and moves *offset past it; false: no more. */
 bool stuck_next(const struct stuck_answer *answer, size_t *offset, struct stuck_frame *frame);
 
 #endif

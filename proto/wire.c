@@ -1,6 +1,6 @@
 /* Names of the protocol's numbers, for people. */
 
-#include "wire.h"
+#include "proto/wire.h"
 
 static const char *const ending_names[ENDING_COUNT] = {
 	[ENDING_RETURNED] = "returned", [ENDING_RAISED] = "raised",   [ENDING_THROWN] = "thrown",

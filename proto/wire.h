@@ -1,10 +1,14 @@
 #ifndef RBPROBE_WIRE_H
 #define RBPROBE_WIRE_H
 
+#include "proto/requests.h"
+
 /*
  * The numbers of the protocol; PROTOCOL.md says what they mean. A value that goes out of use stays here as
  * "unused" and is never given to something else.
  */
+
+#define REQUEST_NUMBER(number, name, kind) COMMAND_##name = (number),
 
 /* Commands: client to target, through the System V queue. */
 enum command_kind {
@@ -12,18 +16,8 @@ enum command_kind {
 	COMMAND_TRACE = 2,
 	COMMAND_METHODS = 3,
 	COMMAND_DETACH = 4,
-	/* Requests: each is answered by REPLY when it begins and by DONE when it is over. */
-	COMMAND_EVAL = 5,
 	COMMAND_CANCEL = 6,
-	COMMAND_COMPLETE = 7,
-	COMMAND_BACKTRACE = 8,
-	COMMAND_HEAP_DUMP = 9,
-	COMMAND_FORK = 10,
-	COMMAND_MEMORY = 11,
-	COMMAND_LIST = 12,
-	COMMAND_ENTER = 13,
-	COMMAND_SOURCE = 14,
-	COMMAND_SELFTEST = 15,
+	REQUESTS(REQUEST_NUMBER) /* each is answered by REPLY when it begins and by DONE when it is over */
 	COMMAND_COUNT,
 };
 
@@ -44,6 +38,9 @@ enum record_kind {
 	RECORD_DONE = 13,
 	RECORD_FOUND = 14,
 	RECORD_RETRIED = 15,
+	RECORD_DEBUG = 16,
+	RECORD_TOTALS = 17,
+	RECORD_CALLER = 18,
 };
 
 /* What an event tells of a call. */
@@ -51,6 +48,7 @@ enum event_kind {
 	EVENT_START = 0,
 	EVENT_END = 1,
 	EVENT_CALL = 2, /* both: nothing else happened in between */
+	EVENT_MARK = 3, /* neither: something else that happened in the fiber; marks.h */
 };
 
 /* How a call ended. */
@@ -88,7 +86,19 @@ enum trace_flag {
 	TRACE_WITHOUT_HOOK = 1 << 6, /* methods for which engine hook would leave the process slower are left out */
 	TRACE_ATTRIBUTES = 1 << 7,   /* attributes are traced also where no selector names them exactly */
 	TRACE_NO_HOOK = 1 << 8,      /* engine hook is not used at all */
+	TRACE_TREE = 1 << 9,         /* with a call that meets the conditions, the calls inside it */
+	TRACE_COUNT = 1 << 10,       /* calls are counted in the target, and none is streamed */
+	TRACE_NO_TIMES = 1 << 11,    /* with TRACE_COUNT: only counted, no clock is read */
+	TRACE_CPU = 1 << 12,         /* measured of each call: its thread's CPU time, */
+	TRACE_OBJECTS = 1 << 13,     /* objects that were allocated, */
+	TRACE_GC = 1 << 14,          /* and time that passed in the garbage collector */
+	TRACE_LOCALS = 1 << 15,      /* local variables, at the end of a call or at a line */
+	TRACE_STACK = 1 << 16,       /* who called */
+	TRACE_BY_THREAD = 1 << 17,   /* with TRACE_COUNT: the calls of each thread apart, */
+	TRACE_BY_CLASS = 1 << 18,    /* or those on each class of receivers */
 };
+
+#define TRACE_MEASURES ((unsigned)(TRACE_CPU | TRACE_OBJECTS | TRACE_GC | TRACE_STACK))
 
 /* Bits of an eval command's flags. */
 enum eval_flag {
@@ -152,6 +162,9 @@ enum end_reason {
 	END_EXIT = 1,     /* the process exits */
 	END_REFUSED = 2,  /* the target would not go on; the text says why */
 };
+
+/* METHODs of marks have these numbers, by enum mark_kind. */
+#define MARK_REF(kind) (0xffff00u + (kind))
 
 const char *ending_name(enum ending ending);
 const char *engine_name(enum engine_id engine);

@@ -1,16 +1,17 @@
-# What sanitizers have reported of targets and clients. RBPROBE_REPORTS is the directory of their log_path: on a standard error that
-# nobody reads, a report would be lost.
+# What sanitizers have reported of targets and clients. RBPROBE_REPORTS is the directory of their log_path: on a standard
+# error that nobody reads, a report would be lost.
 
 module SanitizerReports
   DIRECTORY = ENV["RBPROBE_REPORTS"]
 
-  # Said once by a process that raises on a fiber's stack, of which ASan does not know: it cannot forget what it noted about the frames that
-  # are left. It has noted nothing: no stack of Ruby's and of the extension is instrumented.
+  # Said once by a process that raises on a fiber's stack, of which ASan does not know: it cannot forget what it noted about
+  # the frames that are left. It has noted nothing: no stack of Ruby's and of the extension is instrumented.
   HARMLESS = /^==.*==WARNING: ASan is ignoring requested __asan_handle_no_return.*\nFalse positive .*\nFor details see .*\n/
 
   module_function
 
-  # All since the last time; nil where there is none. A process may go on to write into its file, after the bytes that are taken away here.
+  # All since the last time; nil where there is none. A process may go on to write into its file, after the bytes that are
+  # taken away here.
   def take
     return unless DIRECTORY
 

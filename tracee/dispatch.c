@@ -1,30 +1,34 @@
 /* The job: commands in, sessions out. See dispatch.h. */
 
-#include "dispatch.h"
+#include "tracee/dispatch.h"
 
-#include "bell.h"
-#include "compiler_watch.h"
-#include "copy.h"
-#include "engine.h"
-#include "evaluation.h"
-#include "fiber.h"
-#include "gc_stress.h"
-#include "interrupts.h"
-#include "overdue.h"
 #include "proto/clock.h"
 #include "proto/command.h"
-#include "queue.h"
-#include "quiet.h"
-#include "request.h"
-#include "selection.h"
-#include "session.h"
-#include "startup.h"
-#include "watch.h"
+#include "tracee/base/job_due.h"
+#include "tracee/engine/engine.h"
+#include "tracee/engine/engine_line.h"
+#include "tracee/entry.h"
+#include "tracee/observe/marks.h"
+#include "tracee/observe/overdue.h"
+#include "tracee/requests/silent_fork.h"
+#include "tracee/select/compiler_watch.h"
+#include "tracee/select/method_added.h"
+#include "tracee/select/selection.h"
+#include "tracee/selftest/vm_assumptions.h"
+#include "tracee/session/bell.h"
+#include "tracee/session/debug.h"
+#include "tracee/session/queue.h"
+#include "tracee/session/request.h"
+#include "tracee/session/session.h"
+#include "tracee/vm/evaluation.h"
+#include "tracee/vm/fiber.h"
+#include "tracee/vm/gc_stress.h"
+#include "tracee/vm/interrupts.h"
+#include "tracee/vm/quiet.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <ruby.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -34,10 +38,21 @@
 /* 0, or negative and err. */
 typedef int (*handler)(struct session *session, const struct command *command, uint64_t *count, struct error *err);
 
+static void note_facts(struct session *session)
+{
+	char bytes[256];
+	struct text names = {.bytes = bytes, .size = sizeof(bytes)};
+
+	assumptions_failed(&names);
+	if (names.used)
+		session_note(session, NOTE_INFO, "self-test: %.*s failed; `rbprobe selftest` shows more", (int)names.used,
+		             names.bytes);
+}
+
 static int run_trace(struct session *session, const struct command *command, uint64_t *count, struct error *err)
 {
-	int failed = 0;
-	bool watched = RTEST(rb_protect(watch_install, Qnil, &failed));
+	int failed = 0, status;
+	bool watched = RTEST(rb_protect(method_added_install, Qnil, &failed));
 
 	if (failed)
 		rb_set_errinfo(Qnil);
@@ -45,7 +60,16 @@ static int run_trace(struct session *session, const struct command *command, uin
 		session_note(session, NOTE_WARNING,
 		             "the application defines method_added on Module or BasicObject: methods defined from now on are not "
 		             "traced");
-	return selection_arm(session, command, count, err);
+	status = marks_check(command, err);
+	if (status == 0)
+		status = selection_arm(session, command, count, err);
+	if (status == 0 && marks_start(session, command, err) < 0) {
+		selection_part.stop(session);
+		status = err->code;
+	}
+	if (status == 0)
+		note_facts(session);
+	return status;
 }
 
 static int run_methods(struct session *session, const struct command *command, uint64_t *count, struct error *err)
@@ -56,7 +80,7 @@ static int run_methods(struct session *session, const struct command *command, u
 static int run_cancel(struct session *session, const struct command *command, uint64_t *count, struct error *err)
 {
 	(void)err;
-	*count = request_cancel(session, (uint32_t)command->request.limit);
+	*count = request_cancel(session, (uint32_t)command->arguments.request_id);
 	return 0;
 }
 
@@ -67,13 +91,9 @@ static const handler handlers[COMMAND_COUNT] = {
 };
 
 /* Commands that are answered before they run, and report their end by themselves. */
-static const struct request_kind *const requests[COMMAND_COUNT] = {
-	[COMMAND_EVAL] = &request_eval,     [COMMAND_COMPLETE] = &request_complete,
-	[COMMAND_LIST] = &request_list,     [COMMAND_ENTER] = &request_enter,
-	[COMMAND_FORK] = &request_fork,     [COMMAND_HEAP_DUMP] = &request_heap_dump,
-	[COMMAND_MEMORY] = &request_memory, [COMMAND_BACKTRACE] = &request_backtrace,
-	[COMMAND_SOURCE] = &request_source, [COMMAND_SELFTEST] = &request_selftest,
-};
+#define REQUEST_ENTRY(number, name, kind) [COMMAND_##name] = &request_##kind,
+
+static const struct request_kind *const requests[COMMAND_COUNT] = {REQUESTS(REQUEST_ENTRY)};
 
 static void reply(struct session *session, uint32_t command_id, int status, const struct error *err, uint64_t count)
 {
@@ -118,7 +138,33 @@ static void run_in_session(struct session *session, const struct command *comman
 	reply(session, command->id, status, err, count);
 }
 
-static void run_command(const struct assembled_command *assembled)
+/* For debug lines. */
+static const char *kind_name(int decoded, const struct command *command)
+{
+	if (decoded < 0)
+		return "refused";
+	if (requests[command->kind])
+		return requests[command->kind]->name;
+	switch (command->kind) {
+	case COMMAND_TRACE:
+		return "trace";
+	case COMMAND_METHODS:
+		return "methods";
+	case COMMAND_CANCEL:
+		return "cancel";
+	case COMMAND_DETACH:
+		return "detach";
+	default:
+		return "attach";
+	}
+}
+
+/*
+ * Whether the next command may be taken at once. An evaluation's thread goes first, and may be over by now: what its client sends
+ * then is a command of its own, whose bell has yet to ring. Taken before that, it would be the last one, and the bell would
+ * find nobody, and make a queue for nothing.
+ */
+static bool run_command(const struct assembled_command *assembled)
 {
 	struct command command;
 	struct session *session = session_find(assembled->nonce);
@@ -127,27 +173,30 @@ static void run_command(const struct assembled_command *assembled)
 	int decoded;
 
 	if (!msgpack_zone_init(&zone, MSGPACK_ZONE_CHUNK_SIZE))
-		return;
+		return true;
 	decoded = command_decode(&command, assembled->bytes, assembled->size, &zone, &err);
+	debug(session, DEBUG_REQUEST, "command %u came: %s, %zu bytes%s%s", command.id, kind_name(decoded, &command),
+	      assembled->size, decoded == 0 ? "" : ": ", decoded == 0 ? "" : err.text);
 	/* Who has no session can be answered only where the command names a socket. */
 	if (session)
 		run_in_session(session, &command, decoded, &err);
 	else if (decoded == 0 && command.kind == COMMAND_ATTACH)
 		session_attach(assembled->nonce, &command, &err);
 	msgpack_zone_destroy(&zone);
+	return decoded < 0 || command.kind != COMMAND_EVAL;
 }
 
 static bool left_over; /* TracePoints that could not be disabled in the last job: the bell is rung for them */
 
 static void rest(void)
 {
-	if (!startup_stays() && !bell_rest())
+	if (!entry_stays() && !bell_rest())
 		queue_expire_after(QUEUE_GRACE_SECONDS);
 }
 
 /*
- * The queue stays while somebody is attached, and for a moment while somebody may be about to. With it goes the bell, where the extension was not asked to
- * stay. A job that runs without a queue is that of a forked child.
+ * The queue stays while somebody is attached, and for a moment while somebody may be about to. With it goes the bell, where the
+ * extension was not asked to stay. A job that runs without a queue is that of a forked child.
  */
 static void keep_or_remove_queue(unsigned sessions, bool had_sessions)
 {
@@ -155,6 +204,8 @@ static void keep_or_remove_queue(unsigned sessions, bool had_sessions)
 		queue_keep();
 		return;
 	}
+	if (had_sessions)
+		debug_all(DEBUG_QUEUE, "removing the queue, as no session is left");
 	if (had_sessions || queue_expired())
 		queue_remove();
 	if (queue_exists())
@@ -168,6 +219,7 @@ static void sweep(void)
 	static unsigned swept;
 
 	left_over = engine_target_sweep();
+	left_over = engine_line_sweep() || left_over;
 	/* What is in the way may be there for good: then the timer rings, which is slower. */
 	swept = left_over ? swept + 1 : 0;
 	if (left_over && swept < SWEEPS_SOON)
@@ -183,13 +235,16 @@ static VALUE job(VALUE unused)
 	(void)unused;
 	session_fork_clean();
 	evaluation_cancel_overdue();
+	overdue_look();
 	request_cancel_overdue();
-	copies_finish();
+	silent_forks_finish();
 	had_sessions = session_first() != NULL;
 	queue_drain(run_command, &err);
 	if (compiler_watch_take())
 		selection_compiler_on();
 	selection_look();
+	selection_overhead_look();
+	marks_flush();
 	sessions = session_reap();
 	sweep();
 	keep_or_remove_queue(sessions, had_sessions);
@@ -210,8 +265,8 @@ static VALUE job_protected(VALUE unused)
 }
 
 /*
- * Most jobs: bells that rang more than once. They are over before they could be told from none: what is under way on this thread is not held up, and
- * nothing that is sent to it meets our code.
+ * Most jobs: bells that rang more than once. They are over before they could be told from none: what is under way on this thread
+ * is not held up, and nothing that is sent to it meets our code.
  */
 static bool nothing_to_do(void)
 {
@@ -221,18 +276,11 @@ static bool nothing_to_do(void)
 static bool running, again;
 static pthread_t runner; /* the thread that does, while running */
 
-static _Atomic uint64_t job_began_ns; /* 0: none is running */
-
-uint64_t dispatch_job_began_ns(void)
-{
-	return atomic_load_explicit(&job_began_ns, memory_order_relaxed);
-}
-
 void dispatch_fork_child(void)
 {
 	if (running && !pthread_equal(runner, pthread_self())) {
 		running = again = false;
-		atomic_store_explicit(&job_began_ns, 0, memory_order_relaxed);
+		job_note_began(0);
 	}
 }
 
@@ -257,29 +305,34 @@ void dispatch_job(void)
 	runner = pthread_self();
 	/* What is called from here on is no call of the application's, whatever is traced, by us or by itself. */
 	quiet = quiet_begin();
-	own = fiber_own_begin();
-	/* The VM is about to deliver them, and would do so to the end of the job, which drops them: behind it the thread is its own, or no more. */
+	own = fiber_suppress_begin();
+	/*
+	 * The VM is about to deliver them, and would do so to the end of the job, which drops them: behind it the thread is its
+	 * own, or no more.
+	 */
 	missing = interrupts_missing() != NULL;
 	if (!missing && interrupts_go_first()) {
-		fiber_own_end(own);
+		fiber_suppress_end(own);
 		quiet_end(quiet);
 		running = false;
 		queue_ring_soon();
 		return;
 	}
 	gc_stress_off();
-	atomic_store_explicit(&job_began_ns, clock_now_ns(), memory_order_relaxed);
+	job_note_began(clock_now_ns());
 	do {
 		again = false;
-		/* Where interrupts cannot be held back, the job refuses all commands, and runs no Ruby code that one could meet. */
+		/*
+		 * Where interrupts cannot be held back, the job refuses all commands, and runs no Ruby code that one could meet.
+		 */
 		if (missing)
 			job_protected(Qnil);
 		else if (!interrupts_job(job_protected, Qnil))
 			queue_ring_soon();
 	} while (again);
-	atomic_store_explicit(&job_began_ns, 0, memory_order_relaxed);
+	job_note_began(0);
 	gc_stress_back();
-	fiber_own_end(own);
+	fiber_suppress_end(own);
 	quiet_end(quiet);
 	running = false;
 }

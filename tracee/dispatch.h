@@ -2,8 +2,8 @@
 #define RBPROBE_DISPATCH_H
 
 /*
- * What the job does: takes commands from the queue, runs them, and cleans up after clients that went. Job context: GVL held, on any thread of the main
- * Ractor, on top of whatever the application was doing there. Raises nothing.
+ * What the job does: takes commands from the queue, runs them, and cleans up after clients that went. Job context: GVL held, on
+ * any thread of the main Ractor, on top of whatever the application was doing there. Raises nothing.
  */
 void dispatch_job(void);
 

@@ -48,6 +48,9 @@ DEBUG = "ruby/debug.h"
   ["rb_ractor_local_storage_ptr_newkey", "ruby/ractor.h"],
   # >= 3.3. Frames of any thread; rb_profile_frames only knows those of the current one.
   ["rb_profile_thread_frames", DEBUG],
+  # Everywhere so far, but declared nowhere: from the instructions of a frame to their object, and back.
+  ["rb_iseqw_new"],
+  ["rb_iseqw_to_iseq"],
   # >= 3.1. The parameters of the method an event is about, without a Method object.
   ["rb_tracearg_parameters", DEBUG],
   # Everywhere so far, but declared nowhere: how the heap is walked over.
@@ -61,7 +64,12 @@ DEBUG = "ruby/debug.h"
   ["rb_ident_hash_new"],
   # >= 3.3. A typed data object's data may lie within the object.
   ["RTYPEDDATA_GET_DATA", "ruby.h"],
+  # >= 3.2. Who waits for the GVL.
+  ["rb_internal_thread_add_event_hook", "ruby/thread.h"],
 ].each { |function, *headers| have_func(function, headers) }
+
+# >= 3.3. Which thread such an event is of.
+have_struct_member("rb_internal_thread_event_data_t", "thread", "ruby/thread.h")
 
 # < 3.4. The buffer of an IO, to be made larger.
 have_struct_member("rb_io_t", "wbuf", "ruby/io.h")
@@ -80,11 +88,14 @@ if try_link("extern void *ruby_single_main_ractor;\nint main(void) { return ruby
   $defs << "-DHAVE_RUBY_SINGLE_MAIN_RACTOR"
 end
 
-# --- Linking. What loading needs is exported: Init_rbprobe, what `rbprobe load` calls and reads (startup.c), and the ABI number that unreleased
-# Rubies look at. Everything is bound when it is loaded (-z now), so that no signal handler enters the dynamic loader. libruby is not
-# linked: its symbols are those of the process that loads us, be its Ruby a shared or a static one of the same ABI.
+# --- Linking. What loading needs is exported: Init_rbprobe, what `rbprobe load` calls and reads (entry.c), and the ABI
+# number that unreleased Rubies look at. Everything is bound when it is loaded (-z now), so that no signal handler enters
+# the dynamic loader.
+# libruby is not linked: its symbols are those of the process that loads us, be its Ruby a shared or a static one of the
+# same ABI.
 
-File.write("exports.map", "{ global: Init_rbprobe; rbprobe_start; rbprobe_ring; rbprobe_startup; rbprobe_stuck_look; ruby_abi_version; local: *; };\n")
+EXPORTS = %w[Init_rbprobe rbprobe_start rbprobe_ring rbprobe_startup rbprobe_stuck_look ruby_abi_version].freeze
+File.write("exports.map", "{ global: #{EXPORTS.join("; ")}; local: *; };\n")
 $DLDFLAGS << " -Wl,--version-script=exports.map -Wl,--exclude-libs,ALL -Wl,--as-needed -Wl,-z,now -static-libgcc -pthread"
 $LIBRUBYARG = $LIBRUBYARG_SHARED = $LIBRUBYARG_STATIC = ""
 $DEFLIBPATH = $LIBPATH = []
@@ -94,18 +105,20 @@ $CFLAGS << " -MMD"
 $CFLAGS << " #{ENV["RBPROBE_CFLAGS"]}" if ENV["RBPROBE_CFLAGS"]
 $DLDFLAGS << " #{ENV["RBPROBE_LDFLAGS"]}" if ENV["RBPROBE_LDFLAGS"]
 
-# --- Sources. tracee/ and proto/ may both have a file of one name: the objects keep their directories.
+# --- Sources. Several directories may have a file of one name: the objects keep their directories.
 
 $VPATH << SOURCE_ROOT
-$objs = %w[tracee proto].flat_map do |directory|
-  FileUtils.mkdir_p(directory)
-  Dir[File.join(SOURCE_ROOT, directory, "*.c")].sort.map { |path| "#{directory}/#{File.basename(path, ".c")}.o" }
-end
+$objs = Dir.glob("{tracee,proto}/**/*.c", base: SOURCE_ROOT).sort.map { |path| path.sub(/c\z/, "o") }
+FileUtils.mkdir_p($objs.map { |path| File.dirname(path) })
 $cleanfiles << "$(OBJS:.o=.d)"
 
 create_makefile("rbprobe") do |configuration|
   # Which object depends on which header is what -MMD finds out.
   configuration.map { |part| part.sub(/^HDRS = .*$/, "HDRS =") }
 end
+# Its messages are those of our Makefile.
+makefile = File.read("Makefile").gsub("compiling $(<)", "CC $(<:#{SOURCE_ROOT}/%=%)")
+                                .sub("linking shared-object $(DLLIB)", "LD $(DLLIB)")
+File.write("Makefile", makefile)
 # A header that is gone, and that an object once needed, is no reason to fail: the object is built anew.
 File.write("Makefile", "\n$(DLLIB): exports.map\n%.h: ;\n-include $(OBJS:.o=.d)\n", mode: "a")

@@ -2,28 +2,35 @@
  * The extension's entry: `require "rbprobe"` makes a process attachable, and does nothing else. Context: Init, GVL held.
  */
 
-#include "bell.h"
-#include "compat.h"
-#include "compiler_watch.h"
-#include "copy.h"
-#include "core.h"
-#include "dispatch.h"
-#include "evaluation.h"
-#include "fiber.h"
-#include "gc_stress.h"
-#include "interrupts.h"
-#include "observe.h"
 #include "proto/names.h"
-#include "queue.h"
-#include "quiet.h"
-#include "refinements.h"
-#include "request.h"
-#include "selection.h"
-#include "session.h"
-#include "startup.h"
-#include "ticks.h"
-#include "waiting.h"
-#include "watch_modules.h"
+#include "tracee/base/job_due.h"
+#include "tracee/base/ticks.h"
+#include "tracee/dispatch.h"
+#include "tracee/engine/arming.h"
+#include "tracee/entry.h"
+#include "tracee/eval/console.h"
+#include "tracee/observe/callers.h"
+#include "tracee/observe/marks.h"
+#include "tracee/observe/measure.h"
+#include "tracee/observe/observe.h"
+#include "tracee/observe/overhead.h"
+#include "tracee/requests/silent_fork.h"
+#include "tracee/select/compiler_watch.h"
+#include "tracee/select/module_changes.h"
+#include "tracee/select/selection.h"
+#include "tracee/session/bell.h"
+#include "tracee/session/queue.h"
+#include "tracee/session/request.h"
+#include "tracee/session/session.h"
+#include "tracee/session/waiting.h"
+#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/compat.h"
+#include "tracee/vm/evaluation.h"
+#include "tracee/vm/fiber.h"
+#include "tracee/vm/gc_stress.h"
+#include "tracee/vm/interrupts.h"
+#include "tracee/vm/quiet.h"
+#include "tracee/vm/refinements.h"
 
 #include <pthread.h>
 #include <ruby.h>
@@ -39,10 +46,12 @@ RUBY_FUNC_EXPORTED void Init_rbprobe(void);
 static void at_fork_in_child(void)
 {
 	session_fork_child();
-	copies_fork_child();
+	silent_forks_fork_child();
 	dispatch_fork_child();
-	selection_fork_child();
+	arming_fork_child();
 	gc_stress_fork_child();
+	evaluation_fork_child();
+	overhead_fork_child();
 	queue_init();
 	bell_trigger();
 }
@@ -68,24 +77,34 @@ static VALUE init(VALUE stress_is_off)
 	struct error err;
 
 	compat_init();
-	core_init();
+	builtin_init();
 	interrupts_init();
 	gc_stress_off();
 	*(bool *)stress_is_off = true;
 	ticks_init();
 	fiber_init(observe_fiber_died);
 	selection_init();
+	session_part_register(&marks_part);
+	session_part_register(&selection_part);
+	session_part_register(&measure_part);
+	session_part_register(&callers_part);
+	session_part_register(&console_part);
 	refinements_init();
 	compiler_watch_init();
-	watch_modules_init();
+	module_changes_init();
 	evaluation_init();
 	eval_init();
 	queue_init();
 	waiting_learn();
+	job_due_register(JOB_AT_ONCE, evaluation_overdue);
+	job_due_register(JOB_AT_ONCE, requests_overdue);
+	job_due_register(JOB_AT_ONCE, silent_forks_ended);
+	job_due_register(JOB_EVENTUALLY, selection_look_is_due);
+	job_due_register(JOB_EVENTUALLY, overhead_is_due);
 	if (bell_install(dispatch_job, at_exit_of_vm, &err) < 0)
 		rb_raise(rb_eLoadError, "rbprobe: %s", err.text);
 	pthread_atfork(NULL, NULL, at_fork_in_child);
-	startup_done();
+	entry_done();
 	return Qnil;
 }
 
@@ -95,7 +114,7 @@ void Init_rbprobe(void)
 	struct quiet quiet;
 	int failed = 0;
 
-	if (!startup_begin())
+	if (!entry_begin())
 		return;
 	quiet_init();
 	quiet = quiet_begin();

@@ -1,20 +1,22 @@
-/* rbprobe: the table of subcommands. */
+/* rbprobe: finds the subcommand and runs it. */
 
-#include "exit_status.h"
-#include "message.h"
-#include "subcommand.h"
+#include "tracer/base/debug.h"
+#include "tracer/base/exit_status.h"
+#include "tracer/base/message.h"
+#include "tracer/commands/subcommands.h"
 
 #include "proto/limits.h"
 #include "proto/names.h"
 
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const struct subcommand *const subcommands[] = {
-	&cmd_ps,   &cmd_trace, &cmd_methods, &cmd_eval, &cmd_console,  &cmd_backtrace,     &cmd_memory,
-	&cmd_exec, &cmd_load,  &cmd_heap,    &cmd_fork, &cmd_selftest, &cmd_extension_dir,
-};
+#define SUBCOMMAND_ADDRESS(name) &cmd_##name,
+
+static const struct subcommand *const subcommands[] = {SUBCOMMANDS(SUBCOMMAND_ADDRESS)};
 
 static const struct subcommand *subcommand_find(const char *name)
 {
@@ -31,7 +33,7 @@ static int overview(void)
 	       "See what a running Ruby process does.\n\n");
 	for (size_t i = 0; i < sizeof(subcommands) / sizeof(*subcommands); i++)
 		printf("  %-14s %-32s %s\n", subcommands[i]->name, subcommands[i]->arguments, subcommands[i]->summary);
-	printf("\nrbprobe SUBCOMMAND --help tells more. A process that has not required the extension gets it loaded.\n");
+	printf("\nrbprobe SUBCOMMAND --help says more. rbprobe loads its extension into a process that has not required it.\n");
 	return fflush(stdout) == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 
@@ -53,21 +55,43 @@ static void standard_descriptors_check(void)
 		fclose(unused);
 }
 
-static int subcommand_run(const struct subcommand *subcommand, int argc, char **argv)
+/* What RBPROBE_DEBUG wants. *over: that was all, and this is the exit status. */
+static int debug_begin(bool *over)
+{
+	const char *wanted = getenv("RBPROBE_DEBUG");
+	struct error err;
+
+	*over = true;
+	if (wanted && strcmp(wanted, "help") == 0)
+		return debug_help() ? STATUS_DONE : STATUS_FAILED;
+	if (debug_parse(wanted, &debug_wanted, &err) < 0) {
+		message("%s", err.text);
+		return STATUS_USAGE;
+	}
+	*over = false;
+	return STATUS_DONE;
+}
+
+static int named_run(const struct subcommand *subcommand, int argc, char **argv)
 {
 	char name[64];
 
 	snprintf(name, sizeof(name), "rbprobe %s", subcommand->name);
 	argv[0] = name; /* argp and getopt name it in what they print */
-	return subcommand->run(argc, argv);
+	return subcommand_run(subcommand, argc, argv);
 }
 
 int main(int argc, char **argv)
 {
 	const struct subcommand *subcommand;
 	const char *word = argc > 1 ? argv[1] : NULL;
+	bool over;
+	int status;
 
 	standard_descriptors_check();
+	status = debug_begin(&over);
+	if (over)
+		return status;
 	if (!word) {
 		message("a subcommand is missing; `rbprobe --help` lists them");
 		return STATUS_USAGE;
@@ -81,7 +105,7 @@ int main(int argc, char **argv)
 
 		subcommand = subcommand_find(argv[2]);
 		if (subcommand)
-			return subcommand_run(subcommand, 2, arguments);
+			return named_run(subcommand, 2, arguments);
 		word = argv[2];
 	}
 	subcommand = subcommand_find(word);
@@ -89,5 +113,5 @@ int main(int argc, char **argv)
 		message("there is no subcommand \"%s\"; `rbprobe --help` lists them", word);
 		return STATUS_USAGE;
 	}
-	return subcommand_run(subcommand, argc - 1, argv + 1);
+	return named_run(subcommand, argc - 1, argv + 1);
 }

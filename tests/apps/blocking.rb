@@ -1,5 +1,6 @@
-# One operation that waits: blocking.rb NAME main|thread DIRECTORY. Says "ready" before it begins, and afterwards in a line of JSON what it returned or
-# raised, and whether it waited as long as it had to. Those that another process ends wait until there is a file "release" in the directory.
+# One operation that waits: blocking.rb NAME main|thread DIRECTORY. Says "ready" before it begins, and afterwards in a line
+# of JSON what it returned or raised, and whether it waited as long as it had to. Those that another process ends wait until
+# there is a file "release" in the directory.
 #
 # blocking.rb NAME other DIRECTORY is that other process: it holds the lock, has the other end, ...
 
@@ -62,7 +63,9 @@ operation("IO.copy_stream", before: FIFO, release: WRITE) { IO.copy_stream("fifo
 HOLD_FLOCK = -> { ($held = File.open("lock", "w")).flock(File::LOCK_EX) }
 LET_GO = -> { $held.close }
 operation("flock", prepare: HOLD_FLOCK, release: LET_GO) { File.open("lock", "w").flock(File::LOCK_EX) }
-operation("File.open and flock", prepare: HOLD_FLOCK, release: LET_GO) { File.open("lock", "w") { |file| file.flock(File::LOCK_SH) } }
+operation("File.open and flock", prepare: HOLD_FLOCK, release: LET_GO) do
+  File.open("lock", "w") { |file| file.flock(File::LOCK_SH) }
+end
 WRITE_LOCK = [1, 0, 0, 0, 0, 0].pack("s!s!x4q!q!i!x4")
 SETLKW = 7
 operation("fcntl F_SETLKW", prepare: -> { ($held = File.open("lock", "w")).fcntl(SETLKW, WRITE_LOCK) }, release: LET_GO) do
@@ -78,7 +81,9 @@ operation("getc", before: FIFO, release: WRITE) { both_ends.getc }
 operation("each_line", before: FIFO, release: WRITE) { both_ends.each_line { |line| break line } }
 operation("wait_readable", before: FIFO, release: WRITE) { require "io/wait"; both_ends.wait_readable.class }
 operation("wait_readable with a timeout") { require "io/wait"; both_ends.wait_readable(SECONDS) }
-operation("read_nonblock after select", before: FIFO, release: WRITE) { both_ends.then { |file| IO.select([file]) && file.read_nonblock(10) } }
+operation("read_nonblock after select", before: FIFO, release: WRITE) do
+  both_ends.then { |file| IO.select([file]) && file.read_nonblock(10) }
+end
 operation("write", release: DRAIN) { both_ends.write("x" * 300_000) }
 operation("syswrite", release: DRAIN) { both_ends.syswrite("x" * 300_000) }
 operation("syswrite to a full pipe", release: DRAIN) { both_ends.tap { |file| fill(file) }.syswrite("x" * 100) }
@@ -90,8 +95,13 @@ operation("IO.select of nothing") { IO.select(nil, nil, nil, SECONDS) }
 SERVER = -> { require "socket"; $server = UNIXServer.new("socket") }
 CONNECT = -> { require "socket"; $peer = UNIXSocket.new("socket") }
 operation("UNIXServer#accept", before: SERVER, release: CONNECT) { $server.accept.class }
-operation("TCPServer#accept", before: -> { require "socket"; $server = TCPServer.new("127.0.0.1", 0); File.write("port", $server.addr[1].to_s) },
-                              release: -> { require "socket"; $peer = TCPSocket.new("127.0.0.1", File.read("port").to_i) }) { $server.accept.class }
+LISTEN = lambda do
+  require "socket"
+  $server = TCPServer.new("127.0.0.1", 0)
+  File.write("port", $server.addr[1].to_s)
+end
+TCP_CONNECT = -> { require "socket"; $peer = TCPSocket.new("127.0.0.1", File.read("port").to_i) }
+operation("TCPServer#accept", before: LISTEN, release: TCP_CONNECT) { $server.accept.class }
 SEND = -> { $peer.write("data\n") }
 READ_ALL = -> { $peer.read }
 operation("recv", before: SERVER, prepare: CONNECT, release: SEND) { $server.accept.recv(10) }
@@ -106,9 +116,17 @@ operation("send", before: SERVER, prepare: CONNECT, release: READ_ALL) do
   socket = $server.accept.tap { |accepted| accepted.nonblock = false }
   socket.send("x" * 2_000_000, 0).tap { socket.close }
 end
-operation("write to a socket", before: SERVER, prepare: CONNECT, release: READ_ALL) { $server.accept.then { |socket| socket.write("x" * 2_000_000).tap { socket.close } } }
-operation("UDPSocket#recvfrom", before: -> { require "socket"; $server = UDPSocket.new; $server.bind("127.0.0.1", 0); File.write("port", $server.addr[1].to_s) },
-                                release: -> { require "socket"; UDPSocket.new.send("data", 0, "127.0.0.1", File.read("port").to_i) }) { $server.recvfrom(10)[0] }
+operation("write to a socket", before: SERVER, prepare: CONNECT, release: READ_ALL) do
+  $server.accept.then { |socket| socket.write("x" * 2_000_000).tap { socket.close } }
+end
+BIND_UDP = lambda do
+  require "socket"
+  $server = UDPSocket.new
+  $server.bind("127.0.0.1", 0)
+  File.write("port", $server.addr[1].to_s)
+end
+SEND_UDP = -> { require "socket"; UDPSocket.new.send("data", 0, "127.0.0.1", File.read("port").to_i) }
+operation("UDPSocket#recvfrom", before: BIND_UDP, release: SEND_UDP) { $server.recvfrom(10)[0] }
 
 def fill_backlog(family, address)
   $filling = []
@@ -132,7 +150,8 @@ def listen_to(family, address)
 end
 
 ACCEPT_ALL = -> { require "timeout"; Timeout.timeout(6) { loop { ($accepted ||= []) << $server.accept } } rescue nil }
-operation("connect to a UNIX socket", prepare: -> { require "socket"; listen_to(:UNIX, Addrinfo.unix("socket")) }, release: ACCEPT_ALL) do
+operation("connect to a UNIX socket", prepare: -> { require "socket"; listen_to(:UNIX, Addrinfo.unix("socket")) },
+          release: ACCEPT_ALL) do
   require "socket"
   fill_backlog(:UNIX, Addrinfo.unix("socket"))
   connect_waiting(:UNIX, Addrinfo.unix("socket"))
@@ -168,8 +187,12 @@ end
 operation("Mutex#lock") { locked_elsewhere(Mutex.new).lock.class }
 operation("Mutex#sleep") { Mutex.new.tap(&:lock).sleep(SECONDS).class }
 operation("Monitor#synchronize") { require "monitor"; locked_elsewhere(Monitor.new).synchronize { 1 } }
-operation("ConditionVariable#wait") { (m = Mutex.new).synchronize { ConditionVariable.new.tap { |v| later { m.synchronize { v.signal } } }.wait(m).class } }
-operation("ConditionVariable#wait with a timeout") { (m = Mutex.new).synchronize { ConditionVariable.new.wait(m, SECONDS).class } }
+operation("ConditionVariable#wait") do
+  (m = Mutex.new).synchronize { ConditionVariable.new.tap { |v| later { m.synchronize { v.signal } } }.wait(m).class }
+end
+operation("ConditionVariable#wait with a timeout") do
+  (m = Mutex.new).synchronize { ConditionVariable.new.wait(m, SECONDS).class }
+end
 operation("Thread#join") { later {}.join.class }
 operation("Thread#join with a timeout") { Thread.new { sleep }.join(SECONDS) }
 operation("Thread#value") { later { 1 }.value }
@@ -203,7 +226,8 @@ module C
       require ENV["BLOCKING_REGION"]
       result, error = Region.call(address(name), *arguments.map { |argument| argument.nil? ? 0 : argument.to_i })
     else
-      result = Fiddle::Function.new(address(name), [Fiddle::TYPE_LONG] * arguments.size, Fiddle::TYPE_INT).call(*arguments.map(&:to_i))
+      result = Fiddle::Function.new(address(name), [Fiddle::TYPE_LONG] * arguments.size,
+                                    Fiddle::TYPE_INT).call(*arguments.map(&:to_i))
       error = Fiddle.last_error
     end
     [result, result == -1 ? Errno.constants.find { |constant| Errno.const_get(constant)::Errno == error } : nil]
@@ -272,7 +296,9 @@ end
 operation("C semop", before: SEMAPHORE, release: -> { C.call(:semop, File.read("id").to_i, semaphore_operation(1), 1) }) do
   C.call(:semop, $id, semaphore_operation(-1), 1).tap { REMOVE_SEMAPHORE.call }
 end
-operation("C semtimedop", before: SEMAPHORE) { C.call(:semtimedop, $id, semaphore_operation(-1), 1, C.timespec).tap { REMOVE_SEMAPHORE.call } }
+operation("C semtimedop", before: SEMAPHORE) do
+  C.call(:semtimedop, $id, semaphore_operation(-1), 1, C.timespec).tap { REMOVE_SEMAPHORE.call }
+end
 MESSAGE = -> { C.memory([1].pack("q!") + "x" * 4000) }
 MESSAGES = -> { File.write("id", ($id = C.call(:msgget, 0, 0o600)[0]).to_s) }
 REMOVE_MESSAGES = -> { C.call(:msgctl, $id, 0, 0) }
@@ -288,13 +314,17 @@ end
 def posix_semaphore
   C.memory("\0" * 64).tap { |semaphore| C.call(:sem_init, semaphore, 0, 0) }
 end
-operation("C sem_wait") { posix_semaphore.then { |semaphore| later { C.call(:sem_post, semaphore) }; C.call(:sem_wait, semaphore) } }
+operation("C sem_wait") do
+  posix_semaphore.then { |semaphore| later { C.call(:sem_post, semaphore) }; C.call(:sem_wait, semaphore) }
+end
 operation("C sem_timedwait") { C.call(:sem_timedwait, posix_semaphore, C.wall_clock) }
 operation("C flock", prepare: HOLD_FLOCK, release: LET_GO) { C.call(:flock, ($file = File.open("lock", "w")).fileno, 2) }
 operation("C fcntl F_SETLKW", prepare: -> { ($held = File.open("lock", "w")).fcntl(SETLKW, WRITE_LOCK) }, release: LET_GO) do
   C.call(:fcntl, ($file = File.open("lock", "w")).fileno, SETLKW, C.memory(WRITE_LOCK))
 end
-operation("C open", before: FIFO, release: WRITE) { C.call(:open, path("fifo"), 0).then { |descriptor, error| [descriptor > 2, error] } }
+operation("C open", before: FIFO, release: WRITE) do
+  C.call(:open, path("fifo"), 0).then { |descriptor, error| [descriptor > 2, error] }
+end
 operation("C read", release: WRITE) { C.call(:read, ($file = both_ends).fileno, C.memory("\0" * 10), 10) }
 operation("C write", release: DRAIN) { C.call(:write, ($file = both_ends).fileno, C.memory("x" * 300_000), 300_000) }
 def accepted
@@ -308,7 +338,9 @@ operation("C accept", before: SERVER, release: CONNECT) do
 end
 operation("C recv", before: SERVER, prepare: CONNECT, release: SEND) { C.call(:recv, accepted, C.memory("\0" * 10), 10, 0) }
 WAIT_ALL = 0x100
-operation("C recv of all", before: SERVER, prepare: -> { CONNECT.call; SEND.call }, release: SEND) { C.call(:recv, accepted, C.memory("\0" * 10), 10, WAIT_ALL) }
+operation("C recv of all", before: SERVER, prepare: -> { CONNECT.call; SEND.call }, release: SEND) do
+  C.call(:recv, accepted, C.memory("\0" * 10), 10, WAIT_ALL)
+end
 operation("C recv with a timeout", before: SERVER, prepare: CONNECT) do
   descriptor = accepted
   C.call(:setsockopt, descriptor, 1, 20, C.timeval, 16)

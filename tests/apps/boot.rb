@@ -1,5 +1,6 @@
-# A program that begins, does its work and ends like most: it requires libraries, defines methods on the way, and leaves things to be done at exit. It says
-# "whole" when all of its work was done; with "waits" as its argument it says "ready" before the end, and ends when it is told.
+# A program that begins, does its work and ends like most: it requires libraries, defines methods on the way, and leaves
+# things to be done at exit. It says "whole" when all of its work was done; with "waits" as its argument it says "ready"
+# before the end, and ends when it is told.
 
 require "json"
 require "set"

@@ -1,5 +1,5 @@
-# What the web benchmark measures: a Sinatra application that shows an order. /orders/N waits twice for what stands for a database; /computed/N
-# does not, so that nothing hides what tracing costs.
+# What the web benchmark measures: a Sinatra application that shows an order. /orders/N waits twice for what stands for a
+# database; /computed/N does not, so that nothing hides what tracing costs.
 
 require "sinatra/base"
 require "erb"

@@ -1,4 +1,7 @@
-/* Calls a C function as extensions do that wait: without the GVL, and with RUBY_UBF_IO for whoever wants to interrupt it. Region.call(ADDRESS, INTEGER...). */
+/*
+ * Calls a C function as extensions do that wait: without the GVL, and with RUBY_UBF_IO for whoever wants to interrupt
+ * it. Region.call(ADDRESS, INTEGER...).
+ */
 
 #include <errno.h>
 #include <ruby.h>

@@ -1,4 +1,5 @@
-# Plots of the results, as SVG without any library: bars of slowdowns, and a line of throughput against the number of selected methods.
+# Plots of the results, as SVG without any library: bars of slowdowns, and a line of throughput against the number of
+# selected methods.
 
 class Plot
   WIDTH = 900
@@ -20,7 +21,8 @@ class Plot
       %w[rbprobe rbtrace].map { |tool| [row.what.delete("`"), tool, row[tool]] }.select { |_, _, value| value.is_a?(Samples) }
                          .map { |what, tool, value| [what, tool, row.multiple(value)] }
     end
-    new(height: MARGIN[:top] + MARGIN[:bottom] + bars.size * 20).bars("Slowdown: how many times longer it takes (untraced = 1)", bars)
+    height = MARGIN[:top] + MARGIN[:bottom] + bars.size * 20
+    new(height: height).bars("Slowdown: how many times longer it takes (untraced = 1)", bars)
   end
 
   def self.selected(rows)
@@ -28,7 +30,8 @@ class Plot
     lines = %w[untraced rbprobe rbtrace].to_h do |tool|
       [tool, points.select { |_, row| row[tool].is_a?(Samples) }.map { |number, row| [number, 1000.0 / row[tool].median] }]
     end
-    new(height: 420).lines("Throughput against the number of selected methods, million calls a second", lines.reject { |_, line| line.empty? })
+    new(height: 420).lines("Throughput against the number of selected methods, million calls a second",
+                           lines.reject { |_, line| line.empty? })
   end
 
   def initialize(height:)
@@ -43,7 +46,8 @@ class Plot
     bars.each_with_index do |(what, tool, value), i|
       y = MARGIN[:top] + i * 20
       text(MARGIN[:left] - 8, y + 13, what, anchor: "end") unless i > 0 && bars[i - 1][0] == what
-      @parts << %(<rect x="#{MARGIN[:left]}" y="#{y + 2}" width="#{(x.(value) - MARGIN[:left]).round(1)}" height="15" fill="#{COLORS[tool]}"/>)
+      width = (x.(value) - MARGIN[:left]).round(1)
+      @parts << %(<rect x="#{MARGIN[:left]}" y="#{y + 2}" width="#{width}" height="15" fill="#{COLORS[tool]}"/>)
       text(x.(value) + 5, y + 13, "#{tool} #{format(value < 10 ? "%.2f" : "%.0f", value)}")
     end
     document(title)
@@ -60,7 +64,9 @@ class Plot
     lines.each do |tool, points|
       path = points.map { |number, value| "#{x.(number).round(1)},#{y.(value).round(1)}" }
       @parts << %(<polyline points="#{path.join(" ")}" fill="none" stroke="#{COLORS[tool]}" stroke-width="2"/>)
-      points.each { |number, value| @parts << %(<circle cx="#{x.(number).round(1)}" cy="#{y.(value).round(1)}" r="3" fill="#{COLORS[tool]}"/>) }
+      points.each do |number, value|
+        @parts << %(<circle cx="#{x.(number).round(1)}" cy="#{y.(value).round(1)}" r="3" fill="#{COLORS[tool]}"/>)
+      end
       text(x.(points.last[0]) + 8, y.(points.last[1]) + 4, tool, color: COLORS[tool])
     end
     document(title)
@@ -80,13 +86,18 @@ class Plot
     (0..Math.log10(most).round).map { |power| 10**power }
   end
 
+  def line(x1, y1, x2, y2)
+    x1, y1, x2, y2 = [x1, y1, x2, y2].map { |number| number.round(1) }
+    @parts << %(<line x1="#{x1}" y1="#{y1}" x2="#{x2}" y2="#{y2}" stroke="#cccccc"/>)
+  end
+
   def vertical(x, label)
-    @parts << %(<line x1="#{x.round(1)}" y1="#{MARGIN[:top] - 8}" x2="#{x.round(1)}" y2="#{@height - MARGIN[:bottom]}" stroke="#cccccc"/>)
+    line(x, MARGIN[:top] - 8, x, @height - MARGIN[:bottom])
     text(x, @height - MARGIN[:bottom] + 18, label.to_s, anchor: "middle")
   end
 
   def horizontal(y, label)
-    @parts << %(<line x1="#{MARGIN[:left]}" y1="#{y.round(1)}" x2="#{WIDTH - MARGIN[:right]}" y2="#{y.round(1)}" stroke="#cccccc"/>)
+    line(MARGIN[:left], y, WIDTH - MARGIN[:right], y)
     text(MARGIN[:left] - 8, y + 4, label, anchor: "end")
   end
 

@@ -117,7 +117,8 @@ class Target < Started
   # What it takes of the machine's memory, in bytes: its own, and what it has mapped of files named so.
   def memory(file = nil)
     run("collect", 2)
-    mapped = file ? File.read("/proc/#{pid}/smaps").scan(/^\h+-\h+ .*#{file}\n(?:Size.*\n)(?:.*\n)*?Rss:\s*(\d+)/).flatten.sum(&:to_i) : 0
+    rss = /^\h+-\h+ .*#{file}\n(?:Size.*\n)(?:.*\n)*?Rss:\s*(\d+)/
+    mapped = file ? File.read("/proc/#{pid}/smaps").scan(rss).flatten.sum(&:to_i) : 0
     own_memory + mapped * 1024
   end
 

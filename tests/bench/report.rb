@@ -19,7 +19,8 @@ class Report
     lines << ""
     lines << "| what | untraced | rbtrace | rbprobe | to reach | |" << "|---|---|---|---|---|---|"
     @rows.each do |row|
-      lines << "| #{row.what} | #{cell(row, row.noise || row.untraced)} | #{cell(row, row.rbtrace)} | #{cell(row, row.rbprobe)} | #{requirement(row)} | #{verdict(row)} |"
+      lines << "| #{row.what} | #{cell(row, row.noise || row.untraced)} | #{cell(row, row.rbtrace)} " \
+               "| #{cell(row, row.rbprobe)} | #{requirement(row)} | #{verdict(row)} |"
     end
     lines << ""
     @rows.each { |row| lines << "- #{row.what}: #{row.notes}." if row.notes }
@@ -29,8 +30,9 @@ class Report
 
   def json
     JSON.pretty_generate(machine: @machine, quick: @quick, busy: @busy, rows: @rows.map do |row|
-      { key: row.key, what: row.what, unit: row.unit, to_reach: row.requirement, relative: !!row.relative, reached: row.reached, met: row.met?,
-        untraced: plain(row.untraced), noise: plain(row.noise), rbprobe: plain(row.rbprobe), rbtrace: plain(row.rbtrace), notes: row.notes }
+      { key: row.key, what: row.what, unit: row.unit, to_reach: row.requirement, relative: !!row.relative,
+        reached: row.reached, met: row.met?, untraced: plain(row.untraced), noise: plain(row.noise),
+        rbprobe: plain(row.rbprobe), rbtrace: plain(row.rbtrace), notes: row.notes }
     end)
   end
 
@@ -75,7 +77,8 @@ class Report
     missed = @rows.select { |row| row.requirement && !row.met? }
     return "Everything that is required is met." if missed.empty?
 
-    ["Missed or not measured:", *missed.map { |row| "- #{row.what}: #{cell(row, row.rbprobe)}, required #{requirement(row)}" }].join("\n")
+    ["Missed or not measured:",
+     *missed.map { |row| "- #{row.what}: #{cell(row, row.rbprobe)}, required #{requirement(row)}" }].join("\n")
   end
 
   def number_text(unit, number)

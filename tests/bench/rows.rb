@@ -1,5 +1,5 @@
-# The registry of measurements. Each is a block in a file of rows/, which returns rows; what is compared is measured alternately, within this run, on
-# fresh processes. To add one: a file there, with
+# The registry of measurements. Each is a block in a file of rows/, which returns rows; what is compared is measured
+# alternately, within this run, on fresh processes. To add one: a file there, with
 #
 #     class Measurements
 #       measurement :name do
@@ -11,11 +11,14 @@
 
 require_relative "measure"
 
-# One line of the table. untraced, rbtrace, rbprobe: Samples, or why there are none (nil: does not apply). requirement: what rbprobe has to reach, in the
-# unit of the value; with relative: true, as a multiple of untraced. More is better for rates, less for everything else. noise: Samples of the same where
-# nothing was traced; what is among them cannot be told from nothing.
-Row = Struct.new(:key, :what, :unit, :requirement, :relative, :untraced, :noise, :rbprobe, :rbtrace, :notes, keyword_init: true) do
-  UNITS = { ratio: "", ms: " ms", us: " µs", ns: " ns", mib: " MiB", mb_per_s: " MB/s", events_per_s: " events/s", requests_per_s: " requests/s" }.freeze
+# One line of the table. untraced, rbtrace, rbprobe: Samples, or why there are none (nil: does not apply). requirement: what
+# rbprobe has to reach, in the unit of the value; with relative: true, as a multiple of untraced. More is better for rates,
+# less for everything else.
+# noise: Samples of the same where nothing was traced; what is among them cannot be told from nothing.
+Row = Struct.new(:key, :what, :unit, :requirement, :relative, :untraced, :noise, :rbprobe, :rbtrace, :notes,
+                 keyword_init: true) do
+  UNITS = { ratio: "", ms: " ms", us: " µs", ns: " ns", mib: " MiB", mb_per_s: " MB/s", events_per_s: " events/s",
+            requests_per_s: " requests/s" }.freeze
 
   def rate?
     unit.to_s.end_with?("_per_s")

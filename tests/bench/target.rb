@@ -25,6 +25,11 @@ class Bench
     depth == 0 ? 0 : descend(depth - 1)
   end
 
+  # The block, below so many frames.
+  def below(depth, &block)
+    depth == 0 ? block.call : below(depth - 1, &block)
+  end
+
   def unused; end
 
   attr_reader :attribute
@@ -73,6 +78,16 @@ WORKLOADS = {
     end
   end,
   # An iteration is one of the calls.
+  "deep" => lambda do |count|
+    bench = BENCH
+    bench.below(20) do
+      i = 0
+      while i < count
+        bench.traced(i)
+        i += 1
+      end
+    end
+  end,
   "recursion" => lambda do |count|
     bench = BENCH
     count.fdiv(1_000).ceil.times { bench.descend(999) }

@@ -39,6 +39,12 @@ module RbprobeTool
     Client.new(command(target, *to_file, *arguments), armed: /: tracing \d+ method/, output: output)
   end
 
+  # The same by another subcommand than trace.
+  def attach_by(target, subcommand, *arguments)
+    Client.new([PROGRAM, subcommand, "-v", "--yes", "-p", target.pid.to_s, *arguments], armed: /: tracing \d+ method/,
+               output: nil)
+  end
+
   # Ends it and returns [calls delivered, calls lost], the first checked against the file.
   def stop(client, _expected, lines: 1)
     client.stop
@@ -52,7 +58,7 @@ module RbprobeTool
 
   # by: :engines, each method by its own, or :hook for all.
   def firehose(by)
-    ["-f", *("--no-hook" if by == :engines), "--overflow=block"]
+    ["-f", "--max-overhead=0", *("--no-hook" if by == :engines), "--overflow=block"]
   end
 
   # { selector => engine } of those that there are.
@@ -66,8 +72,9 @@ module RbprobeTool
   end
 end
 
-# As root, rbtrace raises kernel.msgmnb for the whole machine and removes queues that it takes for stale, whatever it is asked for,
-# even for its version. So it only ever runs in an IPC namespace of its own, where it has its way and the machine stays as it is.
+# As root, rbtrace raises kernel.msgmnb for the whole machine and removes queues that it takes for stale, whatever it is
+# asked for, even for its version. So it only ever runs in an IPC namespace of its own, where it has its way and the machine
+# stays as it is.
 module RbtraceTool
   module_function
 
@@ -90,7 +97,8 @@ module RbtraceTool
   end
 
   def version
-    @version ||= IO.popen([*RUBY, "-e", 'require "rbtrace/version"; print RBTracer::VERSION'], err: File::NULL, &:read)[/\A[\d.]+/]
+    @version ||= IO.popen([*RUBY, "-e", 'require "rbtrace/version"; print RBTracer::VERSION'], err: File::NULL,
+                          &:read)[/\A[\d.]+/]
   end
 
   def isolated?

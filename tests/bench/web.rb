@@ -9,7 +9,9 @@ class WebServer < Started
   # nil, or what is not there.
   def self.missing
     %w[puma wrk].each do |program|
-      return "#{program} is not installed" if ENV["PATH"].split(":").none? { |directory| File.executable?("#{directory}/#{program}") }
+      if ENV["PATH"].split(":").none? { |directory| File.executable?("#{directory}/#{program}") }
+        return "#{program} is not installed"
+      end
     end
     nil
   end
@@ -18,7 +20,9 @@ class WebServer < Started
     @tool = tool
     @port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
     puma = ENV["PATH"].split(":").map { |directory| "#{directory}/puma" }.find { |path| File.executable?(path) }
-    spawned(Process.spawn(*(tool ? tool.target_wrapper : []), *RUBY, *(tool ? tool.target_options : []), puma, "--threads", "4:4", "--environment",
+    wrapper = tool ? tool.target_wrapper : []
+    options = tool ? tool.target_options : []
+    spawned(Process.spawn(*wrapper, *RUBY, *options, puma, "--threads", "4:4", "--environment",
                           "production", "--bind", "tcp://127.0.0.1:#{@port}", APPLICATION,
                           in: File::NULL, out: File::NULL, err: File::NULL, pgroup: true))
     await
@@ -26,7 +30,8 @@ class WebServer < Started
 
   # Requests a second, and the 99th percentile in ms.
   def load(seconds, path, connections: 8)
-    report = IO.popen(["wrk", "--latency", "-t", "1", "-c", connections.to_s, "-d", seconds.to_s, "http://127.0.0.1:#{@port}#{path}"], err: File::NULL, &:read)
+    report = IO.popen(["wrk", "--latency", "-t", "1", "-c", connections.to_s, "-d", seconds.to_s,
+                       "http://127.0.0.1:#{@port}#{path}"], err: File::NULL, &:read)
     raise NotMeasured, "requests failed: #{report[/Non-2xx.*|Socket errors.*/]}" if report.match?(/Non-2xx|Socket errors/)
 
     rate = report[/Requests\/sec:\s*([\d.]+)/, 1] or raise NotMeasured, "wrk says: #{report}"

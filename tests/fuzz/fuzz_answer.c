@@ -4,13 +4,13 @@
 #include "records.h"
 
 /* What it does with records is nobody else's. */
-#include "tracer/ask.c"
+#include "tracer/cli/request.c"
 
-#include "tracer/backtrace_report.h"
-#include "tracer/eval_text.h"
-#include "tracer/memory_report.h"
-#include "tracer/selftest_report.h"
-#include "tracer/value.h"
+#include "tracer/backtrace/backtrace_report.h"
+#include "tracer/base/value.h"
+#include "tracer/commands/memory_report.h"
+#include "tracer/commands/selftest_report.h"
+#include "tracer/console/eval_text.h"
 
 #include <stdlib.h>
 
@@ -53,9 +53,9 @@ static void show_selftest(struct shown *shown, const msgpack_object *object)
 	selftest_report_json(&shown->json, 1, object);
 }
 
-static int on_answer(void *owner, const msgpack_object *object, struct error *nothing)
+static int on_answer(struct request *request, const msgpack_object *object, struct error *nothing)
 {
-	struct shown *shown = owner;
+	struct shown *shown = request->owner;
 
 	(void)nothing;
 	switch (shown->mode % 4) {
@@ -77,9 +77,9 @@ static int on_answer(void *owner, const msgpack_object *object, struct error *no
 	return 0;
 }
 
-static int on_bytes(void *owner, enum output_stream stream, struct slice bytes, struct error *nothing)
+static int on_bytes(struct request *request, enum output_stream stream, struct slice bytes, struct error *nothing)
 {
-	struct shown *shown = owner;
+	struct shown *shown = request->owner;
 	msgpack_object object = {.type = MSGPACK_OBJECT_STR, .via.str = {(uint32_t)bytes.size, bytes.bytes}};
 
 	(void)nothing;
@@ -91,29 +91,30 @@ static int on_bytes(void *owner, enum output_stream stream, struct slice bytes, 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct ask_handler consumer = {.data = on_answer, .output = on_bytes};
+	static const struct request_handler consumer = {.data = on_answer, .output = on_bytes};
 	static const struct options options = {.quiet = true};
 	struct lies lies = {data, size};
 	struct shown shown = {.mode = lies_byte(&lies)};
 	struct report_style style = {.group = shown.mode & 0x80};
-	struct ask ask = {.options = &options, .handler = &consumer, .owner = &shown, .command_id = FUZZ_REQUEST, .keep = true};
+	struct request request = {
+		.options = &options, .handler = &consumer, .owner = &shown, .command_id = FUZZ_REQUEST, .keep = true};
 	struct error err;
 
-	ask.session.target.pid = ask.session.target.own_pid = 1;
-	ask.session.state = SESSION_ASKED;
-	ask.session.request_id = FUZZ_REQUEST;
+	request.attachment.target.pid = request.attachment.target.own_pid = 1;
+	request.attachment.state = ATTACHMENT_CONNECTED;
+	request.attachment.command_id = FUZZ_REQUEST;
 	shown.reports[0].pid = shown.reports[1].pid = 1;
 	shown.reports[1].json = true;
-	ask.stream = lies_stream(NULL, NULL, &stream_handler, &ask);
+	request.stream = lies_stream(NULL, NULL, &stream_handler, &request);
 	/* A second request in the same session, when the first is over. */
-	if (lies_tell(&lies, ask.stream, &err) == 0 && !ask.command_id && !ask.over)
-		ask.command_id = FUZZ_REQUEST;
+	if (lies_tell(&lies, request.stream, &err) == 0 && !request.command_id && !request.over)
+		request.command_id = FUZZ_REQUEST;
 	report_write(&shown.reports[0], shown.mode & 0x40 ? &shown.reports[0] : NULL, &style, &shown.text);
 	report_write(&shown.reports[1], NULL, &style, &shown.json);
 	must_be_harmless(&shown.text);
 	must_be_json(&shown.json);
-	lies_end(ask.stream);
-	outbox_free(&ask.session.outbox);
+	lies_end(request.stream);
+	outbox_free(&request.attachment.outbox);
 	report_free(&shown.reports[0]);
 	report_free(&shown.reports[1]);
 	memory_sample_free(&shown.before);

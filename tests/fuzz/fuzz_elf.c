@@ -1,7 +1,7 @@
 /* A file's symbol tables, the file being anything. */
 
 #define _GNU_SOURCE
-#include "tracer/elf_symbols.h"
+#include "tracer/process/elf_symbols.h"
 
 #include <stdint.h>
 #include <sys/mman.h>

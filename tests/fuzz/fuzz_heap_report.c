@@ -1,7 +1,7 @@
 /* Any bytes as heap dumps: one, or up to three with 0x1e between them; reported in both formats. */
 
 #define _GNU_SOURCE
-#include "tracer/heap_report.h"
+#include "tracer/heap/heap_report.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The console's history file, which somebody else may have written. */
 
 #define _GNU_SOURCE
-#include "tracer/console_history.h"
+#include "tracer/console/console_history.h"
 
 #include <fcntl.h>
 #include <stdint.h>

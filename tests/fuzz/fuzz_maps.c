@@ -2,8 +2,9 @@
 
 #define _GNU_SOURCE
 /* What is looked at is not theirs alone to see. */
-#include "tracer/remote.c"
-#include "tracer/target.c"
+#include "tracer/inject/remote.c"
+#include "tracer/process/target_describe.c"
+#include "tracer/process/target_maps.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

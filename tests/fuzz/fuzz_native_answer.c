@@ -1,6 +1,6 @@
 /* What a confined child says of native frames, as if it had been taken over by what it read. */
 
-#include "tracer/native_stack.h"
+#include "tracer/backtrace/native_stack.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * Messages in a process's queue, from anybody who may write into it, up to the commands that they make: the extension's reader, as far as it knows no Ruby. Now and
- * then a writer thread takes messages before the job does.
+ * Messages in a process's queue, from anybody who may write into it, up to the commands that they make: the extension's
+ * reader, as far as it knows no Ruby. Now and then a writer thread takes messages before the job does.
  */
 
 #define _GNU_SOURCE
@@ -18,8 +18,8 @@ static ssize_t fuzz_msgrcv(int id, void *message, size_t size, long type, int fl
 #define msgctl fuzz_msgctl
 #define msgsnd fuzz_msgsnd
 #define msgrcv fuzz_msgrcv
-#include "tracee/intake.c"
-#include "tracee/queue.c"
+#include "tracee/base/command_inbox.c"
+#include "tracee/session/queue.c"
 
 #include "proto/command.h"
 
@@ -124,10 +124,16 @@ void bell_ring_self(void)
 {
 }
 
-void startup_ring_after(unsigned seconds, void (*ring)(void))
+void wake_ring_after(unsigned seconds, void (*ring)(void))
 {
 	(void)seconds;
 	(void)ring;
+}
+
+void debug_all(enum debug_domain domain, const char *format, ...)
+{
+	(void)domain;
+	(void)format;
 }
 
 /* --- */
@@ -140,7 +146,7 @@ static void read_all(struct slice text)
 		sum = (uint8_t)(sum + (uint8_t)text.bytes[i]);
 }
 
-static void run(const struct assembled_command *assembled)
+static bool run(const struct assembled_command *assembled)
 {
 	struct command command;
 	msgpack_zone zone;
@@ -148,14 +154,14 @@ static void run(const struct assembled_command *assembled)
 
 	input.commands++;
 	if (!msgpack_zone_init(&zone, 1024))
-		return;
+		return true;
 	if (command_decode(&command, assembled->bytes, assembled->size, &zone, &err) == 0) {
 		if (command.kind >= COMMAND_COUNT)
 			__builtin_trap();
 		if (command.kind == COMMAND_ATTACH)
 			read_all(command.attach.socket_path);
-		read_all(command.request.name);
-		read_all(command.request.text);
+		read_all(command.arguments.name);
+		read_all(command.arguments.text);
 		for (uint32_t i = 0; i < command.selector_count; i++)
 			for (uint32_t k = 0; k < command.selectors[i].expression_count; k++)
 				read_all(command.selectors[i].expressions[k]);
@@ -163,6 +169,7 @@ static void run(const struct assembled_command *assembled)
 		__builtin_trap();
 	}
 	msgpack_zone_destroy(&zone);
+	return true;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -177,7 +184,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		bool early = next_byte() & 1;
 
 		if (early)
-			intake_take();
+			command_inbox_take();
 		queue_drain(run, &err);
 	}
 	/* What a writer took last is the job's. */

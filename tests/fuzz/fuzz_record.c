@@ -25,6 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	msgpack_zone zone;
 	struct record record;
 	struct event event;
+	uint64_t numbers[3];
 	struct error err;
 
 	if (!msgpack_zone_init(&zone, 1024))
@@ -32,6 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	if (record_decode(&record, bytes, size, &zone, &err) == 0 && record.kind == RECORD_EVENTS)
 		while (event_next(&record.events, &event, &err) == 1) {
 			read_all(event.values);
+			read_all(event.outcome);
+			values_take_numbers(&event.outcome, numbers, 1 + size % 3);
 			read_all(event.outcome);
 		}
 	msgpack_zone_destroy(&zone);

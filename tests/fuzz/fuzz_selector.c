@@ -1,6 +1,6 @@
 /* Any text as a selector on the command line. */
 
-#include "tracer/selector.h"
+#include "tracer/cli/selector.h"
 
 #include <stdlib.h>
 #include <string.h>

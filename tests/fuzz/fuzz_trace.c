@@ -4,46 +4,50 @@
 #include "records.h"
 
 /* What it does with records is nobody else's. */
-#include "tracer/follower.c"
+#include "tracer/commands/trace_target.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *texts[] = {"String#x", "Order#"};
-	static const struct sink_style style = {.durations = true, .start_times = true, .many_pids = true, .indent = 3};
 	struct lies lies = {data, size};
 	uint8_t mode = lies_byte(&lies);
+	const struct sink_style style = {.durations = true,
+	                                 .start_times = true,
+	                                 .many_pids = true,
+	                                 .indent = 3,
+	                                 .flags = (mode & 8 ? TRACE_CPU : 0) | (mode & 16 ? TRACE_OBJECTS | TRACE_GC : 0)};
 	bool json = mode & 1;
 	struct output output = {.fd = -1};
-	struct options options = {.quiet = true, .selectors = {.texts = texts, .count = 2}};
+	struct options options = {.quiet = true, .trace.marks.kinds = mode & 0x0e, .selectors = {.texts = texts, .count = 2}};
 	struct sink *sink = sink_new(json ? &sink_json : &sink_text, &output, &style);
 	struct run run = {.options = &options,
 	                  .output = &output,
 	                  .sink = sink,
 	                  .process_count = 1,
 	                  .limit = {.limited = mode & 2, .left = 3}};
-	struct follower follower = {.run = &run, .pid = 1};
-	struct session *session = &follower.session;
+	struct trace_target traced = {.run = &run, .pid = 1};
+	struct attachment *attachment = &traced.attachment;
 	struct error err;
 
-	session->target.pid = session->target.own_pid = 1;
-	session->state = SESSION_ASKED;
-	session->request_id = FUZZ_REQUEST;
-	follower.stream = lies_stream(sink, &run.limit, &handlers, &follower);
-	lies_tell(&lies, follower.stream, &err);
+	attachment->target.pid = attachment->target.own_pid = 1;
+	attachment->state = ATTACHMENT_CONNECTED;
+	attachment->command_id = FUZZ_REQUEST;
+	traced.stream = lies_stream(sink, &run.limit, &handlers, &traced);
+	lies_tell(&lies, traced.stream, &err);
 	if (mode & 4 && sink->ops->quiet)
 		sink->ops->quiet(sink);
-	calls_finish(follower.stream);
-	name_unmatched(&follower);
-	summarise(&follower, "it is over");
+	calls_finish(traced.stream);
+	name_unmatched(&traced);
+	summarise(&traced, "it is over");
 	if (json)
 		must_be_json(&output.buffer);
 	else
 		must_be_harmless(&output.buffer);
-	lies_end(follower.stream);
+	lies_end(traced.stream);
 	sink_free(sink);
-	free(follower.found);
+	free(traced.found);
 	buffer_free(&output.buffer);
 	return 0;
 }

@@ -3,7 +3,7 @@
 #include "records.h"
 
 /* stream_decode() is not for others to call. */
-#include "tracer/decode.c"
+#include "tracer/stream/decode.c"
 
 #include "proto/character.h"
 
@@ -55,7 +55,7 @@ static void add_events(struct lies *lies, msgpack_sbuffer *buffer)
 	batch_begin(&batch, buffer, number(lies));
 	while (count--) {
 		uint8_t what = lies_byte(lies);
-		struct batch_event event = {.kind = (enum event_kind)(what % 3),
+		struct batch_event event = {.kind = (enum event_kind)(what % 4),
 		                            .ending = (enum ending)((what >> 5) % 5),
 		                            .method = (uint32_t)number(lies),
 		                            .fiber = (uint32_t)number(lies),
@@ -88,7 +88,57 @@ static void add_method(struct lies *lies, msgpack_sbuffer *buffer)
 	for (uint32_t i = 0; i < method->label_count; i++)
 		labels[i] = some(lies);
 	method->labels = labels;
+	method->mark = (uint32_t)number(lies);
+	if (lies_byte(lies) & 1)
+		method->place = some(lies);
 	record_encode(buffer, &record);
+}
+
+static void pack_key(msgpack_packer *packer, const char *key)
+{
+	msgpack_pack_str(packer, strlen(key));
+	msgpack_pack_str_body(packer, key, strlen(key));
+}
+
+/* What has been counted of one method. */
+static void pack_figures(struct lies *lies, msgpack_packer *packer)
+{
+	static const char *const keys[] = {"method", "calls", "errors", "total", "self", "min", "max", "unplaced"};
+	size_t count = 1 + lies_byte(lies) % 8;
+	uint32_t pairs = lies_byte(lies) % 8;
+
+	msgpack_pack_map(packer, count + 1);
+	for (size_t i = 0; i < count; i++) {
+		pack_key(packer, keys[i]);
+		msgpack_pack_uint64(packer, number(lies));
+	}
+	pack_key(packer, "histogram");
+	msgpack_pack_array(packer, pairs);
+	for (uint32_t i = 0; i < pairs; i++)
+		msgpack_pack_uint64(packer, number(lies));
+}
+
+static void add_statistics(struct lies *lies, msgpack_sbuffer *buffer, struct record *record)
+{
+	static const char *const keys[] = {"rate", "elapsed_ns", "open", "left_out", "full"};
+	uint32_t methods = lies_byte(lies) % 4, count = lies_byte(lies) % 6;
+	msgpack_sbuffer packed;
+	msgpack_packer packer;
+
+	msgpack_sbuffer_init(&packed);
+	msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
+	msgpack_pack_map(&packer, 1 + count);
+	pack_key(&packer, "methods");
+	msgpack_pack_array(&packer, methods);
+	for (uint32_t i = 0; i < methods; i++)
+		pack_figures(lies, &packer);
+	for (uint32_t i = 0; i < count; i++) {
+		pack_key(&packer, keys[i]);
+		msgpack_pack_uint64(&packer, number(lies));
+	}
+	record->data.packed = (struct slice){packed.data, packed.size};
+	record_encode(buffer, record);
+	msgpack_sbuffer_destroy(&packed);
 }
 
 /* Those that are more than a few numbers and texts have functions of their own. */
@@ -123,6 +173,13 @@ static void add_record(struct lies *lies, msgpack_sbuffer *buffer, enum record_k
 	case RECORD_FIBER_GONE:
 		record.fiber_gone.ref = (uint32_t)number(lies);
 		break;
+	case RECORD_CALLER:
+		record.caller = (struct record_caller){.ref = (uint32_t)number(lies),
+		                                       .parent = (uint32_t)number(lies),
+		                                       .label = some(lies),
+		                                       .file = some(lies),
+		                                       .line = (uint32_t)number(lies)};
+		break;
 	case RECORD_RETRIED:
 		record.retried = (struct record_retried){(uint32_t)number(lies), (uint32_t)number(lies)};
 		break;
@@ -146,6 +203,10 @@ static void add_record(struct lies *lies, msgpack_sbuffer *buffer, enum record_k
 		record.end.text = some(lies);
 		record.end.calls = number(lies);
 		record.end.lost = number(lies);
+		record.end.other_ractors = number(lies);
+		record.end.left_out = number(lies);
+		record.end.marks = number(lies);
+		record.end.marks_lost = number(lies);
 		break;
 	case RECORD_OUTPUT:
 		record.output = (struct record_output){request(lies), (enum output_stream)(1 + lies_byte(lies) % 3), some(lies)};
@@ -153,12 +214,28 @@ static void add_record(struct lies *lies, msgpack_sbuffer *buffer, enum record_k
 	case RECORD_DATA:
 		record.data.command_id = request(lies);
 		record.data.packed = some(lies);
+		if (!record.data.packed.size) {
+			add_statistics(lies, buffer, &record);
+			return;
+		}
 		break;
 	case RECORD_DONE:
 		record.done = (struct record_done){.command_id = request(lies), .code = lies_byte(lies) & 1, .text = some(lies)};
 		break;
 	case RECORD_FOUND:
 		record.found.selector = (uint32_t)number(lies);
+		break;
+	case RECORD_TOTALS:
+		record.totals.mark = (uint32_t)number(lies);
+		record.totals.native_id = (uint32_t)number(lies);
+		record.totals.thread_name = some(lies);
+		record.totals.elapsed_ns = number(lies);
+		record.totals.count = lies_byte(lies) % (TOTALS_MAX + 1);
+		for (uint32_t i = 0; i < record.totals.count; i++)
+			record.totals.numbers[i] = number(lies);
+		break;
+	case RECORD_DEBUG:
+		record.debug = (struct record_debug){lies_byte(lies), some(lies)};
 		break;
 	}
 	record_encode(buffer, &record);
@@ -218,8 +295,8 @@ int lies_tell(struct lies *lies, struct stream *stream, struct error *err)
 		uint8_t what = lies_byte(lies);
 		size_t first;
 
-		if (what % 16)
-			add_record(lies, &buffer, (enum record_kind)(what % 16));
+		if (what % 32 && what % 32 <= RECORD_TOTALS)
+			add_record(lies, &buffer, (enum record_kind)(what % 32));
 		else
 			add_raw(lies, &buffer);
 		/* Now and then in two pieces. */

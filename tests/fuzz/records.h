@@ -2,15 +2,15 @@
 #define RBPROBE_FUZZ_RECORDS_H
 
 #include "proto/record.h"
-#include "tracer/buffer.h"
-#include "tracer/decode.h"
+#include "tracer/base/buffer.h"
+#include "tracer/stream/decode.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * What a lying target sends, made of a fuzzer's bytes: records of all kinds in any order, well-formed with any contents, or bytes that are none. Small numbers
- * come often, so that records refer to each other.
+ * What a lying target sends, made of a fuzzer's bytes: records of all kinds in any order, well-formed with any
+ * contents, or bytes that are none. Small numbers come often, so that records refer to each other.
  */
 struct lies {
 	const uint8_t *bytes;
@@ -19,7 +19,10 @@ struct lies {
 
 #define FUZZ_REQUEST 2 /* the command that the answers are for, more often than not */
 
-/* Without a socket: the stream gets records, in pieces, until the bytes are used up or it refuses. Returns what stream_read() would. */
+/*
+ * Without a socket: the stream gets records, in pieces, until the bytes are used up or it refuses. Returns what
+ * stream_read() would.
+ */
 int lies_tell(struct lies *lies, struct stream *stream, struct error *err);
 
 uint8_t lies_byte(struct lies *lies);

@@ -20,10 +20,58 @@ class ArmingTest < LiveTest
     assert_equal "Wide7#b(n=7) <time>\nWide1999#b(n=3) <time>\n", tracer.stop.tree
   end
 
+  # The job hands over the GVL while it looks and while it arms.
+  test "what is defined, defined anew and removed while methods are looked for is traced for what it is" do
+    target = start_with_classes(10_000)
+    target.run("$work = Thread.new { (0..).each { |i| eval(%(class WideNew\#{i}; def b(n); n; end; end)); " \
+               "Wide3.class_eval { def b(m); m; end }; Wide4.class_eval { remove_method :b rescue def b(n); n; end; 1 }; " \
+               "$last = i; break if $stop } }; nil")
+    tracer = trace(target, "Wide*#b", "--args")
+    target.run("$stop = true; $work.join; class Wide4; def b(l); l; end; end; nil")
+    target.run("Wide3.new.b(1); Wide4.new.b(2); Wide9999.new.b(3); nil")
+    target.run("$names = (0..$last).map { |i| Object.const_get(%(WideNew\#{i})).new.b(i) }; nil")
+    last = Integer(target.run("$last"))
+    result = tracer.stop
+    assert_equal ["Wide3#b(m=1)", "Wide4#b(l=2)", "Wide9999#b(n=3)"], result.stdout.scan(/^Wide\d+#b\(.*?\)/)
+    assert_equal (0..last).to_a, result.stdout.scan(/^WideNew\d+#b\(n=(\d+)\)/).flatten.map(&:to_i)
+  end
+
+  # The VM walks the hooks of all of them for each that is disabled.
+  def many_of_one_block(count)
+    start("console").tap do |target|
+      target.run("class Many; end; $block = proc { 1 }; #{count}.times { |i| Many.define_method(%(m\#{i}), &$block) }; nil")
+    end
+  end
+
+  test "of methods that are made of one block so many are traced as can be disabled at once" do
+    target = many_of_one_block(2500)
+    2.times do
+      tracer = trace(target, "--engine", "target", "Many#*")
+      assert_match(/ 500 methods cannot be traced: Many#m\d+, Many#m\d+, Many#m\d+ and 497 more/, tracer.stderr)
+      assert_match(/tracing 2,?000 methods/, tracer.stderr)
+      target.run("object = Many.new; 2500.times { |i| object.send(%(m\#{i})) }; nil")
+      assert_equal 2000, tracer.stop.summary("calls")
+    end
+  end
+
+  test "methods of one block that come without end: what is left out is named twenty times" do
+    target = many_of_one_block(1)
+    tracer = launch("trace", "--no-hook", "-p", target.pid.to_s, "Many#*")
+    wait_until("it traces") { target.run("Many.new.m0; nil") && tracer.stdout.include?("Many#m0") }
+    target.run("2100.times { |i| Many.define_method(%(n\#{i}), &$block) }; nil")
+    target.run("object = Many.new; 2100.times { |i| object.send(%(n\#{i})) }; nil")
+    result = tracer.stop
+    assert_equal 1999, result.stdout.scan("Many#n").size
+    assert_equal 20, result.stderr.scan("2000 methods that are made of its block are traced already").size
+    assert_equal 1, result.stderr.scan("further methods that are left out like these are named with -v only").size
+  end
+
   test "of methods that share their code only those are shown that were asked for, each session its own" do
     target = start_with_classes(3)
     target.run("class Wide1; alias c b; end; class Sub < Wide2; end; nil")
-    tracers = [["Wide0#b"], ["Wide1#b", "Wide2#a"], ["Wide1#c", "--return"], ["Wide*#"]].map { |selectors| trace(target, *selectors) }
+    tracers = [["Wide0#b"], ["Wide1#b", "Wide2#a"], ["Wide1#c", "--return"], ["Wide*#"]].map do |selectors|
+      trace(target, *selectors)
+    end
     target.run("[Wide0, Wide1, Wide2].each { |wide| wide.new.b(1); wide.new.a }; Wide1.new.c(2); Sub.new.b(3); nil")
     trees = tracers.map { |tracer| tracer.stop.tree }
     assert_equal "Wide0#b <time>\n", trees[0]
@@ -61,13 +109,15 @@ class ArmingTest < LiveTest
   # The same, but each method has code of its own.
   def start_with_code(count, **options)
     start("console", **options).tap do |target|
-      target.run("#{count}.times.each_slice(1000) { |s| eval(s.map { |i| %(class Own\#{i}; def a; end; def b; end; end) }.join(%(\n))) }; nil")
+      target.run("#{count}.times.each_slice(1000) { |s| eval(s.map { |i| %(class Own\#{i}; def a; end; def b; end; " \
+                 "end) }.join(%(\n))) }; nil")
     end
   end
 
   test "a client that leaves while its methods are being armed: the rest is not armed, and what was is not any more" do
     target = start_with_code(30_000)
-    before = Integer(target.run("GC.start; GC.disable; $thread = Thread.new { sleep }; ObjectSpace.each_object(TracePoint).count"))
+    before = Integer(target.run("GC.start; GC.disable; $thread = Thread.new { sleep }; " \
+                                "ObjectSpace.each_object(TracePoint).count"))
     result = rbprobe("trace", "-p", target.pid.to_s, "--timeout", "0.3", "Own*#")
     assert_exit 3, result
     assert_match(/is still looking for methods or arming them after 0\.3 s, and gives that up now/, result.stderr)
@@ -84,7 +134,10 @@ class ArmingTest < LiveTest
     target = start_with_code(40_000, ruby_options: ["--yjit"])
     result = rbprobe("trace", "-p", target.pid.to_s, "--timeout", "100", "Own*#")
     assert_match(/rbprobe's own work in the process takes longer than 1 s/, result.stderr)
-    assert_match(/arming was given up after \d+ methods, and none is traced: it took more than 2 s of the process, since the compiler/, result.stderr)
+    assert_match(
+      /arming was given up after \d+ methods, and none is traced: it took more than 2 s of the process, since the compiler/,
+      result.stderr
+    )
     assert_equal "nil", target.run("Own1.new.a")
     tracer = trace(target, "Own3#a")
     target.run("Own3.new.a; nil")

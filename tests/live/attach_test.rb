@@ -141,8 +141,8 @@ class AttachTest < LiveTest
     Ipc.remove(id) if id
   end
 
-  # Times of queues and processes are not known to better than some seconds: a queue that is hardly older than the process cannot be
-  # told from its own, and serves as well.
+  # Times of queues and processes are not known to better than some seconds: a queue that is hardly older than the process
+  # cannot be told from its own, and serves as well.
   { "long ago" => 4, "just now" => 0 }.each do |time, seconds|
     test "a queue that a dead process of the same PID has left #{time} is no obstacle" do
       only_root

@@ -31,7 +31,8 @@ class BacktraceTest < LiveTest
     target = start("threads")
     result = backtrace(target)
     lines = result.stdout.lines
-    assert_match(/\Aprocess #{target.pid}, ruby #{Processes::RUBY_VERSION_OF_TARGET}, 1 thread, at \d\d:\d\d:\d\d\.\d{3}: .*threads\.rb/, lines[0])
+    ruby = Processes::RUBY_VERSION_OF_TARGET
+    assert_match(/\Aprocess #{target.pid}, ruby #{ruby}, 1 thread, at \d\d:\d\d:\d\d\.\d{3}: .*threads\.rb/, lines[0])
     assert_match(/\Athread .*main, (sleeping )?in .*gets/, lines[1])
     assert_match(%r{\A   .*/console\.rb:\d+ in .*gets$}, lines[2])
     assert_match(/ in (Object#)?console$/, result.stdout)
@@ -43,7 +44,8 @@ class BacktraceTest < LiveTest
   test "what each thread waits for" do
     target = start("threads")
     target.run("waiting_threads")
-    { "sleeper" => "sleep", "popper" => "pop", "reader" => "read", "joiner" => "join", "valuer" => "value", "selector" => "select",
+    { "sleeper" => "sleep", "popper" => "pop", "reader" => "read", "joiner" => "join", "valuer" => "value",
+      "selector" => "select",
       "stopped" => "stop", "conditional" => "wait", "pusher" => "push" }.each do |name, method|
       assert_match(/\Asleeping in (.*[#.])?#{method}\z/, thread(target, name)["state"], name)
     end
@@ -89,7 +91,25 @@ class BacktraceTest < LiveTest
       assert_includes Dir.children("/proc/#{target.pid}/task"), found["native_id"].to_s
       assert_kind_of Integer, found["cpu_ns"]
     end
-    assert_match(/^thread .*"described", sleeping in .*, priority 2, group 0x\h+\n   .*job="invoice 7"/, backtrace(target, "-t", "described").stdout)
+    assert_match(/^thread .*"described", sleeping in .*, priority 2, group 0x\h+\n   .*job="invoice 7"/,
+                 backtrace(target, "-t", "described").stdout)
+  end
+
+  test "a thread that is being killed and runs an ensure: Ruby has no frames of it, and that is said" do
+    target = start("threads")
+    target.run("$dying = Thread.new { begin; sleep; ensure; sleep 60; end }.tap { |t| t.name = 'dying' }; sleep 0.1; " \
+               "$dying.kill; sleep 0.1")
+    assert_match(/"dying", .*; it is being killed, and Ruby does not report where it is$/,
+                 backtrace(target, "-t", "dying").stdout)
+    assert_equal [[], false], thread(target, "dying").values_at("frames", "frames_known")
+  end
+
+  test "a thread that computes is shown at each look, though it is where it was" do
+    target = start("threads")
+    target.run("$hot = Thread.new { Thread.current.name = 'hot'; loop { } }; sleep 0.1")
+    looks = backtrace(target, "--every", "0.5", "--count", "3", "--limit", "1").stdout.split(/^process /).drop(1)
+    looks.each { |look| assert_match(/^thread \d*.*"hot", (?:running|ready)/, look) }
+    assert looks.drop(1).any? { |look| look.match?(/^1 as before$/) }
   end
 
   test "100 threads" do
@@ -113,7 +133,8 @@ class BacktraceTest < LiveTest
     assert_equal 3, limited["frames"].size
     assert_equal true, limited["more"]
     assert_match(/\n   \.\.\.\n\z/, backtrace(target, "--thread", "deep", "--limit", "3").stdout)
-    assert_equal "rbprobe: process #{target.pid}: no thread has the name or id deap\n", backtrace(target, "--thread", "deap").stderr
+    assert_equal "rbprobe: process #{target.pid}: no thread has the name or id deap\n",
+                 backtrace(target, "--thread", "deap").stderr
   end
 
   def thread_limited(target, limit)
@@ -143,7 +164,8 @@ class BacktraceTest < LiveTest
 
   test "an application that has its own Thread#name, Thread.list and inspect" do
     target = start("threads")
-    target.run("class Thread; def self.list; raise 'no'; end; def name; raise 'no'; end; def inspect; raise 'no'; end; def to_s; raise 'no'; end; end")
+    target.run("class Thread; def self.list; raise 'no'; end; def name; raise 'no'; end; def inspect; raise 'no'; end; " \
+               "def to_s; raise 'no'; end; end")
     assert_match(/main, (sleeping )?in/, backtrace(target).stdout)
     assert_equal "3", target.run("1 + 2")
   end
@@ -187,7 +209,7 @@ class BacktraceTest < LiveTest
     assert_refused 2, /backtrace needs -p PID/, "backtrace"
     assert_refused 2, /--limit takes a whole number/, "bt", "-p", "1", "--limit", "0"
     assert_refused 2, /--every takes seconds/, "bt", "-p", "1", "--every", "never"
-    assert_refused 2, /--count says how often --every looks/, "bt", "-p", "1", "--count", "3"
+    assert_refused 2, /--count goes with --every/, "bt", "-p", "1", "--count", "3"
     assert_refused 2, /--format takes text or json/, "bt", "-p", "1", "--format", "xml"
   end
 end

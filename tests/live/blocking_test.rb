@@ -1,21 +1,30 @@
-# What a process waits for is never cut short: whatever its threads are in, they return the same as where nobody attaches, and no sooner.
+# What a process waits for is never cut short: whatever its threads are in, they return the same as where nobody attaches,
+# and no sooner.
 
 require_relative "helper"
 
 class BlockingTest < LiveTest
   APP = "#{Processes::ROOT}/tests/apps/blocking.rb".freeze
-  AT_A_TIME = Integer(ENV.fetch("BLOCKING_AT_A_TIME", "8"))
-  SECONDS = 2 * [Processes::PATIENCE, 2].min # that the operations take which end by themselves
-  # An operation that was disturbed is tried again so often. One that is disturbed once in hundreds of tries is told of; more often, it is a failure.
+  # They mostly wait. Fewer where other parts of this file run beside this one.
+  AT_A_TIME = Integer(ENV.fetch("BLOCKING_AT_A_TIME", ENV.fetch("RBPROBE_PART", "1/1").end_with?("/1") ? "16" : "12"))
+  # Seconds that the operations take which end by themselves: with rbprobe more than it needs to attach in every way, and
+  # alone as few as show that they wait.
+  SECONDS = 2 * [Processes::PATIENCE, 2].min
+  SECONDS_ALONE = 0.5
+  # An operation that was disturbed is tried again so often. One that is disturbed once in hundreds of tries is told of;
+  # more often, it is a failure.
   TRIES_AGAIN = 6
   # With RBPROBE_SHORT: one of each kind.
-  FEW = "\\A(open|flock|sysread|read|gets|write to a full pipe|IO.select|UNIXServer#accept|sleep|Queue#pop|ConditionVariable#wait|Process.wait|" \
+  FEW = "\\A(open|flock|sysread|read|gets|write to a full " \
+        "pipe|IO.select|UNIXServer#accept|sleep|Queue#pop|ConditionVariable#wait|Process.wait|" \
         "C nanosleep|C poll|C epoll_wait|C semop|C msgrcv|C sigtimedwait|C open)\\z".freeze
   ONLY = Regexp.new(ENV.fetch("BLOCKING_ONLY", ENV["RBPROBE_SHORT"] ? FEW : ""))
   NAMES = IO.popen([*Processes::RUBY, "-W0", APP, "--list"], err: File::NULL, &:readlines).map(&:chomp).grep(ONLY)
 
-  # What Ruby would not begin again, and so is not woken from: whoever wants something of the main thread waits until that has returned.
-  NOT_WOKEN = /\A(C |open|sysopen|reopen|File\.read|IO\.readlines|IO\.copy_stream|fcntl|sysread|syswrite|send\z|connect to a UNIX socket)/.freeze
+  # What Ruby would not begin again, and so is not woken from: whoever wants something of the main thread waits until that
+  # has returned.
+  NOT_WOKEN = Regexp.union(/\AC /, /\A(open|sysopen|reopen|File\.read|IO\.readlines|IO\.copy_stream|fcntl)/,
+                           /\A(sysread|syswrite|send\z|connect to a UNIX socket)/)
 
   # What each returns where nobody attaches: by who waits, and how C functions are called.
   ALONE = {} # rubocop:disable Style/MutableConstant
@@ -23,18 +32,15 @@ class BlockingTest < LiveTest
   # Out of what a stop would cut short, too, nothing can be loaded where there is no other thread.
   NOT_STOPPED = Regexp.union(NOT_WOKEN, /\Awrite( to a full pipe)?\z/)
 
-  # Shared with a target in a chroot.
-  def shared_directory
-    FileUtils.mkdir_p(Processes::BUILD)
-    Dir.mktmpdir("blocking-test-", Processes::BUILD).tap { |path| @directories << path }
-  end
-
   # An extension that calls C functions with RUBY_UBF_IO.
   def region
     @region ||= shared_directory.tap do |path|
-      names = IO.popen([*Processes::RUBY, "-rrbconfig", "-e", 'print RbConfig::CONFIG.values_at("rubyhdrdir", "rubyarchhdrdir").join("\n")'], &:read)
+      names = IO.popen([*Processes::RUBY,
+                        "-rrbconfig", "-e", 'print RbConfig::CONFIG.values_at("rubyhdrdir", ' \
+                                            '"rubyarchhdrdir").join("\n")'], &:read)
       headers = names.lines(chomp: true).map { |name| "-I#{Processes::TARGET_ROOT.chomp("/")}#{name}" }
-      assert system("cc", "-shared", "-fPIC", "-O2", "-w", *headers, "-o", "#{path}/region.so", "#{Processes::ROOT}/tests/apps/region.c"), "region.c compiles"
+      assert system("cc", "-shared", "-fPIC", "-O2", "-w", *headers, "-o", "#{path}/region.so",
+                    "#{Processes::ROOT}/tests/apps/region.c"), "region.c compiles"
     end + "/region.so"
   end
 
@@ -44,16 +50,24 @@ class BlockingTest < LiveTest
     false
   end
 
+  def ended?(pid)
+    Processes.status_of(pid, "State") =~ /\AZ/
+  end
+
   # What the operation returns, with what the block does to its process while it waits.
-  def outcome(name, role, **options)
+  def outcome(name, role, seconds: SECONDS, **options)
     path = shared_directory
-    target = start("blocking", name, role, path, env: { "BLOCKING_SECONDS" => SECONDS.to_s, **@env }, **options)
-    wait_until("#{name} waits") { asleep?(target.pid) }
+    target = start("blocking", name, role, path, env: { "BLOCKING_SECONDS" => seconds.to_s, **@env }, **options)
+    wait_until("#{name} waits") { asleep?(target.pid) || !block_given? && ended?(target.pid) }
     done = yield(target) if block_given?
     File.write("#{path}/release", "")
     [JSON.parse(target.read_line(20)), done]
   rescue Minitest::Assertion => e
     [e.message, nil]
+  end
+
+  def outcome_alone(name, role)
+    outcome(name, role, seconds: SECONDS_ALONE, load: false).first
   end
 
   # Several at a time. Returns what the block returned for each name.
@@ -74,18 +88,21 @@ class BlockingTest < LiveTest
   # Attaches in every way. Whether all came in, or what the first said that did not.
   def attach(target, seconds)
     pid = target.pid.to_s
-    commands = [["eval", "-p", pid, "--timeout", seconds, "1"], ["trace", "-p", pid, "--timeout", seconds, "--duration", "0.05", "String#upcase"],
+    commands = [["eval", "-p", pid, "--timeout", seconds, "1"],
+                ["trace", "-p", pid, "--timeout", seconds, "--duration", "0.05", "String#upcase"],
                 ["bt", "-p", pid, "--timeout", seconds], ["eval", "-p", pid, "--timeout", seconds, "2"]]
     results = commands.map { |command| rbprobe(*command) }
     # On a busy machine the operation may have ended by itself meanwhile, and its process.
-    return true if Processes.status_of(pid, "State") =~ /\AZ/
+    return true if ended?(pid)
 
-    results.map { |result| result.status.zero? && !result.stderr.include?("safe point") || result.stderr }.find { |said| said != true } || true
+    attached = ->(result) { result.status.zero? && !result.stderr.include?("safe point") }
+    results.reject(&attached).map(&:stderr).first || true
   end
 
   def assert_undisturbed(names, role, **options)
-    alone = (ALONE[[role, @env.keys]] ||= each_at_once(names) { |name| outcome(name, role, load: false).first })
-    # From 3.3 on Ruby does not let the loader ask for a method's name: until the extension has started there, these are taken for other reads and writes.
+    alone = (ALONE[[role, @env.keys]] ||= each_at_once(names) { |name| outcome_alone(name, role) })
+    # From 3.3 on Ruby does not let the loader ask for a method's name: until the extension has started there, these are
+    # taken for other reads and writes.
     names = names.grep_v(/\Asys(read|write)/) if !options[:load] && Processes.target_ruby?(">= 3.3")
     waited_for = ->(name) { role == "main" && name.match?(options[:load] ? NOT_WOKEN : NOT_STOPPED) }
     attempt = ->(name) { outcome(name, role, **options) { |target| attach(target, waited_for.(name) ? "0.4" : "10") } }
@@ -110,7 +127,9 @@ class BlockingTest < LiveTest
   def setup
     refute_empty NAMES, "operations of #{APP}"
     super
-    skip "a sanitizer's functions stand between libc's and their callers, who are not known then" unless Processes::TARGET_ENV.empty?
+    unless Processes::TARGET_ENV.empty?
+      skip "a sanitizer's functions stand between libc's and their callers, who are not known then"
+    end
     @env = {}
   end
 

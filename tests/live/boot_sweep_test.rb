@@ -1,4 +1,5 @@
-# Clients that come and go at every moment of a program's beginning and end, in steps of a millisecond: the program does all of its work, and ends as it would have.
+# Clients that come and go at every moment of a program's beginning and end, in steps of a millisecond: the program does all
+# of its work, and ends as it would have.
 #
 # RBPROBE_SWEEP: how many moments are tried in each test; by default few, spread over the whole time.
 
@@ -72,6 +73,28 @@ class BootSweepTest < LiveTest
       assert_whole(target, moment)
       assert_includes [0, 3, 4], tracer.wait.status
     end
+  end
+
+  # In poll, as no Ruby that boots.
+  def polls?(pid)
+    Processes.comm_of(pid).start_with?("ruby") && File.read("/proc/#{pid}/syscall").start_with?("7 ")
+  end
+
+  # Ruby 3.1 says that YJIT is on, and runs jobs, before it has made all of YJIT's tables.
+  test "a client that loads the extension while the VM makes YJIT's tables" do
+    only_where_loading_is_possible
+    skip "this Ruby has no YJIT" unless system(*Processes::RUBY, "--yjit", "-e", "exit RubyVM::YJIT.enabled?", err: File::NULL)
+    library = "#{shared_directory}/slow_mapping.so"
+    assert system("cc", "-shared", "-fPIC", "-O2", "-w", "-o", library, "#{Processes::ROOT}/tests/apps/slow_mapping.c")
+    target = begin_boot("waits", load: false, ruby_options: %w[--yjit --yjit-call-threshold=1],
+                        env: { "LD_PRELOAD" => library, "LD_BIND_NOW" => "1" })
+    wait_until("the VM maps memory for YJIT") { polls?(target.pid) }
+    result = rbprobe("eval", "-p", target.pid.to_s, "1 + 1")
+    assert_exit 0, result
+    assert_equal "2\n", result.stdout
+    target.expect("ready")
+    target.run_in_background("")
+    assert_whole(target, "some")
   end
 
   test "a firehose that goes at any moment of the exit" do

@@ -17,7 +17,8 @@ class BuildTest < LiveTest
 
   test "the extension shows its Init function, what the loader calls, and what an unreleased Ruby asks for, alone" do
     symbols = IO.popen(["nm", "--dynamic", "--defined-only", EXTENSION], &:read).lines.map { |line| line.split.last }
-    assert_equal %w[Init_rbprobe rbprobe_ring rbprobe_start rbprobe_startup rbprobe_stuck_look], (symbols - ["ruby_abi_version"]).sort
+    assert_equal %w[Init_rbprobe rbprobe_ring rbprobe_start rbprobe_startup rbprobe_stuck_look],
+                 (symbols - ["ruby_abi_version"]).sort
   end
 
   test "the extension can be unloaded and has no executable stack" do

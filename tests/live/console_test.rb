@@ -13,7 +13,8 @@ class ConsoleTest < LiveTest
   # A console on a terminal, at its first prompt.
   def console(target, *options, env: {}, **keywords)
     @state ||= directory
-    terminal = Terminal.new(["console", "-p", target.pid.to_s, "--color", "never", *options], env: { "XDG_STATE_HOME" => @state }.merge(env), **keywords)
+    terminal = Terminal.new(["console", "-p", target.pid.to_s, "--color", "never", *options],
+                            env: { "XDG_STATE_HOME" => @state }.merge(env), **keywords)
     @tracers << terminal
     @target = target
     terminal.expect(prompt)
@@ -140,7 +141,8 @@ class ConsoleTest < LiveTest
 
   # --- Ctrl-C, Ctrl-D
 
-  { "sleep" => "sleep", "a loop" => "loop {}", "a loop that rescues" => "loop { begin; sleep; rescue StandardError; end }" }.each do |what, code|
+  { "sleep" => "sleep", "a loop" => "loop {}",
+    "a loop that rescues" => "loop { begin; sleep; rescue StandardError; end }" }.each do |what, code|
     test "Ctrl-C ends #{what} and not the console, more than once" do
       target = start_quiet("shop")
       terminal = console(target)
@@ -441,7 +443,8 @@ class ConsoleTest < LiveTest
       $nosy = Nosy.new; $nosy_class = Nosy
       1
     RUBY
-    ["$nosy.oth", "$nosy.other.x", "$nosy.unknown.x", "Nosy::Ne", "Nosy::Never.x", "Nosy::Nope.x", "Nosy.insta", "$nosy[1].x"].each do |line|
+    ["$nosy.oth", "$nosy.other.x", "$nosy.unknown.x", "Nosy::Ne", "Nosy::Never.x", "Nosy::Nope.x", "Nosy.insta",
+     "$nosy[1].x"].each do |line|
       terminal.type("#{line}#{TAB}#{TAB}")
       terminal.expect(/#{Regexp.escape(line)}/)
       drop(terminal)
@@ -494,7 +497,8 @@ class ConsoleTest < LiveTest
   test "source shows where a method is and its lines" do
     target = start("shop")
     terminal = console(target)
-    shown = /\AShop#price  #{Regexp.escape(Processes::ROOT)}\/tests\/apps\/shop\.rb:16\n    16  \s+def price\(item\)\n    17 .*\n    18 \s+end\n\z/
+    path = Regexp.escape("#{Processes::ROOT}/tests/apps/shop.rb")
+    shown = /\AShop#price  #{path}:16\n    16  \s+def price\(item\)\n    17 .*\n    18 \s+end\n\z/
     assert_match shown, enter(terminal, "source Shop#price")
     assert_match shown, enter(terminal, "source $shop.price")
     assert_match(/\AShop\.open  .*shop\.rb:\d+\n.*def self\.open/, enter(terminal, "source Shop.open"))
@@ -503,9 +507,14 @@ class ConsoleTest < LiveTest
     assert_equal "String#upcase  (it is not written in Ruby)\n", enter(terminal, "source String#upcase")
     assert_equal "rbprobe: there is no such method: nope\n", enter(terminal, "source Shop#nope")
     enter(terminal, "def made; end")
-    enter(terminal, "made_later = '/tmp/late-#{target.pid}.rb'; File.write(made_later, \"class Late\\n  def come\\n    1\\n  end\\nend\\n\")")
+    enter(terminal,
+          "made_later = '/tmp/late-#{target.pid}.rb'; " \
+          "File.write(made_later, \"class Late\\n  def come\\n    1\\n  end\\nend\\n\")")
     enter(terminal, "load made_later; File.utime(Time.now + 60, Time.now + 60, made_later)")
-    assert_match(/\ALate#come  \/tmp\/late-#{target.pid}\.rb:2  \(the file is younger than the process: .*\)\n     2    def come\n/, enter(terminal, "source Late#come"))
+    assert_match(
+      /\ALate#come  \/tmp\/late-#{target.pid}\.rb:2  \(the file is younger than the process: .*\)\n     2    def come\n/,
+      enter(terminal, "source Late#come")
+    )
     enter(terminal, "File.delete(made_later)")
     assert_match(/\AObject#made  \(rbprobe\):1  \(the source cannot be read: No such file/, enter(terminal, "source made"))
     leave(terminal)

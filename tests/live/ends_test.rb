@@ -6,7 +6,8 @@ class EndsTest < LiveTest
   # A pipe whose reader does not read for longer than attaching may take.
   test "a reader that waits longer than --timeout costs lines, and not the trace" do
     target = start("console")
-    target.run("class Busy; def call(n); n + 1; end; end; $calls = Thread.new { b = Busy.new; loop { 100.times { |n| b.call(n) }; sleep 0.0005 } }; nil")
+    target.run("class Busy; def call(n); n + 1; end; end; $calls = Thread.new { b = Busy.new; " \
+               "loop { 100.times { |n| b.call(n) }; sleep 0.0005 } }; nil")
     reader, writer = IO.pipe
     limit = [1, Processes::PATIENCE].max # for arming, which takes longer where a sanitizer is in the target
     tracer = launch("trace", "-f", "--no-hook", "--timeout", limit.to_s, "-p", target.pid.to_s, stdout: writer)

@@ -36,7 +36,8 @@ class ExecTest < LiveTest
     reader, writer = IO.pipe
     writer << "hello"
     writer.close
-    result, = traced("p $stdin.read, ENV['GREETING']\n", "nothing", stdin: reader, env: Processes::TARGET_ENV.merge("GREETING" => "hi"))
+    result, = traced("p $stdin.read, ENV['GREETING']\n", "nothing", stdin: reader,
+                     env: Processes::TARGET_ENV.merge("GREETING" => "hi"))
     assert_equal "\"hello\"\n\"hi\"\n", result.stdout
   end
 
@@ -66,8 +67,8 @@ class ExecTest < LiveTest
   end
 
   test "a signal to rbprobe reaches the program" do
-    launched = launch("exec", "-q", "nothing", "--", *Processes::RUBY, program("trap('TERM') { exit 9 }; puts :up; $stdout.flush; sleep"),
-                      env: Processes::TARGET_ENV)
+    launched = launch("exec", "-q", "nothing", "--", *Processes::RUBY,
+                      program("trap('TERM') { exit 9 }; puts :up; $stdout.flush; sleep"), env: Processes::TARGET_ENV)
     launched.wait_for("up\n")
     launched.signal(:TERM)
     assert_exit 9, launched.wait

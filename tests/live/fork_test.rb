@@ -24,8 +24,12 @@ class ForkTest < LiveTest
     assert_exit 0, result
     copy = Integer(result.stdout)
     @copies << copy
-    assert_match(/^rbprobe: process #{pid}: its copy #{copy} is frozen; the process stood still for \d+\.\d ms; kill #{copy} when you are done$/, result.stderr)
-    wait_until("it has settled") { File.read("/proc/#{copy}/comm") == "rbprobe-frozen\n" && Processes.status_of(copy, "State").start_with?("S") }
+    stood_still = /the process stood still for \d+\.\d ms/
+    assert_match(/^rbprobe: process #{pid}: its copy #{copy} is frozen; #{stood_still}; kill #{copy} when you are done$/,
+                 result.stderr)
+    wait_until("it has settled") do
+      File.read("/proc/#{copy}/comm") == "rbprobe-frozen\n" && Processes.status_of(copy, "State").start_with?("S")
+    end
     wait_until("it has closed everything") { Dir.children("/proc/#{copy}/fd").sort == %w[0 1 2] }
     copy
   end
@@ -47,7 +51,8 @@ class ForkTest < LiveTest
     target = start("console")
     target.run("$mark = 'a mark in memory ' * 3 + 'one'; 1")
     copy = copy_of(target)
-    assert_equal [File.join(File.realpath(Processes::TARGET_ROOT), "/dev/null")], Dir.children("/proc/#{copy}/fd").map { |fd| File.readlink("/proc/#{copy}/fd/#{fd}") }.uniq
+    assert_equal [File.join(File.realpath(Processes::TARGET_ROOT), "/dev/null")],
+                 Dir.children("/proc/#{copy}/fd").map { |fd| File.readlink("/proc/#{copy}/fd/#{fd}") }.uniq
     target.run("$mark.replace('a mark in memory ' * 3 + 'two'); 1")
     assert_equal "1", Processes.status_of(copy, "Threads")
     found = memory_of(copy).any? { |bytes| bytes.include?("a mark in memory a mark in memory a mark in memory one") }
@@ -71,7 +76,7 @@ class ForkTest < LiveTest
 
   test "the application does not notice it, and may wait for its own children" do
     target = start("console")
-    target.run("$children = 0; trap('CLD') { $children += 1 }; at_exit { puts 'at exit' }; 1")
+    target.run("$children = 0; trap('CLD') { $children += 1 }; at_exit { puts 'at exit' }; GC.start; 1")
     before = Processes.descriptors_of(target.pid)
     copy = copy_of(target)
     assert_equal before, Processes.descriptors_of(target.pid)
@@ -102,7 +107,8 @@ class ForkTest < LiveTest
     copy = copy_of(target)
     assert_match(/^ *#{copy} .* frozen copy /, rbprobe("ps").stdout)
     refute_match(/rbprobe-keeper/, rbprobe("ps").stdout)
-    assert_refused 3, /process #{copy} is a copy that rbprobe has made of another one.*a debugger can look at it/, "methods", "-p", copy.to_s, "Kernel#puts"
+    assert_refused 3, /process #{copy} is a copy that rbprobe has made of another one.*a debugger can look at it/,
+                   "methods", "-p", copy.to_s, "Kernel#puts"
   end
 
   test "of a busy process, of one that never loaded the extension, and twice" do

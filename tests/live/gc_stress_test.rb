@@ -1,5 +1,5 @@
-# An application that has switched GC.stress on, where every allocation is a full garbage collection: rbprobe's own work is spared that, and the
-# application keeps its value.
+# An application that has switched GC.stress on, where every allocation is a full garbage collection: rbprobe's own work is
+# spared that, and the application keeps its value.
 
 require_relative "helper"
 
@@ -52,7 +52,9 @@ class GcStressTest < LiveTest
     target.run("$wrong = []; $busy = Array.new(3) { Thread.new { Array.new(50, &:to_s) until $over } }; nil")
     target.run("$toggler = Thread.new { until $over; GC.stress = true; 3.times(&:to_s); GC.stress = false; " \
                "5.times { Thread.pass; $wrong << GC.stress if GC.stress }; end }; nil")
-    25.times { |i| assert_exit 0, rbprobe("eval", "-p", target.pid.to_s, "--timeout", "30", *(i.odd? ? ["--main"] : []), "#{i} + 1") }
+    25.times do |i|
+      assert_exit 0, rbprobe("eval", "-p", target.pid.to_s, "--timeout", "30", *(i.odd? ? ["--main"] : []), "#{i} + 1")
+    end
     2.times { assert_exit 0, trace(target, "--firehose", "--timeout", "30").stop }
     assert_equal "[[], false, false]", target.run("$over = true; [$toggler, *$busy].each(&:join); [$wrong, GC.stress, GC.enable]")
   end

@@ -1,4 +1,5 @@
-# rbprobe heap dump: everything is in it, the application notices nothing, and whatever goes wrong leaves neither half a file nor a process behind.
+# rbprobe heap dump: everything is in it, the application notices nothing, and whatever goes wrong leaves neither half a
+# file nor a process behind.
 
 require_relative "helper"
 require "pty"
@@ -50,7 +51,9 @@ class HeapDumpTest < LiveTest
     known = instances_of("Known", objects)
     assert_equal 1_000, known.size
     by_address = objects.to_h { |object| [object["address"], object] }
-    values = known.map { |object| object["references"].map { |address| by_address[address]&.fetch("value", nil) }.compact.grep(/\Aknown value/).first }
+    values = known.map do |object|
+      object["references"].map { |address| by_address[address]&.fetch("value", nil) }.compact.grep(/\Aknown value/).first
+    end
     assert_equal (0...1_000).to_a, values.map { |value| value[/number (\d+)/, 1].to_i }.sort
     assert_includes objects.map { |object| object["root"] }, "vm"
   end
@@ -68,7 +71,8 @@ class HeapDumpTest < LiveTest
   end
 
   def possessions_of(target)
-    { descriptors: Processes.descriptors_of(target.pid), threads: Processes.threads_of(target.pid), below: descendants_of(target.pid) }
+    { descriptors: Processes.descriptors_of(target.pid), threads: Processes.threads_of(target.pid),
+      below: descendants_of(target.pid) }
   end
 
   def assert_gone(target, before)
@@ -94,7 +98,8 @@ class HeapDumpTest < LiveTest
   test "every line is JSON, and known objects are in it with what they refer to" do
     target = start_with(KNOWN)
     path = dump_to_file(target) do |result|
-      assert_match(/\Arbprobe: .*dump\.json: [\d,]+ lines \(\d+ of them rbprobe's own objects\), \d+\.\d MiB in \d+\.\d s; the process stood still for \d+\.\d ms to fork/, result.stderr)
+      lines = /[\d,]+ lines \(\d+ of them rbprobe's own objects\), \d+\.\d MiB in \d+\.\d s/
+      assert_match(/\Arbprobe: .*dump\.json: #{lines}; the process stood still for \d+\.\d ms to fork/, result.stderr)
       assert_equal "", result.stdout
     end
     assert_known objects_in(path)
@@ -106,13 +111,18 @@ class HeapDumpTest < LiveTest
   def instances_by_memory(target, name)
     result = rbprobe("memory", "-p", target.pid.to_s, "--format=json", "--top=100")
     assert_exit 0, result
-    result.objects.first.dig("ruby", "objects").then { |objects| [objects["classes"].find { |row| row["name"] == name }&.fetch("count").to_i, objects["own"]] }
+    result.objects.first.dig("ruby", "objects").then do |objects|
+      [objects["classes"].find { |row| row["name"] == name }&.fetch("count").to_i, objects["own"]]
+    end
   end
 
   test "rbprobe's own objects are told from the application's, in dumps, reports and counts" do
-    target = start_with("#{KNOWN}\n$methods = Array.new(3) { Known.instance_method(:initialize) }; GC.start; class Known; def bar(x); x; end; end; 1")
+    target = start_with("#{KNOWN}\n$methods = Array.new(3) { Known.instance_method(:initialize) }; GC.start; class Known; " \
+                        "def bar(x); x; end; end; 1")
     tracer = trace(target, "Known#bar(x, self.class)")
-    path = dump_to_file(target, "--gc", "--allocations=0.05") { |result| assert_match(/ lines \(\d+ of them rbprobe's own objects\), /, result.stderr) }
+    path = dump_to_file(target, "--gc", "--allocations=0.05") do |result|
+      assert_match(/ lines \(\d+ of them rbprobe's own objects\), /, result.stderr)
+    end
     tracer.stop
     objects = objects_in(path)
     own = objects.find { |object| object["root"] == "rbprobe" }.fetch("references")
@@ -120,10 +130,14 @@ class HeapDumpTest < LiveTest
     assert_includes 3..9, application.size # what a native stack still seems to refer to is not collected
     assert_operator ours.size, :>, 50
     # 2.7 leaves out the IO that it dumps to.
-    assert_equal [true, Processes.target_ruby?(">= 3.0")], %w[TracePoint IO].map { |name| instances_of(name, objects).any? { |object| own.include?(object["address"]) } }
-    assert_empty instances_of("TracePoint", objects).map { |object| object["address"] } - own
+    assert_equal [true, Processes.target_ruby?(">= 3.0")],
+                 %w[TracePoint IO].map { |name| instances_of(name, objects).any? { |object| own.include?(object["address"]) } }
+    # Those of trials are garbage, unless a native stack still seems to refer to them.
+    stack = objects.select { |object| object["root"] == "machine_context" }.flat_map { |root| root["references"] }
+    assert_empty instances_of("TracePoint", objects).map { |object| object["address"] } - own - stack
     known = instances_of("Known", objects).map { |object| object["address"] }
-    assert_empty own & (known + objects.select { |object| object["value"]&.start_with?("known value") }.map { |object| object["address"] })
+    values = objects.select { |object| object["value"]&.start_with?("known value") }.map { |object| object["address"] }
+    assert_empty own & (known + values)
     assert_empty objects.select { |object| object["struct"]&.start_with?("rbprobe ") }.map { |object| object["address"] } - own
     report = JSON.parse(rbprobe("heap", "report", "--format=json", "--sort=objects", "--top=1000", path).stdout)
     assert_equal (own & objects.map { |object| object["address"] }).size, report["dumps"].first["own_objects"]
@@ -143,7 +157,8 @@ class HeapDumpTest < LiveTest
     RUBY
     objects = objects_in(dump_to_file(target))
     address = objects.find { |object| object["value"]&.start_with?("only on a stack only") }.fetch("address")
-    assert_includes objects.select { |object| object["root"]&.start_with?("thread ") }.flat_map { |object| object["references"] }, address
+    threads = objects.select { |object| object["root"]&.start_with?("thread ") }
+    assert_includes threads.flat_map { |object| object["references"] }, address
   end
 
   # A directory that the target can reach: here, and for the target.
@@ -160,7 +175,8 @@ class HeapDumpTest < LiveTest
       trap("CLD") { $children += 1 }
       at_exit { File.write("#{site}/ran", "at_exit \#{Process.pid}\\n", mode: "a") }
       trap("TERM") { File.write("#{site}/ran", "TERM\\n", mode: "a") }
-      200.times { ObjectSpace.define_finalizer(Object.new, proc { File.write("#{site}/ran", "finalizer in \#{Process.pid}\\n", mode: "a") }) }
+      finalizer = proc { File.write("#{site}/ran", "finalizer in \#{Process.pid}\\n", mode: "a") }
+      200.times { ObjectSpace.define_finalizer(Object.new, finalizer) }
       $buffered = File.open("#{site}/buffered", "w")
       $buffered.write("not flushed yet")
       $waiter = Thread.new { begin; Process.wait(-1); rescue Errno::ECHILD; sleep 0.01; retry; end }
@@ -227,10 +243,11 @@ class HeapDumpTest < LiveTest
     only_where_loading_is_possible
     only_with_gems("puma", "sinatra/base")
     site = directory
-    puma = start_beside(*Processes::RUBY, "-S", "puma", "--threads", "4:4", "-b", "unix://#{site}/socket", "#{Processes::ROOT}/tests/apps/demo/config.ru",
-                        out: "#{site}/log", pgroup: true)
+    puma = start_beside(*Processes::RUBY, "-S", "puma", "--threads", "4:4", "-b", "unix://#{site}/socket",
+                        "#{Processes::ROOT}/tests/apps/demo/config.ru", out: "#{site}/log", pgroup: true)
     wait_until("it listens") { File.read("#{site}/log").include?("Use Ctrl-C to stop") }
-    answer = -> { UNIXSocket.open("#{site}/socket") { |s| s.write("GET /items?word=tea HTTP/1.0\r\nHost: localhost\r\n\r\n"); s.read } }
+    request = "GET /items?word=tea HTTP/1.0\r\nHost: localhost\r\n\r\n"
+    answer = -> { UNIXSocket.open("#{site}/socket") { |socket| socket.write(request); socket.read } }
     first = answer.call
     result = rbprobe("heap", "dump", "-p", puma.to_s, "-o", "#{site}/dump.json")
     assert_exit 0, result
@@ -279,7 +296,8 @@ class HeapDumpTest < LiveTest
     assert_exit 0, dump(target, "-o", path)
     refute_equal "before", File.read(path, 6)
     assert_equal ["dump.json"], Dir.children(File.dirname(path))
-    assert_refused 1, %r{cannot write to /nowhere/dump.json: No such file}, "heap", "dump", "-p", target.pid.to_s, "-o", "/nowhere/dump.json"
+    assert_refused 1, %r{cannot write to /nowhere/dump.json: No such file}, "heap", "dump", "-p", target.pid.to_s,
+                   "-o", "/nowhere/dump.json"
   end
 
   test "a terminal sees how far it is; with -q it does not" do
@@ -317,7 +335,8 @@ class HeapDumpTest < LiveTest
     assert_gone(target, before)
     only_root
     site = directory
-    full = ["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=1m none '#{site}' || exit 9; \"$@\"; status=$?; ls -A '#{site}'; exit $status", "sh"]
+    full = ["unshare", "-m", "sh",
+            "-c", "mount -t tmpfs -o size=1m none '#{site}' || exit 9; \"$@\"; status=$?; ls -A '#{site}'; exit $status", "sh"]
     only_where_namespaces_are_allowed(full)
     result = dump(target, "-o", "#{site}/dump.json", command: full)
     assert_exit 1, result
@@ -415,24 +434,35 @@ class HeapDumpTest < LiveTest
     reader.read
     result = tracer.wait
     assert_exit 1, result
-    assert_match(/the copy of the process that wrote the dump was killed by signal 9 \(Killed\); short of memory\?; nothing was kept$/, result.stderr)
+    assert_match(
+      /the copy of the process that wrote the dump was killed by signal 9 \(Killed\); short of memory\?; nothing was kept$/,
+      result.stderr
+    )
     assert_gone(target, before)
   end
 
   test "no process can be made" do
     only_root_with_a_nobody
-    target = start("console", user: 65_534)
+    # The kernel counts all processes of a user: this one has no others, in whatever tests that run beside this one.
+    user = 65_534
+    target = start("console", user: user)
+    # Files that Ruby read as it started are closed by the GC.
+    target.run("GC.start; nil")
     before = possessions_of(target)
     assert_attachable(target)
     refused = nil
-    # A session takes a thread, a dump a thread and two processes: one of these is one too many.
+    # A session takes a thread, and for a moment a process of the client's; a dump a thread and two processes: one of these
+    # is one too many.
+    more = [1, 2, 3].cycle
     wait_until("a limit is found with which a session works and a dump does not") do
-      limit = Dir.glob("/proc/[0-9]*/task/*").count { |path| File.stat(path).uid == 65_534 rescue false } + 1 # rubocop:disable Style/RescueModifier
+      threads = Dir.glob("/proc/[0-9]*/task/*").count { |path| File.stat(path).uid == user rescue false }
+      limit = threads + more.next
       target.run("Process.setrlimit(:NPROC, #{limit}, 10_000)")
       refused = rbprobe("heap", "dump", "-p", target.pid.to_s, "-o", "#{directory}/dump.json")
       refused.status == 1
     end
-    assert_match(/(the process cannot be forked|no thread for forking): Resource temporarily unavailable; nothing was kept$/, refused.stderr)
+    assert_match(/(the process cannot be forked|no thread for forking): Resource temporarily unavailable; nothing was kept$/,
+                 refused.stderr)
     target.run("Process.setrlimit(:NPROC, 10_000, 10_000)")
     dump_to_file(target)
     assert_gone(target, before)
@@ -445,7 +475,8 @@ class HeapDumpTest < LiveTest
     path = "#{directory}/dump.json"
     refused = dump(target, "--no-fork", "-o", path)
     assert_exit 2, refused
-    assert_match(/\Arbprobe: without a fork process #{target.pid} would stand still for about \d+\.\d s \(\d+ objects\); --yes if that may be$/, refused.stderr)
+    warning = /without a fork process #{target.pid} would stand still for about \d+\.\d s \(\d+ objects\)/
+    assert_match(/\Arbprobe: #{warning}; allow that with --yes$/, refused.stderr)
     refute File.exist?(path)
     before = possessions_of(target)
     result = dump(target, "--no-fork", "--yes", "-o", path)
@@ -481,7 +512,9 @@ class HeapDumpTest < LiveTest
     target = start("busy")
     target.run("class Fresh; end; 1")
     target.run("$maker = Thread.new { loop { $fresh = Array.new(50) { Fresh.new }; sleep 0.01 } }; 1")
-    path = dump_to_file(target, "--allocations=0.3") { |result| assert_match(/records where it allocates objects, for 0\.3 s$/, result.stderr) }
+    path = dump_to_file(target, "--allocations=0.3") do |result|
+      assert_match(/records where it allocates objects, for 0\.3 s$/, result.stderr)
+    end
     fresh = instances_of("Fresh", objects_in(path)).select { |object| object["file"] }
     assert_operator fresh.size, :>=, 50
     assert_equal [["console", 1]], fresh.map { |object| object.values_at("file", "line") }.uniq
@@ -520,18 +553,22 @@ class HeapDumpTest < LiveTest
     path = "#{directory}/dump.json"
     result = dump(target, "-o", path)
     assert_exit 1, result
-    assert_match(/the process has several Ractors, which cannot be stopped for a fork; --no-fork does without; nothing was kept$/, result.stderr)
+    assert_match(/the process has several Ractors, which cannot be stopped for a fork; --no-fork does without; nothing was kept$/,
+                 result.stderr)
     assert_equal "2", target.run("1 + 1")
   end
 
   test "a dump that Ruby refuses says why, in one line" do
     target = start("console", load: false)
-    target.run("require 'objspace'; %i[dump_all _dump_all].each { |name| ObjectSpace.define_singleton_method(name) { |*| raise 'not here' } }")
+    target.run("require 'objspace'; %i[dump_all _dump_all].each { |name| ObjectSpace.define_singleton_method(name) { " \
+               "|*| raise 'not here' } }")
     only_where_loading_is_possible
     [[], %w[--no-fork --yes]].each do |options|
       result = dump(target, "-q", "-o", "#{directory}/dump.json", *options)
       assert_exit 1, result
-      assert_match(/\Arbprobe: process \d+: .*Ruby's dump of the objects failed: .*\bthe application has overridden ObjectSpace\._?dump_all .*; nothing was kept\n\z/, result.stderr)
+      overridden = /\bthe application has overridden ObjectSpace\._?dump_all /
+      assert_match(/\Arbprobe: process \d+: .*Ruby's dump of the objects failed: .*#{overridden}.*; nothing was kept\n\z/,
+                   result.stderr)
     end
   end
 

@@ -4,19 +4,27 @@ require_relative "helper"
 require "zlib"
 
 class HeapReportTest < LiveTest
-  # One of everything. Names of classes come behind their instances.
-  DUMP = <<~'LINES'
+  # One of everything. Names of classes come after their instances. A line that begins with blanks continues the one before.
+  DUMP = <<~'LINES'.gsub(/\n +/, " ").freeze
     {"type":"ROOT", "root":"vm", "references":["0x1000"]}
-    {"address":"0x7f01", "type":"SHAPE", "id":1, "parent_id":0, "depth":2, "shape_type":"IVAR","edge_name":"@name", "edges":2, "memsize":42}
-    {"address":"0x1000", "type":"OBJECT", "class":"0x2000", "ivars":3, "references":["0x1080"], "file":"/srv/app.rb", "line":7, "method":"new", "generation":3, "memsize":40, "flags":{"wb_protected":true}}
-    {"address":"0x1028", "type":"OBJECT", "class":"0x2000", "ivars":3, "file":"/srv/app.rb", "line":7, "generation":4, "memsize":40}
+    {"address":"0x7f01", "type":"SHAPE", "id":1, "parent_id":0, "depth":2, "shape_type":"IVAR","edge_name":"@name",
+      "edges":2, "memsize":42}
+    {"address":"0x1000", "type":"OBJECT", "class":"0x2000", "ivars":3, "references":["0x1080"],
+      "file":"/srv/app.rb", "line":7, "method":"new", "generation":3, "memsize":40, "flags":{"wb_protected":true}}
+    {"address":"0x1028", "type":"OBJECT", "class":"0x2000", "ivars":3, "file":"/srv/app.rb", "line":7,
+      "generation":4, "memsize":40}
     {"address":"0x1050", "type":"OBJECT", "shape_id":9, "slot_size":40, "class":"0x2080", "ivars":0, "memsize":40}
     {"address":"0x1060", "type":"STRUCT", "class":"0x2100", "memsize":80}
-    {"address":"0x1080", "type":"STRING", "class":"0x3000", "embedded":true, "bytesize":5, "value":"twice", "encoding":"UTF-8", "file":"/srv/app.rb", "line":9, "generation":3, "memsize":40}
-    {"address":"0x10a8", "type":"STRING", "class":"0x3000", "frozen":true, "fstring":true, "bytesize":5, "capacity":99, "value":"twice", "memsize":140}
-    {"address":"0x10d0", "type":"STRING", "class":"0x3000", "embedded":true, "bytesize":8, "value":"a \"b\"\n\u001b[", "memsize":40}
-    {"address":"0x10e0", "type":"STRING", "class":"0x3000", "embedded":true, "bytesize":8, "value":"a \"b\"\n\u001b[", "memsize":40}
-    {"address":"0x10f8", "type":"STRING", "class":"0x3000", "shared":true, "encoding":"UTF-8", "references":["0x1080"], "memsize":40}
+    {"address":"0x1080", "type":"STRING", "class":"0x3000", "embedded":true, "bytesize":5, "value":"twice",
+      "encoding":"UTF-8", "file":"/srv/app.rb", "line":9, "generation":3, "memsize":40}
+    {"address":"0x10a8", "type":"STRING", "class":"0x3000", "frozen":true, "fstring":true, "bytesize":5,
+      "capacity":99, "value":"twice", "memsize":140}
+    {"address":"0x10d0", "type":"STRING", "class":"0x3000", "embedded":true, "bytesize":8,
+      "value":"a \"b\"\n\u001b[", "memsize":40}
+    {"address":"0x10e0", "type":"STRING", "class":"0x3000", "embedded":true, "bytesize":8,
+      "value":"a \"b\"\n\u001b[", "memsize":40}
+    {"address":"0x10f8", "type":"STRING", "class":"0x3000", "shared":true, "encoding":"UTF-8",
+      "references":["0x1080"], "memsize":40}
     {"address":"0x1120", "type":"ARRAY", "class":"0x3080", "length":70, "references":["0x1000", "0x1028"], "memsize":600}
     {"address":"0x1148", "type":"ARRAY", "frozen":true, "length":2, "embedded":true, "memsize":40}
     {"address":"0x1170", "type":"IMEMO", "class":"0x5602d3dcba90", "imemo_type":"callinfo", "memsize":40}
@@ -24,9 +32,11 @@ class HeapReportTest < LiveTest
     {"address":"0x11c0", "type":"DATA", "class":"0x3180", "struct":"VM/thread", "memsize":1000}
     {"address":"0x11e8", "type":"HASH", "class":"0x9990", "size":0, "memsize":40}
     {"address":"0x2000", "type":"CLASS", "class":"0x2040", "superclass":"0x2060", "name":"Shop::Order", "memsize":500}
-    {"address":"0x2040", "type":"CLASS", "class":"0x3200", "superclass":"0x3200", "real_class_name":"Class", "singleton":true, "memsize":500}
+    {"address":"0x2040", "type":"CLASS", "class":"0x3200", "superclass":"0x3200", "real_class_name":"Class",
+      "singleton":true, "memsize":500}
     {"address":"0x2060", "type":"ICLASS", "class":"0x3280", "superclass":"0x3100", "memsize":40}
-    {"address":"0x2080", "type":"CLASS", "class":"0x3200", "superclass":"0x2000", "real_class_name":"Shop::Order", "singleton":true, "memsize":500}
+    {"address":"0x2080", "type":"CLASS", "class":"0x3200", "superclass":"0x2000", "real_class_name":"Shop::Order",
+      "singleton":true, "memsize":500}
     {"address":"0x2100", "type":"CLASS", "class":"0x3200", "superclass":"0x3300", "memsize":500}
     {"address":"0x3000", "type":"CLASS", "class":"0x3200", "name":"String", "memsize":500}
     {"address":"0x3080", "type":"CLASS", "class":"0x3200", "name":"Array", "memsize":500}
@@ -116,14 +126,19 @@ class HeapReportTest < LiveTest
   test "all that is in a dump, as JSON" do
     found = report(DUMP)
     assert_equal({ "file" => "standard input", "objects" => 26, "bytes" => 7332, "shapes" => 1, "shape_bytes" => 42, "roots" => 1,
-                   "free_slots" => 1, "own_objects" => 0, "own_bytes" => 0, "lines" => 29, "bad_lines" => 0, "dump_bytes" => DUMP.bytesize, "complete" => true },
+                   "free_slots" => 1, "own_objects" => 0, "own_bytes" => 0, "lines" => 29, "bad_lines" => 0,
+                   "dump_bytes" => DUMP.bytesize, "complete" => true },
                  found["dumps"].first)
     assert_equal({ "(ARRAY)" => [1, 40], "(DATA tracer)" => [1, 72], "(ICLASS)" => [1, 40], "(IMEMO callinfo)" => [1, 40],
-                   "(class 0x9990, not in the dump)" => [1, 40], "Class" => [10, 5000], "Thread" => [1, 1000], "Array" => [1, 600],
-                   "String" => [5, 300], "Shop::Order" => [3, 120], "#<Class:0x2100> < Struct" => [1, 80] }, counts(report(DUMP, "--top=20")["by_class"]))
+                   "(class 0x9990, not in the dump)" => [1, 40], "Class" => [10, 5000], "Thread" => [1, 1000],
+                   "Array" => [1, 600],
+                   "String" => [5, 300], "Shop::Order" => [3, 120], "#<Class:0x2100> < Struct" => [1, 80] },
+                 counts(report(DUMP, "--top=20")["by_class"]))
     assert_equal({ "count" => 1, "objects" => 1, "bytes" => 40 }, found["by_class"]["others"])
-    assert_equal ["a \"b\"\n\e[", 8, 2, 40, false], found["strings"]["rows"].first.values_at("value", "length", "copies", "wasted_bytes", "cut")
-    assert_equal({ "address" => "0x1120", "type" => "ARRAY", "class" => "Array", "bytes" => 600, "length" => 70 }, found["biggest"][1])
+    assert_equal ["a \"b\"\n\e[", 8, 2, 40, false],
+                 found["strings"]["rows"].first.values_at("value", "length", "copies", "wasted_bytes", "cut")
+    assert_equal({ "address" => "0x1120", "type" => "ARRAY", "class" => "Array", "bytes" => 600, "length" => 70 },
+                 found["biggest"][1])
     assert_equal 23, found["objects_without_site"]
   end
 
@@ -161,7 +176,8 @@ class HeapReportTest < LiveTest
     lines = DUMP.lines
     result = report_result(lines[0, 10].join + lines[10][0, 50], "--format=json")
     assert_exit 0, result
-    assert_equal "rbprobe: standard input: the dump ends in the middle of a line; only what is before that is reported\n", result.stderr
+    assert_equal "rbprobe: standard input: the dump ends in the middle of a line; only what is before that is reported\n",
+                 result.stderr
     assert_equal [8, 1, false], JSON.parse(result.stdout)["dumps"].first.values_at("objects", "bad_lines", "complete")
     # The last newline is not needed.
     assert_equal true, report(DUMP.chomp)["dumps"].first["complete"]
@@ -169,11 +185,26 @@ class HeapReportTest < LiveTest
 
   test "lines that are none of a dump are left out and counted" do
     lines = DUMP.lines
-    bad = ["garbage\n", "[1]\n", "{}\n", "{\"type\":\"STRING\"}\n", "#{lines[3].chomp}#{lines[4]}", "{\"address\":12, \"type\":\"STRING\"}\n"]
+    bad = ["garbage\n", "[1]\n", "{}\n", "{\"type\":\"STRING\"}\n", "#{lines[3].chomp}#{lines[4]}",
+           "{\"address\":12, \"type\":\"STRING\"}\n"]
     result = report_result(lines[0, 3].join + bad.join + "\n" + lines[3..-1].join, "--format=json")
     assert_exit 0, result
-    assert_equal "rbprobe: standard input: 6 of its 35 lines are no object of a dump and were left out; the first is line 4\n", result.stderr
+    assert_equal "rbprobe: standard input: 6 of its 35 lines are no object of a dump and were left out; the first is line 4\n",
+                 result.stderr
     assert_equal [26, 6, true], JSON.parse(result.stdout)["dumps"].first.values_at("objects", "bad_lines", "complete")
+  end
+
+  test "sizes that no process can have are left out and counted, and overflow nothing" do
+    large = [2**64 - 1, 2**63, 2**63, 2**56, 2**55].each_with_index.map do |size, i|
+      "{\"address\":\"0x#{i}8\", \"type\":\"OBJECT\", \"class\":\"0x2000\", \"memsize\":#{size}}\n"
+    end
+    result = report_result(DUMP + large.join.chomp, "--format=json")
+    assert_exit 0, result
+    assert_equal "rbprobe: standard input: 4 of its 34 lines are no object of a dump and were left out; the first is line 30\n" \
+                 "rbprobe: standard input: 4 of those have a size that no process can have\n", result.stderr
+    dump = JSON.parse(result.stdout)["dumps"].first
+    assert_equal [27, report(DUMP)["dumps"].first["bytes"] + 2**55, 4, true],
+                 dump.values_at("objects", "bytes", "bad_lines", "complete")
   end
 
   test "names that are not UTF-8, and lines longer than any buffer" do
@@ -182,8 +213,12 @@ class HeapReportTest < LiveTest
     references = Array.new(600_000) { |i| format("\"0x%x\"", i * 8) }.join(", ")
     array = "{\"address\":\"0x28\", \"type\":\"ARRAY\", \"length\":600000, \"references\":[#{references}], \"memsize\":4800040}\n"
     text = "\\\"]\\\\" * 1_500_000
-    strings = [0x30, 0x38].map { |address| "{\"address\":\"0x#{address.to_s(16)}\", \"type\":\"STRING\", \"bytesize\":4500000, \"value\":\"#{text}\", \"memsize\":4500041}\n" }
-    [report(array + strings.join + array.sub("0x28", "0x40")), report(object.gsub("\x01", "-") + array + strings.join)].each do |found|
+    strings = [0x30, 0x38].map do |address|
+      "{\"address\":\"0x#{address.to_s(16)}\", \"type\":\"STRING\", \"bytesize\":4500000, \"value\":\"#{text}\", " \
+      "\"memsize\":4500041}\n"
+    end
+    [report(array + strings.join + array.sub("0x28", "0x40")),
+     report(object.gsub("\x01", "-") + array + strings.join)].each do |found|
       assert_equal 4_800_040, found["biggest"][0]["bytes"]
       assert_equal 600_000, found["biggest"][0]["length"]
       assert_equal [2, 9_000_082], counts(found["by_type"])["STRING"]
@@ -207,8 +242,9 @@ class HeapReportTest < LiveTest
 
   test "wrong usage" do
     {
-      [] => /needs a dump/, %w[a b c d] => /up to 3 dumps, not also "d"/, %w[- -] => /only once/, %w[--top 0 -] => /--top takes a whole number/,
-      %w[--format xml -] => /--format takes text or json, not "xml"/, %w[--sort name -] => /--sort takes bytes or objects/,
+      [] => /needs a dump/, %w[a b c d] => /up to 3 dumps, not also "d"/, %w[- -] => /only once/,
+      %w[--top 0 -] => /--top takes a whole number/, %w[--format xml -] => /--format takes text or json, not "xml"/,
+      %w[--sort name -] => /--sort takes bytes or objects/,
     }.each { |arguments, message| assert_refused 2, message, "heap", "report", *arguments }
     assert_refused 2, /heap needs a verb/, "heap"
     assert_refused 2, /heap has no verb "repot"/, "heap", "repot"
@@ -247,10 +283,14 @@ class HeapReportTest < LiveTest
   MADE_HERE = "-e:#{LEAK.lines.index { |line| line.include?("Order.new") } + 1}"
   NOTED_HERE = "-e:#{LEAK.lines.index { |line| line.include?("a no") } + 1}"
 
-  # The paths of three dumps of a process that leaks.
   def leaky_dumps
+    dumps_by(LEAK)
+  end
+
+  # The paths of three dumps that this program makes.
+  def dumps_by(program)
     paths = %w[1 2 3].map { |name| "#{directory}/#{name}.json" }
-    pid = Process.spawn(*Processes::RUBY, "-e", LEAK, 10 => [paths[0], "w"], 11 => [paths[1], "w"], 12 => [paths[2], "w"])
+    pid = Process.spawn(*Processes::RUBY, "-e", program, 10 => [paths[0], "w"], 11 => [paths[1], "w"], 12 => [paths[2], "w"])
     Process.wait(pid)
     assert $?.success?
     paths
@@ -265,7 +305,9 @@ class HeapReportTest < LiveTest
 
   # The same, by plain means: { label => [objects, bytes] }.
   def tally(objects)
-    objects.group_by { |object| yield object }.transform_values { |group| [group.size, group.sum { |object| object["memsize"] || 0 }] }
+    objects.group_by { |object| yield object }.transform_values do |group|
+      [group.size, group.sum { |object| object["memsize"] || 0 }]
+    end
   end
 
   test "a real dump has what Ruby's own parser finds in it" do
@@ -273,12 +315,16 @@ class HeapReportTest < LiveTest
     objects = File.foreach(path, encoding: "BINARY").map { |line| JSON.parse(line.force_encoding("UTF-8").scrub("?")) }
                   .reject { |object| %w[ROOT SHAPE].include?(object["type"]) }
     found = report_of(path)
-    assert_equal [objects.size, objects.sum { |object| object["memsize"] || 0 }], found["dumps"].first.values_at("objects", "bytes")
+    assert_equal [objects.size, objects.sum { |object| object["memsize"] || 0 }],
+                 found["dumps"].first.values_at("objects", "bytes")
     assert_equal tally(objects) { |object| object["type"] }, counts(found["by_type"])
     sites = objects.select { |object| object["file"] }
     assert_equal tally(sites) { |object| "#{object["file"]}:#{object["line"]}" }, counts(found["by_site"])
-    assert_equal tally(objects.select { |object| object["generation"] }) { |object| object["generation"].to_s }, counts(found["by_generation"])
-    names = objects.select { |object| %w[CLASS MODULE].include?(object["type"]) }.to_h { |object| [object["address"], object["name"] || object["real_class_name"]] }
+    assert_equal tally(objects.select { |object| object["generation"] }) { |object| object["generation"].to_s },
+                 counts(found["by_generation"])
+    names = objects.select { |object| %w[CLASS MODULE].include?(object["type"]) }.to_h do |object|
+      [object["address"], object["name"] || object["real_class_name"]]
+    end
     named = objects.select { |object| names[object["class"]] && !%w[IMEMO ICLASS DATA CLASS MODULE].include?(object["type"]) }
     tally(named) { |object| names[object["class"]] }.each do |name, numbers|
       assert_equal numbers, counts(found["by_class"])[name], name
@@ -286,8 +332,11 @@ class HeapReportTest < LiveTest
     assert_equal 1, found["by_class"]["rows"].count { |row| row["class"].start_with?("#<Class:") && row["objects"] == 7 }
     strings = objects.select { |object| object["type"] == "STRING" && (object["value"] || object["bytesize"] == 0) }
                      .group_by { |object| object["value"] || "" }.select { |_, copies| copies.size > 1 }
-    assert_equal [strings.size, strings.sum { |_, copies| copies.size }], found["strings"].values_at("duplicated_values", "copies")
-    wasted = strings.transform_values { |copies| copies.sum { |copy| copy["memsize"] } - copies.map { |copy| copy["memsize"] }.max }
+    assert_equal [strings.size, strings.sum { |_, copies| copies.size }],
+                 found["strings"].values_at("duplicated_values", "copies")
+    wasted = strings.transform_values do |copies|
+      copies.sum { |copy| copy["memsize"] } - copies.map { |copy| copy["memsize"] }.max
+    end
     assert_equal wasted.values.sum, found["strings"]["wasted_bytes"]
     found["strings"]["rows"].each do |row|
       next if row["cut"]
@@ -315,11 +364,38 @@ class HeapReportTest < LiveTest
   test "three dumps: the leak" do
     found = report_of(*leaky_dumps)
     leak = found["retained"]["by_class_and_site"]["rows"]
-    assert_equal [[MADE_HERE, 500]], leak.select { |row| row["class"] == "Shop::Order" }.map { |row| row.values_at("site", "objects") }
+    assert_equal [[MADE_HERE, 500]],
+                 leak.select { |row| row["class"] == "Shop::Order" }.map { |row| row.values_at("site", "objects") }
     assert_equal 500, leak.find { |row| row["class"] == "String" && row["site"] == NOTED_HERE }["objects"]
     assert_operator found["retained"]["objects"], :<, 1100
     assert_equal 500, found["retained"]["strings"]["rows"].find { |row| row["value"] == "a note" }["copies"]
-    assert_equal [500, 1500], found["growth"]["by_class"]["rows"].find { |row| row["class"] == "Shop::Order" }.values_at("objects_before", "objects")
+    orders = found["growth"]["by_class"]["rows"].find { |row| row["class"] == "Shop::Order" }
+    assert_equal [500, 1500], orders.values_at("objects_before", "objects")
+  end
+
+  # As `heap dump --allocations` records for one dump only.
+  RECORDED_ONCE = <<~'RUBY'
+    require "objspace"
+    Order = Class.new
+    ORDERS = []
+    [10, 11, 12].each do |descriptor|
+      ObjectSpace.trace_object_allocations_start if descriptor == 11
+      500.times { ORDERS << Order.new }
+      GC.start
+      IO.for_fd(descriptor, "w").tap { |file| ObjectSpace.dump_all(output: file) }.close
+      next unless descriptor == 11
+      ObjectSpace.trace_object_allocations_stop
+      ObjectSpace.trace_object_allocations_clear
+    end
+  RUBY
+
+  test "three dumps, of which the second alone has allocation sites" do
+    paths = dumps_by(RECORDED_ONCE)
+    refute_includes File.read(paths[2]), '"file":"-e"'
+    retained = report_of(*paths)["retained"]
+    orders = retained["by_class_and_site"]["rows"].select { |row| row["class"] == "Order" }
+    assert_equal [["-e:6", 500]], orders.map { |row| row.values_at("site", "objects") }
+    assert_equal 1, retained["by_generation"]["rows"].count { |row| row["objects"] >= 500 }
   end
 
   # A dump of these objects: address => [type, class, memsize, generation]; all were allocated in line 5.
@@ -340,9 +416,12 @@ class HeapReportTest < LiveTest
   # What stays, what goes, what comes and stays (0x30, 0x40, 0x50), what comes and goes; and places that others have taken.
   def three_dumps
     [
-      { "0x10" => ORDER, "0x18" => ["ARRAY", "0x2", 100], "0x20" => LIST, "0x30" => LIST, "0x40" => [*ORDER, 1], "0x50" => ORDER },
-      { "0x10" => ORDER, "0x18" => ["ARRAY", "0x2", 300], "0x30" => ORDER, "0x40" => [*ORDER, 2], "0x50" => [*ORDER, 2], "0x60" => ORDER, "0x70" => [*ORDER, 2] },
-      { "0x10" => ORDER, "0x18" => ["ARRAY", "0x2", 400], "0x30" => ORDER, "0x40" => ORDER, "0x50" => [*ORDER, 2], "0x70" => [*ORDER, 3], "0x80" => ORDER },
+      { "0x10" => ORDER, "0x18" => ["ARRAY", "0x2", 100], "0x20" => LIST, "0x30" => LIST, "0x40" => [*ORDER, 1],
+        "0x50" => ORDER },
+      { "0x10" => ORDER, "0x18" => ["ARRAY", "0x2", 300], "0x30" => ORDER, "0x40" => [*ORDER, 2], "0x50" => [*ORDER, 2],
+        "0x60" => ORDER, "0x70" => [*ORDER, 2] },
+      { "0x10" => ORDER, "0x18" => ["ARRAY", "0x2", 400], "0x30" => ORDER, "0x40" => ORDER, "0x50" => [*ORDER, 2],
+        "0x70" => [*ORDER, 3], "0x80" => ORDER },
     ].map { |objects| dump_of(objects) }
   end
 
@@ -376,19 +455,19 @@ class HeapReportTest < LiveTest
 
     By class and allocation site
          OBJECTS          BYTES
-               2             80  Order  -
-               1             40  Order  app.rb:5
+               2             80  Order  app.rb:5
+               1             40  Order  -
 
     By generation
          OBJECTS          BYTES
-               1             40  2
+               2             80  2
 
-    Without an allocation site, as it was not recorded: 2 of 3 objects
+    Without an allocation site, as it was not recorded: 1 of 3 objects
 
     Biggest objects
           LENGTH          BYTES  ADDRESS
                -             40  0x30                Order
-               -             40  0x40                Order
+               -             40  0x40                Order  app.rb:5
                -             40  0x50                Order  app.rb:5
   TEXT
 
@@ -396,15 +475,18 @@ class HeapReportTest < LiveTest
     paths = three_dumps
     result = rbprobe("heap", "report", *paths)
     assert_exit 0, result
-    assert_equal COMPARED, paths.each_with_index.reduce(result.stdout.gsub(/ +$/, "")) { |text, (path, i)| text.sub(path, (i + 1).to_s) }
+    assert_equal COMPARED,
+                 paths.each_with_index.reduce(result.stdout.gsub(/ +$/, "")) { |text, (path, i)| text.sub(path, (i + 1).to_s) }
   end
 
   test "two dumps, each object's fate known" do
     found = report_of(*three_dumps.first(2))
     # Gone: 0x20, and what was at 0x30, 0x40 and 0x50.
     assert_equal [5, 200, 5, 4], found["new"].values_at("objects", "bytes", "stayed", "gone")
-    assert_equal [["ARRAY", 3, 260, 1, 300], ["OBJECT", 3, 120, 6, 240]],
-                 found["growth"]["by_type"]["rows"].map { |row| row.values_at("type", "objects_before", "bytes_before", "objects", "bytes") }.sort
+    grown = found["growth"]["by_type"]["rows"].map do |row|
+      row.values_at("type", "objects_before", "bytes_before", "objects", "bytes")
+    end
+    assert_equal [["ARRAY", 3, 260, 1, 300], ["OBJECT", 3, 120, 6, 240]], grown.sort
     assert_equal [["Order", "-", 2], ["Order", "app.rb:5", 3]],
                  found["new"]["by_class_and_site"]["rows"].map { |row| row.values_at("class", "site", "objects") }.sort
   end

@@ -27,6 +27,12 @@ class LiveTest < Minitest::Test
     define_method(name, &story)
   end
 
+  # RBPROBE_PART=2/3: every third of a file's tests, from the second on.
+  def self.runnable_methods
+    part, parts = ENV.fetch("RBPROBE_PART", "1/1").split("/").map(&:to_i)
+    super.select.with_index { |_, index| index % parts == part - 1 }
+  end
+
   # In the order in which they are written.
   def self.test_order
     :sorted
@@ -140,7 +146,15 @@ class LiveTest < Minitest::Test
     return unless command&.first == "unshare"
 
     options = command.drop(1).take_while { |word| word.start_with?("-") }
-    skip "namespaces (unshare #{options.join(" ")}) are not allowed here" unless system("unshare", *options, "true", %i[out err] => File::NULL)
+    unless system("unshare", *options, "true", %i[out err] => File::NULL)
+      skip "namespaces (unshare #{options.join(" ")}) are not allowed here"
+    end
+  end
+
+  # Which a target in a chroot sees as well.
+  def shared_directory
+    FileUtils.mkdir_p(Processes::BUILD)
+    Dir.mktmpdir("live-test-", Processes::BUILD).tap { |path| @directories << path }
   end
 
   # With a sanitizer's malloc in the target there is no place that is known to be safe.
@@ -150,7 +164,9 @@ class LiveTest < Minitest::Test
 
   def only_with_gems(*names)
     code = names.map { |name| "require '#{name}'" }.join(";")
-    skip "needs #{names.join(" and ")}" if Processes::RUBY.first == "chroot" || !system(*Processes::RUBY, "-e", code, err: File::NULL)
+    if Processes::RUBY.first == "chroot" || !system(*Processes::RUBY, "-e", code, err: File::NULL)
+      skip "needs #{names.join(" and ")}"
+    end
   end
 
   private
@@ -159,8 +175,7 @@ class LiveTest < Minitest::Test
     @others.dup.each { |pid| end_beside(pid) }
     still_running = @tracers.select(&:running?)
     still_running.each(&:kill)
-    # The last client may be gone before its target has taken its queue away: a bell that rings late gets a queue for 2 s.
-    quietly { wait_until("the targets' queues are gone", 6) { Leftovers.queues_of(@targets.select(&:alive?)).empty? } }
+    quietly { wait_until("the targets' queues are gone", 6) { halted_without_queues?(@targets.select(&:alive?)) } }
     stderrs = @targets.map { |target| [target, target.finish] }
     leftovers = Leftovers.of(targets: @targets, tracers: @tracers)
     @directories.each { |path| FileUtils.rm_rf(path) }
@@ -171,6 +186,18 @@ class LiveTest < Minitest::Test
     assert_empty still_running.map(&:command), "still running at the end of the test"
     assert_empty leftovers, "left behind"
     stderrs.each { |target, stderr| assert_equal "", stderr, "the target's stderr" unless target.expects_stderr }
+  end
+
+  # The last client may be gone before its target has taken its queue away: a bell that rings late gets a queue for 2 s. So
+  # that none rings between this look and a target's end, it stands still from here on.
+  def halted_without_queues?(targets)
+    return false if Leftovers.queues_of(targets).any?
+
+    targets.each(&:halt)
+    return true if Leftovers.queues_of(targets).empty?
+
+    targets.each(&:go_on)
+    false
   end
 
   def quietly

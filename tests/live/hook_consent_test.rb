@@ -15,17 +15,19 @@ class HookConsentTest < LiveTest
   test "what needs the hook is refused with its name, the price and the remedies, and nothing is armed" do
     skip "2.7 gives no events for instructions" if NO_EVENTS
     target = start("shop")
-    result = assert_refused 1, /Integer#\+ \(.*\) needs engine hook, .* until it restarts; --yes .*, --no-hook/, "trace", "-p", target.pid.to_s,
-                            "Integer#+", "Shop#price"
+    result = assert_refused 1, /Integer#\+ \(.*\) needs engine hook, .* until it restarts; --yes .*, --no-hook/, "trace",
+                            "-p", target.pid.to_s, "Integer#+", "Shop#price"
     refute_match(/armed/, result.stderr)
-    assert_refused 1, /Integer#\+, Integer#-, Integer#\* and 1 more \(the first: .*\) needs/, "trace", "-p", target.pid.to_s, "Integer#+", "Integer#-",
-                   "Integer#*", "Integer#%"
+    assert_refused 1, /Integer#\+, Integer#-, Integer#\* and 1 more \(the first: .*\) needs/, "trace",
+                   "-p", target.pid.to_s, "Integer#+", "Integer#-", "Integer#*", "Integer#%"
   end
 
   test "--engine hook is refused, too, alone and with --firehose" do
     target = start("shop")
-    assert_refused 1, /--firehose needs engine hook, .*; --yes goes on all the same$/, "trace", "-p", target.pid.to_s, "-f", "--engine", "hook"
-    assert_refused 1, /Shop#price needs .*; --yes goes on all the same$/, "trace", "-p", target.pid.to_s, "--engine", "hook", "Shop#price"
+    assert_refused 1, /--firehose needs engine hook, .*; --yes goes on all the same$/, "trace", "-p", target.pid.to_s,
+                   "-f", "--engine", "hook"
+    assert_refused 1, /Shop#price needs .*; --yes goes on all the same$/, "trace", "-p", target.pid.to_s,
+                   "--engine", "hook", "Shop#price"
   end
 
   test "exec refuses before it starts the command" do
@@ -68,7 +70,10 @@ class HookConsentTest < LiveTest
       target.run("Tagged.new.use")
       result = tracer.stop
       assert_equal "Tagged#use <time>\n", result.tree
-      assert_match(/4 attributes left out: Tagged#\S+, Tagged#\S+, Tagged#\S+ and 1 more \(-v names them\); name them or give --attributes/, result.stderr)
+      assert_match(
+        /4 attributes left out: Tagged#\S+, Tagged#\S+, Tagged#\S+ and 1 more \(-v names them\); name them or give --attributes/,
+        result.stderr
+      )
       refute_match(/engine hook: every call/, result.stderr)
     end
     [["Tagged#", "--attributes"], ["Tagged#use", "Tagged#tag", "Tagged#tag="]].each do |arguments|
@@ -86,13 +91,17 @@ class HookConsentTest < LiveTest
 
   test "a selector for many methods: what only the hook can observe is left out, and what nothing can is counted" do
     target = start("console")
-    target.run("module Aliased; alias_method :kept, :puts; def use; end; end; class Members < Struct.new(:a, :b, :c, :d); end; nil")
+    target.run("module Aliased; alias_method :kept, :puts; def use; end; end; " \
+               "class Members < Struct.new(:a, :b, :c, :d); end; nil")
     result = trace(target, "Aliased#", "--firehose").stop
     refute_match(/engine hook: every call/, result.stderr)
-    assert_match(/\d+ methods? left out that only engine hook can observe: .*; name them or give --attributes to trace them/, result.stderr)
+    assert_match(/\d+ methods? left out that only engine hook can observe: .*; name them or give --attributes to trace them/,
+                 result.stderr)
     assert_operator result.stderr.lines.grep(/cannot be traced/).size, :<=, 1
     result = trace(target, "-v", "--engine", "target", "Array#").stop
-    assert_match(/^rbprobe: process \d+: \d+ methods cannot be traced: Array#\S+, Array#\S+, Array#\S+ and \d+ more \(-v names them\); -v says why$/, result.stderr)
+    names = /Array#\S+, Array#\S+, Array#\S+ and \d+ more/
+    assert_match(/^rbprobe: process \d+: \d+ methods cannot be traced: #{names} \(-v names them\); -v says why$/,
+                 result.stderr)
     assert_match(/Array#push left out: no engine can observe it; not written in Ruby/, result.stderr)
   end
 
@@ -110,7 +119,8 @@ class HookConsentTest < LiveTest
     $add = ->(number) { number + 1 }
     def additions
       seen = 0
-      TracePoint.new(:c_call) { |event| seen += 1 if event.method_id == :+ && event.defined_class == Integer }.enable { 3.times { $add.call(1) } }
+      plus = TracePoint.new(:c_call) { |event| seen += 1 if event.method_id == :+ && event.defined_class == Integer }
+      plus.enable { 3.times { $add.call(1) } }
       seen
     end
   RUBY

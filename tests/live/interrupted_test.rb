@@ -40,14 +40,16 @@ class InterruptedTest < LiveTest
 
   BLOCKS = <<~RUBY.freeze
     20.times.sum do |i|
-      [1, 2, 3].map { |x| x + i }.each_slice(2).sum { |pair| pair.sum } + {i => 1}.map { |k, v| k + v }.sum + [3, 1].sort_by { |x| -x }.first +
+      [1, 2, 3].map { |x| x + i }.each_slice(2).sum { |pair| pair.sum } +
+        {i => 1}.map { |k, v| k + v }.sum + [3, 1].sort_by { |x| -x }.first +
         "abc".gsub(/b/) { |match| match * 2 }.size
     end
   RUBY
 
   test "a method in C gets its own block while its values are made by Ruby code, engine hook" do
     target = start("console")
-    tracer = trace(target, "--engine", "hook", "--inspect", "--args", "map", "each_slice", "sort_by", "gsub", "inject", "times", "sum")
+    tracer = trace(target, "--engine", "hook", "--inspect", "--args", "map", "each_slice", "sort_by", "gsub", "inject",
+                   "times", "sum")
     assert_equal "1040", target.run(BLOCKS)
     assert_exit 0, tracer.stop
   end
@@ -67,12 +69,15 @@ class InterruptedTest < LiveTest
     target = start("console")
     assert_equal "true", target.run(WAITING)
     tracer = trace(target, "--args", "--inspect", "Victim#hit(number + 1)")
-    60.times { |i| assert_equal ["#{i}\n", 0], rbprobe("eval", "-p", target.pid.to_s, i.to_s).then { |result| [result.stdout, result.status] } }
+    60.times do |i|
+      assert_equal ["#{i}\n", 0], rbprobe("eval", "-p", target.pid.to_s, i.to_s).then { |result| [result.stdout, result.status] }
+    end
     assert_exit 0, tracer.stop
     assert_equal '"later"', target.run("$done = true; ($thread.join && 0 rescue $!.message)")
   end
 
-  # Each thread is sent two exceptions, and rescues both. Ruby alone may leave the second one waiting, or raise it while the first is rescued.
+  # Each thread is sent two exceptions, and rescues both. Ruby alone may leave the second one waiting, or raise it while the
+  # first is rescued.
   TWO_AT_ONCE = <<~RUBY.freeze
     class Shown; def inspect; "shown".upcase; end; end
     shown = Shown.new
@@ -105,7 +110,8 @@ class InterruptedTest < LiveTest
     end
   end
 
-  # Recursion through C and Ruby until the stack is full. What overflows while rbprobe works there is rbprobe's; nothing comes later.
+  # Recursion through C and Ruby until the stack is full. What overflows while rbprobe works there is rbprobe's; nothing
+  # comes later.
   DEEP = <<~RUBY.freeze
     class Deep; def down(pad, &block) [1].each { down(pad, &block) }; end; end
     24.times.count do |pad|

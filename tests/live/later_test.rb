@@ -1,9 +1,11 @@
-# What becomes of a trace while its process goes on to change: methods are defined anew, classes get methods and names after the methods are there.
+# What becomes of a trace while its process goes on to change: methods are defined anew, classes get methods and names after
+# the methods are there.
 
 require_relative "helper"
 
 class LaterTest < LiveTest
-  # What tracing these selectors prints while the target runs the pieces of code, one after the other, each as a program of its own.
+  # What tracing these selectors prints while the target runs the pieces of code, one after the other, each as a program of
+  # its own.
   def tree_of(*pieces, selectors:, options: [])
     target = start("shop")
     tracer = trace(target, *options, *Array(selectors))
@@ -24,35 +26,41 @@ class LaterTest < LiveTest
   # --- Methods that are defined anew
 
   test "arguments and expressions are those of the new definition" do
-    assert_equal <<~TREE, tree_of("class Till; def f(a, b); a + b; end; end", "Till.new.f(1, 2)", "class Till; def f(x); x; end; end", "Till.new.f(3)",
+    tree = tree_of("class Till; def f(a, b); a + b; end; end", "Till.new.f(1, 2)", "class Till; def f(x); x; end; end",
+                   "Till.new.f(3)", selectors: "Till#f", options: %w[--args --return])
+    assert_equal <<~TREE, tree
       Till#f(a=1, b=2) => 3 <time>
       Till#f(x=3) => 3 <time>
     TREE
-                                  selectors: "Till#f", options: %w[--args --return])
   end
 
   test "an expression that names what only one of the definitions has" do
-    assert_equal <<~TREE, tree_of("class Till; def f(a); a; end; end; Till.new.f(1)", "class Till; def f(b, a = 5); b; end; end; Till.new.f(2)", selectors: "Till#f(a, a + 1)")
+    tree = tree_of("class Till; def f(a); a; end; end; Till.new.f(1)",
+                   "class Till; def f(b, a = 5); b; end; end; Till.new.f(2)", selectors: "Till#f(a, a + 1)")
+    assert_equal <<~TREE, tree
       Till#f(a=1, a + 1=2) <time>
       Till#f(a=5, a + 1=6) <time>
     TREE
   end
 
   test "a former definition that is still called has its own arguments" do
-    tree = tree_of("class Till; def f(a, b); a + b; end; end; $till = Till.new; $former = $till.method(:f)", "class Till; def f(x); x; end; end",
-                   "$till.f(1); $former.call(2, 3); $till.f(4)", selectors: "Till#f", options: %w[--args])
+    tree = tree_of("class Till; def f(a, b); a + b; end; end; $till = Till.new; $former = $till.method(:f)",
+                   "class Till; def f(x); x; end; end", "$till.f(1); $former.call(2, 3); $till.f(4)",
+                   selectors: "Till#f", options: %w[--args])
     assert_equal "Till#f(x=1) <time>\nTill#f(a=2, b=3) <time>\nTill#f(x=4) <time>\n", tree
   end
 
   test "a definition that is made again from the same code is one" do
-    tree = tree_of("$till = Class.new; 3.times { class Till; def f(a); a; end; end }", "3.times { class Till; def f(a); a; end; end }; Till.new.f(1)",
-                   "class Till; define_method(:f, instance_method(:f)); end; Till.new.f(2)", selectors: "Till#f", options: %w[--args])
+    tree = tree_of("$till = Class.new; 3.times { class Till; def f(a); a; end; end }",
+                   "3.times { class Till; def f(a); a; end; end }; Till.new.f(1)",
+                   "class Till; define_method(:f, instance_method(:f)); end; Till.new.f(2)",
+                   selectors: "Till#f", options: %w[--args])
     assert_equal "Till#f(a=1) <time>\nTill#f(a=2) <time>\n", tree
   end
 
   test "a method that is defined anew while it runs" do
-    tree = tree_of("class Till; def f(a); self.class.class_eval('def f(b, c); b; end'); f(2, 3); end; end", "Till.new.f(1); Till.new.f(4, 5)",
-                   selectors: "Till#f", options: %w[--args --return])
+    tree = tree_of("class Till; def f(a); self.class.class_eval('def f(b, c); b; end'); f(2, 3); end; end",
+                   "Till.new.f(1); Till.new.f(4, 5)", selectors: "Till#f", options: %w[--args --return])
     assert_equal <<~TREE, tree
       Till#f(a=1)
          Till#f(b=2, c=3) => 2 <time>
@@ -63,7 +71,8 @@ class LaterTest < LiveTest
 
   %w[auto hook].each do |engine|
     test "defined anew, from Ruby to C and back, engine #{engine}" do
-      tree = tree_of("class Till; def f(a); a; end; end; Till.new.f([1])", "class Till; define_method(:f, Kernel.instance_method(:instance_of?)); end; Till.new.f(Object)",
+      tree = tree_of("class Till; def f(a); a; end; end; Till.new.f([1])",
+                     "class Till; define_method(:f, Kernel.instance_method(:instance_of?)); end; Till.new.f(Object)",
                      "class Till; def f(b); b; end; end; Till.new.f([2])", selectors: "Till#f", options: ["--engine", engine])
       assert_equal "Till#f <time>\n" * 3, tree
     end
@@ -86,7 +95,8 @@ class LaterTest < LiveTest
     result = tracer.stop
     assert_equal ["Shop#nothing(self)", "No*.thing"], result.events("unmatched").map { |object| object["selector"] }
     assert_equal([target.pid], result.events("unmatched").map { |object| object["pid"] }.uniq)
-    assert_equal ["Shop#nothing(self)", "No*.thing"], result.stderr.scan(/^rbprobe: process #{target.pid}: (.*) never matched a method$/).flatten
+    assert_equal ["Shop#nothing(self)", "No*.thing"],
+                 result.stderr.scan(/^rbprobe: process #{target.pid}: (.*) never matched a method$/).flatten
   end
 
   test "of several selectors that name one method, all have matched" do
@@ -122,27 +132,28 @@ class LaterTest < LiveTest
     "a subclass" =>
       ["#{BASE}; class Su < Ba; end; Su.new.inh; Su.si; Ba.new.inh; Ba.si", %w[Su#inh Su.si], "Ba#inh Ba.si"],
     "a subclass that is empty, of a class with an `inherited` without super" =>
-      ["#{BASE}; class Ba; def self.inherited(c); end; end; class Su < Ba; def own; end; end; Su.new.inh; Su.new.own", %w[Su#inh Su#own],
-       "Ba#inh Su#own"],
+      ["#{BASE}; class Ba; def self.inherited(c); end; end; class Su < Ba; def own; end; end; Su.new.inh; Su.new.own",
+       %w[Su#inh Su#own], "Ba#inh Su#own"],
     "include, extend and prepend, from within the class" =>
-      ["#{BASE}; module Pre; def inc; super; end; end; class Su; include Mi; extend Mi; prepend Pre; end; Su.new.inc; Su.inc", %w[Su#inc Su.inc],
-       "Pre#inc Mi#inc Mi#inc"],
+      ["#{BASE}; module Pre; def inc; super; end; end; class Su; include Mi; extend Mi; prepend Pre; end; Su.new.inc; Su.inc",
+       %w[Su#inc Su.inc], "Pre#inc Mi#inc Mi#inc"],
     "include, extend and prepend, from outside" =>
-      ["#{BASE}; module Pre; def inc; super; end; end; class Su; end; Su.include(Mi); Su.new.inc; Su.extend(Mi); Su.inc; Su.prepend(Pre); Su.new.inc",
-       %w[Su#inc Su.inc], "Mi#inc Mi#inc Pre#inc Mi#inc"],
+      ["#{BASE}; module Pre; def inc; super; end; end; class Su; end; Su.include(Mi); Su.new.inc; Su.extend(Mi); Su.inc; " \
+       "Su.prepend(Pre); Su.new.inc", %w[Su#inc Su.inc], "Mi#inc Mi#inc Pre#inc Mi#inc"],
     "hooks of the module's own that do not call super" =>
-      ["#{BASE}; module Mi; def self.included(c); end; def self.extended(c); end; end; class Su; include Mi; extend Mi; end; Su.new.inc; Su.inc",
-       %w[Su#inc Su.inc], "Mi#inc Mi#inc"],
+      ["#{BASE}; module Mi; def self.included(c); end; def self.extended(c); end; end; class Su; include Mi; extend Mi; end; " \
+       "Su.new.inc; Su.inc", %w[Su#inc Su.inc], "Mi#inc Mi#inc"],
     "append_features that calls super, as concerns do" =>
-      ["#{BASE}; module Mi; def self.append_features(c); super; end; end; class Su; include Mi; end; Su.new.inc", %w[Su#inc], "Mi#inc"],
+      ["#{BASE}; module Mi; def self.append_features(c); super; end; end; class Su; include Mi; end; Su.new.inc",
+       %w[Su#inc], "Mi#inc"],
     "a module that the class's superclass includes" =>
       ["#{BASE}; class Su < Ba; end; Ba.include(Mi); Su.new.inc", %w[Su#inc], "Mi#inc"],
     "a class of Class.new, given a name" =>
-      ["Bar = Class.new { def zed; end; def self.zing; end; def other; end }; Bar.new.zed; Bar.zing; Bar.new.other", %w[Bar#zed Bar.zing],
-       "Bar#zed Bar.zing"],
+      ["Bar = Class.new { def zed; end; def self.zing; end; def other; end }; Bar.new.zed; Bar.zing; Bar.new.other",
+       %w[Bar#zed Bar.zing], "Bar#zed Bar.zing"],
     "a class of Class.new, given a name, and a pattern" =>
-      ["Bar = Class.new { def zed; end; def self.zing; end; def other; end }; Bar.new.zed; Bar.zing; Bar.new.other", %w[Ba*#z* B*.z*],
-       "Bar#zed Bar.zing"],
+      ["Bar = Class.new { def zed; end; def self.zing; end; def other; end }; Bar.new.zed; Bar.zing; Bar.new.other",
+       %w[Ba*#z* B*.z*], "Bar#zed Bar.zing"],
     "a class of Class.new that inherits and includes" =>
       ["#{BASE}; Bar = Class.new(Ba) { include Mi }; Bar.new.inh; Bar.new.inc; Bar.si; Ba.new.inh", %w[Bar#inh Bar#inc Bar.si],
        "Ba#inh Mi#inc Ba.si"],
@@ -155,35 +166,39 @@ class LaterTest < LiveTest
     "const_set" =>
       ["bar = Class.new { def zed; end }; Object.const_set(:Bar, bar); bar.new.zed", %w[Bar#zed], "Bar#zed"],
     "a constant within a class" =>
-      ["class Out; Bar = Class.new { def zed; end }; end; Out::Bar.new.zed; Out.const_set(:Baz, Class.new { def zed; end }); Out::Baz.new.zed",
-       %w[Out::Bar#zed Out::Ba*#zed], "Out::Bar#zed Out::Baz#zed"],
+      ["class Out; Bar = Class.new { def zed; end }; end; Out::Bar.new.zed; Out.const_set(:Baz, Class.new { def zed; end }); " \
+       "Out::Baz.new.zed", %w[Out::Bar#zed Out::Ba*#zed], "Out::Bar#zed Out::Baz#zed"],
     "a module that gets its name after those within it" =>
-      ["out = Module.new; out.const_set(:Bar, Class.new { def zed; end; def self.zing; end }); Out = out; Out::Bar.new.zed; Out::Bar.zing",
-       %w[Out::Bar#zed Out::*.zing], "Out::Bar#zed Out::Bar.zing"],
+      ["out = Module.new; out.const_set(:Bar, Class.new { def zed; end; def self.zing; end }); Out = out; Out::Bar.new.zed; " \
+       "Out::Bar.zing", %w[Out::Bar#zed Out::*.zing], "Out::Bar#zed Out::Bar.zing"],
     "all methods of a class" =>
-      ["class Bar; def zed; end; def self.zing; end; end; Bar.new.zed; Bar.zing; Baz = Class.new { def zed; end; def self.zing; end }; Baz.new.zed; Baz.zing",
-       %w[Bar#* Baz.], "Bar#zed Baz.zing"],
+      ["class Bar; def zed; end; def self.zing; end; end; Bar.new.zed; Bar.zing; " \
+       "Baz = Class.new { def zed; end; def self.zing; end }; Baz.new.zed; Baz.zing", %w[Bar#* Baz.], "Bar#zed Baz.zing"],
     "the operator, where a class has it" =>
       ["class Bar; def *(o); end; def zed; end; end; Bar.new * 1; Bar.new.zed", %w[Bar#*], "Bar#*"],
     "attributes" =>
-      ["class Bar; attr_accessor :u; end; Bar.new.u; Baz = Class.new { attr_accessor :u }; Baz.new.u; Baz.new.u = 1; Pt = Struct.new(:u); Pt.new(1).u",
-       %w[Bar#u Baz#u Baz#u= Pt#u], ATTRIBUTES.lstrip],
+      ["class Bar; attr_accessor :u; end; Bar.new.u; Baz = Class.new { attr_accessor :u }; Baz.new.u; Baz.new.u = 1; " \
+       "Pt = Struct.new(:u); Pt.new(1).u", %w[Bar#u Baz#u Baz#u= Pt#u], ATTRIBUTES.lstrip],
     "Data.define" =>
-      ["Point = defined?(Data) && Data.respond_to?(:define) ? Data.define(:u) { def sum; 1; end } : Struct.new(:u) { def sum; 1; end }; Point.new(1).sum",
-       %w[Point#sum], "Point#sum"],
+      ["Point = defined?(Data) && Data.respond_to?(:define) ? Data.define(:u) { def sum; 1; end } : " \
+       "Struct.new(:u) { def sum; 1; end }; Point.new(1).sum", %w[Point#sum], "Point#sum"],
     "an autoloaded class, and what is loaded again" =>
-      ["#{BASE}; file = %(/tmp/later-\#{$$}.rb); File.write(file, %(class Lazy < Ba; def work; end; end; Lan = Class.new(Ba) { def work; end })); " \
+      ["#{BASE}; file = %(/tmp/later-\#{$$}.rb); " \
+       "File.write(file, %(class Lazy < Ba; def work; end; end; Lan = Class.new(Ba) { def work; end })); " \
        "2.times { autoload(:Lazy, file); Lazy.new.work; Lazy.new.inh; Lan.new.work; Lan.new.inh; " \
        "%i[Lazy Lan].each { |name| Object.send(:remove_const, name) }; $LOADED_FEATURES.delete(file) }; File.delete(file)",
        %w[Lazy#work Lazy#inh La*#work Lan#inh], (["Lazy#work Ba#inh Lan#work Ba#inh"] * 2).join(" ")],
     "exceptions of the application's own hooks" =>
-      ["#{BASE}; class Ba; def self.inherited(c); super; raise 'no'; end; end; class Module; prepend(Module.new { private def const_added(n); super; raise 'no'; end }); end; " \
-       "begin; class Su < Ba; end; rescue RuntimeError; end; begin; Bar = Class.new { def zed; end }; rescue RuntimeError; end; " \
+      ["#{BASE}; class Ba; def self.inherited(c); super; raise 'no'; end; end; class Module; " \
+       "prepend(Module.new { private def const_added(n); super; raise 'no'; end }); end; " \
+       "begin; class Su < Ba; end; rescue RuntimeError; end; " \
+       "begin; Bar = Class.new { def zed; end }; rescue RuntimeError; end; " \
        "Su.new.inh; Bar.new.zed", %w[Su#inh Bar#zed], "Ba#inh Bar#zed"],
     "two names in one line" =>
       ["One = Two = Class.new { def zed; end }; One.new.zed", %w[One#zed], "Two#zed"],
     "what is removed and defined again" =>
-      ["#{BASE}; class Su < Ba; end; Su.new.inh; Object.send(:remove_const, :Su); class Su < Ba; def own; end; end; Su.new.inh; Su.new.own;" \
+      ["#{BASE}; class Su < Ba; end; Su.new.inh; Object.send(:remove_const, :Su); class Su < Ba; def own; end; end; " \
+       "Su.new.inh; Su.new.own;" \
        "Object.send(:remove_const, :Su); Su = Class.new(Ba) { def own; end }; Su.new.inh; Su.new.own", %w[Su#inh Su#own],
        "Ba#inh Ba#inh Su#own Ba#inh Su#own"],
   }.freeze
@@ -229,7 +244,8 @@ class LaterTest < LiveTest
     wait_until("they are traced or refused") do
       target.run("Pt.new(1, 2).then { |pt| pt.u; pt.u = 2; pt.v }; nil")
       %w[Pt#u Pt#u= Pt#v].all? do |name|
-        tracer.stdout.include?("#{name} <") || tracer.stderr.match?(/#{name[/#.*/]} cannot be traced by engine \w+: .*this Ruby gives no events/)
+        refused = /#{name[/#.*/]} cannot be traced by engine \w+: .*this Ruby gives no events/
+        tracer.stdout.include?("#{name} <") || tracer.stderr.match?(refused)
       end
     end
     # Before it has its name a class is traced under none; what is refused then has matched nothing.

@@ -1,5 +1,5 @@
-# Traces that end while our own code is at work in the process: methods are being defined, or seen for the first time, in every thread. What a trace leaves
-# behind is freed when the last of them has left.
+# Traces that end while our own code is at work in the process: methods are being defined, or seen for the first time, in
+# every thread. What a trace leaves behind is freed when the last of them has left.
 
 require_relative "helper"
 
@@ -63,5 +63,21 @@ class LifetimesTest < LiveTest
     assert_equal "7", target.run("Process.wait2($child).last.exitstatus")
     assert_equal "3", target.run("forked(2)")
     assert_equal 2, tracer.stop.summary("calls")
+  end
+
+  # So many methods that other threads run while they are disarmed. What is left armed calls what is freed: with a sanitizer
+  # that is seen.
+  test "a process forks while a firehose of it begins or ends: its children call what was traced" do
+    target = start("console")
+    target.run("$statuses = Hash.new(0); class Many; 4000.times { |i| class_eval(%(def m\#{i}; end)) }; end; nil")
+    target.run("def child() 2000.times { |i| [i, i.to_s].inspect.hash.to_s.size }; end; nil")
+    target.run("$forks = Thread.new { loop { pid = fork { GC.start; child; exit!(7) }; " \
+               "$statuses[Process.wait2(pid).last.to_s[/(exit|SIG).*/]] += 1 } }; nil")
+    target.run("$threads = [$forks, Thread.new { loop { sleep 0.002; 'busy'.dup << 'er' } }]; nil")
+    (2 * TRACES).times do
+      assert_exit 0, rbprobe("trace", "-q", "-f", "--no-hook", "-p", target.pid.to_s, "--timeout", "30", "--duration", "0.02")
+    end
+    end_threads(target)
+    assert_equal '["exit 7"]', target.run("$statuses.keys")
   end
 end

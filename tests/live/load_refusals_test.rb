@@ -1,5 +1,5 @@
-# What cannot be loaded into, or may not be: each case is refused with its cause and its remedy, `rbprobe ps` says the same in two words, and the
-# process goes on as if nothing had been.
+# What cannot be loaded into, or may not be: each case is refused with its cause and its remedy, `rbprobe ps` says the same
+# in two words, and the process goes on as if nothing had been.
 
 require_relative "helper"
 
@@ -31,7 +31,8 @@ class LoadRefusalsTest < LiveTest
   test "root without CAP_SYS_PTRACE" do
     only_root_with_a_nobody
     target = start("console", load: false)
-    refuses_to_load(/this root has no CAP_SYS_PTRACE.*--cap-add SYS_PTRACE/, target, command: ["setpriv", "--bounding-set=-sys_ptrace"])
+    refuses_to_load(/this root has no CAP_SYS_PTRACE.*--cap-add SYS_PTRACE/, target,
+                    command: ["setpriv", "--bounding-set=-sys_ptrace"])
   end
 
   test "no_new_privs: sudo is no remedy" do
@@ -112,8 +113,10 @@ class LoadRefusalsTest < LiveTest
 
   test "rbprobe itself runs under a filter that has something against ptrace" do
     target = start("console", load: false)
-    refuses_to_load(/rbprobe runs under a seccomp filter.*that forbids ptrace/, target, command: [*SECCOMP, "refuse", "ptrace", "--"])
-    refuses_to_load(/rbprobe runs under a seccomp filter.*that kills for ptrace/, target, command: [*SECCOMP, "kill", "ptrace", "--"])
+    refuses_to_load(/rbprobe runs under a seccomp filter.*that forbids ptrace/, target,
+                    command: [*SECCOMP, "refuse", "ptrace", "--"])
+    refuses_to_load(/rbprobe runs under a seccomp filter.*that kills for ptrace/, target,
+                    command: [*SECCOMP, "kill", "ptrace", "--"])
   end
 
   # --- Programs
@@ -159,8 +162,9 @@ class LoadRefusalsTest < LiveTest
 
   test "a program with the C library musl" do
     library = compile("ld-musl-x86_64.so.1", "int musl;", "-shared", "-fPIC")
-    program = compile("musl", "#{RUBY_IN_A_PROGRAM} int main(void) { dlopen(\"#{library}\", RTLD_NOW); write(1, \"r\", 1); for (;;) pause(); }",
-                      "-rdynamic", "-ldl")
+    program = compile("musl",
+                      "#{RUBY_IN_A_PROGRAM} int main(void) { dlopen(\"#{library}\", RTLD_NOW); write(1, \"r\", 1); " \
+                      "for (;;) pause(); }", "-rdynamic", "-ldl")
     running(program) do |pid|
       assert_refused 3, /process #{pid} uses the C library musl.*start it with the extension/, "load", "-p", pid.to_s
       assert_equal "no: musl", shown_as(pid)
@@ -168,8 +172,9 @@ class LoadRefusalsTest < LiveTest
   end
 
   test "a Ruby for which no extension was built: the command that builds it" do
-    program = compile("foreign", "#{RUBY_IN_A_PROGRAM.sub("{3, 1, 0}", "{3, 0, 0}")} int main(void) { write(1, \"r\", 1); for (;;) pause(); }",
-                      "-rdynamic")
+    program = compile("foreign",
+                      "#{RUBY_IN_A_PROGRAM.sub("{3, 1, 0}", "{3, 0, 0}")} int main(void) { write(1, \"r\", 1); " \
+                      "for (;;) pause(); }", "-rdynamic")
     running(program) do |pid|
       assert_refused 3, /no extension for Ruby 3\.0\.0.*build it with: make RUBY=/, "load", "-p", pid.to_s
       assert_equal "no: ABI not built", shown_as(pid)
@@ -191,7 +196,8 @@ class LoadRefusalsTest < LiveTest
   test "a process that may have no more descriptors is refused with that reason" do
     target = start("console", load: false)
     target.run("Process.setrlimit(:NOFILE, 3); nil")
-    assert_refused 3, /could not load .*: Too many open files \(its limit of descriptors is reached\)$/, "load", "-p", target.pid.to_s
+    assert_refused 3, /could not load .*: Too many open files \(its limit of descriptors is reached\)$/, "load",
+                   "-p", target.pid.to_s
     assert_equal "3", target.run("1 + 2")
   end
 

@@ -1,5 +1,5 @@
-# Processes that never heard of rbprobe: the extension is put into them while they run, whatever they are doing, and nothing else about them
-# changes. And those that use SIGURG for themselves.
+# Processes that never heard of rbprobe: the extension is put into them while they run, whatever they are doing, and nothing
+# else about them changes. And those that use SIGURG for themselves.
 
 require_relative "helper"
 require_relative "ipc"
@@ -12,7 +12,8 @@ class LoadTest < LiveTest
   end
 
   def libraries_of(pid)
-    File.readlines("/proc/#{pid}/maps").map { |line| line.split(" ", 6)[5]&.chomp }.compact.select { |path| path.start_with?("/") }.uniq
+    paths = File.readlines("/proc/#{pid}/maps").map { |line| line.split(" ", 6)[5]&.chomp }.compact
+    paths.select { |path| path.start_with?("/") }.uniq
   end
 
   def load(target, *options, **how)
@@ -23,14 +24,17 @@ class LoadTest < LiveTest
     start(app, load: false, **options)
   end
 
-  # What of a process must be as it was. libc keeps for the next ones the stacks of threads that have ended and what they allocated from:
+  # What of a process must be as it was. libc keeps for the next ones the stacks of threads that have ended and what they
+  # allocated from:
   # anonymous memory is left out.
   def picture_of(pid)
     status = File.read("/proc/#{pid}/status")
-    { threads: Processes.threads_of(pid), descriptors: Dir.children("/proc/#{pid}/fd").sort.map { |fd| [fd, File.readlink("/proc/#{pid}/fd/#{fd}")] },
+    { threads: Processes.threads_of(pid),
+      descriptors: Dir.children("/proc/#{pid}/fd").sort.map { |fd| [fd, File.readlink("/proc/#{pid}/fd/#{fd}")] },
       blocked: status[/^SigBlk:.*/], ignored: status[/^SigIgn:.*/], caught: caught(status), pending: status[/^ShdPnd:.*/],
-      tracer: status[/^TracerPid:.*/], timers: File.read("/proc/#{pid}/timers"), place: File.read("/proc/#{pid}/stat").split[-35, 2],
-      policy: IO.popen(["chrt", "-p", pid.to_s], &:read), capabilities: status[/^Cap.*?(?=^Specul)/m], directory: File.readlink("/proc/#{pid}/cwd"),
+      tracer: status[/^TracerPid:.*/], timers: File.read("/proc/#{pid}/timers"),
+      place: File.read("/proc/#{pid}/stat").split[-35, 2], policy: IO.popen(["chrt", "-p", pid.to_s], &:read),
+      capabilities: status[/^Cap.*?(?=^Specul)/m], directory: File.readlink("/proc/#{pid}/cwd"),
       queues: Leftovers.queues_of(@targets), files: Leftovers.socket_directories(@tracers.map(&:pid)),
       children: File.read("/proc/#{pid}/task/#{pid}/children") }
   end
@@ -80,7 +84,9 @@ class LoadTest < LiveTest
     child = target.adopt(target.run("fork { sleep }"))
     tracer.stop
     [target.pid, child].each do |pid|
-      wait_until("process #{pid} has given SIGURG back") { caught(File.read("/proc/#{pid}/status"))[Signal.list["URG"] - 1].zero? }
+      wait_until("process #{pid} has given SIGURG back") do
+        caught(File.read("/proc/#{pid}/status"))[Signal.list["URG"] - 1].zero?
+      end
     end
     tracer = trace(target, "Kernel#puts")
     assert_exit 0, rbprobe("methods", "-p", child.to_s, "Kernel#puts")
@@ -113,7 +119,8 @@ class LoadTest < LiveTest
     target = bare
     before = libraries_of(target.pid)
     %w[trace methods].each do |command|
-      assert_refused 3, /has not loaded the rbprobe extension.*rbprobe load -p/m, command, "-p", target.pid.to_s, "--no-load", "Shop#price"
+      assert_refused 3, /has not loaded the rbprobe extension.*rbprobe load -p/m, command, "-p", target.pid.to_s,
+                     "--no-load", "Shop#price"
     end
     assert_equal before, libraries_of(target.pid)
   end
@@ -124,8 +131,8 @@ class LoadTest < LiveTest
     "arithmetic" => ["s = 0; 20_000_000.times { |i| s ^= i * 3 }; s", nil],
     "floats" => ["x = 0.5; 10_000_000.times { x = 3.9 * x * (1.0 - x) }; x", nil],
     "allocation" => ["a = Array.new(300_000) { |i| \"%08d\" % i * (i % 7) }; a.join.sum(32)", nil],
-    "reading a pipe" => ["r, w = IO.pipe; pid = fork { r.close; 100.times { |i| w.write('%04d' % i); sleep 0.01 }; exit! }; w.close; " \
-                         "s = r.read; Process.wait(pid); s == (0..99).map { |i| '%04d' % i }.join", "true"],
+    "reading a pipe" => ["r, w = IO.pipe; pid = fork { r.close; 100.times { |i| w.write('%04d' % i); sleep 0.01 }; exit! }; " \
+                         "w.close; s = r.read; Process.wait(pid); s == (0..99).map { |i| '%04d' % i }.join", "true"],
     "Queue#pop" => ["q = Queue.new; Thread.new { sleep 1; q << 7 }; q.pop", "7"],
     "waiting for a child" => ["pid = fork { sleep 1; exit! 9 }; Process.wait2(pid)[1].exitstatus", "9"],
     "GC.stress" => ["GC.stress = true; s = 200.times.map { |i| i.to_s * 3 }.join; GC.stress = false; s.sum", nil],
@@ -146,7 +153,8 @@ class LoadTest < LiveTest
 
   test "eight threads that compute and eight that allocate" do
     target = bare
-    target.run("$stop = false; $all = 16.times.map { |n| Thread.new { s = 0; until $stop; n.even? ? 1000.times { |i| s += i } : " \
+    target.run("$stop = false; $all = 16.times.map { |n| Thread.new { s = 0; until $stop; " \
+               "n.even? ? 1000.times { |i| s += i } : " \
                "('x' * rand(5000)).reverse; end; s } }; nil")
     assert_exit 0, load(target)
     assert_attachable(target)
@@ -227,10 +235,11 @@ class LoadTest < LiveTest
 
   test "a Puma cluster with fork_worker is traced and does not fork anew" do
     only_with_gems("puma")
-    File.write("#{site = directory}/config.ru", "class App; def answer; [200, {}, []]; end; end; A = App.new; run ->(_) { A.answer }\n")
+    File.write("#{site = directory}/config.ru",
+               "class App; def answer; [200, {}, []]; end; end; A = App.new; run ->(_) { A.answer }\n")
     socket = "#{site}/puma.sock"
-    puma = start_beside(*Processes::RUBY, "-S", "puma", "-w", "2", "--fork-worker=0", "-b", "unix://#{socket}", "#{site}/config.ru",
-                        out: "#{site}/log", pgroup: true)
+    puma = start_beside(*Processes::RUBY, "-S", "puma", "-w", "2", "--fork-worker=0", "-b", "unix://#{socket}",
+                        "#{site}/config.ru", out: "#{site}/log", pgroup: true)
     booted = -> { File.read("#{site}/log").scan(/Worker (\d+) \(PID: (\d+)\) booted/) }
     workers = wait_until("both workers have booted") { booted.call.then { |all| all if all.size == 2 } }
     tracer = launch("trace", "-v", "-p", [puma, *workers.map(&:last)].join(","), "App#answer")
@@ -306,7 +315,8 @@ class LoadTest < LiveTest
     "user, as its root" => %w[unshare -U -r],
     "every" => %w[unshare -U -r -m -p -i -n -u -f --mount-proc],
     "every but the user" => %w[unshare -m -p -i -n -u -f --mount-proc],
-    "every and a read-only root" => ["unshare", *%w[-m -p -i -n -u -f --mount-proc sh -c], 'mount -o remount,bind,ro /; exec "$@"', "sh"],
+    "every and a read-only root" => ["unshare", *%w[-m -p -i -n -u -f --mount-proc sh -c],
+                                     'mount -o remount,bind,ro /; exec "$@"', "sh"],
     "mount, where /tmp cannot be written" =>
       ["unshare", "-m", "sh", "-c", 'mount --bind /tmp /tmp; mount -o remount,bind,ro /tmp; exec "$@"', "sh"],
     "mount, where the extension cannot be seen" =>
@@ -327,11 +337,20 @@ class LoadTest < LiveTest
   end
 
   test "a process in a user namespace whose users are others outside" do
-    target = start_in("unshare", "-U", "--keep-caps", "sh", "-c", 'while [ "$(cat /proc/self/gid_map)" = "" ]; do sleep 0.02; done; ' \
+    target = start_in("unshare", "-U", "--keep-caps", "sh",
+                      "-c", 'while [ "$(cat /proc/self/gid_map)" = "" ]; do sleep 0.02; done; ' \
                       'exec setpriv --reuid=0 --regid=0 --clear-groups "$@"', "sh") do |pid|
       wait_until("it is in its namespace") { File.readlink("/proc/#{pid}/ns/user") != File.readlink("/proc/self/ns/user") }
       %w[uid_map gid_map].each { |map| File.write("/proc/#{pid}/#{map}", "0 100000 65536") }
     end
     assert_attachable(target)
+  end
+
+  test "a process that is traced gets the lowest free descriptors for its own files" do
+    target = start("shop")
+    free = target.run("File.open('/dev/null') { |file| file.fileno }")
+    tracer = trace(target, "Shop#price")
+    assert_equal free, target.run("File.open('/dev/null') { |file| file.fileno }")
+    tracer.stop
   end
 end

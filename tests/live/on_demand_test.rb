@@ -51,16 +51,19 @@ class OnDemandTest < LiveTest
     target = start_bare("threads")
     target.run(KNOWN)
     target.run("many_threads(100)")
-    Subject.new(target, target.pid, "many 42", /\bpop\z/, -> { target.run("Thread.list.count { |thread| thread.name =~ /\\Amany/ && thread.alive? }") == "100" })
+    Subject.new(target, target.pid, "many 42", /\bpop\z/,
+                -> { target.run("Thread.list.count { |thread| thread.name =~ /\\Amany/ && thread.alive? }") == "100" })
   end
 
   def puma
-    puma = IO.popen([*Processes::RUBY, "-e", "require 'sinatra/base'; print Gem.bin_path('puma', 'puma')"], err: File::NULL, &:read)
+    code = "require 'sinatra/base'; print Gem.bin_path('puma', 'puma')"
+    puma = IO.popen([*Processes::RUBY, "-e", code], err: File::NULL, &:read)
     skip "no Puma and Sinatra for this Ruby" unless $?.success?
     skip "the target's Ruby is in a chroot" if Processes::RUBY.first == "chroot"
     rackup = "#{directory}/config.ru"
     File.write(rackup, "#{KNOWN}require '#{Processes::ROOT}/tests/apps/demo/shop'\nrun Shop\n")
-    target = Processes::Target.new(puma, ["--threads", "2:2", "--bind", "tcp://127.0.0.1:0", rackup], load: !Processes::TARGET_ENV.empty?)
+    target = Processes::Target.new(puma, ["--threads", "2:2", "--bind", "tcp://127.0.0.1:0", rackup],
+                                   load: !Processes::TARGET_ENV.empty?)
     @targets << target
     said = +""
     wait_until(-> { "Puma listens: #{said}" }) { (said << target.read_line << "\n").include?("Use Ctrl-C to stop") }
@@ -82,7 +85,8 @@ class OnDemandTest < LiveTest
     target.run(KNOWN)
     target.run("waiting_threads")
     pid = target.adopt(File.read("/proc/#{target.pid}/task/#{target.pid}/children").split.first)
-    Subject.new(target, pid, "sleeper", /\bnap\z/, -> { target.run("[Process.pid, Dir.children('/proc').grep(/\\A\\d+\\z/)]") == '[1, ["1"]]' })
+    Subject.new(target, pid, "sleeper", /\bnap\z/,
+                -> { target.run("[Process.pid, Dir.children('/proc').grep(/\\A\\d+\\z/)]") == '[1, ["1"]]' })
   end
 
   # --- The commands
@@ -109,8 +113,8 @@ class OnDemandTest < LiveTest
   end
 
   def assert_backtrace(subject)
-    threads = output_of(subject, "bt", "--format", "json", "--thread", subject.thread).each_line.map { |line| JSON.parse(line) }
-                                                                                     .select { |object| object["type"] == "thread" }
+    objects = output_of(subject, "bt", "--format", "json", "--thread", subject.thread).lines.map { |line| JSON.parse(line) }
+    threads = objects.select { |object| object["type"] == "thread" }
     assert_equal [subject.thread], threads.map { |thread| thread["name"] }
     labels = threads.first["frames"].map { |frame| frame["label"] }
     assert labels.grep(subject.label).any?, "#{subject.label.inspect} in #{labels}"
@@ -135,7 +139,9 @@ class OnDemandTest < LiveTest
 
   def assert_fork(subject)
     copy = Integer(output_of(subject, "fork"))
-    wait_until("it is frozen") { File.read("/proc/#{copy}/comm") == "rbprobe-frozen\n" && Processes.status_of(copy, "State").start_with?("S") }
+    wait_until("it is frozen") do
+      File.read("/proc/#{copy}/comm") == "rbprobe-frozen\n" && Processes.status_of(copy, "State").start_with?("S")
+    end
     assert_equal "1", Processes.status_of(copy, "Threads")
     assert_equal File.readlink("/proc/#{subject.pid}/ns/pid"), File.readlink("/proc/#{copy}/ns/pid")
     output_of(subject, "eval", "$mark.replace(#{mark("two").inspect})")

@@ -37,7 +37,8 @@ class OutputTest < LiveTest
     assert_operator price["duration_ns"], :<=, sell["duration_ns"]
     assert_in_delta Time.now.to_f, price["start_ns"] / 1e9, 600
     assert_match(/shop\.rb\z/, price["file"])
-    assert_equal [Integer], calls.flat_map { |call| call.values_at("line", "thread", "fiber", "depth", "start_ns") }.map(&:class).uniq
+    assert_equal [Integer],
+                 calls.flat_map { |call| call.values_at("line", "thread", "fiber", "depth", "start_ns") }.map(&:class).uniq
   end
 
   test "JSON stays valid whatever the values and names are made of" do
@@ -130,6 +131,17 @@ class OutputTest < LiveTest
     assert_exit 0, result
   end
 
+  test "nor is one that goes away while methods are being armed" do
+    target = start("shop")
+    reader, writer = IO.pipe
+    pid = spawn(Processes::RBPROBE, "trace", "-v", "-f", "--no-hook", "-p", target.pid.to_s, out: writer, err: writer)
+    writer.close
+    assert_match(/attached to process/, reader.gets)
+    reader.close
+    Process.wait(pid)
+    assert_equal 0, $?.exitstatus
+  end
+
   test "several processes at once, each line with its PID" do
     targets = [start("shop"), start("shop")]
     tracer = launch("trace", "-v", "-p", targets.map(&:pid).join(","), "Shop#price")
@@ -184,6 +196,8 @@ class OutputTest < LiveTest
       result = rbprobe(subcommand, "--help")
       assert_exit 0, result
       assert_match(/Usage: rbprobe #{subcommand}/, result.stdout)
+      # No example is cut in two.
+      refute_match(/^\S/, result.stdout[/(?<=^Output:\n).*?(?=^A call)/m].to_s)
     end
     assert_match(/\A(?:rbprobe )?\d+\.\d+\.\d+/, rbprobe("--version").stdout)
     assert_exit 0, rbprobe("--help")

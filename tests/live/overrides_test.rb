@@ -1,11 +1,12 @@
-# Applications that override the methods of Ruby that rbprobe calls. All of them are in one table, tracee/core_table.h, which is
-# read here: each is overridden in turn before rbprobe comes, and all of them at once afterwards.
+# Applications that override the methods of Ruby that rbprobe calls. All of them are in one table,
+# tracee/vm/builtin_table.h, which is read here: each is overridden in turn before rbprobe comes, and all of them at once
+# afterwards.
 
 require_relative "helper"
 
 class OverridesTest < LiveTest
   ENTRY = /METHOD\(\w+,\s*"([^"]+)",\s*"([^"]+)",\s*([^)]+)\)/.freeze
-  TABLE = File.read("#{Processes::ROOT}/tracee/core_table.h").delete("\\\\").scan(ENTRY).map do |class_name, method, flags|
+  TABLE = File.read("#{Processes::ROOT}/tracee/vm/builtin_table.h").delete("\\\\").scan(ENTRY).map do |class_name, method, flags|
     "#{class_name}#{flags.include?("SINGLETON") ? "." : "#"}#{method}"
   end.freeze
   # By TracePoint#enable(target:) itself, as the application has it: no trace then.
@@ -75,6 +76,54 @@ class OverridesTest < LiveTest
       only_where_loading_is_possible
       assert_right(start("overridden", mode, *TABLE - [CALLED_BY_RUBY], load: false))
     end
+  end
+
+  # Ruby itself calls these for every piece of code that it compiles, rbprobe's own included.
+  COMPILING = {
+    "Object#respond_to?" => "class Object; def respond_to?(*) = raise; end",
+    "Object#respond_to_missing?" => "class Object; def respond_to_missing?(*) = true; end",
+    "Module#respond_to?" => "class Module; def respond_to?(*) = raise; end",
+    "Class#respond_to_missing?" => "class Class; def respond_to_missing?(*) = raise; end",
+    "RubyVM::InstructionSequence.translate" => "class << RubyVM::InstructionSequence; def translate(_) = raise; end",
+    "RubyVM::InstructionSequence.respond_to?" => "class << RubyVM::InstructionSequence; def respond_to?(*) = raise; end",
+  }.transform_values { |code| code.sub(/ = (.*?);/, "; \\1; end;") }.freeze
+
+  [true, false].each do |load|
+    COMPILING.each do |name, code|
+      test "code that cannot be compiled, #{load ? "after" : "before"} the extension was loaded: #{name}" do
+        only_where_loading_is_possible unless load
+        target = start("console", load: load)
+        target.run("$VERBOSE = nil; #{code}")
+        [%w[eval 6*7], %w[trace --count 1 --duration 0.1 Kernel#warn], %w[memory], %w[selftest]].each do |subcommand, *arguments|
+          result = rbprobe(subcommand, "-p", target.pid.to_s, *arguments)
+          assert target.alive?, subcommand
+          assert_equal name, result.stderr[NAMED, 1], result.stderr if subcommand == "eval" && !load
+        end
+        assert_exit 0, rbprobe("bt", "-p", target.pid.to_s)
+        assert target.alive?
+        assert_empty target.stderr
+      end
+    end
+  end
+
+  test "a method that is redefined is not said to be removed" do
+    only_where_loading_is_possible
+    { "raise" => "overridden", "undefined" => "removed" }.each do |mode, word|
+      target = start("overridden", mode, "Module#instance_method", load: false)
+      result = rbprobe("methods", "-p", target.pid.to_s, "Work#step")
+      assert_includes result.stdout + result.stderr, "the application has #{word} Module#instance_method"
+    end
+  end
+
+  test "code that something else is made of" do
+    only_where_loading_is_possible
+    target = start("console", load: false)
+    target.run("$other = RubyVM::InstructionSequence.compile('3'); " \
+               "class << RubyVM::InstructionSequence; def translate(i); i.label == '<compiled>' ? $other : i; end; end")
+    result = rbprobe("trace", "-p", target.pid.to_s, "Kernel#warn", "--duration", "0.1")
+    assert_match(/translate has made something else of rbprobe's code/, result.stderr)
+    assert target.alive?
+    assert_exit 0, rbprobe("bt", "-p", target.pid.to_s)
   end
 
   # One mode each, in turn: each takes another way through the extension.

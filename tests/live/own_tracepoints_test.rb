@@ -1,4 +1,5 @@
-# An application with TracePoints of its own, global and targeted, while sessions come and go: it misses no event, and disables what it has enabled.
+# An application with TracePoints of its own, global and targeted, while sessions come and go: it misses no event, and
+# disables what it has enabled.
 
 require_relative "helper"
 
@@ -36,7 +37,8 @@ class OwnTracepointsTest < LiveTest
   test "a global TracePoint sees every call, whatever was traced by whichever engine" do
     target = start("console")
     target.run(APPLICATION)
-    [["Own#", "--engine", "target"], ["Own#(self, n)", "String#upcase"], ["Own#", "--engine", "hook"], ["-f", "--no-hook"]].each do |arguments|
+    [["Own#", "--engine", "target"], ["Own#(self, n)", "String#upcase"], ["Own#", "--engine", "hook"],
+     ["-f", "--no-hook"]].each do |arguments|
       tracer = trace(target, *arguments)
       assert_equal "30", target.run("seen"), "while #{arguments} are traced"
       target.run("class Own; define_method(:block) { |n = 2| n }; end; " \

@@ -13,7 +13,9 @@ class OwnershipTest < LiveTest
   end
 
   def queue_of(pid)
-    File.readlines("/proc/sysvipc/msg").drop(1).map(&:split).find { |fields| fields[0].to_i & 0xffffffff == Leftovers.queue_key(pid) }
+    File.readlines("/proc/sysvipc/msg").drop(1).map(&:split).find do |fields|
+      fields[0].to_i & 0xffffffff == Leftovers.queue_key(pid)
+    end
   end
 
   # The socket's directory while somebody attaches.
@@ -45,7 +47,8 @@ class OwnershipTest < LiveTest
 
         queue = wait_until("the queue is there") { queue_of(target.pid) }
         assert_equal ["600", OWNER.to_s, OWNER.to_s], [queue[2], queue[7], queue[8]]
-        refute as_stranger(RbConfig.ruby, "-I", __dir__, "-ripc", "-e", "exit Ipc::MSGGET.call(#{[Leftovers.queue_key(target.pid)].pack("L").unpack1("l")}, 0o400) >= 0"),
+        key = [Leftovers.queue_key(target.pid)].pack("L").unpack1("l")
+        refute as_stranger(RbConfig.ruby, "-I", __dir__, "-ripc", "-e", "exit Ipc::MSGGET.call(#{key}, 0o400) >= 0"),
                "a stranger opens the queue"
       end
     end

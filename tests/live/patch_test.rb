@@ -104,14 +104,15 @@ class PatchTest < LiveTest
   test "send, method objects, symbols as blocks and C callers all reach it" do
     code = '"a".send(:tr, "a", "b"); "a".method(:tr).call("a", "b"); "a".public_send(:tr, "a", "b"); ' \
            '["a"].each { |s| s.tr("a", "b") }; ["a"].each_entry.map(&:upcase)'
-    assert_equal ["String#tr <time>"] * 4 + ["String#upcase <time>"], tree_of(code, "String#tr", "String#upcase").lines(chomp: true)
+    assert_equal ["String#tr <time>"] * 4 + ["String#upcase <time>"],
+                 tree_of(code, "String#tr", "String#upcase").lines(chomp: true)
   end
 
   test "what the VM does not call is refused, with the reason" do
     target = start("console")
     result = rbprobe("methods", "-p", target.pid.to_s, "--engine", "patch", "Integer#+", "Array#[]", "Kernel#puts")
     assert_exit 0, result
-    assert_match(/^Integer#\+ .* none \(not written in Ruby; .*instruction of its own.*\)$|^Integer#\+ .*none \(.*instruction of its own/, result.stdout)
+    assert_match(/^Integer#\+ .*none \(.*instruction of its own/, result.stdout)
     assert_match(/^Array#\[\] .*none \(.*instruction of its own/, result.stdout)
     assert_match(/^Kernel#puts .*patch$/, result.stdout)
   end
@@ -124,7 +125,8 @@ class PatchTest < LiveTest
     assert_equal ":mine", target.run('"a".tr("a", "b")')
     target.run("class String; remove_method :tr; end; GC.start; nil")
     assert_equal "String#tr <time>\nString#upcase <time>\nString#tr <time>\n", tracer.stop.tree
-    assert_equal "true", target.run('"a".respond_to?(:upcase) == false && 100.times { GC.start if _1 % 50 == 0; "a".swapcase } && true')
+    assert_equal "true",
+                 target.run('"a".respond_to?(:upcase) == false && 100.times { GC.start if _1 % 50 == 0; "a".swapcase } && true')
   end
 
   test "a class that is frozen, and one that is compacted away" do
@@ -158,8 +160,8 @@ class PatchTest < LiveTest
   test "an application sees no difference" do
     target = start("console")
     before = target.run(LOOK)
-    tracer = trace(target, "--engine", "patch", "Array#each_index", "Array#fetch", "String#sub", "Kernel#caller", "Kernel#binding",
-                   "Kernel#private_methods", "Module#instance_method", "UnboundMethod#", "Exception#")
+    tracer = trace(target, "--engine", "patch", "Array#each_index", "Array#fetch", "String#sub", "Kernel#caller",
+                   "Kernel#binding", "Kernel#private_methods", "Module#instance_method", "UnboundMethod#", "Exception#")
     during = target.run(LOOK)
     assert_includes tracer.stop.tree, "Array#each_index"
     assert_equal before, during
@@ -210,8 +212,9 @@ class PatchTest < LiveTest
 
   test "what we call ourselves, and what expressions call, is not shown" do
     target = start("console")
-    tracer = trace(target, "--engine", "patch", "--inspect", "String#tr(self.upcase, [self])", "String#upcase", "String#inspect", "Array#inspect",
-                   "Module#instance_method", "UnboundMethod#bind_call", "Kernel#binding", "Module#instance_methods")
+    tracer = trace(target, "--engine", "patch", "--inspect", "String#tr(self.upcase, [self])", "String#upcase",
+                   "String#inspect", "Array#inspect", "Module#instance_method", "UnboundMethod#bind_call",
+                   "Kernel#binding", "Module#instance_methods")
     target.run('"a".tr("a", "b"); nil')
     assert_equal %(String#tr(self.upcase="A", [self]=["a"]) <time>\n), tracer.stop.tree
   end
@@ -261,11 +264,14 @@ class PatchTest < LiveTest
 
   test "a compiler that is switched on meanwhile: what it does not call any more is named" do
     target = start("console")
-    skip "no compiler that can be switched on" unless target.run("defined?(RubyVM::YJIT.enable) && !RubyVM::YJIT.enabled?") == "true"
+    unless target.run("defined?(RubyVM::YJIT.enable) && !RubyVM::YJIT.enabled?") == "true"
+      skip "no compiler that can be switched on"
+    end
     tracer = trace(target, "String#bytesize", "String#swapcase")
     target.run("RubyVM::YJIT.enable; nil")
     wait_until("it is told") { tracer.stderr.include?("switched on") }
-    assert_match(/a compiler was switched on: calls of String#bytesize may not be seen from now on: YJIT has code of its own/, tracer.stderr)
+    assert_match(/a compiler was switched on: calls of String#bytesize may not be seen from now on: YJIT has code of its own/,
+                 tracer.stderr)
     target.run("def swap(s) s.swapcase; end; 1000.times { swap('a') }; nil")
     assert_equal 1000, tracer.stop.tree.scan(/^String#swapcase/).size
     again = trace(target, "String#swapcase")
@@ -278,7 +284,8 @@ class PatchTest < LiveTest
     skip "no Ractors" unless target_ruby?(">= 3.0")
     target = start("console", ruby_options: ["-W0"])
     join = target.run("Ractor.method_defined?(:value)") == "true" ? "value" : "take"
-    target.run("$r = 2.times.map { Ractor.new { loop { break if Ractor.receive == :stop; 100.times { 'a'.swapcase } }; 7 } }; nil")
+    target.run("$r = 2.times.map { Ractor.new { " \
+               "loop { break if Ractor.receive == :stop; 100.times { 'a'.swapcase } }; 7 } }; nil")
     if target.run("defined?(RubyVM::YJIT.enabled?) && RubyVM::YJIT.enabled?") == "true"
       listing = rbprobe("methods", "-p", target.pid.to_s, "--engine", "patch", "String#swapcase").stdout
       assert_match(/none \(.*YJIT cannot be told while several Ractors run\)/, listing)
@@ -298,7 +305,12 @@ class PatchTest < LiveTest
         begin; raise "a"; rescue; end
         begin; Object.new.nothing; rescue NoMethodError; end
         begin; Thread.current.raise(ArgumentError); rescue ArgumentError; end
-        Thread.new { Thread.stop; 1 }.tap { |t| Thread.pass until t.stop?; t.raise("x") rescue nil; t.report_on_exception = false; t.join rescue nil }
+        Thread.new { Thread.stop; 1 }.tap do |t|
+          Thread.pass until t.stop?
+          t.raise("x") rescue nil
+          t.report_on_exception = false
+          t.join rescue nil
+        end
         Fiber.new { Fiber.yield(1) }.resume
         Enumerator.new { |y| y << 1; y << 2 }.tap { |e| e.next; e.next; begin; e.next; rescue StopIteration; end }
         loop { raise StopIteration }
@@ -309,15 +321,16 @@ class PatchTest < LiveTest
     RUBY
     target = start("console")
     before = target.run(code)
-    tracer = trace(target, "--engine", "patch", "Kernel#", "Thread#", "Fiber#", "Fiber.", "Enumerator#", "Array#", "BasicObject#", "Exception#", "Thread.",
-                   "Enumerator::Yielder#")
+    tracer = trace(target, "--engine", "patch", "Kernel#", "Thread#", "Fiber#", "Fiber.", "Enumerator#", "Array#",
+                   "BasicObject#", "Exception#", "Thread.", "Enumerator::Yielder#")
     assert_equal before, target.run(code)
     assert_match(/Kernel#raise ! RuntimeError: a <time>$/, tracer.stop.tree)
     assert_equal before, target.run(code)
   end
 
   test "Method objects are equal, and the same Hash keys, as before" do
-    look = 'm = Hash.instance_method(:key?); [m.hash, m == Hash.instance_method(:member?), m.eql?(Hash.instance_method(:key?)), ' \
+    look = 'm = Hash.instance_method(:key?); ' \
+           '[m.hash, m == Hash.instance_method(:member?), m.eql?(Hash.instance_method(:key?)), ' \
            '$keys[m], $keys[{}.method(:key?).unbind], $bound[$bound.keys[0]], $h.method(:key?) == $h.method(:member?), m == 1, ' \
            'Hash.instance_method(:dig) == m]'
     target = start("console")
@@ -338,12 +351,16 @@ class PatchTest < LiveTest
   # A method whose function the VM or its compiler goes past would be armed and never seen.
   test "what is armed is seen, also where the VM or its compiler has ways of its own to call methods" do
     prepare = <<~'RUBY'
-      sources = { String => '+"b c"', Array => "[3, 1]", Hash => "{ a: 1 }", Integer => "7", Float => "0.5", Symbol => ":b", Range => "(1..3)",
-                  NilClass => "nil", Regexp => "/b/", Kernel => "Object.new", Comparable => "3", Time => "Time.at(0)", Proc => "proc { }" }
+      sources = { String => '+"b c"', Array => "[3, 1]", Hash => "{ a: 1 }", Integer => "7", Float => "0.5", Symbol => ":b",
+                  Range => "(1..3)", NilClass => "nil", Regexp => "/b/", Kernel => "Object.new", Comparable => "3",
+                  Time => "Time.at(0)", Proc => "proc { }" }
       $calls = sources.flat_map do |owner, source|
-        names = owner.public_instance_methods(false).select { |name| name =~ /\A[a-z_]+[?]?\z/ && [0, -1].include?(owner.instance_method(name).arity) }
+        names = owner.public_instance_methods(false).select do |name|
+          name =~ /\A[a-z_]+[?]?\z/ && [0, -1].include?(owner.instance_method(name).arity)
+        end
         (names - %i[display]).map do |name|
-          ["#{owner}##{name}", eval("->(times) { i = 0; while i < times; r = #{source}; begin; r.#{name}; rescue StandardError; end; i += 1; end }")]
+          calls = "i = 0; while i < times; r = #{source}; begin; r.#{name}; rescue StandardError; end; i += 1; end"
+          ["#{owner}##{name}", eval("->(times) { #{calls} }")]
         end
       end.to_h
       $calls.each_value { |call| call.call(300) }
@@ -361,7 +378,8 @@ class PatchTest < LiveTest
     assert_empty(armed.select { |name| seen.fetch(name, 0) < 20 })
   end
 
-  # A Fiber that is made within a patched method runs when that is over; callcc looks through all that rb_ensure is in the midst of.
+  # A Fiber that is made within a patched method runs when that is over; callcc looks through all that rb_ensure is in the
+  # midst of.
   CONTINUATIONS = <<~RUBY.freeze
     $VERBOSE = nil
     require "continuation"
@@ -375,7 +393,8 @@ class PatchTest < LiveTest
 
   test "callcc in a fiber that was made within a patched method" do
     target = start("console")
-    tracer = trace(target, "--engine", "patch", "Array#map", "Array#each", "Class#new", "Kernel#callcc", "Continuation#call", "Fiber#resume")
+    tracer = trace(target, "--engine", "patch", "Array#map", "Array#each", "Class#new", "Kernel#callcc",
+                   "Continuation#call", "Fiber#resume")
     assert_equal "190", target.run(CONTINUATIONS)
     assert_exit 0, tracer.stop
   end

@@ -48,11 +48,22 @@ module Processes
     ["setpriv", "--reuid=#{user}", "--regid=#{user}", "--clear-groups", *RUBY]
   end
 
+  # An empty file for what a process says, which is gone with the object. It is closed, since every spawn takes longer the more
+  # descriptors are open.
+  def output_file(name)
+    Tempfile.new(name).tap(&:close)
+  end
+
   # A line of /proc/PID/status, such as "State".
   def status_of(pid, field)
     File.read("/proc/#{pid}/status")[/^#{field}:\s*(.*)$/, 1]
   rescue Errno::ENOENT, Errno::ESRCH
     nil
+  end
+
+  # A letter for each thread, as in ps.
+  def thread_states_of(pid)
+    Dir.glob("/proc/#{pid}/task/*/stat").map { |path| (File.read(path) rescue "")[/\) (.)/, 1] }.join
   end
 
   # The name of the program that it runs now.
@@ -69,8 +80,10 @@ module Processes
     wait_until("it computes") { clock_ticks_of(pid) > before + 10 }
   end
 
+  # What a thread has open for a moment, as one that is just starting, does not count.
   def descriptors_of(pid)
-    Dir.children("/proc/#{pid}/fd").size
+    count = -> { Dir.children("/proc/#{pid}/fd").size }
+    Array.new(3) { sleep(0.005) && count.() }.min
   end
 
   def threads_of(pid)
@@ -89,19 +102,28 @@ module Processes
 
     # user: the number of the one who is to run it.
     def initialize(app, arguments, load: true, env: {}, ruby_options: [], user: nil, wrapper: [])
-      @stderr = Tempfile.new("target-stderr")
+      @stderr = Processes.output_file("target-stderr")
       reader, @stdin = IO.pipe
       @stdout, writer = IO.pipe
       extension = load ? ["-I", "#{BUILD}/tracee", "-rrbprobe"] : []
       path = app.start_with?("/") ? app : "#{ROOT}/tests/apps/#{app}.rb"
-      @pid = Process.spawn(TARGET_ENV.merge(env), *wrapper, *Processes.ruby_as(user), *ruby_options, *extension, path, *arguments.map(&:to_s),
-                           in: reader, out: writer, err: @stderr.path, pgroup: true)
+      @pid = Process.spawn(TARGET_ENV.merge(env), *wrapper, *Processes.ruby_as(user), *ruby_options, *extension, path,
+                           *arguments.map(&:to_s), in: reader, out: writer, err: @stderr.path, pgroup: true)
       @children = []
       [reader, writer].each(&:close)
     end
 
     def wait_until_ready
       expect("ready")
+      await_quiet_threads unless TARGET_ENV.empty?
+    end
+
+    # A sanitizer's malloc is no match for fork: a child may find its allocator locked for ever by a thread that was just
+    # starting. Where all threads sleep, none is. Busy targets never come to that.
+    def await_quiet_threads
+      Processes.wait_until("all threads sleep", 0.2) { Processes.thread_states_of(@pid).delete("S").empty? }
+    rescue TimedOut
+      nil
     end
 
     # Runs code in the target's main thread and returns what it returned, as its inspect.
@@ -155,6 +177,19 @@ module Processes
       @status.nil? && Process.wait2(@pid, Process::WNOHANG).then { |_, status| (@status = status).nil? }
     end
 
+    # Stops its process group, until none of its threads runs. One that the kernel holds counts as stopped.
+    def halt
+      Process.kill(:STOP, -@pid)
+      group = pids.select { |pid| (Process.getpgid(pid) rescue nil) == @pid }
+      Processes.wait_until("process #{@pid} stands still", 1) do
+        group.all? { |pid| Processes.thread_states_of(pid).delete("TtDZX").empty? }
+      end
+    end
+
+    def go_on
+      Process.kill(:CONT, -@pid)
+    end
+
     # Waits for the target's own end, and returns its Process::Status.
     def wait
       Processes.wait_until(-> { "the target ends by itself; stderr: #{stderr}" }) { !alive? }
@@ -191,11 +226,14 @@ module Processes
   class Tracer
     attr_reader :pid, :arguments
 
-    # stdout: another place for its standard output. command: what stands in front of rbprobe.
+    # stdout: another place for its standard output. command: what stands in front of rbprobe. A firehose lets methods go that
+    # are called too often; most tests want to see every call.
     def initialize(arguments, stdin: File::NULL, stdout: nil, env: {}, command: [])
+      at = arguments.index { |argument| %w[-f --firehose].include?(argument) } if %w[trace exec stat].include?(arguments.first)
+      arguments = arguments.dup.insert(at, "--max-overhead", "0") if at && arguments.grep(/max-overhead/).empty?
       @arguments = arguments
-      @stdout = Tempfile.new("tracer-stdout")
-      @stderr = Tempfile.new("tracer-stderr")
+      @stdout = Processes.output_file("tracer-stdout")
+      @stderr = Processes.output_file("tracer-stderr")
       @started = Processes.now
       @pid = Process.spawn({ "NO_COLOR" => nil, "LC_ALL" => "C.UTF-8" }.merge(env), *command, RBPROBE, *arguments,
                            in: stdin, out: stdout || @stdout.path, err: @stderr.path, pgroup: true)
@@ -274,7 +312,8 @@ module Processes
     # From JSON: the calls of each fiber as a tree, a line each, in the order in which they began.
     def trees
       events("call").group_by { |call| call["fiber"] }.values.map do |calls|
-        calls.sort_by { |call| call.values_at("start_ns", "depth") }.map { |call| "#{"   " * call["depth"]}#{call["method"]}\n" }.join
+        calls = calls.sort_by { |call| call.values_at("start_ns", "depth") }
+        calls.map { |call| "#{"   " * call["depth"]}#{call["method"]}\n" }.join
       end
     end
 

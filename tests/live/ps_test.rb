@@ -46,15 +46,18 @@ class PsTest < LiveTest
     line = result.stdout.lines.find { |text| text.split.first == target.pid.to_s }
     assert_match(/\A *#{target.pid} +(\S+) +(\S+) +(\S+) +(\S+) +(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) .*shop\.rb$/, line)
     pid, user, version, abi, attachable, = line.split
-    assert_equal [target.pid.to_s, Etc.getpwuid(Process.uid.zero? ? 65_534 : Process.uid).name, "loadable"], [pid, user, attachable]
+    owner = Etc.getpwuid(Process.uid.zero? ? 65_534 : Process.uid).name
+    assert_equal [target.pid.to_s, owner, "loadable"], [pid, user, attachable]
     assert_equal Processes::RUBY_VERSION_OF_TARGET, version
     assert_equal IO.popen([*Processes::RUBY, "-e", "print RbConfig::CONFIG['ruby_version']"], &:read), abi
-    assert_includes (began - 2)..(Time.now.to_i + 1), Time.new(*line[/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d/].scan(/\d+/).map(&:to_i)).to_i
+    assert_includes (began - 2)..(Time.now.to_i + 1),
+                    Time.new(*line[/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d/].scan(/\d+/).map(&:to_i)).to_i
   end
 
   test "a process is found under whatever title it has given itself" do
     target = start("console", load: false)
-    ["sidekiq 6.4.1 shop [0 of 5 busy]", "unicorn worker[2] -c config/unicorn.rb -D", "Passenger RubyApp: /srv/shop (production)", "x"].each do |title|
+    ["sidekiq 6.4.1 shop [0 of 5 busy]", "unicorn worker[2] -c config/unicorn.rb -D",
+     "Passenger RubyApp: /srv/shop (production)", "x"].each do |title|
       target.run("$0 = #{title.dump}")
       assert_match(/ loadable +\S+ \S+ #{Regexp.escape(title)}/, line_of(target))
     end

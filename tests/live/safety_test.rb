@@ -65,7 +65,13 @@ class SafetyTest < LiveTest
     tracer.wait_for(/\AWork#step/)
     running = rate_of(target)
     tracer.signal(:STOP)
-    stopped = rate_of(target)
+    before = target.run("steps").to_i
+    stopped = 0
+    # More than the ring and the buffers after it hold, which are 10 MiB.
+    wait_until("some have been lost", 60) do
+      stopped = [stopped, rate_of(target)].max
+      target.run("steps").to_i > before + 1_000_000
+    end
     happened = target.run("halt").to_i
     tracer.signal(:CONT)
     result = tracer.stop
@@ -84,12 +90,18 @@ class SafetyTest < LiveTest
     target.run("go")
     wait_until("some have been lost or many sent") { target.run("steps").to_i > 400_000 }
     happened = target.run("halt").to_i
-    output = Thread.new { reader.read }
+    # Not kept: root's spawns are forks, which take longer the more memory there is.
+    calls = lost = 0
+    output = Thread.new do
+      reader.each_line do |line|
+        object = JSON.parse(line)
+        calls += 1 if object["type"] == "call"
+        lost += object["calls"] if object["type"] == "lost"
+      end
+    end
     result = tracer.stop
     assert_exit 0, result
-    objects = output.value.each_line.map { |line| JSON.parse(line) }
-    calls = objects.count { |object| object["type"] == "call" }
-    lost = objects.select { |object| object["type"] == "lost" }.sum { |object| object["calls"] }
+    output.value
     assert_equal happened, calls + lost
     assert_equal [calls, lost], [result.summary("calls"), result.summary("lost")]
   end
@@ -197,12 +209,14 @@ class SafetyTest < LiveTest
     target.run("GC.start")
     wait_until_disarmed(target, before)
     # A sanitizer keeps what was freed.
-    assert_in_delta resident, Processes.resident_kib_of(target.pid), 2048, "KiB resident after #{CYCLES} sessions" if Processes::TARGET_ENV.empty?
+    if Processes::TARGET_ENV.empty?
+      assert_in_delta resident, Processes.resident_kib_of(target.pid), 2048, "KiB resident after #{CYCLES} sessions"
+    end
     target.run("halt")
   end
 
-  # What is tried on the VM is tried on top of the method that the main thread is just in. On 3.1 a closure that was made there took that
-  # method's variables away, and the next block crashed the process.
+  # What is tried on the VM is tried on top of the method that the main thread is just in. On 3.1 a closure that was made
+  # there took that method's variables away, and the next block crashed the process.
   BUSY_IN_A_METHOD = <<~'RUBY'.freeze
     class Jar; attr_reader :lid; def open(count); count + 1; end; end
     def fill(jar)
@@ -233,13 +247,16 @@ class SafetyTest < LiveTest
 
   test "every command on a process that collects garbage at every allocation" do
     target = start("console", ruby_options: ["--disable-gems"])
-    target.run("class Jar; attr_reader :lid; def open(count); [count].reject { |one| one > 9 }; end; end; $jar = Jar.new; GC.stress = true; 1")
+    target.run("class Jar; attr_reader :lid; def open(count); [count].reject { |one| one > 9 }; end; end; $jar = Jar.new; " \
+               "GC.stress = true; 1")
     on = ["--timeout", "60", "-p", target.pid.to_s]
     assert_equal "[1, \"a\"]\n", rbprobe("eval", *on, '[1, "a"]').stdout
     assert_exit 0, rbprobe("selftest", *on)
     tracer = trace(target, "--timeout", "60", "--args", "--return", "Jar#", "Array#reject", "Jar#nothing(self, @lid)")
     target.run("$jar.open(7)")
-    assert_equal <<~TREE, tracer.stop.tree
+    # A call that takes long is shown as it runs, too.
+    tree = tracer.stop.tree.sub(/^( +Array#reject\(.*\))\n +Array#reject => /, "\\1 => ")
+    assert_equal <<~TREE, tree
       Jar#open(count=7)
          Array#reject(&block=#<Proc>) => [7] <time>
       Jar#open => [7] <time>
@@ -255,7 +272,8 @@ class SafetyTest < LiveTest
 
   test "while ten thousand methods are armed and let go other threads run, and may fork" do
     target = start("console")
-    target.run("$many = 100.times.map { Class.new { 100.times { |i| class_eval %(def m\#{i}(a, b = 1); [a, b].map { |x| x }; end) } } }; " \
+    target.run("$many = 100.times.map { Class.new { 100.times { |i| class_eval %(def m\#{i}(a, b = 1); [a, b].map { |x| x }; " \
+               "end) } } }; " \
                "$many.each_with_index { |c, i| Object.const_set(%(Many\#{i}), c) }; nil")
     assert_attachable(target)
     target.run("$forker = Thread.new { $children = 20.times.map { sleep 0.003; fork { sleep } } }; nil")
@@ -291,7 +309,8 @@ class SafetyTest < LiveTest
     tracer = trace(target, "Work#step", stdout: File::NULL)
     rate_of(target)
     tracer.stop
-    assert_operator rate_of(target), :>, before * 0.6
+    # On a busy machine one look may be at a slow moment; what stays slow stays so.
+    wait_until("it is as fast as before") { rate_of(target) > before * 0.6 }
     target.run("halt")
   end
 

@@ -33,7 +33,8 @@ class SelectorsTest < LiveTest
   end
 
   test "all instance methods of a class, all of its singleton methods" do
-    assert_equal %w[Shop#countdown Shop#each_item Shop#price], (matching("", "Shop#") & %w[Shop#price Shop#countdown Shop#each_item Shop.open]).sort
+    assert_equal %w[Shop#countdown Shop#each_item Shop#price],
+                 (matching("", "Shop#") & %w[Shop#price Shop#countdown Shop#each_item Shop.open]).sort
     assert_equal %w[Shop.open], matching("", "Shop.")
   end
 
@@ -48,11 +49,13 @@ class SelectorsTest < LiveTest
   end
 
   test "a method that is only a star: all methods, but the operator where the class has that" do
-    code = "module Starred; class Card; def pay; end; def self.make; end; end; class Sum < Array; def add; end; end; class Factor; def *(other); end; def zero; end; end; end"
+    code = "module Starred; class Card; def pay; end; def self.make; end; end; class Sum < Array; def add; end; end; " \
+           "class Factor; def *(other); end; def zero; end; end; end"
     assert_equal %w[Starred::Card#pay], matching(code, "Starred::Card#*")
     assert_equal %w[Starred::Card#pay Starred::Factor#* Starred::Sum#add], matching(code, "Starred::*#*").sort
     assert_equal %w[Starred::Card.make], matching(code, "Starred::*.*")
-    assert_equal "Starred::Later#added <time>\n", tree_of(code, "module Starred; class Later; def added; end; end; end; Starred::Later.new.added", "Starred::*#*")
+    assert_equal "Starred::Later#added <time>\n",
+                 tree_of(code, "module Starred; class Later; def added; end; end; end; Starred::Later.new.added", "Starred::*#*")
     assert_empty matching(code, "*").grep(/pay|zero/)
   end
 
@@ -62,7 +65,8 @@ class SelectorsTest < LiveTest
 
   test "a class alone is a method's name, and says how to name its methods" do
     target = start("shop")
-    assert_match(/nothing matches Shop so far \(of a class, # after its name means/, rbprobe("methods", "-p", target.pid.to_s, "Shop").stderr)
+    assert_match(/nothing matches Shop so far \(of a class, # after its name means/,
+                 rbprobe("methods", "-p", target.pid.to_s, "Shop").stderr)
     assert_match(/Shop matches no method yet; .* \(of a class, # after/, trace(target, "Shop").stop.stderr)
     refute_match(/of a class/, rbprobe("methods", "-p", target.pid.to_s, "shop").stderr)
   end
@@ -220,7 +224,8 @@ class SelectorsTest < LiveTest
   end
 
   test "globs in a process with very many classes, some of which have an == of their own" do
-    code = "8000.times { |i| Object.const_set(%(Wide\#{i}), Class.new { def self.made; end; class << self; attr_reader :known; end }) }; " \
+    code = "8000.times { |i| Object.const_set(%(Wide\#{i}), Class.new { def self.made; end; class << self; " \
+           "attr_reader :known; end }) }; " \
            "class Wide7; def self.==(other); exit!(9); end; class << self; class << self; def of_its_class; end; end; end; end"
     names = matching("#{code}; $shop.singleton_class.define_method(:alone) { }", "Wide*.made", "of_its_class", "alone")
     assert_equal 8000, names.grep(/\AWide\d+\.made\z/).uniq.size
@@ -256,7 +261,8 @@ class SelectorsTest < LiveTest
 
   test "an alias whose original a prepended module has is shown by its own name and class" do
     target = start("console")
-    target.run("module Before; def foo(n); super; end; end; class Wrapped; prepend Before; def foo(n); n; end; alias qux foo; end; " \
+    target.run("module Before; def foo(n); super; end; end; class Wrapped; prepend Before; def foo(n); n; end; " \
+               "alias qux foo; end; " \
                "class Other; prepend Before; def foo(n); n; end; alias qux foo; end; nil")
     %w[target hook].product([["Wrapped#qux"], ["Wrapped#qux", "Before#foo"]]).each do |engine, selectors|
       tracer = trace(target, "--engine", engine, "--return", *selectors)

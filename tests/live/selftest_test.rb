@@ -3,11 +3,11 @@
 require_relative "helper"
 
 class SelftestTest < LiveTest
-  # How facts.c names a Ruby.
+  # How vm_assumptions.c names a Ruby.
   RUBY = Processes::RUBY_VERSION_OF_TARGET[/\A\d+\.\d+/]
 
-  def selftest(target, *options)
-    rbprobe("selftest", "-p", target.pid.to_s, *options)
+  def selftest(target, *options, **settings)
+    rbprobe("selftest", "-p", target.pid.to_s, *options, **settings)
   end
 
   def facts_of(target, status: 0)
@@ -44,8 +44,18 @@ class SelftestTest < LiveTest
     assert_equal "process #{target.pid}, ruby #{Processes::RUBY_VERSION_OF_TARGET}\n", first
     lines.each { |line| assert_match(%r{\A(?:ok       |n/a      )  [a-z]+\.[a-z]+ +\S.*\n\z}, line) }
     assert_match(/\A\d+ ok, 0 failed(?:, \d+ not applicable)?\n\z/, sum)
-    assert_match(/^ok         patch.calls +A function that is put in a method's place is called instead, .* \(seen on 2\.7 3\.1 .*\)$/,
-                 selftest(target, "--verbose").stdout)
+    assert_match(
+      /^ok         patch.calls +A function that is put in a method's place is called instead, .* \(seen on 2\.7 3\.1 .*\)$/,
+      selftest(target, "--verbose").stdout
+    )
+  end
+
+  test "RBPROBE_DEBUG=request shows where the VM keeps what was looked for" do
+    places = selftest(start("console"), env: { "RBPROBE_DEBUG" => "request" }).stderr.scan(/: layout: (.*)$/).flatten
+    assert_includes places.map { |place| place[/\A[a-z.]+/] }, "context.thread"
+    places.each do |place|
+      assert_match(/\A[a-z]+\.[a-z]+: (?:(?:word|byte|value) -?\d+|address 0x\h+|not looked for,) of /, place)
+    end
   end
 
   test "where all is well, load and trace say nothing of it" do
@@ -54,21 +64,32 @@ class SelftestTest < LiveTest
     refute_match(/self-test/, trace(target, "String#upcase", "Kernel#puts").stop.stderr)
   end
 
+  # Without frames for tail calls, scratch methods would not have the frames that are looked for.
+  test "compile options of the application's are not those of scratch methods" do
+    target = start("console")
+    target.run("RubyVM::InstructionSequence.compile_option = { tailcall_optimization: true, specialized_instruction: false }; 1")
+    assert_exit 0, selftest(target)
+  end
+
   # An application's own hook, once on, hides from rbprobe where the VM remembers it.
   test "a fact that does not hold is told, with what is refused for it, and is refused" do
     target = start("console")
     target.run("TracePoint.new(:thread_begin) { }.enable { }; class Pot; attr_reader :lid; end")
     result = selftest(target)
     assert_exit 1, result
-    assert_match(/^FAILED     hook\.flags .*: it was not found; perhaps a hook .* was on before; so engine hook leaves the process slower/, result.stdout)
+    assert_match(
+      /^FAILED     hook\.flags .*: it was not found; perhaps a hook .* was on before; so engine hook leaves the process slower/,
+      result.stdout
+    )
     assert_match(/^not tried  hook\.frames .*: it stands on hook\.flags; without it /, result.stdout)
     assert_match(/^\d+ ok, 1 failed(, \d+ not applicable)?, 3 not tried$/, result.stdout)
-    assert_match(/^rbprobe: process #{target.pid}: self-test: hook\.flags failed; `rbprobe selftest -p #{target.pid}` tells more$/,
+    hint = "`rbprobe selftest -p #{target.pid}` shows more"
+    assert_match(/^rbprobe: process #{target.pid}: self-test: hook\.flags failed; #{hint}$/,
                  rbprobe("load", "-v", "-p", target.pid.to_s).stderr)
     next unless target_ruby?(">= 3.0")
 
     traced = trace(target, "Pot#lid").stop
-    assert_match(/self-test: hook\.flags failed; `rbprobe selftest` tells more$/, traced.stderr)
+    assert_match(/self-test: hook\.flags failed; `rbprobe selftest` shows more$/, traced.stderr)
     assert_refused 1, /Pot#lid .* needs engine hook/, "trace", "-p", target.pid.to_s, "Pot#lid"
   end
 
@@ -146,7 +167,8 @@ class SelftestTest < LiveTest
     assert_equal Processes::RUBY_VERSION_OF_TARGET, report["ruby"]
     refute File.exist?("/proc/#{report["pid"]}")
     8.times do
-      busy = rbprobe("selftest", "--format=json", "--", *Processes::RUBY, "-W0", "-e", "2.times { Thread.new { loop { } } }", env: Processes::TARGET_ENV)
+      busy = rbprobe("selftest", "--format=json", "--", *Processes::RUBY, "-W0",
+                     "-e", "2.times { Thread.new { loop { } } }", env: Processes::TARGET_ENV)
       assert_exit 0, busy
       left = Processes::Leftovers.queues.map(&:key)
       refute_includes left, Processes::Leftovers.queue_key(busy.objects.first["pid"]), "a queue is left"

@@ -74,4 +74,30 @@ class StatesTest < LiveTest
     end
     assert_equal 7, target.wait.exitstatus
   end
+
+  # The main thread counts as dead then, has no backtrace, and runs rbprobe's jobs all the same.
+  test "a process that a thread holds up while it exits" do
+    target = start("console")
+    pid = target.pid.to_s
+    target.run("Thread.new { begin; sleep; ensure; sleep 0.005 until $may_exit; end }.then { Thread.pass until _1.stop? }")
+    target.run_in_background("exit 7")
+    wait_until("the main thread is dead") { rbprobe("eval", "-p", pid, "Thread.main.alive?").stdout == "false\n" }
+    [%w[bt --fibers], %w[selftest], %w[memory], %w[methods Kernel#sleep], %w[bt]].each do |subcommand, *arguments|
+      assert_exit 0, rbprobe(subcommand, "-p", pid, *arguments)
+    end
+    rbprobe("eval", "-p", pid, "$may_exit = true")
+    assert_equal 7, target.wait.exitstatus
+  end
+
+  # Ruby writes a line about each exception then, also of one that is rescued.
+  test "$DEBUG shows nothing of rbprobe's" do
+    only_where_loading_is_possible
+    target = start("console", load: false)
+    target.run("$DEBUG = true")
+    [%w[bt], %w[selftest], %w[memory], %w[eval 6*7], %w[methods Kernel#sleep Nobody#nothing],
+     %w[trace --args --duration 0.1 Object#console Kernel#warn(arg1)]].each do |subcommand, *arguments|
+      rbprobe(subcommand, "-p", target.pid.to_s, *arguments)
+      assert_empty target.stderr, subcommand
+    end
+  end
 end

@@ -41,7 +41,8 @@ module Processes
 
     # What was printed since what the last call has returned, up to and with the pattern.
     def expect(pattern, seconds = 15)
-      Processes.wait_until(-> { "#{command} prints #{pattern.inspect}; since the last thing expected it printed:\n#{text[@seen..]}" }, seconds) do
+      Processes.wait_until(-> { "#{command} prints #{pattern.inspect}; " \
+                                "since the last thing expected it printed:\n#{text[@seen..]}" }, seconds) do
         rest = text[@seen..]
         at = rest.match(pattern)
         next unless at

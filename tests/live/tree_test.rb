@@ -248,7 +248,8 @@ class TreeTest < LiveTest
     assert_match(/^( *)Shop#sell\n\1   Shop#price\n\1      Symbol#length <time>\n/, tracer.stop.tree)
   end
 
-  test "the firehose needs no consent: every method by an engine of its own, later ones, too, and nothing that rbprobe itself calls" do
+  test "the firehose needs no consent: every method by an engine of its own, later ones, too, " \
+       "and nothing that rbprobe itself calls" do
     target = start("shop")
     tracer = launch("trace", "-v", "-p", target.pid.to_s, "--firehose").wait_until_armed
     target.run("$shop.sell(:tea, 2)")

@@ -41,7 +41,8 @@ class ValuesTest < LiveTest
   test "caller and caller_locations begin with the caller of the method, by each engine" do
     target = start("shop")
     target.run('class Shop; def outer; price(:tea); "abc".tr("b", "c"); end; end')
-    callers = "caller.first[/outer/], caller_locations.first.label[/outer/], caller.size - caller_locations.size, caller.join[/bind_call|interrupt/]"
+    callers = "caller.first[/outer/], caller_locations.first.label[/outer/], caller.size - caller_locations.size, " \
+              "caller.join[/bind_call|interrupt/]"
     values = ["outer", "outer", 0, nil]
     { "target" => "Shop#price", "patch" => "String#tr", "hook" => "{Shop#price,String#tr}" }.each do |engine, methods|
       methods.delete("{}").split(",").each do |method|
@@ -74,7 +75,8 @@ class ValuesTest < LiveTest
     assert_equal "nil", target.run("begin; $shop.fail_with(RuntimeError.new); rescue; end; nil")
     target.run("begin; $shop.fail_with(Loud.new); rescue Loud; end; nil")
     tree = tracer.stop.tree
-    assert_match(/\AShop#fail_with ! RuntimeError: RuntimeError <time>\nShop#fail_with ! Loud: Loud \(its own message method was not called\) <time>\n\z/, tree)
+    loud = /Loud: Loud \(its own message method was not called\)/
+    assert_match(/\AShop#fail_with ! RuntimeError: RuntimeError <time>\nShop#fail_with ! #{loud} <time>\n\z/, tree)
     # By default no method of the application is called.
     assert_equal "nil", target.run("$asked")
   end
@@ -205,12 +207,57 @@ class ValuesTest < LiveTest
     endings = { duration: ->(tracer) { tracer.wait }, interrupt: ->(tracer) { tracer.stop }, kill: ->(tracer) { tracer.kill } }
     endings.each do |ending, finish|
       duration = ending == :duration ? ["--duration", "0.5"] : []
-      tracer = launch("trace", "-v", "-p", target.pid.to_s, "--timeout", "600", *duration, "Shop#price((loop {}), (loop {}))").wait_until_armed
+      tracer = launch("trace", "-v", "-p", target.pid.to_s, "--timeout", "600", *duration,
+                      "Shop#price((loop {}), (loop {}))").wait_until_armed
       target.run_in_background("$shop.price(:a)")
       Processes.wait_until_it_computes(target.pid) unless ending == :duration
       result = finish.call(tracer)
       assert_match(/ended: --duration reached$/, result.stderr) if ending == :duration
       assert_equal "100", target.answer
     end
+  end
+
+  test "calls whose expressions run when the trace ends are counted as lost" do
+    target = start("shop")
+    tracer = trace(target, "Shop#price(sleep)")
+    target.run("$callers = Array.new(3) { Thread.new { $shop.price(:tea) } }; sleep 0.1 until $callers.all?(&:stop?)")
+    assert_match(/ 0 calls, 3 lost, /, tracer.stop.stderr)
+    assert_equal "[300, 300, 300]", target.run("$callers.map(&:value)")
+  end
+
+  # Its value switches fibers, as code that waits for I/O does under a Fiber scheduler.
+  YIELDING = "class Shop; def look(value); end; end; class Yielding; def inspect; Fiber.yield; 'seen'; end; end; "
+
+  def only_where_expressions_switch_fibers
+    skip "this Ruby lets no fiber switch within rb_protect" unless Processes.target_ruby?(">= 3.1")
+  end
+
+  test "expressions whose fibers are dropped in the middle harm nobody and hold up no trace" do
+    only_where_expressions_switch_fibers
+    target = start("shop")
+    target.run(YIELDING)
+    3.times do
+      tracer = trace(target, "-v", "--inspect", "Shop#look(value)")
+      # In a thread of their own: no stack that is looked at has their addresses. Other fibers take their stacks.
+      target.run("Thread.new { 40.times { Fiber.new { $shop.look(Yielding.new) }.resume; $shop.look(1); GC.start } }.join")
+      target.run("40.times { Fiber.new { Fiber.yield(Array.new(100) { |i| i.to_s }.join) }.resume }; GC.start; GC.start")
+      result = tracer.stop
+      assert_exit 0, result
+      refute_match(/did not confirm/, result.stderr)
+      # The others have died before they could be shown.
+      assert_equal 40, result.stdout.scan("Shop#look(value=1)").size
+      assert_match(/ 40 calls, 40 lost/, result.stderr)
+    end
+  end
+
+  test "the time limit of an expression whose fiber waits is no other fiber's" do
+    only_where_expressions_switch_fibers
+    target = start("shop")
+    target.run(YIELDING)
+    tracer = trace(target, "--inspect", "--timeout", "0.2", "Shop#look(value)")
+    target.run("$fiber = Fiber.new { $shop.look(Yielding.new); :done }; $fiber.resume")
+    assert_equal ":undisturbed", target.run("t = Time.now; nil while Time.now - t < 1; :undisturbed")
+    assert_equal ":done", target.run("$fiber.resume")
+    assert_match(/seen/, tracer.stop.stdout)
   end
 end

@@ -34,7 +34,9 @@ class VisibilityTest < LiveTest
   end
 
   def run_all(target)
-    COMMANDS.each { |command, *arguments| assert_exit 0, rbprobe(command, "-p", target.pid.to_s, *(["--yes"] if command == "trace"), *arguments) }
+    COMMANDS.each do |command, *arguments|
+      assert_exit 0, rbprobe(command, "-p", target.pid.to_s, *(["--yes"] if command == "trace"), *arguments)
+    end
     # With hooks of the application's on, not all of that can be tried.
     assert_includes [0, 1], rbprobe("selftest", "-p", target.pid.to_s).status
     assert_exit 0, rbprobe("heap", "dump", "-p", target.pid.to_s, "-o", "#{directory}/dump")
@@ -87,7 +89,8 @@ class VisibilityTest < LiveTest
       nil
     RUBY
     6.times do
-      [%w[eval 1+1], %w[trace --yes --duration 0.05 Object#deep String#upcase], %w[trace --yes -f --duration 0.05], %w[selftest]].each do |command, *arguments|
+      [%w[eval 1+1], %w[trace --yes --duration 0.05 Object#deep String#upcase], %w[trace --yes -f --duration 0.05],
+       %w[selftest]].each do |command, *arguments|
         result = rbprobe(command, "-p", target.pid.to_s, "--timeout", "20", *arguments)
         assert_includes [0, 1], result.status, result.stderr
       end
@@ -100,8 +103,8 @@ class VisibilityTest < LiveTest
     target = start("console")
     target.run(TRACEPOINT)
     assert_equal "[3]\n", rbprobe("eval", "-p", target.pid.to_s, "[1 + 2]").stdout
-    assert_equal '[[:c_call, :eval, nil, 0], [:script_compiled, :eval, nil, 0], [:line, nil, "(rbprobe)", 1], [:c_return, :eval, nil, 0]]',
-                 heard_of(target).gsub(/\[:c_(?:call|return), :\+, [^\]]*\], /, "")
+    assert_equal '[[:c_call, :eval, nil, 0], [:script_compiled, :eval, nil, 0], [:line, nil, "(rbprobe)", 1], [:c_return, ' \
+                 ':eval, nil, 0]]', heard_of(target).gsub(/\[:c_(?:call|return), :\+, [^\]]*\], /, "")
   end
 
   test "Ruby still warns where a traced method is defined anew" do

@@ -1,12 +1,14 @@
 # Calls every public method of Ruby's core classes with many shapes of arguments, and writes down what came of each call:
 #
-#   program.rb OUTCOMES       Waits for a line on standard input ("go"), makes all calls, writes one line a call to the file OUTCOMES.
+#   program.rb OUTCOMES       Waits for a line on standard input ("go"), makes all calls, writes one line a call to the
+#                             file OUTCOMES.
 #
-# A line is a key (method, receiver, arguments, block), a tab, and what came of it: value, class of the exception and message, $~, $_ and $!, the labels
-# of the backtrace, the receiver afterwards, the frames that the block saw. Nothing of it may depend on being watched.
+# A line is a key (method, receiver, arguments, block), a tab, and what came of it: value, class of the exception and
+# message, $~, $_ and $!, the labels of the backtrace, the receiver afterwards, the frames that the block saw. Nothing of it
+# may depend on being watched.
 #
-# Everything happens in an empty directory of its own. Methods whose purpose is to end, replace, block or change the process are not called;
-# NOT_CALLED names them.
+# Everything happens in an empty directory of its own. Methods whose purpose is to end, replace, block or change the process
+# are not called; NOT_CALLED names them.
 
 require "tmpdir"
 
@@ -69,12 +71,14 @@ module Oracle
     String => ['+"abc"', '+""', '+"\u00e4b\u00e7 b"', '"b".freeze', '+"a\xffb".b', '+"12.5e3xyz"', '+"a,b;b\n c\n"'],
     Symbol => %w[:abc :b :"" :+],
     Array => ["[3, 1, 2]", "[]", "[1, [2, [3, nil]], 1]", '["b", "a", "b"]', "[nil, false, true].freeze"],
-    Hash => ["{ a: 1, b: 2 }", "{}", '{ 1 => "b", nil => [1] }', "Hash.new { |h, k| h[k] = k }", "{ b: { a: 1 } }.freeze", "{ a: 1 }.compare_by_identity"],
+    Hash => ["{ a: 1, b: 2 }", "{}", '{ 1 => "b", nil => [1] }', "Hash.new { |h, k| h[k] = k }", "{ b: { a: 1 } }.freeze",
+             "{ a: 1 }.compare_by_identity"],
     Integer => ["0", "7", "-3", "2**64", "65"],
     Float => ["0.5", "-3.25", "1e20", "Float::NAN", "Float::INFINITY"],
     Range => ["(1..5)", "(1...1)", '("a".."e")', "(1.5..2.5)", "(nil..3)"],
     Kernel => ["Object.new", "[1, 2]", '+"b"', "nil"],
-    Module => ["Module.new", "Class.new", "Class.new(String) { def b; 1; end; B = 2; @@c = 3 if false }", "Module.new { def a; end; def self.b; end }"],
+    Module => ["Module.new", "Class.new", "Class.new(String) { def b; 1; end; B = 2; @@c = 3 if false }",
+               "Module.new { def a; end; def self.b; end }"],
     Method => ["7.method(:+)", '"abc".method(:sub)', "Listed.new.method(:each)", "[3, 1].method(:map)", "Ordered.method(:new)"],
     Proc => ["proc { |a, b = 2, *c| [a, b, c] }", "lambda { |a| a }", "proc { |a, k: 1| [a, k] }", ":upcase.to_proc"],
     IO => ['IO.pipe.then { |r, w| w << "b1\nb2\n"; w.close; r }', 'File.open("file", "r+")', 'File.open("new", "w")'],
@@ -85,13 +89,14 @@ module Oracle
   }.freeze
 
   # Classes and modules whose own singleton methods are called.
-  SINGLETONS = [String, Symbol, Array, Hash, Integer, Float, Range, Kernel, Module, Method, Proc, IO, File, Time, Comparable, Enumerable, Process, GC,
-                ObjectSpace].freeze
+  SINGLETONS = [String, Symbol, Array, Hash, Integer, Float, Range, Kernel, Module, Method, Proc, IO, File, Time,
+                Comparable, Enumerable, Process, GC, ObjectSpace].freeze
 
   ARGUMENTS = [
-    "", "nil", "1", "-1", "0", "2, 1", "1, 2, 3", '"b"', '"b", "x"', ":b", ":a, 1", "0.5", "/b/", '/(b)(?<n>.)?/', "[1]", "[1, 2], [3]", "{ a: 1 }",
-    "1..2", "-2..", "Object.new", "Integer", "String", "7, 0.5", '"%d b", 3', "Ordered.new(1)", "Ordered.new(1), Ordered.new(2)", '/b/, "<\\\\0>"', "a: 1", "true", "1, 2, 3, 4",
-    "Time.at(1).utc", '"file"', '"file", "new"', "1000", "3, in: \"UTC\"", "exception: false", '"b", exception: false',
+    "", "nil", "1", "-1", "0", "2, 1", "1, 2, 3", '"b"', '"b", "x"', ":b", ":a, 1", "0.5", "/b/", '/(b)(?<n>.)?/', "[1]",
+    "[1, 2], [3]", "{ a: 1 }", "1..2", "-2..", "Object.new", "Integer", "String", "7, 0.5", '"%d b", 3', "Ordered.new(1)",
+    "Ordered.new(1), Ordered.new(2)", '/b/, "<\\\\0>"', "a: 1", "true", "1, 2, 3, 4", "Time.at(1).utc", '"file"',
+    '"file", "new"', "1000", "3, in: \"UTC\"", "exception: false", '"b", exception: false',
   ].freeze
 
   # The block, by what it does: none, gives its argument back, leaves the call in one way or other.
@@ -110,16 +115,20 @@ module Oracle
   CHANGES = "changes the process for all that comes after"
   NOT_CALLED = {
     "Kernel" => { ENDS => %w[exit exit! abort exec fork], WAITS => %w[sleep gets readline readlines select],
-                  CHANGES => %w[trap at_exit srand set_trace_func trace_var untrace_var syscall load require require_relative autoload binding
+                  CHANGES => %w[trap at_exit srand set_trace_func trace_var untrace_var syscall load require
+                                require_relative autoload binding
                                 spawn system ` test open warn callcc define_singleton_method instance_variable_set extend] },
-    "Process" => { ENDS => %w[exit exit! abort exec fork daemon kill _fork], WAITS => %w[wait wait2 waitpid waitpid2 waitall detach],
-                   CHANGES => %w[setrlimit setpriority setsid setpgid setpgrp setproctitle uid= gid= euid= egid= initgroups groups= maxgroups= spawn
-                                 warmup] },
+    "Process" => { ENDS => %w[exit exit! abort exec fork daemon kill _fork],
+                   WAITS => %w[wait wait2 waitpid waitpid2 waitall detach],
+                   CHANGES => %w[setrlimit setpriority setsid setpgid setpgrp setproctitle uid= gid= euid= egid= initgroups
+                                 groups= maxgroups= spawn warmup] },
     "GC" => { CHANGES => %w[stress= disable measure_total_time= auto_compact= verify_compaction_references config latest_gc_info
                             verify_internal_consistency verify_transient_heap_internal_consistency
                             add_stress_to_class remove_stress_to_class] },
-    "ObjectSpace" => { CHANGES => %w[define_finalizer undefine_finalizer], "every object of the process" => %w[each_object _id2ref] },
-    "IO" => { WAITS => %w[select popen readlines read foreach binread copy_stream console wait wait_readable wait_writable wait_priority console_size],
+    "ObjectSpace" => { CHANGES => %w[define_finalizer undefine_finalizer],
+                       "every object of the process" => %w[each_object _id2ref] },
+    "IO" => { WAITS => %w[select popen readlines read foreach binread copy_stream console wait wait_readable wait_writable
+                          wait_priority console_size],
               CHANGES => %w[new for_fd open sysopen reopen fcntl ioctl try_convert pipe close_on_exec= autoclose= timeout=] },
     "File" => { CHANGES => %w[umask mkfifo flock chmod lchmod chown lchown] },
     "Module" => { CHANGES => %w[refine using used_modules used_refinements autoload] },
@@ -134,15 +143,20 @@ module Oracle
   # [selector, receiver as source, name]
   def methods
     RECEIVERS.flat_map { |owner, receivers|
-      owner.public_instance_methods(false).sort.flat_map { |name| receivers.map { |source| ["#{owner}##{name}", source, name, owner] } }
+      owner.public_instance_methods(false).sort.flat_map do |name|
+        receivers.map { |source| ["#{owner}##{name}", source, name, owner] }
+      end
     } + SINGLETONS.flat_map { |owner|
       owner.singleton_methods(false).sort.map { |name| ["#{owner}.#{name}", owner.name, name, owner] }
     }
   end
 
-  # Compiled once a method. As source, so that it is an ordinary call from a frame of its own, in which $~ and $_ are those of the call.
+  # Compiled once a method. As source, so that it is an ordinary call from a frame of its own, in which $~ and $_ are those
+  # of the call.
   def caller_of(name)
-    call = name.match?(/\A[a-z_A-Z]\w*[?!]?\z/) ? "receiver.#{name}(*arguments, **options, &block)" : "receiver.public_send(:#{name.inspect.delete_prefix(":")}, *arguments, **options, &block)"
+    plain = name.match?(/\A[a-z_A-Z]\w*[?!]?\z/)
+    called = plain ? "#{name}(" : "public_send(:#{name.inspect.delete_prefix(":")}, "
+    call = "receiver.#{called}*arguments, **options, &block)"
     eval("->(receiver, arguments, options, block) { $~ = nil; $_ = nil; value = #{call}; [value, $~, $_] }", binding, "call")
   end
 
@@ -177,7 +191,8 @@ module Oracle
     text = "thrown #{thrown}" unless returned
     "#{text} !#{shown($!)} block #{calls} #{frames} then #{shown(receiver)}"
   rescue Exception => e # rubocop:disable Lint/RescueException
-    "raised #{e.class}: #{shown(e.message)} #{labels(e.backtrace)} !#{shown($!)} cause #{shown(e.cause)} block #{calls} #{frames} then #{shown(receiver)}"
+    "raised #{e.class}: #{shown(e.message)} #{labels(e.backtrace)} !#{shown($!)} cause #{shown(e.cause)} block #{calls} " \
+    "#{frames} then #{shown(receiver)}"
   end
 
   def fresh_directory
@@ -211,7 +226,8 @@ module Oracle
             arguments, options = parse(argument_source)
             Random.srand(7)
             receiver = eval(source, binding, "receiver")
-            file.puts "#{selector}\t#{source}\t#{argument_source}\t#{block_source}\t#{outcome(call, receiver, arguments, options, maker)}"
+            result = outcome(call, receiver, arguments, options, maker)
+            file.puts "#{selector}\t#{source}\t#{argument_source}\t#{block_source}\t#{result}"
             receiver.close if receiver.is_a?(IO) && !receiver.closed?
           end
         end

@@ -3,9 +3,10 @@
  *
  *     forge_queue USER FIRST-PID COUNT SOCKET CODE [anew]
  *
- * USER is the victim's; for COUNT PIDs from FIRST-PID on, a queue under each one's key. What is in it: ATTACH, which names SOCKET (any that USER or root
- * listens on), and EVAL of CODE. Says "ready"; then the queues look as if they were made just now, until its input ends: then they are removed. "anew": they are
- * removed and made again all the time, so that who looks at one may use another.
+ * USER is the victim's; for COUNT PIDs from FIRST-PID on, a queue under each one's key. What is in it: ATTACH, which
+ * names SOCKET (any that USER or root listens on), and EVAL of CODE. Says "ready"; then the queues look as if they were
+ * made just now, until its input ends: then they are removed. "anew": they are removed and made again all the time, so
+ * that who looks at one may use another.
  */
 
 #define _GNU_SOURCE
@@ -87,9 +88,9 @@ int main(int argc, char **argv)
 	queues = calloc((size_t)count, sizeof(*queues));
 	attach.attach.version = PROTOCOL_VERSION;
 	attach.attach.socket_path = text(argv[4]);
-	eval.request.text = text(argv[5]);
-	eval.request.name = text("attack");
-	eval.request.limit = EVAL_TEXT_DEFAULT;
+	eval.arguments.text = text(argv[5]);
+	eval.arguments.name = text("attack");
+	eval.arguments.result_size_max = EVAL_TEXT_DEFAULT;
 	for (int i = 0; i < count; i++)
 		if ((queues[made] = make(first + i, &attach, &eval, user)) >= 0)
 			made++;

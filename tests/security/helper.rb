@@ -7,8 +7,8 @@
 #         squatter = start_as(stranger, program("squat"), target.pid)   # build/security/squat, of squat.c
 #         squatter.expect("ready")                    # its next line; squatter.say(...) is its input
 #
-# Needs root, since only root becomes other users. At the end of a test every process, System V queue and entry of /tmp of its users goes; one
-# that a test did not end itself is no failure, as attackers need not behave.
+# Needs root, since only root becomes other users. At the end of a test every process, System V queue and entry of /tmp of
+# its users goes; one that a test did not end itself is no failure, as attackers need not behave.
 #
 # RBPROBE_TRIES multiplies the tries of attacks that race, RBPROBE_SEED repeats what is random.
 
@@ -26,7 +26,8 @@ class SecurityTest < LiveTest
       @user = user
       reader, @stdin = IO.pipe
       @stdout, writer = IO.pipe
-      @pid = Process.spawn(*command, *SecurityTest.as(user), *arguments.map(&:to_s), in: reader, %i[out err] => writer, pgroup: true, chdir: "/")
+      @pid = Process.spawn(*command, *SecurityTest.as(user), *arguments.map(&:to_s), in: reader, %i[out err] => writer,
+                           pgroup: true, chdir: "/")
       [reader, writer].each(&:close)
     end
 
@@ -156,7 +157,9 @@ class SecurityTest < LiveTest
   # Until none is left: one may be forking meanwhile.
   def forget(user)
     wait_until("the processes of user #{user} are gone") do
-      pids = Dir.glob("/proc/[0-9]*").select { |path| owner_of(path) == user && Processes.status_of(File.basename(path), "State") !~ /\AZ/ }
+      pids = Dir.glob("/proc/[0-9]*").select do |path|
+        owner_of(path) == user && Processes.status_of(File.basename(path), "State") !~ /\AZ/
+      end
       pids.each { |path| Process.kill(:KILL, Integer(File.basename(path))) rescue nil }
       pids.empty?
     end

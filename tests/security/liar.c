@@ -4,7 +4,8 @@
  *     rbprobe.so DIRECTORY ABI LIE [ARGUMENT]
  *
  * It has to be called rbprobe.so, as the extension is, and maps a file DIRECTORY/ruby/ABI/libruby.so. Says "ready"; then each
- * client gets HELLO, REPLY, and the LIE. ARGUMENT: the seed of "random", the PID of "fork".
+ * client gets HELLO, REPLY, and the LIE. ARGUMENT: the seed of "random", the PID of "fork", which
+ * numbers in "statistics".
  */
 
 #define _GNU_SOURCE
@@ -19,7 +20,10 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -294,6 +298,192 @@ static void many_types(struct lie *lie)
 	flush(lie);
 }
 
+static void pack_key(msgpack_packer *packer, const char *key)
+{
+	msgpack_pack_str(packer, strlen(key));
+	msgpack_pack_str_body(packer, key, strlen(key));
+}
+
+static void pack_pair(msgpack_packer *packer, const char *key, uint64_t number)
+{
+	pack_key(packer, key);
+	msgpack_pack_uint64(packer, number);
+}
+
+/* Figures of one method, with every bucket that there is, and that many calls in each. */
+static void pack_figures(msgpack_packer *packer, uint32_t method, uint64_t calls, uint32_t buckets)
+{
+	msgpack_pack_map(packer, 8);
+	pack_pair(packer, "method", method);
+	pack_pair(packer, "calls", UINT64_MAX);
+	pack_pair(packer, "errors", UINT64_MAX);
+	pack_pair(packer, "total", UINT64_MAX);
+	pack_pair(packer, "self", UINT64_MAX);
+	pack_pair(packer, "min", UINT64_MAX);
+	pack_pair(packer, "max", 0);
+	pack_key(packer, "histogram");
+	msgpack_pack_array(packer, 2 * buckets);
+	for (uint32_t i = 0; i < buckets; i++) {
+		msgpack_pack_uint32(packer, i);
+		msgpack_pack_uint64(packer, calls);
+	}
+}
+
+/* A piece of what was counted, of so many methods. rate 0: not the last one. */
+static void add_statistics(struct lie *lie, uint32_t methods, uint64_t calls, uint32_t buckets, uint64_t rate)
+{
+	msgpack_sbuffer packed;
+	msgpack_packer packer;
+
+	msgpack_sbuffer_init(&packed);
+	msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
+	msgpack_pack_map(&packer, rate ? 4 : 1);
+	pack_key(&packer, "methods");
+	msgpack_pack_array(&packer, methods);
+	for (uint32_t i = 0; i < methods; i++)
+		pack_figures(&packer, i, calls, buckets);
+	if (rate) {
+		pack_pair(&packer, "rate", rate);
+		pack_pair(&packer, "elapsed_ns", UINT64_MAX);
+		pack_pair(&packer, "open", UINT64_MAX);
+	}
+	add_data(lie, &packed);
+	msgpack_sbuffer_destroy(&packed);
+}
+
+static void add_end(struct lie *lie)
+{
+	struct record record = {.kind = RECORD_END};
+
+	record.end = (struct record_end){.text = {"", 0},
+	                                 .calls = 1,
+	                                 .lost = UINT64_MAX,
+	                                 .other_ractors = UINT64_MAX,
+	                                 .left_out = UINT64_MAX,
+	                                 .marks = 0,
+	                                 .marks_lost = UINT64_MAX};
+	record_encode(&lie->records, &record);
+	flush(lie);
+	shutdown(lie->socket, SHUT_WR);
+}
+
+/* Numbers as large as can be, and buckets that nothing is in, or none have. */
+static void impossible_statistics(struct lie *lie)
+{
+	static const uint64_t calls[] = {0, 1, UINT64_C(1) << 63, UINT64_MAX};
+	uint64_t which = strtoull(lie->argument, NULL, 10);
+
+	for (uint32_t ref = 0; ref < 4; ref++)
+		add_method(lie, ref);
+	add_statistics(lie, 4, calls[which % 4], which < 4 ? 4 : 3000, which % 2 ? UINT64_MAX : 1);
+	add_end(lie);
+}
+
+static void statistics_of_nothing(struct lie *lie)
+{
+	add_method(lie, 0);
+	add_statistics(lie, 2, 1, 1, 1);
+	flush(lie);
+}
+
+/* Of a report that never ends; each piece is said to be a whole answer. */
+static void statistics_for_ever(struct lie *lie)
+{
+	for (uint32_t ref = 0; ref < 20; ref++)
+		add_method(lie, ref);
+	do {
+		add_statistics(lie, 20, 1, 1920, 0);
+		add_done(lie);
+	} while (flush(lie));
+}
+
+/* What else happens in fibers: of methods and kinds that there are not, with values that are none. */
+static void odd_marks(struct lie *lie)
+{
+	static const char values[] = "\x9c\xa7\x1b[2Jabc\xc0\x01\xa1\xff\xa5-1e99\xa0\xa2\xe2\x80\xa3"
+				     "9;9\xc0\xa1\n\xa2\xc2\x9b\x91\x01";
+	struct record record = {.kind = RECORD_METHOD};
+
+	for (uint32_t kind = 0; kind < 8; kind++) {
+		record.method = (struct record_method){.ref = MARK_REF(kind),
+		                                       .class_name = text("\x1b[31m"),
+		                                       .method_name = text("\x9b"),
+		                                       .mark = kind < 7 ? kind : UINT32_MAX};
+		record_encode(&lie->records, &record);
+	}
+	add_fiber(lie, 1);
+	for (uint32_t kind = 0; kind < 8; kind++)
+		for (unsigned what = EVENT_START; what <= EVENT_MARK; what++) {
+			struct batch_event event = {.kind = (enum event_kind)what,
+			                            .method = MARK_REF(kind),
+			                            .fiber = 1,
+			                            .values = {values, sizeof(values) - 1}};
+			struct batch batch;
+
+			batch_begin(&batch, &lie->records, UINT64_MAX);
+			batch_add(&batch, &event);
+			batch_end(&batch);
+		}
+	for (uint32_t kind = 0; kind < 8; kind++) {
+		record.kind = RECORD_TOTALS;
+		record.totals = (struct record_totals){.mark = kind,
+		                                       .native_id = kind % 2 ? UINT32_MAX : 0,
+		                                       .thread_name = text("\x1b]0;title\a"),
+		                                       .elapsed_ns = kind % 3 ? 1 : 0,
+		                                       .count = kind,
+		                                       .numbers = {UINT64_MAX, UINT64_MAX}};
+		record_encode(&lie->records, &record);
+	}
+	add_end(lie);
+}
+
+static void mark_of_nothing(struct lie *lie)
+{
+	struct batch_event event = {.kind = EVENT_MARK, .method = 77, .fiber = 1};
+	struct batch batch;
+
+	add_fiber(lie, 1);
+	batch_begin(&batch, &lie->records, 0);
+	batch_add(&batch, &event);
+	batch_end(&batch);
+	flush(lie);
+}
+
+/* What was measured of calls, in numbers that nobody asked for, among texts, or too many; of lines that end. */
+static void odd_measures(struct lie *lie)
+{
+	static const struct slice outcomes[] = {
+		{"\x90", 1},
+		{"\x93\xcf\xff\xff\xff\xff\xff\xff\xff\xff\xcf\xff\xff\xff\xff\xff\xff\xff\xff\xc0", 20},
+		{"\x95\x01\x02\x03\x04\x05", 6},
+		{"\x93\x01\xa3\x1b[J\x02", 7},
+		{"\x92\xd0\xff\xcb\x7f\xf8\0\0\0\0\0\0", 12},
+		{"\x94\xa1\x07\xc0\xc0\xc0", 6},
+	};
+	struct batch batch;
+
+	add_method(lie, 1);
+	add_fiber(lie, 1);
+	for (size_t i = 0; i < sizeof(outcomes) / sizeof(*outcomes); i++)
+		for (unsigned ending = 0; ending < ENDING_COUNT; ending++) {
+			struct batch_event whole = {.kind = EVENT_CALL,
+			                            .ending = (enum ending)ending,
+			                            .method = 1,
+			                            .fiber = 1,
+			                            .outcome = outcomes[i]};
+			struct batch_event start = {.kind = EVENT_START, .method = 1, .fiber = 1, .values = outcomes[i]};
+			struct batch_event end = {
+				.kind = EVENT_END, .ending = (enum ending)ending, .method = 1, .fiber = 1, .values = outcomes[i]};
+
+			batch_begin(&batch, &lie->records, 0);
+			batch_add(&batch, &whole);
+			batch_add(&batch, &start);
+			batch_add(&batch, &end);
+			batch_end(&batch);
+		}
+	add_end(lie);
+}
+
 static void announce_descriptor(struct lie *lie, int descriptor)
 {
 	union {
@@ -365,7 +555,8 @@ static void endless_dump(struct lie *lie)
 	memset(bytes, '\n', sizeof(bytes));
 	announce_descriptor(lie, ends[0]);
 	close(ends[0]);
-	while (write(ends[1], bytes, sizeof(bytes)) > 0)
+	/* The bell may ring late, and interrupt it. */
+	while (write(ends[1], bytes, sizeof(bytes)) > 0 || errno == EINTR)
 		;
 	close(ends[1]);
 }
@@ -474,6 +665,49 @@ static void random_records(struct lie *lie)
 	shutdown(lie->socket, SHUT_RDWR);
 }
 
+/* Each with a stack of some 450 KiB in use, all of it in functions. */
+#define DEEP_STACKS 300
+#define DEEP_CALLS 55
+
+static atomic_uint sleeping;
+
+static __attribute__((noipa)) int deep_call(int depth)
+{
+	volatile char room[8192];
+
+	room[0] = (char)depth;
+	for (size_t i = 0; i < sizeof(room); i += 1024)
+		room[i] = 1;
+	if (depth > 0)
+		return deep_call(depth - 1) + room[0];
+	atomic_fetch_add(&sleeping, 1);
+	while (atomic_load(&sleeping))
+		pause();
+	return 0;
+}
+
+static void *deep_thread(void *nothing)
+{
+	deep_call(DEEP_CALLS);
+	return nothing;
+}
+
+static void deep_stacks(struct lie *lie)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	unsigned count = 0;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, 1u << 20);
+	while (count < DEEP_STACKS && pthread_create(&thread, &attributes, deep_thread, NULL) == 0)
+		count++;
+	while (atomic_load(&sleeping) < count)
+		sched_yield();
+	add_done(lie);
+	flush(lie);
+}
+
 static void nothing(struct lie *lie)
 {
 	(void)lie;
@@ -501,6 +735,13 @@ static const struct {
 	{"notes", notes_for_ever},
 	{"unknown", unknown_kinds_for_ever},
 	{"random", random_records},
+	{"statistics", impossible_statistics},
+	{"statistics-of-nothing", statistics_of_nothing},
+	{"statistics-for-ever", statistics_for_ever},
+	{"marks", odd_marks},
+	{"mark-of-nothing", mark_of_nothing},
+	{"measures", odd_measures},
+	{"deep-stacks", deep_stacks},
 	{"nothing", nothing},
 };
 

@@ -1,4 +1,5 @@
-# A process that has loaded no extension, speaks its protocol all the same, and lies: its client ends with a line that says so, in bounded memory.
+# A process that has loaded no extension, speaks its protocol all the same, and lies: its client ends with a line that says
+# so, in bounded memory.
 
 require_relative "helper"
 require "socket"
@@ -7,6 +8,11 @@ class LiarTest < SecurityTest
   COMMANDS = {
     "trace" => ["trace", "-v", "--duration", "20", "String#x"],
     "json" => ["trace", "--format", "json", "--duration", "20", "String#x"],
+    "measured" => %w[trace -v --measure cpu,alloc,gc --gc --raise --slow 1 --duration 20 String#x],
+    "measured json" => %w[trace --format json --measure cpu,alloc,gc --gc --raise --duration 20 String#x],
+    "stat" => %w[stat --duration 20 --interval 0.5 --histogram String#x],
+    "stat json" => %w[stat --duration 20 --interval 0.5 --format json --histogram String#x],
+    "stat prometheus" => %w[stat --duration 20 --interval 0.5 --format prometheus --sum String#x],
     "methods" => ["methods", "String#x"],
     "eval" => ["eval", "--timeout", "20", "1"],
     "eval json" => ["eval", "--timeout", "20", "--format", "json", "1"],
@@ -24,14 +30,19 @@ class LiarTest < SecurityTest
     "methods" => [%w[trace json], /has announced methods, fibers and open calls of more than 512 MiB/],
     "deep" => [%w[trace], /has sent becomes more than 2000 times as much when it is shown/],
     "harmful-fibers" => [%w[json], /has announced methods, fibers and open calls of more than 512 MiB/],
-    "fibers" => [%w[trace json], /has announced methods, fibers and open calls of more than 512 MiB|with the number \d+; at most/],
-    "output" => [["eval json"], /wrote more than 64 MiB, all of which --format json would have to hold/],
+    "fibers" => [%w[trace json],
+                 /has announced methods, fibers and open calls of more than 512 MiB|with the number \d+; at most/],
+    "output" => [["eval json"], /wrote more than 64 MiB, which --format json would have to keep in memory/],
+    "statistics-for-ever" => [["stat", "stat json"], /figures of more than 128 MiB/],
+    "statistics-of-nothing" => [["stat", "stat prometheus"], /figures of a method \(1\) that was not announced/],
+    "mark-of-nothing" => [["measured", "measured json"], /an event of a method \(77\) that was not announced/],
     "data" => [["backtrace", "selftest", "console"], /answers one request with more than 64 MiB/],
     "zeroes" => [["heap dump"], /announced a pipe and sent something else/],
     "linger" => [["heap dump"], /announced a pipe and sent something else/],
     "endless-dump" => [["heap dump"], /has sent more \(\d+\.\d GiB\) than a dump of its memory can be; nothing was kept/],
     "huge" => [COMMANDS.keys, /malformed stream: a record of 4294967295 bytes; the limit is/],
-    "half" => [COMMANDS.keys - ["methods"], /went away|ended before|has ended|replaced itself by another program|the connection was lost/],
+    "half" => [COMMANDS.keys - ["methods"],
+               /went away|ended before|has ended|replaced itself by another program|the connection was lost/],
   }.each do |lie, (commands, complaint)|
     commands.each do |name|
       test "#{lie}: #{name}" do
@@ -56,7 +67,32 @@ class LiarTest < SecurityTest
   test "calls that are open at the end are shown as far as that is not a flood" do
     liar = start_liar("deep")
     tracer = run_bounded("trace", "--format", "json", "-o", File::NULL, "--duration", "1", "String#x", liar.pid)
-    assert_match(/ \d+ calls that were still open are not shown: that would be more than 2000 times what it has sent$/, tracer.wait(60).stderr)
+    assert_match(/ \d+ open calls are not shown: the output would be more than 2000 times what the process has sent$/,
+                 tracer.wait(60).stderr)
+  end
+
+  test "figures that cannot be" do
+    ["stat", "stat json", "stat prometheus"].each do |name|
+      8.times do |which|
+        result = hear_of("statistics", name, which)
+        assert_includes [0, 1], result.status, "#{name}, #{which}: #{result.stderr[-2000..]}"
+        shows_no_commands(result)
+        result.objects if name == "stat json"
+        assert_includes result.stdout, "mmmm#mmmm"
+      end
+    end
+  end
+
+  { "marks" => "raised", "measures" => "String#x never matched" }.each do |lie, word|
+    ["measured", "measured json", "trace", "json"].each do |name|
+      test "#{lie} that mean nothing: #{name}" do
+        result = hear_of(lie, name)
+        assert_includes [0, 1], result.status, result.stderr[-2000..]
+        assert_includes result.stderr, word if name.start_with?("measured")
+        shows_no_commands(result)
+        result.objects if name.end_with?("json")
+      end
+    end
   end
 
   test "a descriptor that nobody asked for is not waited for, whatever closing it means" do
@@ -78,13 +114,39 @@ class LiarTest < SecurityTest
     assert_equal 300_000, result.stdout.lines.size
   end
 
+  test "native stacks of 130 MB are copied as far as 64 MiB, and the rest is said to be missing" do
+    liar = start_liar("deep-stacks")
+    tracer = launch("backtrace", "--full", "--format", "json", "-p", liar.pid.to_s)
+    most = 0
+    while (now = Processes.status_of(tracer.pid, "VmHWM"))
+      most = now.to_i
+    end
+    result = tracer.wait(60)
+    assert_exit 0, result
+    assert_includes 5_000..100_000, most, "KiB" if Processes::TARGET_ENV.empty?
+    assert_equal "rbprobe: process #{liar.pid}: some frames are missing: its threads' stacks are larger than 64 MiB in all\n",
+                 result.stderr
+    threads = result.objects.select { |object| object["type"] == "native" }
+    assert_equal 301, threads.size
+    cut, whole = threads.partition { |thread| thread["more"] }
+    refute_empty cut
+    assert_operator whole.size, :>, 100
+    (cut + whole).each { |thread| refute_empty thread["frames"] }
+    deep = whole.map { |thread| thread["frames"].count { |frame| frame["function"] == "deep_call" } }
+    assert_equal [0] + [56] * (whole.size - 1), deep.sort
+    assert_equal 0, threads.sum { |thread| thread["frames"].count { |frame| frame["after_gap"] } }
+  end
+
   test "a PID that is no copy's is not printed" do
     own = spawn("sleep", "1000")
     [own, 1, Process.pid, 0, 4_000_000].each do |pid|
       result = hear_of("fork", "fork", pid)
       assert_exit 1, result
       assert_equal "", result.stdout
-      assert_match(/\Arbprobe: process \d+ says that its copy has the PID #{pid}, but that is no copy of it that began just now\n\z/, result.stderr)
+      assert_match(
+        /\Arbprobe: process \d+ says that its copy has the PID #{pid}, but that process is no new copy of it\n\z/,
+        result.stderr
+      )
     end
   ensure
     Process.kill(:KILL, own)
@@ -114,6 +176,15 @@ class LiarTest < SecurityTest
     false
   end
 
+  # Nothing that a terminal takes for more than a text.
+  def shows_no_commands(result)
+    [result.stdout, result.stderr].each do |text|
+      assert_predicate text, :valid_encoding?
+      refute_match(/[[:cntrl:]&&[^\n\t]]/, text)
+    end
+    refute_match(/Sanitizer|runtime error/, result.stderr)
+  end
+
   def start_liar(lie, argument = 1)
     place = directory.tap { |path| File.chmod(0o777, path) }
     abi = RbConfig::CONFIG["ruby_version"]
@@ -125,7 +196,8 @@ class LiarTest < SecurityTest
 
   # A sanitizer takes terabytes of addresses for itself.
   def run_bounded(*arguments, pid)
-    launch(*arguments.insert(arguments[0] == "heap" ? 2 : 1, "-p", pid.to_s), command: Processes::TARGET_ENV.empty? ? ["prlimit", "--as=#{2 << 30}"] : [])
+    launch(*arguments.insert(arguments[0] == "heap" ? 2 : 1, "-p", pid.to_s),
+           command: Processes::TARGET_ENV.empty? ? ["prlimit", "--as=#{2 << 30}"] : [])
   end
 
   def hear_of(lie, name, argument = 1)

@@ -30,6 +30,18 @@ class ListTest < SecurityTest
     assert_match(/\Arbprobe: 4 looks at files of processes had no answer in time/, result.stderr)
   end
 
+  test "processes with enormous memory maps hold it for some seconds a user, and are said to be missing" do
+    target = start("shop", load: false)
+    crowd = start_as(user, program("map_crowd"), 400, 65_000)
+    crowd.expect("ready")
+    result = rbprobe("ps")
+    assert_exit 0, result
+    assert_match(/^ *#{target.pid} .* loadable /, result.stdout)
+    line = /\Arbprobe: (\d+) processes were not looked at, .* the first belongs to user #{crowd.user}\n\z/
+    assert_match(line, result.stderr)
+    assert_includes 1..401, result.stderr[line, 1].to_i
+  end
+
   private
 
   def directory_of_all

@@ -3,7 +3,8 @@
  *
  *     lying_client PID DIRECTORY SEED SECONDS
  *
- * It makes its sockets in DIRECTORY. The same seed makes the same lies, if not the same times. At the end it says how many messages it has sent, by kind.
+ * It makes its sockets in DIRECTORY. The same seed makes the same lies, if not the same times. At the end it says how
+ * many messages it has sent, by kind.
  */
 
 #define _GNU_SOURCE
@@ -175,19 +176,60 @@ static struct slice odd_text(void)
 	return (struct slice){large, below(sizeof(large))};
 }
 
+/* What a trace may be asked for; the flags of a request are among them. */
+static void odd_trace(struct trace_options *options)
+{
+	static char large[EXPRESSION_SIZE_MAX + 1];
+	static const char *const expressions[] = {"",
+	                                          "true",
+	                                          "elapsed > 0",
+	                                          "raise 'no'",
+	                                          "result",
+	                                          "error && sleep(0.01)",
+	                                          "throw :x",
+	                                          "loop { }",
+	                                          "}; {",
+	                                          "__method__ && binding && result"};
+	const char *expression = expressions[below(sizeof(expressions) / sizeof(*expressions))];
+
+	options->flags = (uint32_t)(one_in(3) ? random_number() : below(128) | 1u << below(16) | 1u << below(16));
+	/* An expression without a limit that does not end would be what was asked for. */
+	options->expression_timeout_ms = 1 + (uint32_t)below(300);
+	if (one_in(3))
+		return;
+	options->conditions = (struct conditions){.slow_ns = one_in(3) ? odd_number() : below(1000),
+	                                          .slow_cpu_ns = one_in(3) ? odd_number() : 0,
+	                                          .every = one_in(3) ? (uint32_t)odd_number() : 0,
+	                                          .rate = one_in(3) ? (uint32_t)odd_number() : 0,
+	                                          .depth = one_in(3) ? (uint32_t)odd_number() : 0,
+	                                          .raised = one_in(3) ? odd_text() : (struct slice){NULL, 0},
+	                                          .thread = one_in(4) ? odd_text() : (struct slice){"", 0},
+	                                          .expression = {expression, strlen(expression)},
+	                                          .max_overhead = one_in(3) ? (uint32_t)below(102) : 0};
+	if (one_in(20)) {
+		memset(large, "[(*:x\n"[below(6)], sizeof(large));
+		options->conditions.expression = (struct slice){large, sizeof(large) - below(3)};
+	}
+	if (one_in(2))
+		options->marks = (struct mark_options){.kinds = one_in(4) ? (uint32_t)odd_number() : (uint32_t)below(16),
+		                                       .raise = odd_text()};
+}
+
 /* Something that command_encode() takes, of any kind; FORK's copies would stay. */
 static void odd_command(struct command *command, struct selector *selectors, size_t selectors_max, struct slice *expression)
 {
 	do
 		command->kind = (enum command_kind)(COMMAND_ATTACH + 1 + below(COMMAND_COUNT - COMMAND_ATTACH - 1));
 	while (command->kind == COMMAND_FORK);
+	if (one_in(4))
+		command->kind = one_in(3) ? COMMAND_STATISTICS : COMMAND_TRACE;
 	command->id = one_in(4) ? (uint32_t)odd_number() : (uint32_t)below(5);
-	command->request.flags = (uint32_t)(one_in(4) ? odd_number() : below(32));
-	command->request.limit = odd_number();
+	command->arguments.flags = (uint32_t)(one_in(4) ? odd_number() : below(32));
+	command->arguments.number = odd_number();
 	/* An evaluation of a loop may not stay for long. */
-	command->request.timeout_ms = 1 + (uint32_t)below(300);
-	command->request.name = odd_text();
-	command->request.text = odd_text();
+	command->arguments.timeout_ms = 1 + (uint32_t)below(300);
+	command->arguments.name = odd_text();
+	command->arguments.text = odd_text();
 	command->options = (struct trace_options){.flags = (uint32_t)below(128),
 	                                          .engine = (enum engine_id)below(5),
 	                                          .overflow = (enum overflow_policy)below(2),
@@ -195,15 +237,26 @@ static void odd_command(struct command *command, struct selector *selectors, siz
 	                                          .value_depth = (uint32_t)odd_number(),
 	                                          .value_length = (uint32_t)odd_number(),
 	                                          .expression_timeout_ms = (uint32_t)odd_number()};
+	if (command->kind == COMMAND_TRACE)
+		odd_trace(&command->options);
 	*expression = odd_text();
 	command->selector_count = (uint32_t)below(selectors_max);
 	command->selectors = selectors;
 	for (size_t i = 0; i < command->selector_count; i++)
 		selectors[i] = (struct selector){.class_pattern = odd_text(),
-		                                 .separator = "#.\0x"[below(4)],
+		                                 .separator = "#.\0x:"[below(5)],
 		                                 .method_pattern = odd_text(),
+		                                 .role = (enum selector_role)(one_in(8) ? odd_number() : below(4)),
 		                                 .expression_count = (uint32_t)below(2),
 		                                 .expressions = expression};
+	/* One that matches what runs, so that there are events. */
+	if (command->selector_count && one_in(2)) {
+		selectors[0].class_pattern = (struct slice){"Shop", 4};
+		selectors[0].method_pattern = (struct slice){"*", 1};
+		selectors[0].separator = '#';
+		selectors[0].role = ROLE_SHOWN;
+		selectors[0].expression_count = 0;
+	}
 }
 
 static void mutate(uint8_t *bytes, size_t size)

@@ -1,5 +1,5 @@
-# The command queue: whoever can write into a process's queue runs code as its user. So another user's queue must never be taken for it,
-# whatever its key, owner and time say; nor may one keep anybody from attaching.
+# The command queue: whoever can write into a process's queue runs code as its user. So another user's queue must never be
+# taken for it, whatever its key, owner and time say; nor may one keep anybody from attaching.
 
 require_relative "helper"
 require "socket"
@@ -39,7 +39,8 @@ class QueueTest < SecurityTest
   end
 
   def forge(pids, socket, loot, *how)
-    attacker = start_as(@stranger, program("forge_queue"), @victim, pids.first, pids.size, socket, "File.write(#{loot.dump}, Process.uid.to_s)", *how)
+    attacker = start_as(@stranger, program("forge_queue"), @victim, pids.first, pids.size, socket,
+                        "File.write(#{loot.dump}, Process.uid.to_s)", *how)
     attacker.expect(/\Aready: [1-9]/)
     attacker
   end
@@ -113,9 +114,11 @@ class QueueTest < SecurityTest
 
   test "a user who makes all the queues there can be is named" do
     target = start("shop", user: @victim, wrapper: LIMITED)
-    attacker = start_as(@stranger, program("forge_queue"), @victim, target.pid, QUEUES, "/nowhere", "1", command: ["nsenter", "-t", target.pid.to_s, "-i"])
+    attacker = start_as(@stranger, program("forge_queue"), @victim, target.pid, QUEUES, "/nowhere", "1",
+                        command: ["nsenter", "-t", target.pid.to_s, "-i"])
     attacker.expect("ready: #{QUEUES}")
-    result = rbprobe("eval", "-p", target.pid.to_s, "--timeout", "2", "--no-load", "1", command: ["nsenter", "-t", target.pid.to_s, "-i", *SecurityTest.as(@victim)])
+    result = rbprobe("eval", "-p", target.pid.to_s, "--timeout", "2", "--no-load", "1",
+                     command: ["nsenter", "-t", target.pid.to_s, "-i", *SecurityTest.as(@victim)])
     assert_exit 3, result
     assert_match(/all #{QUEUES} System V queues .* exist, #{QUEUES} of them user #{@stranger}'s; remove/, result.stderr)
     # Root removes the one under the target's key, and so makes room.

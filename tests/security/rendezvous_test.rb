@@ -1,4 +1,5 @@
-# The directory and the socket to which a target connects: root makes them in a /tmp that its target may have filled with anything.
+# The directory and the socket to which a target connects: root makes them in a /tmp that its target may have filled with
+# anything.
 
 require_relative "helper"
 
@@ -33,7 +34,8 @@ class RendezvousTest < SecurityTest
     temporary = directory_of(owner)
     dead = Process.wait(spawn("true"))
     system(*SecurityTest.as(owner), "sh", "-c", <<~SH, chdir: temporary) or flunk "no rubbish"
-      mkfifo rbprobe-#{dead}-fifo && ln -s / rbprobe-#{dead}-link && : > rbprobe-#{dead}-file && ln -s #{directory_of_root} rbprobe-#{dead}-root
+      mkfifo rbprobe-#{dead}-fifo && ln -s / rbprobe-#{dead}-link && : > rbprobe-#{dead}-file
+      ln -s #{directory_of_root} rbprobe-#{dead}-root
       mkdir -m 700 rbprobe-#{dead}-full rbprobe-#{dead}-empty && : > rbprobe-#{dead}-full/more
     SH
     before = Dir.children(temporary).sort
@@ -58,7 +60,9 @@ class RendezvousTest < SecurityTest
     target.run_in_background("'x'.crypt('$6$rounds=9000000$salt').size")
     wait_until_it_computes(target.pid)
     tracer = launch("methods", "-p", target.pid.to_s, "Shop#price", "--timeout", "120")
-    made = wait_until("the socket is there") { Leftovers.socket_directories([tracer.pid]).find { |path| File.socket?("#{path}/s") } }
+    made = wait_until("the socket is there") do
+      Leftovers.socket_directories([tracer.pid]).find { |path| File.socket?("#{path}/s") }
+    end
     assert_equal owner_of("/proc/#{target.pid}"), File.stat(made).uid
     tracer.kill
     wait_until("the directory is gone") { !File.exist?(made) }

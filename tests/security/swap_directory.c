@@ -1,10 +1,11 @@
 /*
- * An attacker's program: puts a directory of somebody else's in the place of each one that rbprobe makes in /tmp, the moment it is made. It runs in a mount namespace of
- * its own user's, where it may mount what it likes.
+ * An attacker's program: puts a directory of somebody else's in the place of each one that rbprobe makes in /tmp, the
+ * moment it is made. It runs in a mount namespace of its own user's, where it may mount what it likes.
  *
  *     swap_directory DIRECTORY
  *
- * Says "ready", and at the end of its input how many it has swapped, by mounting (even ones) and by renaming and a link (odd ones).
+ * Says "ready", and at the end of its input how many it has swapped, by mounting (even ones) and by renaming and a link
+ * (odd ones).
  */
 
 #define _GNU_SOURCE

@@ -25,7 +25,8 @@ class TerminalTest < SecurityTest
     result = rbprobe("eval", "-p", target.pid.to_s, "--format", "json", "#{text.dump}.then { |text| puts text; text.to_sym }")
     assert_equal "#{text}\n", JSON.parse(result.stdout)["stdout"]
     refute_match(/[\e\u007f\u009b\u202e\u{e0041}]/, result.stdout)
-    target.run("Shop.define_method(#{text.dump}) { |a| a }; Thread.new { loop { Shop.new.public_send(#{text.dump}, #{text.dump}); sleep 0.01 } }; 0")
+    target.run("Shop.define_method(#{text.dump}) { |a| a }; " \
+               "Thread.new { loop { Shop.new.public_send(#{text.dump}, #{text.dump}); sleep 0.01 } }; 0")
     result = rbprobe("trace", "-p", target.pid.to_s, "--format", "json", "--args", "--count", "1", "Shop#*31m*")
     assert_equal text, JSON.parse(result.stdout.lines.first)["name"]
     refute_match(/[\e\u007f\u009b\u202e\u{e0041}]/, result.stdout)

@@ -1,5 +1,6 @@
-# The target of tests/soak/run: an application that does, in a dozen threads at once, what applications do and what they should not, and checks every
-# result itself. It takes one command a line on standard input and answers each with one line of JSON:
+# The target of tests/soak/run: an application that does, in a dozen threads at once, what applications do and what they
+# should not, and checks every result itself. It takes one command a line on standard input and answers each with one line
+# of JSON:
 #
 #     pause       every worker stops at the end of its round; {"rounds": {worker: number}, "failures": [...]}
 #     resume      they go on
@@ -25,8 +26,8 @@ Warning[:experimental] = false if Warning.respond_to?(:[]=)
 
 class Wrong < StandardError; end
 
-# Ruby 2.7 dies of UNIXSocket.pair when there is no descriptor left: rsock_socketpair0() takes the two that it did not get for its own ("[BUG]
-# rb_update_max_fd: invalid fd"). This program runs out of descriptors on purpose.
+# Ruby 2.7 dies of UNIXSocket.pair when there is no descriptor left: rsock_socketpair0() takes the two that it did not get
+# for its own ("[BUG] rb_update_max_fd: invalid fd"). This program runs out of descriptors on purpose.
 def connected_sockets
   return UNIXSocket.pair if RUBY_VERSION >= "3"
 
@@ -192,7 +193,8 @@ def value_of_ractor(ractor)
   ractor.respond_to?(:value) ? ractor.value : ractor.take
 end
 
-# A Ractor that runs may hold a lock of the VM, for which a forked child waits for ever (rb_thread_atfork() of 3.1): the VM's own defect.
+# A Ractor that runs may hold a lock of the VM, for which a forked child waits for ever (rb_thread_atfork() of 3.1): the
+# VM's own defect.
 FORKS = Thread::Mutex.new
 
 def fork_apart(&code)
@@ -216,7 +218,8 @@ def child_of(code)
   result
 end
 
-# Up to Ruby 3.3 at least, a Ractor that is collected takes the events of all global TracePoints with it, until one is enabled or disabled.
+# Up to Ruby 3.3 at least, a Ractor that is collected takes the events of all global TracePoints with it, until one is
+# enabled or disabled.
 SILENCED_BY_COLLECTOR = defined?(Ractor) && RUBY_VERSION < "4"
 
 WORKERS = {
@@ -356,7 +359,9 @@ WORKERS = {
     thread = Thread.current
     (SILENCED_BY_COLLECTOR ? 3 : 1).times do
       seen.clear
-      TracePoint.new(:call) { |tp| seen << tp.method_id if Thread.current == thread && tp.method_id == :deep }.enable { WORK.deep(2) }
+      TracePoint.new(:call) { |tp| seen << tp.method_id if Thread.current == thread && tp.method_id == :deep }.enable do
+        WORK.deep(2)
+      end
       break if seen.size == 3
     end
     check("TracePoint", seen, %i[deep deep deep])
@@ -493,6 +498,15 @@ class Crew
   end
 end
 
+# What keeps files open that this application has not opened: names of their holders' classes, or of the VM's roots.
+def holders
+  files = ObjectSpace.each_object(File).select { |file| !file.closed? && file.path == __FILE__ }
+  refers = ->(referred) { files.any? { |file| referred&.any? { |object| file.equal?(object) } } }
+  roots = ObjectSpace.reachable_objects_from_root.select { |_, referred| refers.(referred) }.keys
+  objects = ObjectSpace.each_object.select { |object| refers.(ObjectSpace.reachable_objects_from(object)) }
+  {roots: roots, objects: objects.map { |object| object.class.name }.tally}
+end
+
 def count(number)
   counted = Counted.new
   shares = [number / 2, number / 3]
@@ -525,12 +539,15 @@ end
 def speed
   twin = Twin.new
   { "ruby" => ratio(-> { i = 0; i = twin.traced(i) while i < 20_000 }, -> { i = 0; i = twin.other(i) while i < 20_000 }),
-    "c" => ratio(-> { i = 0; (TABLE.key?("beta"); i += 1) while i < 20_000 }, -> { i = 0; (TABLE.member?("beta"); i += 1) while i < 20_000 }) }
+    "c" => ratio(-> { i = 0; (TABLE.key?("beta"); i += 1) while i < 20_000 },
+                 -> { i = 0; (TABLE.member?("beta"); i += 1) while i < 20_000 }) }
 end
 
 VICTIM_ENDS = {
-  "exit" => -> { exit 7 }, "exit!" => -> { exit!(7) }, "exec" => -> { exec("true") }, "kill" => -> { Process.kill(:KILL, Process.pid); sleep },
-  "abort" => -> { Signal.trap(:TERM, "DEFAULT"); Process.kill(:TERM, Process.pid); sleep }, "raise" => -> { $stderr.reopen(File::NULL); raise "over" },
+  "exit" => -> { exit 7 }, "exit!" => -> { exit!(7) }, "exec" => -> { exec("true") },
+  "kill" => -> { Process.kill(:KILL, Process.pid); sleep },
+  "abort" => -> { Signal.trap(:TERM, "DEFAULT"); Process.kill(:TERM, Process.pid); sleep },
+  "raise" => -> { $stderr.reopen(File::NULL); raise "over" },
 }.freeze
 
 def victim(kind)
@@ -566,6 +583,7 @@ while (line = $stdin.gets)
     when "victim" then victim(argument)
     when "end" then end_victim
     when "collect" then 3.times { GC.start }; {}
+    when "holders" then holders
     when "quit" then exit!(0)
     end
   puts JSON.generate(answer)

@@ -1,5 +1,6 @@
 # The target of tests/soak/load: a zygote that forks, for each kind it reads on standard input, a process that has never heard of
-# rbprobe and does one kind of work until the next line comes, checking its own results. It prints the PID, and, when that has ended, its verdict:
+# rbprobe and does one kind of work until the next line comes, checking its own results. It prints the PID, and, when that
+# has ended, its verdict:
 # "ok", "wrong: ..." (a result was not what it has to be), "crashed: ..." (killed by a signal), "hung".
 
 require "socket"
@@ -93,7 +94,10 @@ KINDS = {
   },
   "select" => lambda {
     pulse(0.005) do |reader|
-      30.times { |i| check("select", IO.select([reader], nil, nil, 10)&.first, [reader]); check("pipe", reader.read(6), format("%06d", i)) }
+      30.times do |i|
+        check("select", IO.select([reader], nil, nil, 10)&.first, [reader])
+        check("pipe", reader.read(6), format("%06d", i))
+      end
     end
   },
   "queue" => lambda {
@@ -107,7 +111,12 @@ KINDS = {
     check("status", Process.wait2(child)[1].exitstatus, 9)
   },
   "dlopen" => lambda {
-    20.times { Fiddle.dlopen("libm.so.6").then { |m| check("cos", Fiddle::Function.new(m["cos"], [Fiddle::TYPE_DOUBLE], Fiddle::TYPE_DOUBLE).call(0.0), 1.0); m.close } }
+    20.times do
+      Fiddle.dlopen("libm.so.6").then do |m|
+        check("cos", Fiddle::Function.new(m["cos"], [Fiddle::TYPE_DOUBLE], Fiddle::TYPE_DOUBLE).call(0.0), 1.0)
+        m.close
+      end
+    end
   },
   "fork" => lambda {
     child = fork { exit!(allocate(400) == ALLOCATED ? 5 : 6) }
@@ -140,7 +149,8 @@ rescue LoadError
 end
 
 # Fiddle is no default gem since 4.0.
-MISSING = { "dlopen" => ["fiddle"], "puma" => ["puma/cli", "rack"] }.select { |_, libraries| libraries.any? { |one| missing(one) } }.keys.freeze
+MISSING = { "dlopen" => ["fiddle"],
+            "puma" => ["puma/cli", "rack"] }.select { |_, libraries| libraries.any? { |one| missing(one) } }.keys.freeze
 
 # A Puma as the puma command starts it. Who asks for /N gets a body that depends on N, with its checksum in a header.
 def serve(directory)
@@ -159,7 +169,9 @@ def serve(directory)
 end
 
 def answer(directory, number)
-  response = Timeout.timeout(10) { UNIXSocket.open("#{directory}/socket") { |s| s.write("GET /#{number} HTTP/1.0\r\n\r\n"); s.read } }
+  response = Timeout.timeout(10) do
+    UNIXSocket.open("#{directory}/socket") { |s| s.write("GET /#{number} HTTP/1.0\r\n\r\n"); s.read }
+  end
   head, body = response.split("\r\n\r\n", 2)
   check("status of /#{number}", head[%r{\AHTTP/1\.\d (\d+)}, 1], "200")
   check("checksum of /#{number}", Zlib.crc32(body).to_s, head[/^x-sum: (\d+)/i, 1])

@@ -25,7 +25,7 @@ class Waiting
   end
 
   def park
-    @known[Thread.current.name] = caller_locations(0).map { |frame| [frame.path, frame.lineno, frame.label, frame.base_label] }; @queue.pop
+    @known[Thread.current.name] = caller_locations(0).map { |at| [at.path, at.lineno, at.label, at.base_label] }; @queue.pop
   end
 
   def deep(levels)

@@ -1,4 +1,5 @@
-# What is shown beside the trees of calls, compared with what a program knows: where calls are lost, backtraces, what the heap has, calls of a forked child.
+# What is shown beside the trees of calls, compared with what a program knows: where calls are lost, backtraces, what the
+# heap has, calls of a forked child.
 
 require "json"
 require "minitest"
@@ -11,9 +12,12 @@ class Question
 
   # [name, engine, format] of all. Where the engine does not matter it is nil.
   def self.all(engines, formats)
-    losses = engines.product(formats).map { |engine, format| ["calls that are lost are counted at their place", engine, format, :losses] }
+    losses = engines.product(formats).map do |engine, format|
+      ["calls that are lost are counted at their place", engine, format, :losses]
+    end
     others = formats.flat_map do |format|
-      [["frames of threads that know their own", nil, format, :backtraces], ["how many objects of a class there are", nil, format, :heap],
+      [["frames of threads that know their own", nil, format, :backtraces],
+       ["how many objects of a class there are", nil, format, :heap],
        ["calls of a process and of its child", nil, format, :children]]
     end
     losses + others
@@ -61,8 +65,9 @@ class Question
 
   # Yields while the calls are traced; returns what is printed, and the summary's numbers by name.
   def trace(pids, *arguments)
-    tracer = spawn(Processes::RBPROBE, "trace", "-v", "--yes", "-p", pids.join(","), "-o", "#{@directory}/out", "--args", "--return",
-                   "--format", @format, *arguments, in: File::NULL, out: File::NULL, err: "#{@directory}/err")
+    tracer = spawn(Processes::RBPROBE, "trace", "-v", "--yes", "-p", pids.join(","), "-o", "#{@directory}/out",
+                   "--args", "--return", "--format", @format, *arguments,
+                   in: File::NULL, out: File::NULL, err: "#{@directory}/err")
     said = -> { File.read("#{@directory}/err") }
     Processes.wait_until(-> { "the methods are armed: #{said.call}" }, 60) { said.call.scan(Processes::ARMED).size == pids.size }
     yield tracer
@@ -78,7 +83,9 @@ class Question
       if shown
         shown["type"] == "call" ? shown["values"].values.first.to_i : ({ "lost" => shown["calls"] } if shown["type"] == "lost")
       else
-        line[/\A\S+#step\(\w+=(\d+)\) => \w+ </, 1]&.to_i || line[/\A\.\.\. (\d+) calls? lost/, 1]&.then { |count| { "lost" => count.to_i } }
+        line[/\A\S+#step\(\w+=(\d+)\) => \w+ </, 1]&.to_i || line[/\A\.\.\. (\d+) calls? lost/, 1]&.then do |count|
+          { "lost" => count.to_i }
+        end
       end
     end.compact
   end
@@ -116,7 +123,8 @@ class Question
       shown = threads.fetch(name).drop_while { |_, _, label| label.end_with?("pop") }
       differ "places of #{name}", frames.map { |path, line, *| [path, line] }, shown.map { |path, line, _| [path, line] }
       frames.zip(shown) do |(_, _, label, base), (_, _, seen)|
-        differ "the kind of a frame of #{name}, #{label}", label[/\A(?:block|rescue|ensure).* in /], seen[/\A(?:block|rescue|ensure).* in /]
+        differ "the kind of a frame of #{name}, #{label}", label[/\A(?:block|rescue|ensure).* in /],
+               seen[/\A(?:block|rescue|ensure).* in /]
         differ "the name of a frame of #{name}, #{label}", base, seen.end_with?(base) ? base : seen
       end
     end
@@ -158,7 +166,11 @@ class Question
 
   # Of "kept": one was made for all, as a literal is.
   def copies_in(text)
-    copies = @format == "text" ? text[/^ *(\d+) +\d+ +4  "kept"$/, 1].to_i : JSON.parse(text)["strings"]["rows"].find { |row| row["value"] == "kept" }["copies"]
+    copies = if @format == "text"
+               text[/^ *(\d+) +\d+ +4  "kept"$/, 1].to_i
+             else
+               JSON.parse(text)["strings"]["rows"].find { |row| row["value"] == "kept" }["copies"]
+             end
     copies - 1
   end
 

@@ -78,7 +78,8 @@ Dir["#{__dir__}/cases/*.rb"].sort.each do |path|
 end
 
 $stdout.sync = true
-puts JSON.generate("kinds" => Truth.kinds, "also" => Truth.also, "expressions" => Truth.expressions, "truths" => Truth.items.to_h { |item| [item.name, item.truth] })
+puts JSON.generate("kinds" => Truth.kinds, "also" => Truth.also, "expressions" => Truth.expressions,
+                   "truths" => Truth.items.to_h { |item| [item.name, item.truth] })
 exit unless $stdin.gets
 
 Case::First.new.call

@@ -1,10 +1,16 @@
 #ifndef RBPROBE_TESTS_STREAM_FIXTURE_H
 #define RBPROBE_TESTS_STREAM_FIXTURE_H
 
-/* What the tests of sinks stand on: records as a target sends them go in at one end of a socket, the sink's output is what comes out. */
+/*
+ * What the tests of sinks stand on: records as a target sends them go in at one end of a socket, the sink's output is
+ * what comes out.
+ */
 
 #include "proto/fields.h"
-#include "tracer/sink.h"
+#include "proto/marks.h"
+#include "tracer/stream/calls.h"
+#include "tracer/stream/decode.h"
+#include "tracer/stream/sink.h"
 #include "unit.h"
 
 #include <stdlib.h>
@@ -85,6 +91,32 @@ static inline void method(struct fixture *f, uint32_t ref, const char *class_nam
 	record_encode(&f->records, &record);
 }
 
+static inline void marks_of(struct fixture *f, enum mark_kind kind)
+{
+	struct record record = {.kind = RECORD_METHOD};
+
+	record.method = (struct record_method){.ref = MARK_REF(kind), .separator = '#', .engine = ENGINE_NONE, .mark = kind};
+	record_encode(&f->records, &record);
+}
+
+static inline void line(struct fixture *f, uint32_t ref, const char *place)
+{
+	static const struct slice labels[] = {SLICE("num"), SLICE("sum")};
+	struct record record = {.kind = RECORD_METHOD};
+
+	record.method = (struct record_method){.ref = ref,
+	                                       .class_name = SLICE("Shop"),
+	                                       .separator = '#',
+	                                       .method_name = SLICE("sell"),
+	                                       .file = SLICE("/srv/shop.rb"),
+	                                       .line = 7,
+	                                       .engine = ENGINE_TARGET,
+	                                       .label_count = 2,
+	                                       .labels = labels,
+	                                       .place = {place, strlen(place)}};
+	record_encode(&f->records, &record);
+}
+
 static inline void fiber(struct fixture *f, uint32_t ref, uint32_t native_id, const char *name)
 {
 	struct record record = {.kind = RECORD_FIBER};
@@ -94,7 +126,7 @@ static inline void fiber(struct fixture *f, uint32_t ref, uint32_t native_id, co
 	record_encode(&f->records, &record);
 }
 
-static inline void pack_values(msgpack_sbuffer *to, const char *first, const char *second)
+static inline void ruby_msgpack_values(msgpack_sbuffer *to, const char *first, const char *second)
 {
 	msgpack_packer packer;
 
@@ -122,10 +154,29 @@ static inline void event(struct fixture *f, enum event_kind kind, enum ending en
 	msgpack_sbuffer values;
 
 	msgpack_sbuffer_init(&values);
-	pack_values(&values, first, second);
+	ruby_msgpack_values(&values, first, second);
 	batch_of_one(f, &(struct batch_event){.kind = kind,
 	                                      .ending = ending,
 	                                      .method = method_ref,
+	                                      .fiber = fiber_ref,
+	                                      .time_ns = us * MICROSECOND,
+	                                      .values = {values.data, values.size}});
+	msgpack_sbuffer_destroy(&values);
+}
+
+static inline void mark(struct fixture *f, enum mark_kind kind, uint32_t fiber_ref, uint64_t us, const char *const *texts,
+                        size_t count)
+{
+	msgpack_sbuffer values;
+	msgpack_packer packer;
+
+	msgpack_sbuffer_init(&values);
+	msgpack_packer_init(&packer, &values, msgpack_sbuffer_write);
+	msgpack_pack_array(&packer, count);
+	for (size_t i = 0; i < count; i++)
+		pack_text(&packer, texts[i], strlen(texts[i]));
+	batch_of_one(f, &(struct batch_event){.kind = EVENT_MARK,
+	                                      .method = MARK_REF(kind),
 	                                      .fiber = fiber_ref,
 	                                      .time_ns = us * MICROSECOND,
 	                                      .values = {values.data, values.size}});
@@ -140,8 +191,8 @@ static inline void whole(struct fixture *f, enum ending ending, uint32_t method_
 
 	msgpack_sbuffer_init(&values);
 	msgpack_sbuffer_init(&outcomes);
-	pack_values(&values, argument, NULL);
-	pack_values(&outcomes, outcome, NULL);
+	ruby_msgpack_values(&values, argument, NULL);
+	ruby_msgpack_values(&outcomes, outcome, NULL);
 	batch_of_one(f, &(struct batch_event){.kind = EVENT_CALL,
 	                                      .ending = ending,
 	                                      .method = method_ref,

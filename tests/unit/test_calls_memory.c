@@ -2,7 +2,7 @@
 
 #include "stream_fixture.h"
 
-#include "tracer/decode.h"
+#include "tracer/stream/decode.h"
 
 #include <errno.h>
 

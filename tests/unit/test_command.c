@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 static msgpack_zone *zone;
@@ -67,15 +68,33 @@ static void attach_comes_back_as_it_was(void **state)
 	assert_int_equal(result.attach.version, PROTOCOL_VERSION);
 	assert_slice(result.attach.socket_path, "/tmp/rbprobe-12-Xy/s");
 	assert_int_equal(result.attach.client_pid, 4194303);
+	assert_int_equal(result.attach.debug, 0);
+}
+
+/* Who asks for no debug lines sends what every version has sent. */
+static void attach_names_debug_domains_only_where_some_are_wanted(void **state)
+{
+	struct command command = {.kind = COMMAND_ATTACH, .id = 1};
+	size_t size;
+
+	(void)state;
+	command.attach.socket_path = SLICE("/tmp/s");
+	command_encode(&buffer, &command);
+	assert_int_equal((uint8_t)buffer.data[0], 0x95); /* an array of five */
+	size = buffer.size;
+	msgpack_sbuffer_clear(&buffer);
+	command.attach.debug = 0x81;
+	assert_int_equal(passed(&command).attach.debug, 0x81);
+	assert_true(buffer.size > size);
 }
 
 static void trace_comes_back_as_it_was(void **state)
 {
 	const struct slice expressions[] = {SLICE("self"), SLICE("@total"), SLICE("items.map { |i| \"\xc3\xa9\" + i }")};
 	const struct selector selectors[] = {
-		{SLICE("Billing::*"), '#', SLICE("*charge*"), 3, expressions},
-		{SLICE(""), 0, SLICE("sleep"), 0, NULL},
-		{SLICE("Dir"), '.', SLICE(""), 0, NULL},
+		{SLICE("Billing::*"), '#', SLICE("*charge*"), 3, expressions, ROLE_SHOWN},
+		{SLICE(""), 0, SLICE("sleep"), 0, NULL, ROLE_SHOWN},
+		{SLICE("Dir"), '.', SLICE(""), 0, NULL, ROLE_SHOWN},
 	};
 	struct command command = {.kind = COMMAND_TRACE, .id = 2, .selector_count = 3, .selectors = selectors};
 	struct command result;
@@ -91,7 +110,8 @@ static void trace_comes_back_as_it_was(void **state)
 		.expression_timeout_ms = 250,
 	};
 	result = passed(&command);
-	assert_memory_equal(&result.options, &command.options, sizeof(command.options));
+	assert_memory_equal(&result.options, &command.options, offsetof(struct trace_options, conditions));
+	assert_false(conditions_any(&result.options.conditions));
 	assert_int_equal(result.selector_count, 3);
 	assert_slice(result.selectors[0].class_pattern, "Billing::*");
 	assert_int_equal(result.selectors[0].separator, '#');
@@ -106,9 +126,88 @@ static void trace_comes_back_as_it_was(void **state)
 	assert_int_equal(result.selectors[2].separator, '.');
 }
 
+static void conditions_and_roles_come_back(void **state)
+{
+	const struct selector selectors[] = {
+		{SLICE("Order"), '#', SLICE("save"), 0, NULL, ROLE_SHOWN},
+		{SLICE("Api"), '#', SLICE("call"), 0, NULL, ROLE_WITHIN},
+		{SLICE("Health"), '#', SLICE("check"), 0, NULL, ROLE_OUTSIDE},
+	};
+	struct command command = {.kind = COMMAND_TRACE, .id = 2, .selector_count = 3, .selectors = selectors};
+	struct command result;
+
+	(void)state;
+	assert_false(conditions_any(&command.options.conditions));
+	command.options.stack_frames = STACK_FRAMES_MAX;
+	command.options.marks = (struct mark_options){.kinds = 1u << MARK_RAISE, .raise = SLICE("Net::*")};
+	command.options.conditions = (struct conditions){.slow_ns = UINT64_MAX / 2,
+	                                                 .slow_cpu_ns = 7,
+	                                                 .every = UINT32_MAX,
+	                                                 .rate = 8,
+	                                                 .depth = 9,
+	                                                 .raised = SLICE("Net::*"),
+	                                                 .thread = SLICE("puma*"),
+	                                                 .expression = SLICE("count > 3")};
+	result = passed(&command);
+	assert_true(conditions_any(&result.options.conditions));
+	assert_true(result.options.conditions.slow_ns == UINT64_MAX / 2);
+	assert_true(result.options.conditions.slow_cpu_ns == 7);
+	assert_int_equal(result.options.conditions.every, UINT32_MAX);
+	assert_int_equal(result.options.conditions.rate, 8);
+	assert_int_equal(result.options.conditions.depth, 9);
+	assert_slice(result.options.conditions.raised, "Net::*");
+	assert_slice(result.options.conditions.thread, "puma*");
+	assert_slice(result.options.conditions.expression, "count > 3");
+	assert_int_equal(result.options.marks.kinds, 1u << MARK_RAISE);
+	assert_slice(result.options.marks.raise, "Net::*");
+	assert_int_equal(result.options.stack_frames, STACK_FRAMES_MAX);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(result.selectors[i].role, i);
+}
+
+static void any_exception_is_not_none(void **state)
+{
+	struct command command = {.kind = COMMAND_TRACE, .id = 2};
+
+	(void)state;
+	assert_null(passed(&command).options.conditions.raised.bytes);
+	msgpack_sbuffer_clear(&buffer);
+	command.options.conditions.raised = SLICE("");
+	assert_non_null(passed(&command).options.conditions.raised.bytes);
+}
+
+static void conditions_have_limits(void **state)
+{
+	static char text[EXPRESSION_SIZE_MAX + 1];
+	struct selector selector = {SLICE("A"), '#', SLICE("b"), 0, NULL, ROLE_COUNT};
+	const struct conditions cases[] = {
+		{.slow_ns = UINT64_MAX / 2 + 1},
+		{.slow_cpu_ns = UINT64_MAX},
+		{.raised = {text, NAME_SIZE_MAX + 1}},
+		{.thread = {text, NAME_SIZE_MAX + 1}},
+		{.expression = {text, EXPRESSION_SIZE_MAX + 1}},
+	};
+	struct command command = {.kind = COMMAND_TRACE, .id = 1};
+
+	(void)state;
+	memset(text, 'x', sizeof(text));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		command.options.conditions = cases[i];
+		msgpack_sbuffer_clear(&buffer);
+		command_encode(&buffer, &command);
+		refused("conditions: field");
+	}
+	command.options.conditions = (struct conditions){0};
+	command.selector_count = 1;
+	command.selectors = &selector;
+	msgpack_sbuffer_clear(&buffer);
+	command_encode(&buffer, &command);
+	refused("selector: field 5 is too large");
+}
+
 static void methods_and_detach_come_back_as_they_were(void **state)
 {
-	const struct selector selector = {SLICE("Kernel"), '#', SLICE(""), 0, NULL};
+	const struct selector selector = {SLICE("Kernel"), '#', SLICE(""), 0, NULL, ROLE_SHOWN};
 	struct command methods = {.kind = COMMAND_METHODS, .id = 3, .selector_count = 1, .selectors = &selector};
 	struct command detach = {.kind = COMMAND_DETACH, .id = UINT32_MAX};
 	struct command result;
@@ -128,18 +227,18 @@ static void a_request_comes_back_as_it_was(void **state)
 	struct command result;
 
 	(void)state;
-	command.request.flags = EVAL_MAIN | EVAL_PARTIAL;
-	command.request.limit = UINT64_MAX;
-	command.request.timeout_ms = UINT32_MAX;
-	command.request.name = SLICE("(file)");
-	command.request.text = SLICE("1 +\n1");
+	command.arguments.flags = EVAL_MAIN | EVAL_PARTIAL;
+	command.arguments.number = UINT64_MAX;
+	command.arguments.timeout_ms = UINT32_MAX;
+	command.arguments.name = SLICE("(file)");
+	command.arguments.text = SLICE("1 +\n1");
 	for (command.kind = COMMAND_EVAL; command.kind < COMMAND_COUNT; command.kind++) {
 		result = passed(&command);
-		assert_int_equal(result.request.flags, EVAL_MAIN | EVAL_PARTIAL);
-		assert_true(result.request.limit == UINT64_MAX);
-		assert_int_equal(result.request.timeout_ms, UINT32_MAX);
-		assert_slice(result.request.name, "(file)");
-		assert_slice(result.request.text, "1 +\n1");
+		assert_int_equal(result.arguments.flags, EVAL_MAIN | EVAL_PARTIAL);
+		assert_true(result.arguments.number == UINT64_MAX);
+		assert_int_equal(result.arguments.timeout_ms, UINT32_MAX);
+		assert_slice(result.arguments.name, "(file)");
+		assert_slice(result.arguments.text, "1 +\n1");
 		msgpack_sbuffer_clear(&buffer);
 	}
 }
@@ -152,7 +251,7 @@ static void as_many_selectors_as_allowed_and_not_one_more(void **state)
 	(void)state;
 	assert_non_null(selectors);
 	for (size_t i = 0; i <= SELECTORS_MAX; i++)
-		selectors[i] = (struct selector){SLICE("A"), '#', SLICE("b"), 0, NULL};
+		selectors[i] = (struct selector){SLICE("A"), '#', SLICE("b"), 0, NULL, ROLE_SHOWN};
 	assert_int_equal(passed(&command).selector_count, SELECTORS_MAX);
 	msgpack_sbuffer_clear(&buffer);
 	command.selector_count++;
@@ -166,7 +265,7 @@ static void encode_sized(size_t class_size, size_t method_size, size_t expressio
 {
 	static char text[EXPRESSION_SIZE_MAX + 1];
 	struct slice expressions[EXPRESSIONS_MAX + 1];
-	struct selector selector = {{text, class_size}, '#', {text, method_size}, expression_count, expressions};
+	struct selector selector = {{text, class_size}, '#', {text, method_size}, expression_count, expressions, ROLE_SHOWN};
 	struct command command = {.kind = COMMAND_METHODS, .id = 1, .selector_count = 1, .selectors = &selector};
 
 	memset(text, 'x', sizeof(text));
@@ -243,14 +342,33 @@ static void numbers_have_limits(void **state)
 	}
 }
 
-static void a_separator_is_one_of_two(void **state)
+static void a_separator_is_one_of_three(void **state)
 {
-	const struct selector selector = {SLICE("A"), ':', SLICE("b"), 0, NULL};
+	const struct selector selector = {SLICE("A"), '/', SLICE("b"), 0, NULL, ROLE_SHOWN};
 	struct command command = {.kind = COMMAND_METHODS, .id = 1, .selector_count = 1, .selectors = &selector};
 
 	(void)state;
 	command_encode(&buffer, &command);
-	refused("is neither 0 nor '#' nor '.'");
+	refused("is neither 0 nor '#' nor '.' nor ':'");
+}
+
+static void a_line_has_a_file_and_a_number(void **state)
+{
+	static const struct selector wrong[] = {
+		{SLICE("a.rb"), ':', SLICE("b"), 0, NULL, ROLE_SHOWN},
+		{SLICE("a.rb"), ':', SLICE("0"), 0, NULL, ROLE_SHOWN},
+		{SLICE("a.rb"), ':', SLICE("1234567890"), 0, NULL, ROLE_SHOWN},
+		{SLICE(""), ':', SLICE("1"), 0, NULL, ROLE_SHOWN},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		struct command command = {.kind = COMMAND_METHODS, .id = 1, .selector_count = 1, .selectors = &wrong[i]};
+
+		msgpack_sbuffer_clear(&buffer);
+		command_encode(&buffer, &command);
+		refused("is not the number of a line of a file");
+	}
 }
 
 static void other_shapes_are_refused(void **state)
@@ -314,7 +432,7 @@ static void fields_of_a_later_version_are_ignored(void **state)
 static void a_command_cut_anywhere_is_refused(void **state)
 {
 	const struct slice expression = SLICE("items.size");
-	const struct selector selector = {SLICE("A"), '#', SLICE("b"), 1, &expression};
+	const struct selector selector = {SLICE("A"), '#', SLICE("b"), 1, &expression, ROLE_SHOWN};
 	struct command command = {.kind = COMMAND_TRACE, .id = 1, .selector_count = 1, .selectors = &selector};
 	struct error err;
 
@@ -336,14 +454,19 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(attach_comes_back_as_it_was),
+		TEST(attach_names_debug_domains_only_where_some_are_wanted),
 		TEST(trace_comes_back_as_it_was),
+		TEST(conditions_and_roles_come_back),
+		TEST(any_exception_is_not_none),
+		TEST(conditions_have_limits),
 		TEST(methods_and_detach_come_back_as_they_were),
 		TEST(a_request_comes_back_as_it_was),
 		TEST(as_many_selectors_as_allowed_and_not_one_more),
 		TEST(every_text_has_its_limit),
 		TEST(a_socket_path_that_no_socket_can_have_is_refused),
 		TEST(numbers_have_limits),
-		TEST(a_separator_is_one_of_two),
+		TEST(a_separator_is_one_of_three),
+		TEST(a_line_has_a_file_and_a_number),
 		TEST(other_shapes_are_refused),
 		TEST(an_unknown_command_can_still_be_answered),
 		TEST(fields_of_a_later_version_are_ignored),

@@ -2,7 +2,7 @@
 
 #define _GNU_SOURCE
 #include "proto/clock.h"
-#include "tracer/confined.h"
+#include "tracer/process/confined.h"
 #include "unit.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Colours of the console: what is coloured as what, and that nothing but colours is added, whatever the text. */
 
-#include "tracer/console_color.h"
+#include "tracer/console/console_color.h"
 #include "unit.h"
 
 #include <stdlib.h>

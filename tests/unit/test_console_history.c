@@ -1,7 +1,7 @@
 /* The console's history file: what goes in comes back, in any number of processes at once, and the file stays bounded. */
 
-#include "tracer/buffer.h"
-#include "tracer/console_history.h"
+#include "tracer/base/buffer.h"
+#include "tracer/console/console_history.h"
 #include "unit.h"
 
 #include <errno.h>

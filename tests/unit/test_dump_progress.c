@@ -1,6 +1,6 @@
 /* What a dump's progress is told by. */
 
-#include "tracer/dump_progress.h"
+#include "tracer/heap/dump_progress.h"
 #include "unit.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Symbols of files that anybody may have made: what is there is found, and what is endless is not searched to its end. */
 
 #define _GNU_SOURCE
-#include "tracer/elf_symbols.h"
+#include "tracer/process/elf_symbols.h"
 #include "unit.h"
 
 #include <elf.h>

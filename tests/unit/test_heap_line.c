@@ -1,6 +1,6 @@
 /* Lines of heap dumps, as Rubies write them and as they must not be. */
 
-#include "tracer/heap_line.h"
+#include "tracer/heap/heap_line.h"
 #include "unit.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* Cutting dumps into lines: where reads end, long lines, and lines without an end. */
 
 #define _GNU_SOURCE
-#include "tracer/buffer.h"
-#include "tracer/heap_line.h"
-#include "tracer/heap_lines.h"
+#include "tracer/base/buffer.h"
+#include "tracer/heap/heap_line.h"
+#include "tracer/heap/heap_lines.h"
 #include "unit.h"
 
 #include <stdio.h>

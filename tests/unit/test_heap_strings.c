@@ -1,8 +1,8 @@
 /* Equal strings and biggest objects: the same as by counting all of them. */
 
-#include "tracer/heap_biggest.h"
-#include "tracer/heap_identities.h"
-#include "tracer/heap_strings.h"
+#include "tracer/heap/heap_biggest.h"
+#include "tracer/heap/heap_identities.h"
+#include "tracer/heap/heap_strings.h"
 #include "unit.h"
 
 #include <stdio.h>
@@ -160,36 +160,65 @@ static void the_biggest_of_many(void **state)
 	heap_biggest_free(&biggest);
 }
 
+static void where_it_was_allocated(void **state)
+{
+	struct heap_identities known = {.with_sites = true}, without = {0};
+	struct heap_line line = {.type = SLICE("STRING"), .has_generation = true};
+	struct heap_allocation found;
+
+	(void)state;
+	for (line.address = 0; line.address < 400000; line.address += 40) {
+		line.generation = line.address % 7;
+		heap_identities_add(&known, &line, line.address % 80 ? (uint32_t)line.address : HEAP_TABLE_NONE);
+		heap_identities_add(&without, &line, 3);
+	}
+	line.has_generation = false;
+	for (line.address = 0; line.address < 400000; line.address += 40) {
+		assert_true(heap_identities_find(&known, &line, &found));
+		assert_int_equal(found.site, line.address % 80 ? (uint32_t)line.address : HEAP_TABLE_NONE);
+		assert_true(found.has_generation);
+		assert_int_equal(found.generation, line.address % 7);
+	}
+	line.address = 40;
+	assert_true(heap_identities_find(&without, &line, &found));
+	assert_int_equal(found.site, HEAP_TABLE_NONE);
+	heap_identities_add(&without, &line, 3); /* with no generation */
+	assert_true(heap_identities_find(&without, &line, &found));
+	assert_false(found.has_generation);
+	heap_identities_free(&known);
+	heap_identities_free(&without);
+}
+
 static void the_same_object(void **state)
 {
 	struct heap_identities first = {0};
 	struct heap_line line = {.type = SLICE("STRING"), .class_address = 0x80};
 
 	(void)state;
-	assert_false(heap_identities_have(&first, &line));
+	assert_false(heap_identities_find(&first, &line, NULL));
 	for (line.address = 0; line.address < 400000; line.address += 40) {
 		line.has_generation = line.address % 80;
 		line.generation = 5;
-		heap_identities_add(&first, &line);
-		heap_identities_add(&first, &line);
+		heap_identities_add(&first, &line, HEAP_TABLE_NONE);
+		heap_identities_add(&first, &line, HEAP_TABLE_NONE);
 	}
 	assert_int_equal(first.count, 10000);
 	line.address = 40;
-	assert_true(heap_identities_have(&first, &line));
+	assert_true(heap_identities_find(&first, &line, NULL));
 	line.generation = 6;
-	assert_false(heap_identities_have(&first, &line));
+	assert_false(heap_identities_find(&first, &line, NULL));
 	line.has_generation = false; /* no longer known */
-	assert_true(heap_identities_have(&first, &line));
+	assert_true(heap_identities_find(&first, &line, NULL));
 	line.address = 80;
-	assert_true(heap_identities_have(&first, &line));
+	assert_true(heap_identities_find(&first, &line, NULL));
 	line.has_generation = true; /* allocated since it is recorded */
-	assert_false(heap_identities_have(&first, &line));
+	assert_false(heap_identities_find(&first, &line, NULL));
 	line.has_generation = false;
 	line.class_address = 0x88;
-	assert_false(heap_identities_have(&first, &line));
+	assert_false(heap_identities_find(&first, &line, NULL));
 	line.class_address = 0x80;
 	line.type = SLICE("ARRAY");
-	assert_false(heap_identities_have(&first, &line));
+	assert_false(heap_identities_find(&first, &line, NULL));
 	heap_identities_free(&first);
 }
 
@@ -201,6 +230,7 @@ int main(void)
 		cmocka_unit_test(what_has_no_value_is_not_compared),
 		cmocka_unit_test(the_biggest_of_many),
 		cmocka_unit_test(the_same_object),
+		cmocka_unit_test(where_it_was_allocated),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* Fields of /proc/PID/status. */
 
-#include "tracer/proc_status.h"
+#include "tracer/base/proc_status.h"
 #include "unit.h"
 
 #include <sys/syscall.h>

@@ -1,7 +1,7 @@
 /* Programs that nothing can be loaded into, told by what the kernel told them when they began. */
 
 #define _GNU_SOURCE
-#include "tracer/program_kind.h"
+#include "tracer/process/program_kind.h"
 #include "unit.h"
 
 #include <elf.h>
@@ -11,10 +11,12 @@
 static void a_usual_program(void **state)
 {
 	const Elf64_auxv_t vector[] = {{AT_PHDR, {0x1000}}, {AT_BASE, {0x7f0000000000}}, {AT_NULL, {0}}};
+	struct target target;
 
 	(void)state;
 	assert_int_equal(program_kind_of_auxv(vector, sizeof(vector)), PROGRAM_OURS);
-	assert_int_equal(program_kind(getpid()), PROGRAM_OURS);
+	assert_int_equal(target_describe(&target, getpid(), TARGET_BASIC, NULL), 0);
+	assert_int_equal(program_kind(&target), PROGRAM_OURS);
 }
 
 static void a_32_bit_program(void **state)

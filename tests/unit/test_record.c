@@ -1,6 +1,7 @@
 /* Records: every kind comes back as it was, and nothing malformed gets through. EVENTS: test_events.c. */
 
 #include "proto/fields.h"
+#include "proto/marks.h"
 #include "proto/record.h"
 #include "unit.h"
 
@@ -97,8 +98,9 @@ static void method(void **state)
 	struct record result;
 
 	(void)state;
-	record.method = (struct record_method){9,  SLICE("Order"), '#', SLICE("save"), SLICE("/app/order.rb"),
-	                                       12, ENGINE_TARGET,  2,   labels};
+	record.method =
+		(struct record_method){9, SLICE("Order"), '#',        SLICE("save"), SLICE("/app/order.rb"), 12, ENGINE_TARGET,
+	                               2, labels,         MARK_RAISE, {NULL, 0}};
 	result = passed(&record);
 	assert_int_equal(result.method.ref, 9);
 	assert_slice(result.method.class_name, "Order");
@@ -110,6 +112,11 @@ static void method(void **state)
 	assert_int_equal(result.method.label_count, 2);
 	assert_slice(result.method.labels[0], "self");
 	assert_slice(result.method.labels[1], "@total");
+	assert_int_equal(result.method.mark, MARK_RAISE);
+	assert_null(result.method.place.bytes);
+	record.method.place = SLICE("order.rb:12");
+	result = passed(&record);
+	assert_slice(result.method.place, "order.rb:12");
 }
 
 static void a_method_that_is_not_written_in_ruby_has_no_file(void **state)
@@ -118,7 +125,8 @@ static void a_method_that_is_not_written_in_ruby_has_no_file(void **state)
 	struct record result;
 
 	(void)state;
-	record.method = (struct record_method){9, SLICE("String"), '#', SLICE("gsub"), {NULL, 0}, 0, ENGINE_HOOK, 0, NULL};
+	record.method =
+		(struct record_method){9, SLICE("String"), '#', SLICE("gsub"), {NULL, 0}, 0, ENGINE_HOOK, 0, NULL, 0, {NULL, 0}};
 	result = passed(&record);
 	assert_null(result.method.file.bytes);
 	assert_int_equal(result.method.label_count, 0);
@@ -156,13 +164,27 @@ static void fiber_lost_note_match_end(void **state)
 	assert_int_equal(result.match.engine, ENGINE_NONE);
 	assert_slice(result.match.reason, "inlined");
 
-	record = (struct record){.kind = RECORD_END, .end = {END_EXIT, SLICE("bye"), 100, 7, 1}};
+	record = (struct record){.kind = RECORD_END, .end = {END_EXIT, SLICE("bye"), 100, 7, 1, 60, 5, 2}};
 	result = passed(&record);
 	assert_int_equal(result.end.reason, END_EXIT);
 	assert_slice(result.end.text, "bye");
 	assert_int_equal(result.end.calls, 100);
 	assert_int_equal(result.end.lost, 7);
 	assert_int_equal(result.end.other_ractors, 1);
+	assert_int_equal(result.end.left_out, 60);
+	assert_int_equal(result.end.marks, 5);
+	assert_int_equal(result.end.marks_lost, 2);
+
+	record = (struct record){.kind = RECORD_TOTALS,
+	                         .totals = {MARK_GVL, 1234, SLICE("worker 1"), 9, 5, {1, 2, 3, 4, UINT64_MAX}}};
+	result = passed(&record);
+	assert_int_equal(result.totals.mark, MARK_GVL);
+	assert_int_equal(result.totals.native_id, 1234);
+	assert_slice(result.totals.thread_name, "worker 1");
+	assert_int_equal(result.totals.elapsed_ns, 9);
+	assert_int_equal(result.totals.count, 5);
+	assert_true(result.totals.numbers[4] == UINT64_MAX);
+	assert_true(result.totals.numbers[5] == 0);
 }
 
 static void output_data_done(void **state)
@@ -218,12 +240,39 @@ static void retried(void **state)
 	assert_int_equal(passed(&record).retried.times, 3);
 }
 
+static void callers(void **state)
+{
+	struct record record = {
+		.kind = RECORD_CALLER,
+		.caller = {.ref = 7, .parent = 6, .label = SLICE("Shop#open"), .file = SLICE("a.rb"), .line = 12}};
+
+	(void)state;
+	assert_int_equal(passed(&record).caller.ref, 7);
+	assert_int_equal(passed(&record).caller.parent, 6);
+	assert_slice(passed(&record).caller.label, "Shop#open");
+	assert_slice(passed(&record).caller.file, "a.rb");
+	assert_int_equal(passed(&record).caller.line, 12);
+}
+
 static void bytes_that_are_no_text_survive(void **state)
 {
 	struct record record = {.kind = RECORD_NOTE, .note = {NOTE_INFO, {"\xff\0\xfe", 3}}};
 
 	(void)state;
 	assert_memory_equal(passed(&record).note.text.bytes, "\xff\0\xfe", 3);
+}
+
+static void debug_lines(void **state)
+{
+	struct record record = {.kind = RECORD_DEBUG, .debug = {.domain = 6, .text = SLICE("String#gsub: patch")}};
+
+	(void)state;
+	assert_int_equal(passed(&record).debug.domain, 6);
+	assert_slice(passed(&record).debug.text, "String#gsub: patch");
+	msgpack_sbuffer_clear(&buffer);
+	record.debug.domain = 32;
+	record_encode(&buffer, &record);
+	refused((uint8_t *)buffer.data + RECORD_PREFIX_SIZE, buffer.size - RECORD_PREFIX_SIZE, -EPROTO, "is too large");
 }
 
 static void an_unknown_kind_is_no_error(void **state)
@@ -267,7 +316,8 @@ static void too_many_labels_are_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i <= VALUES_MAX; i++)
 		labels[i] = SLICE("self");
-	record.method = (struct record_method){1, SLICE("A"), '#', SLICE("b"), {NULL, 0}, 0, ENGINE_HOOK, VALUES_MAX, labels};
+	record.method = (struct record_method){1,           SLICE("A"), '#',    SLICE("b"), {NULL, 0}, 0,
+	                                       ENGINE_HOOK, VALUES_MAX, labels, 0,          {NULL, 0}};
 	assert_int_equal(passed(&record).method.label_count, VALUES_MAX);
 	msgpack_sbuffer_clear(&buffer);
 	record.method.label_count++;
@@ -310,8 +360,8 @@ static void garbage_and_truncation_are_refused(void **state)
 	uint32_t random = 1;
 
 	(void)state;
-	record.method =
-		(struct record_method){9, SLICE("Order"), '#', SLICE("save"), SLICE("/o.rb"), 12, ENGINE_TARGET, 1, labels};
+	record.method = (struct record_method){9, SLICE("Order"), '#', SLICE("save"), SLICE("/o.rb"), 12, ENGINE_TARGET,
+	                                       1, labels,         0,   {NULL, 0}};
 	record_encode(&buffer, &record);
 	for (size_t size = 0; size < buffer.size - RECORD_PREFIX_SIZE; size++) {
 		uint8_t *part = malloc(size ? size : 1);
@@ -361,6 +411,8 @@ int main(void)
 		TEST(output_data_done),
 		TEST(found),
 		TEST(retried),
+		TEST(callers),
+		TEST(debug_lines),
 		TEST(bytes_that_are_no_text_survive),
 		TEST(an_unknown_kind_is_no_error),
 		TEST(limits_of_records),

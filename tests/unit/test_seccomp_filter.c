@@ -1,6 +1,6 @@
 /* Seccomp filters, run outside of the kernel: what they say to a call, and that whatever they are they end. */
 
-#include "tracer/seccomp_filter.h"
+#include "tracer/inject/seccomp_filter.h"
 #include "unit.h"
 
 #include <linux/audit.h>

@@ -1,6 +1,6 @@
 /* Selectors as people write them: what each means, and what is refused with the place of the mistake. */
 
-#include "tracer/selector.h"
+#include "tracer/cli/selector.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -60,6 +60,18 @@ static void globs(void **state)
 	means("*.new", "*", '.', "new");
 }
 
+static void lines_of_files(void **state)
+{
+	(void)state;
+	means("order.rb:42", "order.rb", ':', "42");
+	means("app/models/order.rb:42", "app/models/order.rb", ':', "42");
+	means("./order.rb:7", "order.rb", ':', "7");
+	means("/srv/my app/order.rb:7()", "/srv/my app/order.rb", ':', "7");
+	means("Rakefile:1", "Rakefile", ':', "1");
+	means("(eval at /srv/a.rb:3):2", "(eval at /srv/a.rb:3)", ':', "2");
+	means("a:1:2", "a:1", ':', "2");
+}
+
 static void names_beyond_ascii(void **state)
 {
 	(void)state;
@@ -92,6 +104,8 @@ static void expressions_are_separated_by_commas(void **state)
 	EXPRESSIONS("Order#save(self, @total, num, self.items.size, __source__)", "self", "@total", "num", "self.items.size",
 	            "__source__");
 	EXPRESSIONS("Order#save( self ,@total )", "self", "@total");
+	EXPRESSIONS("app/order.rb:42(total, user.id)", "total", "user.id");
+	EXPRESSIONS("Order#save(a ? b :1)", "a ? b :1");
 }
 
 static void commas_within_an_expression_belong_to_it(void **state)
@@ -139,6 +153,10 @@ static void mistakes_are_refused_with_their_place(void **state)
 		{"Order#save(,self)", "character"},
 		{"Order#save([1)", "character"},
 		{"Order#save#load", "method name"},
+		{"order.rb:0", "no file has such a line"},
+		{"order.rb:1234567890", "no file has such a line"},
+		{"./:1", "a file is missing"},
+		{"order.rb:42(total", "never closed"},
 	};
 
 	(void)state;
@@ -179,6 +197,7 @@ int main(void)
 		cmocka_unit_test(all_methods_of_a_class),
 		cmocka_unit_test(operators),
 		cmocka_unit_test(globs),
+		cmocka_unit_test(lines_of_files),
 		cmocka_unit_test(names_beyond_ascii),
 		cmocka_unit_test(expressions_are_separated_by_commas),
 		cmocka_unit_test(commas_within_an_expression_belong_to_it),

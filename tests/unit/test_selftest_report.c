@@ -1,11 +1,11 @@
 /* Self-tests, shown: what holds, what does not and what is refused for it, and answers that nobody should send. */
 
-#include "tracer/selftest_report.h"
+#include "tracer/commands/selftest_report.h"
 #include "unit.h"
 
 #include <jansson.h>
 
-struct fact {
+struct assumption {
 	const char *name, *state, *reason;
 };
 
@@ -45,7 +45,7 @@ static void pair(const char *key, const char *value)
 	text(value);
 }
 
-static const msgpack_object *answer(const struct fact *facts, size_t count)
+static const msgpack_object *answer(const struct assumption *facts, size_t count)
 {
 	msgpack_pack_map(&packer, 2);
 	pair("ruby", "3.1.2");
@@ -71,7 +71,7 @@ static void shows(const char *expected)
 	assert_string_equal(shown.bytes, expected);
 }
 
-static const struct fact mixed[] = {
+static const struct assumption mixed[] = {
 	{"frames.identity", "ok", NULL},
 	{"hook.flags", "failed", "it was not found"},
 	{"methods.shared", "not_applicable", "nothing needs it"},
@@ -120,7 +120,7 @@ static void json_is_one_line(void **state)
 
 static void failures_in_one_line(void **state)
 {
-	const struct fact two[] = {{"a.b", "failed", "x"}, {"c.d", "ok", NULL}, {"e.f", "failed", "y"}};
+	const struct assumption two[] = {{"a.b", "failed", "x"}, {"c.d", "ok", NULL}, {"e.f", "failed", "y"}};
 
 	(void)state;
 	selftest_report_failures(&shown, answer(two, 3));
@@ -137,7 +137,7 @@ static void no_failure_is_no_line(void **state)
 /* Whatever the target sends, nobody is told that all is well. */
 static void what_is_no_state_has_failed(void **state)
 {
-	const struct fact odd[] = {{"a.b", "fine\033[0m", NULL}};
+	const struct assumption odd[] = {{"a.b", "fine\033[0m", NULL}};
 
 	(void)state;
 	assert_int_equal(selftest_count(answer(odd, 1)).failed, 1);

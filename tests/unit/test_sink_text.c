@@ -72,6 +72,27 @@ static void whole_calls_are_one_line(void **state)
 	          "   Shop#price ~ killed <0.000001>\n");
 }
 
+static void a_line_stands_at_its_depth(void **state)
+{
+	struct fixture *f = *state;
+
+	method(f, 1, "Shop", "sell");
+	line(f, 2, "shop.rb:7");
+	fiber(f, 1, 100, "main");
+	whole(f, ENDING_RETURNED, 2, 1, 1, 0, "1", NULL);
+	event(f, EVENT_START, 0, 1, 1, 2, NULL, NULL);
+	event(f, EVENT_CALL, 0, 2, 1, 3, "1", "\"a b\"");
+	event(f, EVENT_CALL, 0, 2, 1, 4, NULL, NULL);
+	event(f, EVENT_END, ENDING_RETURNED, 1, 1, 5, NULL, NULL);
+	prints(f, "shop.rb:7 num=1\n"
+	          "Shop#sell\n"
+	          "   shop.rb:7 num=1 sum=\"a b\"\n"
+	          "   shop.rb:7\n"
+	          "Shop#sell <0.000003>\n");
+	assert_int_equal(f->stream->calls, 1);
+	assert_int_equal(f->stream->lines, 3);
+}
+
 static void a_limit_counts_whole_calls(void **state)
 {
 	struct fixture *f = *state;
@@ -195,6 +216,62 @@ static void a_loss_stands_where_it_happened(void **state)
 	assert_int_equal(f->stream->lost, 1234);
 }
 
+static void a_mark_stands_in_the_open_call(void **state)
+{
+	static const char *const texts[] = {"ArgumentError", "no\n3", "shop.rb", "12"};
+	struct fixture *f = *state;
+
+	method(f, 1, "Shop", "sell");
+	marks_of(f, MARK_RAISE);
+	fiber(f, 1, 100, "");
+	begins(f, 1, 1, 0);
+	mark(f, MARK_RAISE, 1, 1, texts, 4);
+	ends(f, 1, 1, 5);
+	mark(f, MARK_RAISE, 1, 6, texts, 2);
+	prints(f, "Shop#sell\n"
+	          "   ! raised ArgumentError: no\\x0a3 at shop.rb:12\n"
+	          "Shop#sell <0.000005>\n"
+	          "! raised ArgumentError: no\\x0a3\n");
+	assert_int_equal(f->stream->marks[MARK_RAISE], 2);
+	assert_int_equal(f->stream->calls, 1);
+}
+
+static void collections_and_waits_are_marks_too(void **state)
+{
+	static const char *const minor[] = {"minor", "newobj", "", "lazy", "1200000", "1", "1200000", "40210", "9000"};
+	static const char *const major[] = {"major", "method", "force", "lazy", "1500000000", "12", "5", "1234567", "31000"};
+	static const char *const pause[] = {"major", "newobj", "2000000"};
+	static const char *const wait[] = {"12000000"};
+	struct fixture *f = *state;
+
+	marks_of(f, MARK_GC);
+	marks_of(f, MARK_GC_PAUSE);
+	marks_of(f, MARK_GVL);
+	fiber(f, 1, 100, "");
+	mark(f, MARK_GC, 1, 1, minor, 9);
+	mark(f, MARK_GC, 1, 2, major, 9);
+	mark(f, MARK_GC_PAUSE, 1, 3, pause, 3);
+	mark(f, MARK_GVL, 1, 4, wait, 1);
+	prints(f, "# gc minor (newobj) 0.001200 s, 40,210 -> 9,000 objects\n"
+	          "# gc major (method, force) 1.500000 s in 12 pauses, 1,234,567 -> 31,000 objects\n"
+	          "# gc major (newobj) pause 0.002000 s\n"
+	          "# gvl waited 0.012000 s\n");
+}
+
+static void a_kind_of_mark_that_is_not_known_is_passed_over(void **state)
+{
+	struct fixture *f = *state;
+
+	method(f, 1, "Shop", "sell");
+	marks_of(f, (enum mark_kind)31);
+	fiber(f, 1, 100, "");
+	mark(f, (enum mark_kind)31, 1, 0, NULL, 0);
+	begins(f, 1, 1, 1);
+	ends(f, 1, 1, 6);
+	prints(f, "Shop#sell <0.000005>\n");
+	assert_int_equal(f->stream->calls, 1);
+}
+
 static void calls_that_do_not_end_are_shown_as_begun(void **state)
 {
 	struct fixture *f = *state;
@@ -251,6 +328,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(nested_calls_are_indented),
 		TEST(whole_calls_are_one_line),
+		TEST(a_line_stands_at_its_depth),
 		TEST(a_limit_counts_whole_calls),
 		TEST(durations_have_six_decimals),
 		TEST(values_stand_behind_the_name),
@@ -258,6 +336,9 @@ int main(void)
 		TEST(every_ending_has_its_mark),
 		TEST(threads_that_interleave_keep_their_own_trees),
 		TEST(a_loss_stands_where_it_happened),
+		TEST(a_mark_stands_in_the_open_call),
+		TEST(collections_and_waits_are_marks_too),
+		TEST(a_kind_of_mark_that_is_not_known_is_passed_over),
 		TEST(calls_that_do_not_end_are_shown_as_begun),
 		TEST(a_quiet_moment_shows_what_was_held_back),
 		cmocka_unit_test_setup_teardown(several_processes_name_themselves, setup_bare, fixture_close),

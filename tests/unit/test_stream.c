@@ -1,12 +1,14 @@
-/* The writer thread: what traced threads push and post arrives complete and in order, and it lets go of what it has. No Ruby here. */
+/*
+ * The writer thread: what traced threads push and post arrives complete and in order, and it lets go of what it has. No
+ * Ruby here.
+ */
 
 #include "proto/record.h"
-#include "tracee/bell.h"
-#include "tracee/intake.h"
-#include "tracee/overdue.h"
-#include "tracee/stream.h"
-#include "tracee/ticks.h"
-#include "tracer/decode.h"
+#include "tracee/base/command_inbox.h"
+#include "tracee/base/ticks.h"
+#include "tracee/session/bell.h"
+#include "tracee/session/stream.h"
+#include "tracer/stream/decode.h"
 #include "unit.h"
 
 #include <pthread.h>
@@ -32,32 +34,7 @@ void bell_trigger(void)
 	atomic_fetch_add(&rings, 1);
 }
 
-bool selection_look_is_due(void)
-{
-	return false;
-}
-
-uint64_t dispatch_job_began_ns(void)
-{
-	return 0;
-}
-
-bool requests_overdue(void)
-{
-	return false;
-}
-
-bool intake_take(void)
-{
-	return false;
-}
-
-bool copies_ended(void)
-{
-	return false;
-}
-
-bool evaluation_overdue(void)
+bool command_inbox_take(void)
 {
 	return false;
 }

@@ -1,6 +1,6 @@
 /* What a process prints cannot command the user's terminal, and goes everywhere else as it is. */
 
-#include "tracer/terminal_text.h"
+#include "tracer/base/terminal_text.h"
 #include "unit.h"
 
 #include <string.h>

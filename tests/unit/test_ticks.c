@@ -1,6 +1,6 @@
 /* Ticks become nanoseconds: close to the true clock, never backwards, through other rates, bad readings and suspensions. */
 
-#include "tracee/ticks.h"
+#include "tracee/base/ticks.h"
 #include "unit.h"
 
 #define MS UINT64_C(1000000)
@@ -32,7 +32,10 @@ static void a_steady_clock_is_followed(void **state)
 	}
 }
 
-/* The first two readings are 2 ms apart and 100 ns off, later ones as well: what is told stays within a microsecond and goes on. */
+/*
+ * The first two readings are 2 ms apart and 100 ns off, later ones as well: what is told stays within a microsecond and
+ * goes on.
+ */
 static void readings_that_are_a_little_off_do_no_harm(void **state)
 {
 	struct ticks_clock clock;

@@ -1,6 +1,6 @@
 /* Why a process may not be traced, from the facts: each cause is named, with what to do about it. */
 
-#include "tracer/trace_permission.h"
+#include "tracer/process/trace_permission.h"
 #include "unit.h"
 
 #include <errno.h>

@@ -17,7 +17,8 @@ class Measurements
       armed, ended = [0, 1].map { |i| samples_or_text(values) { |columns| columns[i] } }
       [Row.new(key: "attach-#{state}", what: "start to armed, main thread #{description}", unit: :ms, requirement: 10,
                rbprobe: armed["rbprobe"], rbtrace: armed["rbtrace"],
-               notes: "from spawning the client to its word on stderr; rbtrace: to \"attached\", which is before it arms#{failed.values.join}"),
+               notes: "from spawning the client to its word on stderr; " \
+                      "rbtrace: to \"attached\", which is before it arms#{failed.values.join}"),
        Row.new(key: "attach-detach-#{state}", what: "the same to the client's end (attach and detach)", unit: :ms,
                rbprobe: ended["rbprobe"], rbtrace: ended["rbtrace"])]
     end + [first_call]
@@ -39,7 +40,8 @@ class Measurements
     Row.new(key: "first-call", what: "start to the first traced call by that call's own time, main thread computing", unit: :ms,
             rbprobe: Samples.new(times), rbtrace: "-")
   rescue NotMeasured => e
-    Row.new(key: "first-call", what: "start to the first traced call", unit: :ms, rbprobe: "not measured: #{e.message}", rbtrace: "-")
+    Row.new(key: "first-call", what: "start to the first traced call", unit: :ms, rbprobe: "not measured: #{e.message}",
+            rbtrace: "-")
   end
 
   # In ms. rbtrace, which leaves its target another than it was, gets a fresh one each time.

@@ -1,5 +1,5 @@
-# Taking heap dumps: `rbprobe heap dump` from start to end, beside ObjectSpace.dump_all in the process itself, both to a new file, in turn: now
-# one, now the other first, because to the kernel it is not the same which of its memory was used last.
+# Taking heap dumps: `rbprobe heap dump` from start to end, beside ObjectSpace.dump_all in the process itself, both to a new
+# file, in turn: now one, now the other first, because to the kernel it is not the same which of its memory was used last.
 class Measurements
   measurement :heap_dump do
     objects = amount(:heap_objects)
@@ -12,8 +12,10 @@ class Measurements
         measured.values_at(:own, :ours)
       end.transpose.map { |column| Samples.new(column) }
     end
-    [Row.new(key: "heap-dump", what: "`heap dump`: #{objects} objects to a file; beside it `ObjectSpace.dump_all`", unit: :mb_per_s, requirement: 0.9,
-             relative: true, untraced: own, rbprobe: ours, notes: "from the client's start to its end, standard output being a file: what -o names is made safe on the disk as well, which `dump_all` does not do"),
+    [Row.new(key: "heap-dump", what: "`heap dump`: #{objects} objects to a file; beside it `ObjectSpace.dump_all`",
+             unit: :mb_per_s, requirement: 0.9, relative: true, untraced: own, rbprobe: ours,
+             notes: "from the client's start to its end, standard output being a file: " \
+                    "what -o names is made safe on the disk as well, which `dump_all` does not do"),
      Row.new(key: "heap-dump-pause", what: "how long the process stands still for that", unit: :ms, rbprobe: Samples.new(pauses))]
   end
 
@@ -31,7 +33,8 @@ class Measurements
   def dump_rate(target, pauses)
     file = dump_file(target)
     from = now
-    report, status = Open3.capture2e(*%w[sh -c], '"$@" 2>&1 >"$0"', file, RbprobeTool::PROGRAM, "heap", "dump", "-p", target.pid.to_s, "-o", "-")
+    report, status = Open3.capture2e(*%w[sh -c], '"$@" 2>&1 >"$0"', file, RbprobeTool::PROGRAM, "heap", "dump",
+                                     "-p", target.pid.to_s, "-o", "-")
     seconds = now - from
     raise NotMeasured, "heap dump failed: #{report}" unless status.success?
 

@@ -13,7 +13,10 @@ class Measurements
         @sku, @count, @tags = "sku-#{sku}", count, { sku: sku }
       end
     end
-    orders = Array.new(Integer(ARGV[0]) / 14) { |i| Order.new("order #{i}", Array.new(4) { |j| Item.new(i % 5000, j) }, "note for #{i % 100}, longer than what is embedded") }
+    orders = Array.new(Integer(ARGV[0]) / 14) do |i|
+      items = Array.new(4) { |j| Item.new(i % 5000, j) }
+      Order.new("order #{i}", items, "note for #{i % 100}, longer than what is embedded")
+    end
     GC.start
     ObjectSpace.dump_all(output: $stdout)
     orders.size
@@ -24,8 +27,8 @@ class Measurements
     system(*RUBY, "-e", HEAP, amount(:heap_objects).to_s, out: dump) || raise(NotMeasured, "the dump could not be made")
     megabytes = File.size(dump) / 1e6
     rates = Array.new(amount(:repetitions)) { megabytes / report_s(dump) }
-    [Row.new(key: "heap-report", what: "`heap report`: a dump of #{megabytes.round} MB, a second of one core's time", unit: :mb_per_s,
-             requirement: 300, rbprobe: Samples.new(rates),
+    [Row.new(key: "heap-report", what: "`heap report`: a dump of #{megabytes.round} MB, a second of one core's time",
+             unit: :mb_per_s, requirement: 300, rbprobe: Samples.new(rates),
              notes: "Ruby's `JSON.parse` of each line, without counting anything: #{ruby_json_rate(dump).round} MB/s")]
   ensure
     FileUtils.rm_f(dump)

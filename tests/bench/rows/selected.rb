@@ -1,4 +1,5 @@
-# Whether a call costs more when many methods are selected: a class with so many methods, all of them traced, and a loop that calls one after the other.
+# Whether a call costs more when many methods are selected: a class with so many methods, all of them traced, and a loop
+# that calls one after the other.
 class Measurements
   SELECTED = [1, 10, 100, 1_000, 10_000].freeze
 

@@ -8,9 +8,11 @@ class Measurements
     [Row.new(key: "sustained", what: "sustained rate from one thread, none lost (`--overflow=block`), text to a file",
              unit: :events_per_s, requirement: 5_000_000, rbprobe: with_rbtrace["rbprobe"], rbtrace: with_rbtrace["rbtrace"],
              notes: "from the first call to the client's end; a call is two events"),
-     Row.new(key: "sustained-null", what: "the same, the text thrown away", unit: :events_per_s, requirement: 10_000_000, rbprobe: shown),
+     Row.new(key: "sustained-null", what: "the same, the text thrown away", unit: :events_per_s, requirement: 10_000_000,
+             rbprobe: shown),
      Row.new(key: "sustained-json", what: "the same as JSON, thrown away", unit: :events_per_s, rbprobe: json),
-     Row.new(key: "sustained-drop", what: "text to a file without waiting (`--overflow=drop`): delivered", unit: :events_per_s, rbprobe: dropping,
+     Row.new(key: "sustained-drop", what: "text to a file without waiting (`--overflow=drop`): delivered",
+             unit: :events_per_s, rbprobe: dropping,
              notes: dropping.is_a?(Samples) ? format("lost: %.2f %%", 100 * median(@lost_shares)) : nil)]
   end
 
@@ -30,7 +32,8 @@ class Measurements
       client&.kill
       reader&.close
     end
-    [Row.new(key: "delivery", what: "from a call in a quiet process to its line in a pipe", unit: :ms, requirement: 5, rbprobe: Samples.new(times))]
+    [Row.new(key: "delivery", what: "from a call in a quiet process to its line in a pipe", unit: :ms, requirement: 5,
+             rbprobe: Samples.new(times))]
   end
 
   private

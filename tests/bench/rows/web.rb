@@ -1,5 +1,5 @@
-# A Sinatra application on Puma, with the 50 methods traced that its requests call most, and with those that they spend most of their time in, callees
-# included. Which these are, a firehose tells in a process of its own.
+# A Sinatra application on Puma, with the 50 methods traced that its requests call most, and with those that they spend most
+# of their time in, callees included. Which these are, a firehose tells in a process of its own.
 require_relative "../web"
 
 class Measurements
@@ -9,11 +9,43 @@ class Measurements
   measurement :web do
     raise NotMeasured, WebServer.missing if WebServer.missing
 
-    HOT_BY.flat_map { |by, how| web_rows(by, "/orders/17", "Sinatra on Puma, 2 ms of database, its #{HOTTEST} #{how} methods traced", 0.97) } +
-      web_rows(:calls, "/computed/17", "the same without a database, its #{HOTTEST} #{HOT_BY[:calls]} methods traced", nil)
+    hot = HOT_BY.flat_map do |by, how|
+      web_rows(by, "/orders/17", "Sinatra on Puma, 2 ms of database, its #{HOTTEST} #{how} methods traced", 0.97)
+    end
+    hot + web_rows(:calls, "/computed/17",
+                   "the same without a database, its #{HOTTEST} #{HOT_BY[:calls]} methods traced", nil)
+  end
+
+  # What is decided and counted in the process: the same methods, and next to nothing to send.
+  ANSWERS = { "trace --slow 10" => ["trace", "--slow", "10"], "stat" => ["stat"] }.freeze
+
+  measurement :web_answers do
+    raise NotMeasured, WebServer.missing if WebServer.missing
+
+    rows = HOT_BY.flat_map do |by, how|
+      ANSWERS.map do |what, arguments|
+        row = web_row("#{what.tr(" -", "")}-#{by}", by == :calls ? 0.93 : 0.98, *arguments, *hottest(by))
+        row.what = "Sinatra on Puma, 2 ms of database, its #{HOTTEST} #{how} methods under #{what}"
+        row.notes = "#{@calls_a_request[by].round} calls a request"
+        row
+      end
+    end
+    limited = web_row("firehose-limited", 0.8, "trace", "-f", "--max-overhead", "20", "-o", output)
+    limited.what = "the same, all methods under trace -f --max-overhead 20"
+    limited.notes = "what takes too much is let go meanwhile"
+    rows << limited
   end
 
   private
+
+  def web_row(key, requirement, *command)
+    rounds = Array.new(amount(:web_processes)) do
+      web_pairs_with("/orders/17") { |server| RbprobeTool.attach_by(server, *command) }
+    end
+    columns = rounds.flatten(1).transpose.map { |column| Samples.new(column) }
+    Row.new(key: "web-#{key}-rate", what: key, unit: :requests_per_s, relative: true, requirement: requirement,
+            untraced: columns[0], rbprobe: columns[2])
+  end
 
   def web_rows(by, path, what, requirement)
     values = each_tool do |tool|
@@ -32,15 +64,18 @@ class Measurements
 
   # [requests/s and p99 without, the same with], again and again
   def web_pairs(tool, selectors, path)
+    web_pairs_with(path, tool) { |server| tool.attach(server, *selectors, output: output) }
+  end
+
+  def web_pairs_with(path, tool = RbprobeTool)
     with(WebServer.new(tool), WebServer.new(nil)) do |subject, control|
       [subject, control].each { |server| server.load(1, path) }
-      client = tool.attach(subject, *selectors, output: output)
+      client = yield subject
       pairs = Array.new(amount(:web_rounds)) { control.load(amount(:web_s), path) + subject.load(amount(:web_s), path) }
       client.stop
-      if tool == RbprobeTool
-        lost = Integer(client.rest[/(\d+) lost/, 1])
-        raise NotMeasured, "#{lost} calls lost" if lost > 0
-      end
+      lost = tool == RbprobeTool ? Integer(client.rest[/(\d+) lost/, 1] || 0) : 0
+      raise NotMeasured, "#{lost} calls lost" if lost > 0
+
       pairs
     ensure
       client&.kill
@@ -59,13 +94,14 @@ class Measurements
   def hot_methods
     @hot_methods ||= with(WebServer.new(RbprobeTool)) do |server|
       server.load(1, "/orders/17")
-      client = RbprobeTool.attach(server, "-f", "--format=json", "--overflow=block", output: output)
+      client = RbprobeTool.attach(server, "-f", "--max-overhead=0", "--format=json", "--overflow=block", output: output)
       rate, = server.load(1, "/orders/17", connections: 1)
       client.stop
       found = Hash.new { |hash, name| hash[name] = { calls: 0.0, time: 0.0 } }
       File.foreach(output) { |line| hot_method(line, found) }
       @requests = found["Orders#call"][:calls].nonzero? || rate
-      engines = RbprobeTool.engines(server, HOT_BY.keys.flat_map { |by| found.sort_by { |_, numbers| -numbers[by] }.first(200).map(&:first) }.uniq)
+      hottest = HOT_BY.keys.flat_map { |by| found.sort_by { |_, numbers| -numbers[by] }.first(200).map(&:first) }.uniq
+      engines = RbprobeTool.engines(server, hottest)
       found.slice(*engines.reject { |_, engine| %w[hook none].include?(engine) }.keys)
     end
     raise NotMeasured, "a firehose showed no method" if @hot_methods.empty?

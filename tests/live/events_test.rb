@@ -1,0 +1,237 @@
+# Other events in the tree of calls: what is raised, where, and in which call.
+
+require_relative "helper"
+
+class EventsTest < LiveTest
+  SHOP = <<~'RUBY'
+    class Broken < StandardError; def message; raise "asked"; end; end
+    module Retriable; end
+    class Late < StandardError; include Retriable; end
+    class Shop
+      def sell(n); price(n); end
+      def price(n)
+        raise ArgumentError, "no #{n}" if n == 3
+        n * 2
+      end
+      def quietly(n)
+        sell(n)
+      rescue ArgumentError
+        -1
+      end
+      def late; (raise Late, "too late" rescue 0); end
+      def broken; (raise Broken, "was never asked" rescue 0); end
+    end
+  RUBY
+
+  test "an exception is shown where it is raised, in the call that raises it" do
+    target = shop
+    tracer = trace(target, "--raise", "Shop#")
+    assert_equal "-1", target.run("Shop.new.quietly(3)")
+    result = tracer.stop
+    assert_equal <<~TREE, result.tree
+      Shop#quietly
+         Shop#sell
+            Shop#price
+               ! raised ArgumentError: no 3 at shop.rb:7
+            Shop#price ! ArgumentError: no 3 <time>
+         Shop#sell ! ArgumentError: no 3 <time>
+      Shop#quietly <time>
+    TREE
+    assert_match(/^rbprobe: 3 calls, 0 lost, 1 raised, .* s; ended: interrupted$/, result.stderr)
+  end
+
+  test "--raise needs no selector" do
+    target = shop
+    tracer = trace(target, "--raise", "--count", "2")
+    target.run("s = Shop.new; s.quietly(3); s.quietly(4); s.late")
+    result = tracer.wait
+    assert_exit 0, result
+    assert_equal "! raised ArgumentError: no 3 at shop.rb:7\n! raised Late: too late at shop.rb:15\n", result.tree
+  end
+
+  test "--raise=CLASS means classes below it, modules, and patterns, as rescue does" do
+    target = shop
+    expected = {"ArgumentError" => %w[ArgumentError], "StandardError" => %w[ArgumentError Late], "Retriable" => %w[Late],
+                "L*" => %w[Late], "IOError" => []}
+    expected.each do |pattern, classes|
+      tracer = trace(target, "--raise=#{pattern}", "--format", "json")
+      target.run("s = Shop.new; s.quietly(3); s.late; nil")
+      result = tracer.stop
+      assert_equal classes, result.events("raise").map { |event| event["class"] }, pattern
+      assert_equal classes.size, result.events("summary").first["raised"]
+    end
+  end
+
+  test "no code of the application runs for it, not even with --inspect" do
+    target = shop
+    tracer = trace(target, "--raise", "--inspect", "--format", "json", "Shop#broken")
+    assert_equal "0", target.run("Shop.new.broken")
+    event, = tracer.stop.events("raise")
+    assert_equal ["Broken", "shop.rb", 16, 1], event.values_at("class", "file", "line", "depth")
+    assert_equal "was never asked (its own message method was not called)", event["message"]
+  end
+
+  test "threads, fibers, timeouts and exceptions without end go on as before" do
+    target = shop
+    tracer = trace(target, "--raise", "--format", "json", "Shop#price")
+    counts = target.run(<<~'RUBY')
+      require "timeout"
+      seen = Hash.new(0)
+      threads = 4.times.map do
+        Thread.new do
+          50.times do
+            Fiber.new { Shop.new.price(3) }.resume
+          rescue ArgumentError
+            seen[:argument] += 1
+          end
+        end
+      end
+      threads.each(&:join)
+      begin
+        Timeout.timeout(0.002) { loop { begin; raise "again"; rescue RuntimeError; sleep 0.0001; end } }
+      rescue Timeout::Error
+        seen[:timeout] += 1
+      end
+      def deeper; deeper; end
+      begin; deeper; rescue SystemStackError; seen[:stack] += 1; end
+      seen.sort.to_s
+    RUBY
+    assert_equal "[[:argument, 200], [:stack, 1], [:timeout, 1]]".dump, counts
+    result = tracer.stop
+    summary, = result.events("summary")
+    shown = result.events("raise")
+    assert_equal summary["raised"], shown.size
+    # What leaves a fiber is raised once more where that was resumed.
+    shown_there = shown.select { |event| event["class"] == "ArgumentError" }
+    in_fibers, outside = shown_there.partition { |event| event["fiber_created_at"] }
+    assert_equal [200, 200], [in_fibers.size, outside.size]
+    assert_includes shown.map { |event| event["class"] }, "Timeout::Error"
+  end
+
+  test "each collection is shown in the call that pays for it, with its reason, pause and objects" do
+    target = start("console")
+    target.run("class Tidy; def all; GC.start; end; def young; GC.start(full_mark: false); end; end; nil")
+    tracer = trace(target, "--gc", "Tidy#", "--format", "json")
+    counts = target.run("GC.disable; before = GC.count; Tidy.new.all; Tidy.new.young; GC.count - before")
+    result = tracer.stop
+    collections = result.events("gc").select { |event| event["depth"] == 1 }
+    assert_equal "2", counts
+    assert_equal [%w[major method immediate], %w[minor method immediate]],
+                 collections.map { |event| event.values_at("kind", "reason", "sweep") }
+    assert_match(/\A(force|oldgen)\z/, collections.first["major_by"]) # of several reasons, the one that this Ruby looks at first
+    collections.each do |event|
+      assert_operator event["longest_ns"], :<=, event["pause_ns"]
+      assert_operator event["objects_after"], :<=, event["objects_before"]
+    end
+    totals, = result.events("totals")
+    assert_equal "gc", totals["of"]
+    assert_operator totals["pause_ns"], :>=, collections.sum { |event| event["pause_ns"] }
+    assert_match(/garbage collection took \d+\.\d{3} s of .* s \(\d+\.\d %\), the longest pause/, result.stderr)
+  end
+
+  test "every collection is shown, with GC.stress, compaction, threads and fibers, and without a selector" do
+    target = start("console")
+    tracer = trace(target, "--gc", "--format", "json")
+    count = target.run(<<~'RUBY')
+      before = GC.count
+      GC.stress = true
+      20.times { |n| "a" + n.to_s }
+      GC.stress = false
+      GC.compact if GC.respond_to?(:compact)
+      4.times.map { Thread.new { Fiber.new { 5.times { GC.start } }.resume } }.each(&:join)
+      GC.start
+      GC.count - before
+    RUBY
+    result = tracer.stop
+    summary, = result.events("summary")
+    shown = result.events("gc")
+    assert_equal summary["collections"], shown.size
+    assert_operator shown.size + summary["events_lost"], :>=, count.to_i - 1
+    assert_operator summary["events_lost"], :<, 10
+    assert_operator shown.count { |event| event["reason"] == "method" }, :>=, 20
+  end
+
+  test "a text line says what a collection did" do
+    target = start("console")
+    tracer = trace(target, "--gc", "Kernel#rand")
+    target.run("GC.disable; rand; GC.start; rand; nil")
+    assert_match(/^# gc major \(method, (force|oldgen)\) \d+\.\d{6} s, [\d,]+ -> [\d,]+ objects$/, tracer.stop.stdout)
+  end
+
+  test "--gvl tells of each thread how long it has waited for the GVL, held it and done without" do
+    target = start("console")
+    if Gem::Version.new(target.run("RUBY_VERSION").undump) < Gem::Version.new("3.2")
+      assert_refused 1, /--gvl needs Ruby 3\.2 or newer: this one does not tell/, "trace", "-p", target.pid.to_s, "--gvl"
+      next
+    end
+    tracer = trace(target, "--gvl", "--format", "json")
+    target.run(<<~'RUBY')
+      busy = 3.times.map { |n| Thread.new { Thread.current.name = "busy #{n}"; x = 0; until $enough; x += 1; end } }
+      idle = Thread.new { Thread.current.name = "idle"; sleep 0.01 until $enough }
+      sleep 0.5
+      $enough = true
+      (busy << idle).each(&:join)
+      500.times { Thread.new { }.join }
+    RUBY
+    result = tracer.stop
+    totals = result.events("totals")
+    ended = totals.find { |event| !event["thread"] }
+    totals.each do |event|
+      sum = event.values_at("waiting_ns", "holding_ns", "outside_ns").sum
+      assert_operator sum, :<=, 1.01 * event["elapsed_ns"] if event["thread"]
+    end
+    held = totals.sum { |event| event["holding_ns"] }
+    assert_operator held, :<=, 1.05 * totals.first["elapsed_ns"], "one thread at a time"
+    assert_operator ended["waiting_ns"], :>, ended["longest_ns"]
+    assert_operator ended["waits"], :>=, 500
+    refute_empty result.events("gvl")
+    assert_match(/threads that ended: waited for the GVL \d+\.\d %, held it \d+\.\d %, did without/, result.stderr)
+  end
+
+  test "a fork leaves the child without hooks, and the trace of the parent goes on" do
+    target = shop
+    tracer = trace(target, "--gc", "--raise", "--format", "json")
+    status = target.run("pid = fork { 3.times { GC.start; Shop.new.late }; exit!(7) }; Process.wait2(pid).last.exitstatus")
+    assert_equal "7", status
+    target.run("GC.start; Shop.new.late; nil")
+    result = tracer.stop
+    assert_equal %w[Late], result.events("raise").map { |event| event["class"] }
+    refute_empty result.events("gc")
+  end
+
+  test "a Ractor that starts does not crash a Ruby whose GC is observed" do
+    skip "this Ruby has no Ractors" if Processes.target_ruby?("< 3.0")
+    target = shop
+    tracer = trace(target, "--gc", "--measure", "gc", "Shop#late")
+    target.run("GC.start; nil")
+    target.run("$VERBOSE = nil; GC.stress = true; r = Ractor.new { 1 }; GC.stress = false; " \
+               "r.respond_to?(:value) ? r.value : r.take")
+    target.run("Shop.new.late; nil")
+    result = tracer.stop
+    if Processes.target_ruby?("< 3.2")
+      assert_match(/the application makes a Ractor; before Ruby 3\.2 the process could crash/, result.stderr)
+      assert_match(/^Shop#late .* gc \?>$/, result.stdout)
+    else
+      refute_match(/Ractor;/, result.stderr)
+      assert_match(/^Shop#late .* gc \d/, result.stdout)
+    end
+    assert_match(/^# gc /, result.stdout)
+  end
+
+  test "two clients have what each of them wants, and nothing is left of it" do
+    target = shop
+    all = trace(target, "--raise", "--format", "json")
+    some = trace(target, "--raise=Late", "--format", "json")
+    target.run("s = Shop.new; s.quietly(3); s.late; nil")
+    assert_equal %w[Late], some.stop.events("raise").map { |event| event["class"] }
+    target.run("Shop.new.late")
+    assert_equal %w[ArgumentError Late Late], all.stop.events("raise").map { |event| event["class"] }
+    assert_equal "0", target.run("Shop.new.late")
+  end
+
+  private
+
+  def shop
+    start("console").tap { |target| target.run("eval(#{SHOP.dump}, TOPLEVEL_BINDING, 'shop.rb', 1); nil") }
+  end
+end

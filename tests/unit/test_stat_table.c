@@ -1,0 +1,355 @@
+/* Figures that a process has counted: buckets that are narrow enough, rows that add up, and tables to the letter. */
+
+#include "tracer/commands/stat_report.h"
+#include "tracer/commands/stat_table.h"
+#include "unit.h"
+
+#include "proto/histogram.h"
+
+#include <errno.h>
+
+static msgpack_sbuffer packed;
+static msgpack_packer packer;
+static msgpack_unpacked unpacked;
+static struct buffer shown;
+
+static int setup(void **state)
+{
+	(void)state;
+	msgpack_sbuffer_init(&packed);
+	msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
+	msgpack_unpacked_init(&unpacked);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	msgpack_unpacked_destroy(&unpacked);
+	msgpack_sbuffer_destroy(&packed);
+	buffer_free(&shown);
+	memset(&shown, 0, sizeof(shown));
+	return 0;
+}
+
+static uint64_t random_number(void)
+{
+	static uint64_t seed = 0x9e3779b97f4a7c15;
+
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed;
+}
+
+static void every_number_is_in_a_narrow_bucket(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 200000; i++) {
+		uint64_t number = random_number() >> (random_number() % 64);
+		uint32_t bucket = histogram_bucket(number);
+		uint64_t least = histogram_least(bucket), width = histogram_width(bucket);
+		double middle = (double)least + (double)width / 2, off = middle - (double)number;
+
+		assert_true(bucket < HISTOGRAM_BUCKETS);
+		assert_true(number >= least && number - least < width);
+		assert_true(width == 1 || (off < 0 ? -off : off) <= (double)number / 64);
+	}
+	assert_int_equal(histogram_bucket(UINT64_MAX), HISTOGRAM_BUCKETS - 1);
+	for (uint32_t bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
+		assert_int_equal(histogram_bucket(histogram_least(bucket)), bucket);
+		assert_int_equal(histogram_bucket(histogram_least(bucket) + (histogram_width(bucket) - 1)), bucket);
+	}
+}
+
+/* --- A process's answer */
+
+static void key(const char *name)
+{
+	msgpack_pack_str(&packer, strlen(name));
+	msgpack_pack_str_body(&packer, name, strlen(name));
+}
+
+static void pair(const char *name, uint64_t number)
+{
+	key(name);
+	msgpack_pack_uint64(&packer, number);
+}
+
+/* A method's figures, of that many calls, each of which took so many ticks. */
+static void figures(uint64_t method, uint64_t calls, uint64_t errors, uint64_t ticks)
+{
+	msgpack_pack_map(&packer, 8);
+	pair("method", method);
+	pair("calls", calls);
+	pair("errors", errors);
+	pair("total", calls * ticks);
+	pair("self", calls * ticks / 2);
+	pair("min", ticks);
+	pair("max", ticks);
+	key("histogram");
+	msgpack_pack_array(&packer, 2);
+	msgpack_pack_uint32(&packer, histogram_bucket(ticks));
+	msgpack_pack_uint64(&packer, calls);
+}
+
+static void begin_piece(size_t keys, size_t methods)
+{
+	msgpack_sbuffer_clear(&packed);
+	msgpack_pack_map(&packer, keys);
+	key("methods");
+	msgpack_pack_array(&packer, methods);
+}
+
+/* With half a nanosecond a tick. */
+static void begin_last(size_t methods)
+{
+	begin_piece(4, methods);
+}
+
+static void end_last(void)
+{
+	pair("rate", UINT64_C(1) << 31);
+	pair("elapsed_ns", 2000000000);
+	pair("open", 3);
+}
+
+static struct slice name_of(const void *owner, uint32_t method)
+{
+	static const struct slice names[] = {{"Order#save", 10}, {"Order#total", 11}, {"Order#save", 10}};
+
+	(void)owner;
+	return method < 3 ? names[method] : (struct slice){NULL, 0};
+}
+
+static int add(struct stat_table *table, struct error *err)
+{
+	size_t offset = 0;
+
+	assert_int_equal(msgpack_unpack_next(&unpacked, packed.data, packed.size, &offset), MSGPACK_UNPACK_SUCCESS);
+	return stat_table_add(table, &unpacked.data, name_of, NULL, err);
+}
+
+static struct stat_table table_of(uint64_t saves, uint64_t totals)
+{
+	struct stat_table table = {0};
+	struct error err;
+
+	begin_piece(1, 1);
+	figures(0, saves, 1, 2000000);
+	assert_int_equal(add(&table, &err), 0);
+	assert_false(table.complete);
+	begin_last(2);
+	figures(2, 10, 0, 4000000);
+	figures(1, totals, 0, 200);
+	end_last();
+	assert_int_equal(add(&table, &err), 0);
+	assert_true(table.complete);
+	table.pid = 7;
+	table.processes = 1;
+	return table;
+}
+
+static void shows(const char *expected)
+{
+	buffer_add_char(&shown, '\0');
+	assert_string_equal(shown.bytes, expected);
+}
+
+static const struct stat_view by_total = {.sort = "total"};
+
+static void definitions_of_one_method_are_one_row(void **state)
+{
+	struct stat_table table = table_of(30, 100);
+
+	(void)state;
+	assert_int_equal(table.count, 2);
+	assert_slice(table.rows[0].name, "Order#save");
+	assert_int_equal(table.rows[0].calls, 40);
+	assert_int_equal(table.rows[0].errors, 1);
+	assert_true(table.rows[0].total_ns == 50e6);
+	assert_true(table.rows[0].min_ns == 1e6 && table.rows[0].max_ns == 2e6);
+	assert_int_equal(table.rows[0].bucket_count, 2);
+	assert_int_equal(stat_table_calls(&table), 143);
+	assert_true(stat_row_quantile(&table.rows[0], 0.75) < 1.02e6);
+	assert_true(stat_row_quantile(&table.rows[0], 0.76) > 1.96e6);
+	stat_table_free(&table);
+}
+
+static void a_table_for_people(void **state)
+{
+	struct stat_table table = table_of(30, 100);
+
+	(void)state;
+	stat_report_text(&shown, &table, &by_total, 0);
+	shows("process 7, 2.0 s: 140 calls of 2 methods; 3 more have not ended\n"
+	      "     calls  errors   total    self    mean     min     p50     p90     p99   p99.9     max  method\n"
+	      "        40       1  50.0ms  25.0ms  1.25ms  1.00ms  1.01ms  2.00ms  2.00ms  2.00ms  2.00ms  Order#save\n"
+	      "       100       0  10.0us  5.00us   100ns   100ns   100ns   100ns   100ns   100ns   100ns  Order#total\n");
+	stat_table_free(&table);
+}
+
+static void sorted_and_cut(void **state)
+{
+	struct stat_table table = table_of(30, 100);
+
+	(void)state;
+	stat_report_text(&shown, &table, &(struct stat_view){.sort = "calls", .top = 1, .calls_only = true}, 2);
+	shows("process 7, last 2.0 s: 140 calls of 2 methods, 1 shown; 3 more have not ended\n"
+	      "     calls  method\n"
+	      "       100  Order#total\n");
+	stat_table_free(&table);
+}
+
+static void what_has_come_since(void **state)
+{
+	struct stat_table before = table_of(30, 100), now = table_of(35, 100);
+	struct stat_table since = stat_table_since(&now, &before);
+
+	(void)state;
+	assert_int_equal(since.count, 1);
+	assert_slice(since.rows[0].name, "Order#save");
+	assert_int_equal(since.rows[0].calls, 5);
+	assert_int_equal(since.rows[0].errors, 0);
+	assert_true(since.rows[0].total_ns == 5e6);
+	assert_true(since.rows[0].max_ns < 1.04e6);
+	stat_table_free(&before);
+	stat_table_free(&now);
+	stat_table_free(&since);
+}
+
+static void processes_add_up(void **state)
+{
+	struct stat_table one = table_of(30, 100), other = table_of(5, 1), sum = {0};
+
+	(void)state;
+	stat_table_sum(&sum, &one);
+	stat_table_sum(&sum, &other);
+	assert_int_equal(sum.processes, 2);
+	stat_report_text(&shown, &sum, &(struct stat_view){.sort = "total", .top = 1, .calls_only = true}, 0);
+	shows("2 processes, 2.0 s: 156 calls of 2 methods, 1 shown; 6 more have not ended\n"
+	      "     calls  method\n"
+	      "       101  Order#total\n");
+	assert_int_equal(sum.open, 6);
+	assert_int_equal(sum.rows[0].calls, 55);
+	assert_int_equal(sum.rows[1].calls, 101);
+	stat_table_free(&one);
+	stat_table_free(&other);
+	stat_table_free(&sum);
+}
+
+static void figures_of_no_method_are_refused(void **state)
+{
+	struct stat_table table = {0};
+	struct error err;
+
+	(void)state;
+	begin_piece(1, 1);
+	figures(9, 1, 0, 1);
+	assert_int_equal(add(&table, &err), -EPROTO);
+	assert_error(&err, -EPROTO, "not announced");
+	begin_piece(1, 1);
+	figures(UINT64_MAX, 1, 0, 1);
+	assert_int_equal(add(&table, &err), -EPROTO);
+	stat_table_free(&table);
+}
+
+/* One method's figures, with that many pairs of this bucket and count. */
+static void odd_figures(uint64_t method, uint64_t number, size_t pairs, uint64_t bucket, uint64_t count)
+{
+	msgpack_pack_map(&packer, 6);
+	pair("method", method);
+	pair("calls", number);
+	pair("total", number);
+	pair("min", number);
+	pair("max", number);
+	key("histogram");
+	msgpack_pack_array(&packer, 2 * pairs);
+	for (size_t i = 0; i < pairs; i++) {
+		msgpack_pack_uint64(&packer, bucket);
+		msgpack_pack_uint64(&packer, count);
+	}
+}
+
+static void figures_that_cannot_be_are_shown_all_the_same(void **state)
+{
+	static const struct stat_view views[] = {{.sort = "p99.9", .histogram = true}, {.sort = "errors"}};
+	static const uint64_t rates[] = {0, 1, UINT64_C(1) << 32, UINT64_MAX};
+	static const uint64_t buckets[] = {0, HISTOGRAM_BUCKETS - 1, HISTOGRAM_BUCKETS, UINT64_MAX};
+	static const uint64_t counts[] = {0, 1, UINT64_C(1) << 63, UINT64_MAX};
+
+	(void)state;
+	for (size_t i = 0; i < 4 * 4 * 4; i++) {
+		struct stat_table table = {0}, since;
+		const struct stat_table *const tables[] = {&table};
+		struct error err;
+
+		begin_piece(4, 2);
+		odd_figures(0, counts[i / 16], 1, buckets[i % 4], counts[i / 4 % 4]);
+		odd_figures(2, UINT64_MAX, 2, buckets[i % 4], counts[i / 4 % 4]);
+		pair("rate", rates[i / 16]);
+		pair("elapsed_ns", UINT64_MAX);
+		pair("open", UINT64_MAX);
+		assert_int_equal(add(&table, &err), 0);
+		since = stat_table_since(&table, &table);
+		for (size_t view = 0; view < 2; view++) {
+			stat_report_text(&shown, &table, &views[view], 0);
+			stat_report_text(&shown, &since, &views[view], 1);
+			stat_report_json(&shown, &table, &views[view], 0, NULL);
+			stat_report_prometheus(&shown, tables, 1, &views[view]);
+		}
+		stat_table_free(&since);
+		stat_table_free(&table);
+	}
+}
+
+static void a_time_that_no_number_holds_is_the_largest(void **state)
+{
+	struct stat_table table = {0};
+	struct error err;
+
+	(void)state;
+	begin_piece(2, 1);
+	odd_figures(0, UINT64_MAX, 0, 0, 0);
+	pair("rate", UINT64_MAX);
+	assert_int_equal(add(&table, &err), 0);
+	stat_report_json(&shown, &table, &by_total, 0, NULL);
+	buffer_add_char(&shown, '\0');
+	assert_non_null(strstr(shown.bytes, "\"max_ns\":18446744073709551615"));
+	stat_table_free(&table);
+}
+
+static void figures_of_more_than_a_process_has_are_refused(void **state)
+{
+	struct stat_table table = {0};
+	struct error err;
+	int status = 0;
+
+	(void)state;
+	begin_piece(1, 1);
+	odd_figures(0, 1, HISTOGRAM_BUCKETS, 0, 1);
+	for (int i = 0; i < 3000 && status == 0; i++)
+		status = add(&table, &err);
+	assert_error(&err, -EPROTO, "figures of more than 128 MiB");
+	assert_int_equal(status, -EPROTO);
+	assert_true(table.count > 2000);
+	stat_table_free(&table);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_number_is_in_a_narrow_bucket),
+		cmocka_unit_test_setup_teardown(definitions_of_one_method_are_one_row, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_table_for_people, setup, teardown),
+		cmocka_unit_test_setup_teardown(sorted_and_cut, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_has_come_since, setup, teardown),
+		cmocka_unit_test_setup_teardown(processes_add_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(figures_of_no_method_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(figures_that_cannot_be_are_shown_all_the_same, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_time_that_no_number_holds_is_the_largest, setup, teardown),
+		cmocka_unit_test_setup_teardown(figures_of_more_than_a_process_has_are_refused, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

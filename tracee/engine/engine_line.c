@@ -1,0 +1,166 @@
+/*
+ * Lines: see engine_line.h. Contexts: job (arm, disarm), event (callback).
+ *
+ * Each has a TracePoint of its own, with the instructions as its target and the line as its target_line (2.6 and newer). That of
+ * a define_method method needs no care as its calls do: LINE events come from the instructions, not from the definition.
+ */
+
+#include "tracee/engine/engine_line.h"
+
+#include "tracee/frame/frame.h"
+#include "tracee/observe/observe.h"
+#include "tracee/observe/overhead.h"
+#include "tracee/observe/probe.h"
+#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/compat.h"
+#include "tracee/vm/event_flags.h"
+#include "tracee/vm/fiber.h"
+#include "tracee/vm/foreign_hooks.h"
+#include "tracee/vm/targeted.h"
+
+#include <errno.h>
+#include <ruby/debug.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct line_site {
+	struct probe *probe; /* NULL: it is over */
+	uint32_t line;
+	VALUE tracepoint; /* both pinned by engine_line_mark() */
+	VALUE code;
+	_Atomic uint64_t foreign_events; /* in other Ractors */
+	struct line_site *next;          /* of those that are left over */
+};
+
+/* Without probes; their TracePoints could not be disabled yet, because of other Ractors or of hooks that run. */
+static struct line_site *left_over;
+
+static bool is_enabled(const struct line_site *site)
+{
+	return RTEST(site->tracepoint) && RTEST(rb_tracepoint_enabled_p(site->tracepoint));
+}
+
+static void line_event(VALUE tracepoint, void *data)
+{
+	const void *anchor = FRAME_ANCHOR();
+	struct line_site *site = data;
+	struct fiber_state *fiber = fiber_current_state();
+	struct overhead_sample sample;
+
+	/* In another Ractor nothing but the site itself may be looked at: no GVL protects the rest. */
+	if (!fiber) {
+		atomic_fetch_add_explicit(&site->foreign_events, 1, memory_order_relaxed);
+		return;
+	}
+	sample = overhead_sample_begin(overhead_sampled());
+	if (site->probe && site->probe->armed)
+		observe_line(site->probe, fiber, rb_tracearg_from_tracepoint(tracepoint), anchor);
+	overhead_sample_end(sample);
+}
+
+static VALUE enable(VALUE argument)
+{
+	const struct line_site *site = (const struct line_site *)argument;
+
+	builtin_enable_for_line(site->tracepoint, site->code, site->line);
+	return Qnil;
+}
+
+int engine_line_arm(struct probe *probe, VALUE code, uint32_t line, struct error *err)
+{
+	struct line_site *site = calloc(1, sizeof(*site));
+	int failed = 0;
+
+	if (!site)
+		return error_set(err, -ENOMEM, "no memory for a probe");
+	*site = (struct line_site){.probe = probe, .line = line, .tracepoint = Qnil, .code = code};
+	probe->line = site;
+	engine_line_sweep();
+	if (!compat_target_survives_hooks())
+		foreign_hooks_known(); /* when it is disabled, whether one runs is asked */
+	frame_calibrate(FRAME_TARGETED, NULL);
+	event_flags_restore_global();
+	site->tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_LINE, line_event, site);
+	probe->armed = true;
+	rb_protect(enable, (VALUE)site, &failed);
+	if (!failed)
+		return 0;
+	probe->armed = false;
+	if (!RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eArgError)))
+		rb_jump_tag(failed);
+	rb_set_errinfo(Qnil);
+	return error_set(err, -ENOTSUP, "this Ruby gives no events for it");
+}
+
+/* Whether the TracePoint is off now. */
+static bool disable(const struct line_site *site)
+{
+	if (is_enabled(site) && targeted_rest())
+		targeted_disable(0, site->tracepoint);
+	return !is_enabled(site);
+}
+
+void engine_line_disarm(struct probe *probe)
+{
+	if (!probe->line)
+		return;
+	probe->armed = false;
+	disable(probe->line);
+}
+
+void engine_line_release(struct probe *probe)
+{
+	struct line_site *site = probe->line;
+
+	if (!site)
+		return;
+	probe->line = NULL;
+	site->probe = NULL;
+	if (!is_enabled(site)) {
+		free(site);
+		return;
+	}
+	site->next = left_over;
+	left_over = site;
+}
+
+VALUE engine_line_code(const struct probe *probe)
+{
+	return probe->line ? probe->line->code : Qnil;
+}
+
+bool engine_line_sweep(void)
+{
+	for (struct line_site **place = &left_over, *site; (site = *place);) {
+		if (!disable(site)) {
+			place = &site->next;
+			continue;
+		}
+		*place = site->next;
+		free(site);
+	}
+	return left_over && compat_target_may_be_disabled();
+}
+
+static void mark(const struct line_site *site)
+{
+	rb_gc_mark(site->tracepoint);
+	rb_gc_mark(site->code);
+}
+
+void engine_line_mark(const struct probe *probe)
+{
+	if (probe->line)
+		mark(probe->line);
+}
+
+void engine_line_mark_left_over(void)
+{
+	for (const struct line_site *site = left_over; site; site = site->next)
+		mark(site);
+}
+
+uint64_t engine_line_foreign_events(const struct probe *probe)
+{
+	return probe->line ? atomic_load_explicit(&probe->line->foreign_events, memory_order_relaxed) : 0;
+}

@@ -1,0 +1,28 @@
+#ifndef RBPROBE_CALLERS_H
+#define RBPROBE_CALLERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Who called (--stack). The stacks of a session are a tree: a node is a frame at a line, below the node of its caller. The client
+ * gets each node once, when it is new; after that a stack is the number of its innermost node.
+ */
+
+struct session;
+struct session_part;
+
+#define CALLERS_NONE UINT64_MAX /* the table is full, or there is no memory */
+
+/*
+ * The number of the running fiber's stack, without its `own` innermost frames; 0: nobody called. At most options.stack_frames of
+ * methods and blocks written in Ruby. Event context, not in GC. Runs no Ruby code; allocates for a node that is new.
+ */
+uint64_t callers_take(struct session *session, unsigned own);
+
+/* In GC. */
+void callers_mark(const struct session *session);
+
+extern const struct session_part callers_part;
+
+#endif

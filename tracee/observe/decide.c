@@ -1,0 +1,326 @@
+/* Which calls are shown. See decide.h. Context: event, GVL held, but for decider_open() and decider_close(). */
+
+#define _GNU_SOURCE
+#include "tracee/observe/decide.h"
+
+#include "proto/clock.h"
+#include "tracee/base/ring.h"
+#include "tracee/base/ticks.h"
+#include "tracee/frame/frame.h"
+#include "tracee/observe/expression.h"
+#include "tracee/observe/probe.h"
+#include "tracee/session/session.h"
+#include "tracee/vm/aside.h"
+#include "tracee/vm/class_name.h"
+#include "tracee/vm/fiber.h"
+#include "tracee/vm/quiet.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define THREAD_LOOK_MS 100 /* how long it is remembered whether a thread is meant: it may be given another name */
+
+/* --- Opening */
+
+static bool copy_text(struct slice *text)
+{
+	char *copy;
+
+	if (!text->bytes)
+		return true;
+	copy = strndup(text->bytes, text->size);
+	text->bytes = copy;
+	return copy != NULL;
+}
+
+static void free_texts(struct decider *decider)
+{
+	free((char *)decider->conditions.raised.bytes);
+	free((char *)decider->conditions.thread.bytes);
+	free((char *)decider->conditions.expression.bytes);
+	free(decider);
+}
+
+static bool copy_texts(struct conditions *conditions)
+{
+	bool raised = copy_text(&conditions->raised);
+	bool thread = copy_text(&conditions->thread);
+	bool expression = copy_text(&conditions->expression);
+
+	return raised && thread && expression;
+}
+
+int decider_open(struct session *session, const struct command *command, struct error *err)
+{
+	const struct conditions *conditions = &command->options.conditions;
+	struct decider *decider;
+
+	session->manner = CALLS_STREAMED;
+	session->asks_at_start = session->tests_end = false;
+	session->asks_at_end = session->counts_calls = false;
+	session->slow_ticks = 0;
+	session->decider = NULL;
+	decider = calloc(1, sizeof(*decider));
+	if (!decider)
+		return error_set(err, -ENOMEM, "no memory for the conditions");
+	decider->conditions = *conditions;
+	if (!copy_texts(&decider->conditions)) {
+		free_texts(decider);
+		return error_set(err, -ENOMEM, "no memory for the conditions");
+	}
+	for (uint32_t i = 0; i < command->selector_count; i++) {
+		decider->within = decider->within || command->selectors[i].role == ROLE_WITHIN;
+		decider->outside = decider->outside || command->selectors[i].role == ROLE_OUTSIDE;
+	}
+	decider->second_ticks = ticks_of_ns(NS_PER_S);
+	session->decider = decider;
+	session->slow_ticks = ticks_of_ns(conditions->slow_ns);
+	session->asks_at_end = conditions_at_end(conditions);
+	session->tests_end = conditions_expression_at_end(conditions);
+	session->asks_at_start = decider->within || decider->outside || conditions->depth || conditions->thread.size ||
+	                         conditions->slow_cpu_ns || (conditions->expression.size && !session->tests_end) ||
+	                         (!session->asks_at_end && (conditions->every || conditions->rate));
+	if (command->options.flags & TRACE_COUNT)
+		session->manner = CALLS_COUNTED;
+	else if (session->asks_at_end)
+		session->manner = command->options.flags & TRACE_TREE ? CALLS_KEPT : CALLS_DECIDED;
+	session->asks_at_start = session->asks_at_start || session->manner == CALLS_KEPT;
+	session->counts_calls = session->manner == CALLS_COUNTED && command->options.flags & TRACE_NO_TIMES && !session->asks_at_end &&
+	                        !decider->within && !decider->outside && !conditions->depth;
+	return 0;
+}
+
+void decider_close(struct session *session)
+{
+	if (session->decider && session->decider->failed)
+		session_note(session, NOTE_WARNING, "--if could not be decided for %llu call%s, which count as left out",
+		             (unsigned long long)session->decider->failed, session->decider->failed == 1 ? "" : "s");
+	if (session->decider)
+		free_texts(session->decider);
+	session->decider = NULL;
+}
+
+struct expression_list *decider_condition(const struct session *session, VALUE method, VALUE owner, bool in_hand)
+{
+	struct slice expression = session->decider->conditions.expression;
+
+	return expression.size ? expression_condition_new(expression, method, owner, in_hand) : NULL;
+}
+
+struct expression_list *decider_condition_for_line(const struct session *session, VALUE names, VALUE owner)
+{
+	struct slice expression = session->decider->conditions.expression;
+
+	return expression.size ? expression_condition_new_for_line(expression, names, owner) : NULL;
+}
+
+/* --- Both */
+
+/* Whether the user's expression is true. What it does is no call of the application's. */
+static bool is_true(struct fiber_state *fiber, const struct probe *probe, const struct seen_call *seen, int *jump)
+{
+	struct session *session = probe->session;
+	struct call_stack *stack = &fiber->stacks[session->slot];
+	struct decider *decider = session->decider;
+	char bytes[256];
+	struct text why = {.bytes = bytes, .size = sizeof(bytes)};
+	enum expression_truth truth;
+	struct quiet quiet;
+
+	if (!probe->condition)
+		return decider->conditions.expression.size == 0;
+	stack->starting = !seen->outcome;
+	stack->ending = seen->outcome != NULL;
+	fiber->suppress_depth++;
+	quiet = quiet_begin();
+	truth = expression_test(probe->condition, seen, &session->options, &why, jump);
+	quiet_end(quiet);
+	fiber->suppress_depth--;
+	stack->starting = stack->ending = false;
+	if (truth == EXPRESSION_FAILED && decider->failed++ == 0)
+		session_note(session, NOTE_WARNING, "--if gave %.*s; calls for which it cannot be decided are left out",
+		             (int)why.used, bytes);
+	return truth == EXPRESSION_TRUE;
+}
+
+bool decide_is_counted_in(struct decider *decider, struct probe *probe, uint64_t time)
+{
+	const struct conditions *conditions = &decider->conditions;
+
+	if (conditions->every && probe->met++ % conditions->every)
+		return false;
+	if (!conditions->rate)
+		return true;
+	if (time - decider->rate_began >= decider->second_ticks) {
+		decider->rate_began = time;
+		decider->rate_taken = 0;
+	}
+	return decider->rate_taken++ < conditions->rate;
+}
+
+/* --- The start */
+
+struct thread_look {
+	const struct decider *decider;
+	bool meant;
+};
+
+static VALUE look_at_thread(VALUE argument)
+{
+	struct thread_look *look = (struct thread_look *)argument;
+	const char *wanted = look->decider->conditions.thread.bytes;
+	struct fiber_description description;
+	char id[16];
+
+	fiber_describe(&description);
+	snprintf(id, sizeof(id), "%u", description.native_id);
+	look->meant = strcmp(id, wanted) == 0;
+	if (!look->meant && !NIL_P(description.thread_name)) {
+		VALUE name = rb_str_new(RSTRING_PTR(description.thread_name), RSTRING_LEN(description.thread_name));
+
+		look->meant = fnmatch(wanted, StringValueCStr(name), 0) == 0;
+	}
+	RB_GC_GUARD(description.thread_name);
+	RB_GC_GUARD(description.created_at);
+	return Qnil;
+}
+
+static bool is_thread_meant(const struct session *session, struct call_stack *stack, int *jump)
+{
+	struct thread_look look = {.decider = session->decider};
+	uint64_t now_ns;
+
+	if (stack->depth && stack->thread_look_ns)
+		return stack->thread_meant;
+	now_ns = clock_now_ns();
+	if (stack->thread_look_ns && now_ns - stack->thread_look_ns < THREAD_LOOK_MS * NS_PER_MS)
+		return stack->thread_meant;
+	if (!*jump)
+		*jump = aside_protect(look_at_thread, (VALUE)&look);
+	stack->thread_meant = look.meant;
+	stack->thread_look_ns = now_ns;
+	return look.meant;
+}
+
+enum verdict decide_start(struct probe *probe, struct fiber_state *fiber, const struct seen_call *seen, int *jump)
+{
+	struct session *session = probe->session;
+	struct decider *decider = session->decider;
+	struct call_stack *stack = &fiber->stacks[session->slot];
+	enum verdict otherwise = probe->roles & ~(1u << ROLE_SHOWN) ? VERDICT_SCOPE : VERDICT_UNSEEN;
+	const struct conditions *conditions;
+
+	if (!session->asks_at_start)
+		return VERDICT_SHOWN;
+	conditions = &decider->conditions;
+	if (!(probe->roles & 1u << ROLE_SHOWN))
+		return otherwise;
+	if ((decider->within && !stack->within) || (decider->outside && (stack->outside || probe->roles & 1u << ROLE_OUTSIDE)) ||
+	    (conditions->depth && !session->asks_at_end && stack->shown >= conditions->depth) ||
+	    (conditions->thread.size && !is_thread_meant(session, stack, jump)) ||
+	    (!session->tests_end && !is_true(fiber, probe, seen, jump)) ||
+	    (!session->asks_at_end && !decide_is_counted_in(decider, probe, ticks_now()))) {
+		session->calls++;
+		session->left_out++;
+		return otherwise;
+	}
+	return VERDICT_SHOWN;
+}
+
+/* --- The end */
+
+struct class_look {
+	VALUE exception;
+	const char *pattern;
+	bool meant;
+};
+
+bool decide_is_of_class(VALUE object, const char *pattern)
+{
+	VALUE ancestors = rb_mod_ancestors(rb_obj_class(object));
+	bool meant = false;
+
+	for (long i = 0; i < RARRAY_LEN(ancestors) && !meant; i++) {
+		char bytes[NAME_SIZE_MAX + 1];
+		struct text name = {.bytes = bytes, .size = NAME_SIZE_MAX};
+
+		class_name_add(&name, RARRAY_AREF(ancestors, i));
+		bytes[name.used] = '\0';
+		meant = fnmatch(pattern, bytes, 0) == 0;
+	}
+	RB_GC_GUARD(ancestors);
+	return meant;
+}
+
+static VALUE look_at_class(VALUE argument)
+{
+	struct class_look *look = (struct class_look *)argument;
+
+	look->meant = decide_is_of_class(look->exception, look->pattern);
+	return Qnil;
+}
+
+static bool has_raised(const struct decider *decider, const struct frame_end *end, int *jump)
+{
+	struct class_look look = {.pattern = decider->conditions.raised.bytes};
+	struct slice pattern = decider->conditions.raised;
+
+	if (!pattern.bytes)
+		return true;
+	if (!end || end->ending != FRAME_RAISED)
+		return false;
+	if (pattern.size == 0)
+		return true;
+	if (RB_SPECIAL_CONST_P(end->exception) || *jump)
+		return false;
+	look.exception = end->exception;
+	*jump = aside_protect(look_at_class, (VALUE)&look);
+	return look.meant;
+}
+
+/* Where nobody saw how it ended, or it was unwound for no exception, no expression can run. */
+static bool is_true_at_end(struct fiber_state *fiber, const struct open_call *call, uint64_t time, const struct ended_call *ended,
+                           int *jump)
+{
+	const struct session *session = call->probe->session;
+	struct call_outcome outcome = {.result = Qnil, .error = Qnil};
+	struct seen_call seen;
+	bool met;
+
+	if (!session->tests_end)
+		return true;
+	if (!ended || !ended->seen || (ended->end->ending != FRAME_RETURNED && ended->end->ending != FRAME_RAISED))
+		return false;
+	seen = *ended->seen;
+	seen.outcome = &outcome;
+	outcome.elapsed = (double)(time - call->began) / (double)session->decider->second_ticks;
+	if (ended->end->ending == FRAME_RAISED && ended->end->exception != Qundef)
+		outcome.error = ended->end->exception;
+	else if (ended->end->value != Qundef)
+		outcome.result = ended->end->value;
+	met = is_true(fiber, call->probe, &seen, jump);
+	RB_GC_GUARD(outcome.error);
+	RB_GC_GUARD(outcome.result);
+	return met;
+}
+
+bool decide_end(struct fiber_state *fiber, const struct open_call *call, uint64_t time, const struct ended_call *ended, int *jump)
+{
+	struct session *session = call->probe->session;
+	struct decider *decider = session->decider;
+	uint64_t slow_cpu_ns = decider->conditions.slow_cpu_ns;
+	/* In a collection this thread is any. */
+	bool met = time - call->began >= session->slow_ticks &&
+	           (!slow_cpu_ns || (ended && clock_ns(CLOCK_THREAD_CPUTIME_ID) - call->cpu_ns >= slow_cpu_ns)) &&
+	           has_raised(decider, ended ? ended->end : NULL, jump) && is_true_at_end(fiber, call, time, ended, jump) &&
+	           decide_is_counted_in(decider, call->probe, time);
+
+	/* What is kept may be shown because of a call around it. */
+	if (!met && session->manner != CALLS_KEPT)
+		session->left_out++;
+	return met;
+}

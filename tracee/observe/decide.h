@@ -1,0 +1,83 @@
+#ifndef RBPROBE_DECIDE_H
+#define RBPROBE_DECIDE_H
+
+#include "proto/command.h"
+#include "proto/error.h"
+
+#include <ruby.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Which calls a session shows: the conditions of its trace command (proto/conditions.h). What can be known when a call begins is
+ * decided there; the rest when it ends, and until then nothing of the call is in the ring.
+ */
+
+struct call_stack;
+struct fiber_state;
+struct frame_end;
+struct expression_list;
+struct open_call;
+struct probe;
+struct seen_call;
+struct session;
+
+/* A session's conditions. Owned by its selection. */
+struct decider {
+	struct conditions conditions; /* their texts are its own */
+	bool within, outside;         /* there are such selectors */
+	size_t kept_bytes;            /* of all fibers; kept.h */
+	uint64_t failed;              /* so often it could not be evaluated */
+	uint64_t second_ticks;
+	uint64_t rate_began; /* ticks; the second in which */
+	uint32_t rate_taken; /* so many calls were taken */
+};
+
+/*
+ * Makes the session's decider, and says in the session how its calls are observed. 0, or -ENOMEM and err. Job context. Takes up
+ * to 2 ms where times matter.
+ */
+int decider_open(struct session *session, const struct command *command, struct error *err);
+void decider_close(struct session *session);
+
+/* A method's condition, for its probe. Raises SyntaxError, as expression_condition_new(). Job context. */
+struct expression_list *decider_condition(const struct session *session, VALUE method, VALUE owner, bool in_hand);
+/* The same for a line that sees these variables, an Array of Symbols. */
+struct expression_list *decider_condition_for_line(const struct session *session, VALUE names, VALUE owner);
+
+/* A call's end, and the call as it was seen then: seen's outcome is not filled in. seen: NULL where expressions cannot run. */
+struct ended_call {
+	const struct frame_end *end;
+	const struct seen_call *seen;
+};
+
+enum verdict {
+	VERDICT_UNSEEN, /* as if the method were not traced */
+	VERDICT_SCOPE,  /* it is not shown, but other calls are or are not because of it */
+	VERDICT_SHOWN,  /* as far as can be known when it begins */
+};
+
+/*
+ * What becomes of a call that begins. Event context, long way: may ask Ruby for the thread's name. *jump is set to a state for
+ * rb_jump_tag(), or stays.
+ */
+enum verdict decide_start(struct probe *probe, struct fiber_state *fiber, const struct seen_call *seen, int *jump);
+
+/*
+ * Whether a call that ends meets everything that was left for its end. time: now, in ticks. ended: NULL where nobody saw it
+ * end. Event context, or GC where that is NULL: allocates nothing then. Runs the user's expression. *jump as above.
+ */
+bool decide_end(struct fiber_state *fiber, const struct open_call *call, uint64_t time, const struct ended_call *ended,
+                int *jump);
+
+/*
+ * Whether an object is of a class, or has a module, that a pattern names: as `rescue` would. Allocates, calls no method of the
+ * application's; may raise. Event context, under rb_protect.
+ */
+bool decide_is_of_class(VALUE object, const char *pattern);
+
+/* --every and --rate: whether one more call that meets everything else is shown. */
+bool decide_is_counted_in(struct decider *decider, struct probe *probe, uint64_t time);
+
+#endif

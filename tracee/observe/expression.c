@@ -1,0 +1,460 @@
+/*
+ * The user's expressions: compiling and evaluating. See expression.h. Context: job; evaluating is expression_render.c's.
+ *
+ * An expression becomes the body of a method in an anonymous module of ours, which is called on the receiver with bind_call: self
+ * and its instance variables are the receiver's, no singleton class is made, the parameters it names are its arguments. It is
+ * compiled in the scope of the method's owner, so that constants are found as in the method itself, and in a frame that has no
+ * local variables of the application: an eval in the job's own place would see, and keep alive, those of whatever code the job
+ * has interrupted.
+ *
+ * While a hook runs, the VM fires no further event in the same fiber, so traced methods that an expression calls show nothing.
+ */
+
+#include "tracee/observe/expression.h"
+
+#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/compat.h"
+#include "tracee/vm/destructured.h"
+#include "tracee/vm/method_definition.h"
+
+#include <ruby/encoding.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The arguments of a C method that takes any number: so many have names of their own. */
+#define C_ARGUMENTS_LABELLED 16
+
+static bool is_word_byte(char c)
+{
+	return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (unsigned char)c >= 0x80;
+}
+
+static bool is_word(const char *bytes, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (!is_word_byte(bytes[i]))
+			return false;
+	return size > 0 && !(bytes[0] >= '0' && bytes[0] <= '9');
+}
+
+static bool mentions(struct slice source, const char *word, size_t size)
+{
+	for (size_t i = 0; i + size <= source.size; i++)
+		if (memcmp(source.bytes + i, word, size) == 0 && (i == 0 || !is_word_byte(source.bytes[i - 1])) &&
+		    (i + size == source.size || !is_word_byte(source.bytes[i + size])))
+			return true;
+	return false;
+}
+
+/* A parameter may have a reserved word's name (`def m(if:)`); code cannot read such a one as a variable. */
+static bool is_reserved(const char *bytes, size_t size)
+{
+	static const char *const words[] = {"alias",  "and",   "begin", "break",    "case",     "class",       "def",    "do",
+	                                    "else",   "elsif", "end",   "ensure",   "false",    "for",         "if",     "in",
+	                                    "module", "next",  "nil",   "not",      "or",       "redo",        "rescue", "retry",
+	                                    "return", "self",  "super", "then",     "true",     "undef",       "unless", "until",
+	                                    "when",   "while", "yield", "__FILE__", "__LINE__", "__ENCODING__"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strlen(words[i]) == size && memcmp(words[i], bytes, size) == 0)
+			return true;
+	return false;
+}
+
+/* A parameter with a default, whose value is not there yet when the call is seen: to leave it out is truer than nil. */
+static bool is_not_there_yet(VALUE parameter, bool early)
+{
+	VALUE kind = rb_ary_entry(parameter, 0);
+
+	return early && (kind == ID2SYM(rb_intern("opt")) || kind == ID2SYM(rb_intern("key")));
+}
+
+static void add_name(VALUE names, VALUE name)
+{
+	VALUE string = rb_sym2str(name);
+
+	if (is_word(RSTRING_PTR(string), (size_t)RSTRING_LEN(string)) && !RTEST(rb_ary_includes(names, name)))
+		rb_ary_push(names, name);
+}
+
+/* Destructured: `(b, *c)`. Of the parameters without a name only these are required. */
+static bool is_destructured(VALUE parameter)
+{
+	return rb_ary_entry(parameter, 0) == ID2SYM(rb_intern("req")) && NIL_P(rb_ary_entry(parameter, 1));
+}
+
+/* Those of the next destructured parameter. `patterns` is made at the first. */
+static void add_destructured(VALUE names, VALUE method, VALUE *patterns)
+{
+	VALUE pattern;
+
+	if (NIL_P(*patterns))
+		*patterns = destructured_names(method);
+	pattern = rb_ary_shift(*patterns);
+	for (long i = 0; !NIL_P(pattern) && i < RARRAY_LEN(pattern); i++)
+		add_name(names, rb_ary_entry(pattern, i));
+}
+
+/* The parameters, as Symbols: `*`, `**`, `&` and `...` have no name to ask for. */
+static VALUE parameter_names(VALUE method)
+{
+	VALUE parameters = builtin_call0(BUILTIN_UNBOUND_METHOD_PARAMETERS, method);
+	VALUE names = rb_ary_new(), patterns = Qnil;
+	bool early = (!compat_block_method_defaults() && method_definition_is_block_method(method)) ||
+	             method_definition_has_short_form(method);
+
+	for (long i = 0; i < RARRAY_LEN(parameters); i++) {
+		VALUE parameter = rb_ary_entry(parameters, i);
+		VALUE name = rb_ary_entry(parameter, 1);
+
+		if (is_destructured(parameter) && !early)
+			add_destructured(names, method, &patterns);
+		else if (!NIL_P(name) && !is_not_there_yet(parameter, early))
+			add_name(names, name);
+	}
+	return names;
+}
+
+/* arg1, arg2, ... and block, as far as the method takes them. */
+static VALUE argument_names(VALUE method)
+{
+	long arity = NUM2LONG(builtin_call0(BUILTIN_UNBOUND_METHOD_ARITY, method));
+	VALUE names = rb_ary_new();
+
+	for (long i = 1; i <= (arity < 0 ? C_ARGUMENTS_LABELLED : arity); i++)
+		rb_ary_push(names, rb_to_symbol(rb_sprintf("arg%ld", i)));
+	return rb_ary_push(names, ID2SYM(rb_intern("block")));
+}
+
+unsigned expression_argument_number(VALUE name)
+{
+	VALUE string = rb_sym2str(name);
+
+	return RSTRING_LEN(string) > 3 && memcmp(RSTRING_PTR(string), "arg", 3) == 0 ? (unsigned)atoi(RSTRING_PTR(string) + 3)
+	                                                                             : 0;
+}
+
+static bool slice_is(struct slice slice, const char *text)
+{
+	return slice.size == strlen(text) && memcmp(slice.bytes, text, slice.size) == 0;
+}
+
+/* By itself, so that the compiler's words are about it alone, and so that it cannot close what it is wrapped in. */
+static VALUE compile_alone(VALUE source)
+{
+	return builtin_call1(BUILTIN_ISEQ_COMPILE, builtin_instruction_sequence(), source);
+}
+
+static VALUE message_of(VALUE exception)
+{
+	VALUE lines = rb_str_split(builtin_message(exception), "\n");
+
+	return rb_ary_join(lines, rb_str_new_cstr(" | "));
+}
+
+static void check_syntax(struct slice source)
+{
+	VALUE text = rb_utf8_str_new(source.bytes, (long)source.size);
+	VALUE message, verbose = *rb_ruby_verbose_ptr();
+	int failed = 0;
+
+	/* The compiler warns on the application's standard error, of a `return` for example. */
+	*rb_ruby_verbose_ptr() = Qnil;
+	rb_protect(compile_alone, text, &failed);
+	*rb_ruby_verbose_ptr() = verbose;
+	if (!failed)
+		return;
+	message = message_of(rb_errinfo());
+	rb_set_errinfo(Qnil);
+	rb_exc_raise(
+		rb_exc_new_str(rb_eSyntaxError, rb_sprintf("\"%.*s\": %" PRIsVALUE, (int)source.size, source.bytes, message)));
+}
+
+static VALUE compile_expression(struct slice source, VALUE names, VALUE owner)
+{
+	VALUE text = rb_utf8_str_new_cstr("->(");
+	VALUE module = rb_module_new();
+	VALUE arguments[] = {text, rb_str_new_cstr("(rbprobe)"), INT2FIX(0)};
+
+	for (long i = 0; i < RARRAY_LEN(names); i++) {
+		if (i > 0)
+			rb_str_cat_cstr(text, ", ");
+		rb_str_append(text, rb_sym2str(rb_ary_entry(names, i)));
+	}
+	rb_str_cat_cstr(text, ") {\n");
+	rb_str_cat(text, source.bytes, (long)source.size);
+	rb_str_cat_cstr(text, "\n}");
+	builtin_define_method(module, "expression", builtin_call(BUILTIN_MODULE_MODULE_EVAL, owner, 3, arguments));
+	return builtin_caller(builtin_find_method(module, "expression"));
+}
+
+/* In a condition: what it reads of how a call ended, instead of parameters with such a name. */
+static long add_outcome_names(struct slice source, VALUE mentioned)
+{
+	static const char *const own[] = {"result", "error", "elapsed"};
+	long count = 0;
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		VALUE name = ID2SYM(rb_intern(own[i]));
+
+		if (!conditions_code_reads(source, own[i]))
+			continue;
+		rb_ary_delete(mentioned, name);
+		rb_ary_push(mentioned, name);
+		count++;
+	}
+	return count;
+}
+
+static VALUE mentioned_names(struct slice source, VALUE names)
+{
+	VALUE mentioned = rb_ary_new();
+
+	for (long i = 0; i < RARRAY_LEN(names); i++) {
+		VALUE name = rb_sym2str(rb_ary_entry(names, i));
+
+		if (mentions(source, RSTRING_PTR(name), (size_t)RSTRING_LEN(name)) &&
+		    !is_reserved(RSTRING_PTR(name), (size_t)RSTRING_LEN(name)))
+			rb_ary_push(mentioned, rb_ary_entry(names, i));
+	}
+	return mentioned;
+}
+
+/*
+ * What these return would begin with the frames that run the expression, and with the method's own. As variables they are what
+ * they would be in the method, without arguments.
+ */
+static long add_own_names(struct slice source, VALUE names, VALUE mentioned)
+{
+	static const char *const own[] = {"caller", "caller_locations"};
+	long count = 0;
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		VALUE name = ID2SYM(rb_intern(own[i]));
+
+		if (!mentions(source, own[i], strlen(own[i])) || RTEST(rb_ary_includes(names, name)))
+			continue;
+		rb_ary_push(mentioned, name);
+		count++;
+	}
+	return count;
+}
+
+static void compile_item(struct expression *item, struct slice source, VALUE names, VALUE mentioned, VALUE owner, bool condition)
+{
+	check_syntax(source);
+	item->own_names = add_own_names(source, names, mentioned);
+	if (condition)
+		item->own_names += add_outcome_names(source, mentioned);
+	item->code = compile_expression(source, mentioned, owner);
+	item->names = mentioned;
+	item->kind = EXPRESSION_COMPILED;
+}
+
+static void expression_build(struct expression *item, struct slice source, VALUE names, VALUE owner, bool in_hand)
+{
+	VALUE mentioned = mentioned_names(source, names);
+
+	item->label = strndup(source.bytes, source.size);
+	if (slice_is(source, "self")) {
+		item->kind = EXPRESSION_SELF;
+	} else if (slice_is(source, "__source__")) {
+		item->kind = EXPRESSION_SOURCE;
+	} else if (source.size > 1 && source.bytes[0] == '@' && is_word(source.bytes + 1, source.size - 1)) {
+		item->kind = EXPRESSION_IVAR;
+		item->id = rb_intern3(source.bytes, (long)source.size, rb_utf8_encoding());
+	} else if (in_hand &&
+	           (slice_is(source, "&block") || (RARRAY_LEN(mentioned) == 1 && is_word(source.bytes, source.size)))) {
+		item->kind = EXPRESSION_ARGUMENT;
+		item->number = expression_argument_number(rb_ary_entry(mentioned, 0));
+	} else if (RARRAY_LEN(mentioned) == 1 && is_word(source.bytes, source.size)) {
+		item->kind = EXPRESSION_LOCAL;
+		item->id = rb_sym2id(rb_ary_entry(mentioned, 0));
+	} else {
+		compile_item(item, source, names, mentioned, owner, false);
+	}
+}
+
+struct list_draft {
+	struct expression_list *list;
+	const struct selector *selector;
+	VALUE method, owner, names;
+	VALUE keep; /* an Array that holds what the list refers to until its owner marks it */
+	bool arguments, in_hand;
+	struct slice condition; /* instead of the selector's */
+	bool line;              /* the names are of variables, and not all of them are there each time */
+};
+
+static struct expression *list_add(struct expression_list *list, enum expression_kind kind, const char *label, size_t size)
+{
+	struct expression *item = &list->items[list->count++];
+
+	item->kind = kind;
+	item->label = strndup(label, size);
+	return item;
+}
+
+/* Those of a C method. */
+static void add_arguments_in_hand(struct list_draft *draft)
+{
+	bool any = NUM2LONG(builtin_call0(BUILTIN_UNBOUND_METHOD_ARITY, draft->method)) < 0;
+
+	for (long i = 0; i < RARRAY_LEN(draft->names) - any; i++) {
+		VALUE name = rb_sym2str(rb_ary_entry(draft->names, i));
+		unsigned number = expression_argument_number(rb_ary_entry(draft->names, i));
+		const char *label = number ? RSTRING_PTR(name) : "&block";
+		struct expression *item = list_add(draft->list, EXPRESSION_ARGUMENT, label, strlen(label));
+
+		item->number = number;
+		item->optional = any || number == 0;
+	}
+	if (any) {
+		struct expression *rest = list_add(draft->list, EXPRESSION_REST, "*rest", 5);
+
+		rest->number = C_ARGUMENTS_LABELLED + 1;
+		rest->optional = true;
+		list_add(draft->list, EXPRESSION_ARGUMENT, "&block", 6)->optional = true;
+	}
+}
+
+static VALUE list_build(VALUE argument)
+{
+	struct list_draft *draft = (struct list_draft *)argument;
+
+	for (uint32_t i = 0; i < draft->selector->expression_count; i++) {
+		struct expression *item = &draft->list->items[draft->list->count++];
+
+		expression_build(item, draft->selector->expressions[i], draft->names, draft->owner, draft->in_hand);
+		item->optional = draft->line && item->kind == EXPRESSION_LOCAL;
+		rb_ary_push(draft->keep, item->code);
+		rb_ary_push(draft->keep, item->names);
+	}
+	if (draft->arguments && draft->in_hand)
+		add_arguments_in_hand(draft);
+	for (long i = 0; draft->arguments && !draft->in_hand && i < RARRAY_LEN(draft->names) && draft->list->count < VALUES_MAX;
+	     i++) {
+		VALUE name = rb_sym2str(rb_ary_entry(draft->names, i));
+		struct expression *item = list_add(draft->list, EXPRESSION_LOCAL, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
+
+		item->id = rb_sym2id(rb_ary_entry(draft->names, i));
+		item->optional = draft->line;
+	}
+	return Qnil;
+}
+
+static struct expression_list *list_make(struct list_draft *draft, size_t size, VALUE (*build)(VALUE))
+{
+	VALUE verbose = *rb_ruby_verbose_ptr();
+	int failed = 0;
+
+	draft->list = calloc(1, sizeof(*draft->list) + size * sizeof(draft->list->items[0]));
+	if (!draft->list)
+		rb_memerror();
+	for (size_t i = 0; i < size; i++) {
+		draft->list->items[i].code = Qnil;
+		draft->list->items[i].names = Qnil;
+	}
+	draft->keep = rb_ary_new();
+	/* Warnings of the compiler would go to the application's stderr. */
+	*rb_ruby_verbose_ptr() = Qnil;
+	rb_protect(build, (VALUE)draft, &failed);
+	*rb_ruby_verbose_ptr() = verbose;
+	if (failed) {
+		expression_list_free(draft->list);
+		rb_jump_tag(failed);
+	}
+	RB_GC_GUARD(draft->names);
+	RB_GC_GUARD(draft->keep);
+	return draft->list;
+}
+
+static struct expression_list *list_make_if_any(struct list_draft *draft)
+{
+	size_t size =
+		draft->selector->expression_count + (draft->arguments ? (size_t)RARRAY_LEN(draft->names) + draft->in_hand : 0);
+
+	return size ? list_make(draft, size, list_build) : NULL;
+}
+
+/* A block is no object before somebody uses it, so no frame has it. */
+static void note_block(struct expression_list *list, VALUE method)
+{
+	VALUE parameters = builtin_call0(BUILTIN_UNBOUND_METHOD_PARAMETERS, method);
+	VALUE last = rb_ary_entry(parameters, -1);
+
+	if (NIL_P(last) || rb_ary_entry(last, 0) != ID2SYM(rb_intern("block")))
+		return;
+	for (uint32_t i = 0; i < list->count; i++)
+		list->items[i].is_block = list->items[i].id && rb_ary_entry(last, 1) == ID2SYM(list->items[i].id);
+}
+
+struct expression_list *expression_list_new(const struct selector *selector, VALUE method, VALUE owner, bool arguments,
+                                            bool in_hand)
+{
+	struct list_draft draft = {
+		.selector = selector, .method = method, .owner = owner, .arguments = arguments, .in_hand = in_hand};
+
+	draft.names = in_hand ? argument_names(method) : parameter_names(method);
+	list_make_if_any(&draft);
+	if (draft.list && !in_hand)
+		note_block(draft.list, method);
+	return draft.list;
+}
+
+struct expression_list *expression_list_new_for_line(const struct selector *selector, VALUE names, VALUE owner, bool all)
+{
+	struct list_draft draft = {
+		.selector = selector, .method = Qnil, .owner = owner, .names = names, .arguments = all, .line = true};
+
+	return list_make_if_any(&draft);
+}
+
+static VALUE condition_build(VALUE argument)
+{
+	struct list_draft *draft = (struct list_draft *)argument;
+	struct expression *item = &draft->list->items[draft->list->count++];
+
+	compile_item(item, draft->condition, draft->names, mentioned_names(draft->condition, draft->names), draft->owner, true);
+	rb_ary_push(draft->keep, item->code);
+	rb_ary_push(draft->keep, item->names);
+	return Qnil;
+}
+
+struct expression_list *expression_condition_new_for_line(struct slice source, VALUE names, VALUE owner)
+{
+	struct list_draft draft = {.condition = source, .owner = owner, .names = names};
+
+	return list_make(&draft, 1, condition_build);
+}
+
+struct expression_list *expression_condition_new(struct slice source, VALUE method, VALUE owner, bool in_hand)
+{
+	struct list_draft draft = {.condition = source, .owner = owner};
+
+	draft.names = in_hand ? argument_names(method) : parameter_names(method);
+	return list_make(&draft, 1, condition_build);
+}
+
+void expression_condition_check(struct slice source)
+{
+	check_syntax(source);
+}
+
+void expression_list_free(struct expression_list *list)
+{
+	if (!list)
+		return;
+	for (uint32_t i = 0; i < list->count; i++)
+		free(list->items[i].label);
+	free(list);
+}
+
+void expression_list_mark(const struct expression_list *list)
+{
+	if (!list)
+		return;
+	for (uint32_t i = 0; i < list->count; i++) {
+		rb_gc_mark(list->items[i].code);
+		rb_gc_mark(list->items[i].names);
+	}
+}

@@ -1,0 +1,27 @@
+#ifndef RBPROBE_GC_HOOK_H
+#define RBPROBE_GC_HOOK_H
+
+#include <ruby.h>
+#include <ruby/debug.h>
+#include <stdbool.h>
+
+/*
+ * Hooks for the VM's events of its garbage collector.
+ *
+ * In Ruby 3.0 and 3.1 a new Ractor's first thread allocates before it has a frame, and an event of GC that comes then follows a
+ * NULL pointer (gc_event_hook_body() of gc.c; mended in 3.2): the process would crash. So there no hook is added where there are
+ * several Ractors, and all are removed when the first one is about to be made.
+ */
+
+/* Adds a hook; the same one again does no harm. False: it cannot be, or may not. Job context; raises nothing. */
+bool gc_hook_add(rb_event_hook_func_t function, rb_event_flag_t events);
+void gc_hook_remove(rb_event_hook_func_t function);
+/* Event context. */
+bool gc_hook_is_on(rb_event_hook_func_t function);
+
+/* Why hooks are not added, or have been removed. */
+#define GC_HOOK_WHY                                                                                                              \
+	"before Ruby 3.2 the process could crash if garbage collection were observed while a Ractor starts: times in GC, and "   \
+	"collections, are not shown"
+
+#endif

@@ -1,0 +1,106 @@
+#ifndef RBPROBE_OBSERVE_MARKS_H
+#define RBPROBE_OBSERVE_MARKS_H
+
+#include "proto/command.h"
+#include "proto/error.h"
+#include "tracee/session/session.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What a trace shows beside calls: marks (proto/marks.h). Each kind has a file, mark_KIND.c, which switches a hook of the VM's on
+ * while at least one session wants it. Job context, where nothing else is said.
+ */
+
+#define MARK_KEPT_SIZE 256 /* bytes of values that may wait */
+#define MARKS_KEPT 8
+
+/* A mark whose fiber the client does not know, until the next job. */
+struct kept_mark {
+	enum mark_kind kind;
+	uint32_t native_id; /* of its thread */
+	uint64_t time;      /* ticks */
+	size_t size;
+	char values[MARK_KEPT_SIZE];
+};
+
+/* What a session keeps for its marks. */
+struct marks {
+	struct mark_options options; /* its texts are its own */
+	uint64_t began_ns;
+	uint64_t gc_ns, gc_longest_ns; /* pauses */
+	uint64_t gc_elsewhere;         /* mark_gc_elsewhere() at the beginning */
+	struct mark_gvl_baseline *gvl; /* at the beginning; NULL: it does not ask for that */
+	uint32_t kept_count;
+	uint32_t nobody_id; /* the thread that the fiber without a name was last said to be */
+	struct kept_mark kept[MARKS_KEPT];
+};
+
+struct mark_source {
+	enum mark_kind kind;
+	/* NULL: possible on every Ruby. 0, or negative with err: this one cannot. */
+	int (*check)(struct error *err);
+	/* The first session wants it, the last one does not any more. May raise. */
+	void (*on)(void);
+	void (*off)(void);
+};
+
+extern const struct mark_source mark_raise;
+extern const struct mark_source mark_gc;
+
+extern const struct mark_source mark_gvl;
+
+/* What a thread does, of the GVL. In the order of a TOTALS record. */
+enum { MARK_GVL_WAITING, MARK_GVL_HOLDING, MARK_GVL_OUTSIDE, MARK_GVL_DOINGS };
+
+/* What the threads have done so far, by account. */
+struct mark_gvl_baseline {
+	uint32_t generation;
+	uint64_t ns[MARK_GVL_DOINGS];
+};
+/* For free(); NULL without memory. */
+struct mark_gvl_baseline *mark_gvl_baseline(void);
+/* What they have done since then, for the client. Calls nothing of Ruby's. */
+void mark_gvl_tell(struct session *session);
+/* Long waits become marks. */
+void mark_gvl_flush(void);
+
+/* Collections that other Ractors' threads ended, while on: they are counted, and not shown. */
+uint64_t mark_gc_elsewhere(void);
+
+/* Whether this Ruby can give the marks that a command wants; before anything is armed. 0, or negative and err. */
+int marks_check(const struct command *command, struct error *err);
+/* Begins with them; the command's options are the session's. 0, or negative and err. */
+int marks_start(struct session *session, const struct command *command, struct error *err);
+/* Ends with them, and frees what they needed. */
+extern const struct session_part marks_part;
+
+/* Whether events of a kind are the session's business now. Any context that has the GVL. */
+static inline bool marks_are_on(const struct session *session, enum mark_kind kind)
+{
+	return session->marking & 1u << kind && !session->detaching &&
+	       !atomic_load_explicit(&session->gone, memory_order_relaxed);
+}
+
+/*
+ * A mark of this moment, with its values as value_texts_end() leaves them. fiber: NULL, or one that the client does not know: it
+ * is counted as lost. GVL held, any context: allocates nothing.
+ */
+void marks_push(struct session *session, const struct fiber_state *fiber, enum mark_kind kind, const void *values, size_t size);
+
+/*
+ * The same in GC: where the client does not know the fiber, the mark is kept, and a job is asked for. size: at most
+ * MARK_KEPT_SIZE.
+ */
+void marks_push_or_keep(struct session *session, const struct fiber_state *fiber, enum mark_kind kind, const void *values,
+                        size_t size);
+/* A mark of a thread, by its native id, and of another moment: goes into the ring with marks_flush_kept(), or is lost. */
+void marks_keep(struct session *session, enum mark_kind kind, uint32_t native_id, uint64_t time, const void *values, size_t size);
+/* What was kept, of all sessions. */
+void marks_flush_kept(void);
+/* The same, after what sources have for it. */
+void marks_flush(void);
+
+#endif

@@ -1,0 +1,160 @@
+#ifndef RBPROBE_OBSERVE_QUICK_H
+#define RBPROBE_OBSERVE_QUICK_H
+
+#include "tracee/base/ticks.h"
+#include "tracee/frame/frame_direct.h"
+#include "tracee/observe/probe.h"
+#include "tracee/observe/tally.h"
+#include "tracee/session/session.h"
+#include "tracee/vm/fiber.h"
+
+/*
+ * What observe_call() and observe_return() come to where nothing is out of the ordinary: no values, no new fiber, no frames that
+ * vanished, room in the ring. Event context. Both say whether that was so; where not, nothing has happened yet, and the caller
+ * goes the long way.
+ *
+ * Here no Ruby code runs, nothing allocates and no other thread gets in between, so the session need not be held.
+ */
+
+/* Nothing is recorded any more: the client has left, or the session is being disarmed. */
+static inline bool observe_is_over(const struct session *session)
+{
+	return atomic_load_explicit(&session->gone, memory_order_relaxed) || session->detaching;
+}
+
+static inline bool observe_is_ordinary(const struct session *session, const struct fiber_state *fiber)
+{
+	return !observe_is_over(session) && !fiber->suppress_depth;
+}
+
+/* Whether an open call further out than the frame at hand is over, though no event told of its end. */
+static inline bool observe_is_gone(const struct open_call *call)
+{
+	return call->told && frame_direct_is_gone(call->frame, call->probe->callee_id, call->probe->owner);
+}
+
+/* A call of a session that counts. told: see below. */
+static inline bool observe_quick_count(struct probe *probe, struct fiber_state *fiber, uintptr_t frame, bool told)
+{
+	struct session *session = probe->session;
+	struct call_stack *stack = &fiber->stacks[session->slot];
+	struct open_call *call = &stack->calls[stack->depth];
+
+	if (__builtin_expect(!observe_is_ordinary(session, fiber) || session->asks_at_start || session->counts_by ||
+	                             probe->only_kind_of != Qundef || probe->waiting,
+	                     0))
+		return false;
+	if (probe->counts_only) {
+		session->calls++;
+		probe->calls++;
+		probe->tally->calls++;
+		return true;
+	}
+	if (__builtin_expect(
+		    stack->depth == stack->size || (stack->depth && (call[-1].frame <= frame || observe_is_gone(&call[-1]))), 0))
+		return false;
+	session->calls++;
+	probe->calls++;
+	stack->depth++;
+	stack->shown++;
+	call->frame = frame;
+	call->probe = probe;
+	call->retries = 0;
+	call->told = told;
+	call->roles = 1u << ROLE_SHOWN;
+	call->values_size = 0;
+	call->start = RING_LATER;
+	call->tally = probe->tally;
+	call->inner = 0;
+	call->began = ticks_now();
+	return true;
+}
+
+/* The end of the innermost call of a session that counts. False: whether it meets the conditions has to be found out. */
+static inline bool observe_quick_tally(const struct probe *probe, struct call_stack *stack, struct open_call *call)
+{
+	struct session *session = probe->session;
+	uint64_t elapsed = ticks_now() - call->began, inner = elapsed;
+
+	if (__builtin_expect(session->asks_at_end, 0)) {
+		if (elapsed >= session->slow_ticks)
+			return false;
+		session->left_out++;
+		inner = call->inner;
+	} else {
+		tally_add(session->tallies, call->tally, elapsed, call->inner);
+	}
+	stack->shown--;
+	if (--stack->depth)
+		call[-1].inner += inner;
+	return true;
+}
+
+/* frame: of the call, not 0. told: frame_direct_is_call_of() says that this is its frame. */
+static inline bool observe_quick_call(struct probe *probe, struct fiber_state *fiber, uintptr_t frame, bool told)
+{
+	struct session *session = probe->session;
+	struct call_stack *stack = &fiber->stacks[session->slot];
+	struct open_call *call = &stack->calls[stack->depth];
+	struct ring_record record = {.kind = RING_START, .method = probe->ref, .fiber = fiber->ref};
+
+	if (probe->tally)
+		return observe_quick_count(probe, fiber, frame, told);
+	if (__builtin_expect(!observe_is_ordinary(session, fiber) || session->asks_at_start || probe->expressions ||
+	                             (session->options.flags & TRACE_MEASURES) || probe->only_kind_of != Qundef ||
+	                             probe->waiting || !stack->defined || stack->depth == stack->size ||
+	                             (stack->depth && (call[-1].frame <= frame || observe_is_gone(&call[-1]))) ||
+	                             !ring_has_room(&session->ring, 0),
+	                     0))
+		return false;
+	session->calls++;
+	probe->calls++;
+	stack->depth++;
+	stack->shown++;
+	call->frame = frame;
+	call->probe = probe;
+	call->retries = 0;
+	call->told = told;
+	call->roles = 1u << ROLE_SHOWN;
+	call->values_size = 0;
+	record.time = ticks_now();
+	if (session->manner == CALLS_STREAMED) {
+		call->start = ring_push_start(&session->ring, &record, NULL, 0);
+		return true;
+	}
+	call->start = RING_LATER;
+	call->began = record.time;
+	return true;
+}
+
+/* A return with a value that nobody asked for. frame: of the call, not 0. */
+static inline bool observe_quick_return(const struct probe *probe, struct fiber_state *fiber, uintptr_t frame)
+{
+	struct session *session = probe->session;
+	struct call_stack *stack = &fiber->stacks[session->slot];
+	struct open_call *call = &stack->calls[stack->depth - 1];
+	struct ring_record record = {.kind = RING_END, .ending = ENDING_RETURNED, .method = probe->ref, .fiber = fiber->ref};
+
+	/* In this order: a compiler that reads two fields at once, which were written one by one, makes the processor wait. */
+	if (__builtin_expect(!observe_is_ordinary(session, fiber) || stack->depth == 0 || call->retries || call->frame != frame ||
+	                             call->roles != 1u << ROLE_SHOWN || call->probe != probe ||
+	                             (session->options.flags & (TRACE_RESULT | TRACE_MEASURES)),
+	                     0))
+		return false;
+	if (probe->tally)
+		return observe_quick_tally(probe, stack, call);
+	record.time = ticks_now();
+	if (call->start == RING_LATER) {
+		if (record.time - call->began >= session->slow_ticks)
+			return false;
+		session->left_out++;
+	} else if (call->start != RING_NOWHERE) {
+		ring_push_end(&session->ring, call->start, &record, NULL, 0);
+	}
+	stack->depth--;
+	stack->shown--;
+	stack->arena_used -= call->values_size;
+	return true;
+}
+
+#endif

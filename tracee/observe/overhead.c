@@ -1,0 +1,174 @@
+/* What observing takes. See overhead.h. Context: job; any thread for overhead_is_due(), which reads what others write. */
+
+#include "tracee/observe/overhead.h"
+
+#include "proto/clock.h"
+#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/foreign_hooks.h"
+#include "tracee/vm/scratch.h"
+
+#include <ruby.h>
+#include <ruby/debug.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#define LOOK_NS (250 * NS_PER_MS)
+#define TRIAL_CALLS 500
+#define TRIALS 3
+#define NOBODY 101u
+#define SAMPLE_MAX_NS 10000
+
+struct overhead overhead;
+
+static struct {
+	uint64_t event_ps; /* what the VM takes for one event, in picoseconds; 0: not measured */
+	uint64_t tick_ps;
+	_Atomic unsigned minimum; /* percent */
+	/* Of the thread that looks: there may be several writers. */
+	atomic_flag looking;
+	uint64_t looked_ns, cpu_ns;
+	struct overhead before;
+	/* What the job takes. */
+	_Atomic bool due;
+	struct overhead_look look;
+} account = {.minimum = NOBODY, .looking = ATOMIC_FLAG_INIT};
+
+/* --- What an event costs */
+
+struct trial {
+	const struct scratch *scratch;
+	uint64_t least_ns;
+};
+
+static VALUE run_trial(VALUE argument)
+{
+	struct trial *trial = (struct trial *)argument;
+
+	for (unsigned i = 0; i < TRIALS; i++) {
+		uint64_t began_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), took_ns;
+
+		scratch_call(trial->scratch, "trial", 0, NULL);
+		took_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
+		trial->least_ns = took_ns < trial->least_ns ? took_ns : trial->least_ns;
+	}
+	return Qnil;
+}
+
+static void on_event(VALUE tracepoint, void *nothing)
+{
+	(void)tracepoint;
+	(void)nothing;
+}
+
+static uint64_t trial_ns(const struct scratch *scratch, VALUE observed)
+{
+	struct trial trial = {.scratch = scratch, .least_ns = UINT64_MAX};
+	struct scratch_watch watch = {.events = RUBY_EVENT_CALL | RUBY_EVENT_RETURN,
+	                              .event = on_event,
+	                              .targets = {observed},
+	                              .run = run_trial,
+	                              .argument = (VALUE)&trial};
+
+	if (observed)
+		scratch_watch(&watch);
+	else
+		run_trial((VALUE)&trial);
+	return trial.least_ns;
+}
+
+static VALUE calibrate(VALUE unused)
+{
+	struct scratch scratch;
+	uint64_t plain_ns, watched_ns;
+
+	if (account.event_ps || foreign_hooks_on(RUBY_EVENT_CALL | RUBY_EVENT_RETURN))
+		return unused;
+	scratch_make(&scratch);
+	scratch_define_block(&scratch, "trial", builtin_lambda("-> { i = 0; while i < 500; observed; i += 1; end }"));
+	scratch_run(&scratch, "-> { def observed; end }");
+	plain_ns = trial_ns(&scratch, 0);
+	watched_ns = trial_ns(&scratch, scratch_method(&scratch, "observed"));
+	account.tick_ps = ticks_rate() * 1000 >> 32;
+	overhead.sample_max = SAMPLE_MAX_NS * 1000 / account.tick_ps;
+	account.event_ps = watched_ns > plain_ns ? (watched_ns - plain_ns) * 1000 / (TRIAL_CALLS * 2) : 1;
+	return unused;
+}
+
+/* A process that is just starting may not have all that the trial needs: then the next trace measures. */
+void overhead_calibrate(void)
+{
+	int failed = 0;
+
+	rb_protect(calibrate, Qnil, &failed);
+	if (failed)
+		rb_set_errinfo(Qnil);
+}
+
+void overhead_fork_child(void)
+{
+	atomic_flag_clear(&account.looking);
+	atomic_store(&account.minimum, NOBODY);
+	atomic_store(&account.due, false);
+}
+
+/* --- The account */
+
+static uint64_t process_cpu_ns(void)
+{
+	return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+void overhead_watch(unsigned minimum_percent)
+{
+	atomic_store(&account.due, false);
+	atomic_store(&account.minimum, minimum_percent);
+	/* A writer that looks meanwhile has the same result. */
+	if (atomic_flag_test_and_set(&account.looking))
+		return;
+	account.looked_ns = clock_now_ns();
+	account.cpu_ns = process_cpu_ns();
+	account.before = overhead;
+	atomic_flag_clear(&account.looking);
+}
+
+static void look(uint64_t now_ns)
+{
+	struct overhead now = overhead;
+	uint64_t cpu_ns = process_cpu_ns(), computed_ns = cpu_ns - account.cpu_ns;
+	uint64_t ticks = now.own_ticks - account.before.own_ticks + now.values_ticks - account.before.values_ticks;
+	double taken_ns = ((double)(now.events - account.before.events) * (double)account.event_ps +
+	                   (double)ticks * (double)account.tick_ps) /
+	                  1e3;
+	double share = computed_ns ? taken_ns / (double)computed_ns : 0;
+
+	if (share * 100 >= (double)atomic_load(&account.minimum) && !atomic_load(&account.due)) {
+		account.look.share = share > 1 ? 1 : share;
+		atomic_store(&account.due, true);
+	}
+	account.looked_ns = now_ns;
+	account.cpu_ns = cpu_ns;
+	account.before = now;
+}
+
+bool overhead_is_due(void)
+{
+	uint64_t now_ns;
+
+	if (atomic_load_explicit(&account.minimum, memory_order_relaxed) == NOBODY)
+		return false;
+	now_ns = clock_now_ns();
+	if (!atomic_flag_test_and_set(&account.looking)) {
+		if (now_ns - account.looked_ns >= LOOK_NS)
+			look(now_ns);
+		atomic_flag_clear(&account.looking);
+	}
+	return atomic_load_explicit(&account.due, memory_order_acquire);
+}
+
+bool overhead_take(struct overhead_look *taken)
+{
+	if (!atomic_load_explicit(&account.due, memory_order_acquire))
+		return false;
+	*taken = account.look;
+	return true;
+}

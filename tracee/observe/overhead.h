@@ -1,0 +1,71 @@
+#ifndef RBPROBE_OVERHEAD_H
+#define RBPROBE_OVERHEAD_H
+
+#include "tracee/base/ticks.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * What observing methods takes of the process, all sessions together, as a share of its CPU time over the last moment.
+ *
+ * It has three parts. What the VM does for an event before it calls us is measured once, with a method of our own. What we do is
+ * measured on one event of 128. Making values, which may run the user's code, is measured each time.
+ */
+
+#define OVERHEAD_SAMPLE 128u
+
+extern struct overhead {
+	uint64_t events;       /* of the VM, and calls and returns of patched functions */
+	uint64_t own_ticks;    /* without values */
+	uint64_t values_ticks; /* of making values */
+	uint64_t sample_max;   /* ticks: what took longer was interrupted by others */
+} overhead;                    /* under the GVL */
+
+/* Whether this event is one of those that are measured. Event context. */
+static inline bool overhead_sampled(void)
+{
+	return __builtin_expect(++overhead.events % OVERHEAD_SAMPLE == 0, 0);
+}
+
+/* Around what is done for it; without an end, where the event is left by a jump, nothing is measured. */
+struct overhead_sample {
+	bool on;
+	uint64_t began, values;
+};
+
+static inline struct overhead_sample overhead_sample_begin(bool sampled)
+{
+	return sampled ? (struct overhead_sample){true, ticks_now(), overhead.values_ticks} : (struct overhead_sample){.on = false};
+}
+
+static inline void overhead_sample_end(struct overhead_sample sample)
+{
+	uint64_t took, values;
+
+	if (__builtin_expect(!sample.on, 1))
+		return;
+	took = ticks_now() - sample.began;
+	values = overhead.values_ticks - sample.values;
+	took = took > values ? took - values : 0;
+	overhead.own_ticks += (took < overhead.sample_max ? took : overhead.sample_max) * OVERHEAD_SAMPLE;
+}
+
+/* Measures what the VM takes for an event, once. Job context; raises nothing. Takes less than a millisecond. */
+void overhead_calibrate(void);
+
+/* What has been since the last one. */
+struct overhead_look {
+	double share; /* of the process's CPU time, 0 to 1 */
+};
+
+/* From how many percent on a job has to look; over 100: never. GVL. */
+void overhead_watch(unsigned minimum_percent);
+/* A forked child has no sessions. Async-signal-safe. */
+void overhead_fork_child(void);
+/* Whether the share is that large, so that a job has to look. For job_due_register(). Any thread. */
+bool overhead_is_due(void);
+/* What made it due. False: it was not. Job context. */
+bool overhead_take(struct overhead_look *look);
+
+#endif

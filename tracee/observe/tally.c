@@ -1,0 +1,77 @@
+/* What is counted of calls. See tally.h. Context: job, but for tally_take_block(): event. */
+
+#define _GNU_SOURCE
+#include "tracee/observe/tally.h"
+
+#include "proto/clock.h"
+#include "tracee/observe/tally_keys.h"
+#include "tracee/session/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define ARENA_SIZE ((TALLY_BLOCKS + 1) * sizeof(uint64_t[HISTOGRAM_PER_OCTAVE]))
+
+int tallies_open(struct session *session, const struct command *command, struct error *err)
+{
+	struct tallies *tallies;
+	void *blocks;
+
+	session->tallies = NULL;
+	session->counts_by = false;
+	if (!(command->options.flags & TRACE_COUNT))
+		return 0;
+	tallies = calloc(1, sizeof(*tallies));
+	blocks = mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (!tallies || blocks == MAP_FAILED || madvise(blocks, ARENA_SIZE, MADV_DONTFORK) != 0) {
+		if (blocks != MAP_FAILED)
+			munmap(blocks, ARENA_SIZE);
+		free(tallies);
+		return error_set(err, -ENOMEM, "no memory to count calls");
+	}
+	madvise(blocks, ARENA_SIZE, MADV_NOHUGEPAGE); /* one of those would be zeroed in an event */
+	tallies->blocks = blocks;
+	session->counts_by = command->options.flags & (TRACE_BY_THREAD | TRACE_BY_CLASS);
+	if (session->counts_by)
+		tallies->keys = tally_keys_new(command->options.flags);
+	if (session->counts_by && !tallies->keys) {
+		munmap(blocks, ARENA_SIZE);
+		free(tallies);
+		return error_set(err, -ENOMEM, "no memory to count calls");
+	}
+	tallies->began_ns = clock_now_ns();
+	ticks_clock_open(&tallies->clock);
+	session->tallies = tallies;
+	return 0;
+}
+
+void tallies_close(struct session *session)
+{
+	struct tallies *tallies = session->tallies;
+
+	session->tallies = NULL;
+	/* A child does not have the arena, and may have something else in its place. */
+	if (tallies && session->pid == getpid())
+		munmap(tallies->blocks, ARENA_SIZE);
+	if (tallies)
+		tally_keys_free(tallies->keys);
+	free(tallies);
+}
+
+struct tally *tally_new(void)
+{
+	struct tally *tally = aligned_alloc(_Alignof(struct tally), sizeof(*tally));
+
+	if (tally)
+		*tally = (struct tally){.least = UINT64_MAX};
+	return tally;
+}
+
+uint16_t tally_take_block(struct tallies *tallies, struct tally *tally, uint32_t octave)
+{
+	if (tallies->used == TALLY_BLOCKS)
+		return 0;
+	return tally->octaves[octave] = (uint16_t)++tallies->used;
+}

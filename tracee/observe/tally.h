@@ -1,0 +1,77 @@
+#ifndef RBPROBE_TALLY_H
+#define RBPROBE_TALLY_H
+
+#include "proto/command.h"
+#include "proto/error.h"
+#include "proto/histogram.h"
+#include "tracee/base/ticks.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * What is counted of calls where they are counted in the process, and not streamed (TRACE_COUNT). Times are in ticks. GVL held.
+ *
+ * The counters of a histogram come octave by octave, when the first number falls into one, out of an arena that has its fixed
+ * size from the start: an event allocates nothing. The memory becomes real page by page. Where it is used up, numbers go into no
+ * histogram, which is counted.
+ */
+
+struct session;
+struct tally_keys;
+
+#define TALLY_BLOCKS 65535u /* of 32 counters: 16 MiB at most */
+
+struct tally {
+	/* What each event changes, in one cache line. */
+	_Alignas(64) uint64_t calls; /* that ended; where only calls are counted: that began */
+	uint64_t total, inner;       /* the part of the total that counted calls inside of them took */
+	uint64_t least, most;
+	uint64_t errors;
+	uint64_t unplaced;                   /* times that are in no bucket */
+	uint16_t octaves[HISTOGRAM_OCTAVES]; /* their blocks in the arena; 0: none yet */
+};
+
+/* A session's. */
+struct tallies {
+	uint64_t (*blocks)[HISTOGRAM_PER_OCTAVE]; /* block 0 is not used */
+	uint32_t used;
+	struct ticks_clock clock;
+	struct tally_keys *keys; /* NULL: nothing is counted apart */
+	uint64_t began_ns;
+	bool told; /* the session is over, and its figures have been sent */
+};
+
+/* Job context: for a trace command that counts. 0, or -ENOMEM and err. Nothing to do for others. */
+int tallies_open(struct session *session, const struct command *command, struct error *err);
+/* Frees it. The tallies themselves are their owners'. */
+void tallies_close(struct session *session);
+
+/* NULL without memory. free() frees it. */
+struct tally *tally_new(void);
+
+/* Event context. Which block the octave has; 0: there are no more. */
+uint16_t tally_take_block(struct tallies *tallies, struct tally *tally, uint32_t octave);
+
+/* One call that ended; inner: the part of its time that counted calls inside of it took. Event context. */
+static inline void tally_add(struct tallies *tallies, struct tally *tally, uint64_t elapsed, uint64_t inner)
+{
+	uint32_t bucket = histogram_bucket(elapsed);
+	uint16_t block = tally->octaves[bucket / HISTOGRAM_PER_OCTAVE];
+
+	tally->calls++;
+	tally->total += elapsed;
+	tally->inner += inner;
+	if (elapsed < tally->least)
+		tally->least = elapsed;
+	if (elapsed > tally->most)
+		tally->most = elapsed;
+	if (__builtin_expect(!block, 0))
+		block = tally_take_block(tallies, tally, bucket / HISTOGRAM_PER_OCTAVE);
+	if (__builtin_expect(block != 0, 1))
+		tallies->blocks[block][bucket % HISTOGRAM_PER_OCTAVE]++;
+	else
+		tally->unplaced++;
+}
+
+#endif

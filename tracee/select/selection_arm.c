@@ -1,0 +1,277 @@
+/*
+ * Arming one method that a selector names. See selection_parts.h. Context: job, and whatever defines methods; GVL held, under
+ * rb_protect.
+ */
+
+#include "tracee/select/selection_parts.h"
+#include "tracee/vm/builtin_methods.h"
+
+#include "tracee/observe/decide.h"
+#include "tracee/observe/expression.h"
+#include "tracee/observe/retry.h"
+#include "tracee/select/hook_consent.h"
+#include "tracee/session/debug.h"
+#include "tracee/session/session.h"
+#include "tracee/vm/class_name.h"
+#include "tracee/vm/gvl_slice.h"
+
+#include <errno.h>
+
+/* SyntaxError has the compiler's words, in several lines. */
+int selection_error(struct error *err)
+{
+	VALUE exception = rb_errinfo();
+	char message[ERROR_TEXT_SIZE / 2];
+
+	rb_set_errinfo(Qnil);
+	builtin_describe(exception, message, sizeof(message));
+	if (RTEST(rb_obj_is_kind_of(exception, rb_eSyntaxError)))
+		return error_set(err, -EINVAL, "an expression does not compile, %s", message);
+	if (RB_SPECIAL_CONST_P(exception) || rb_obj_class(exception) == rb_eRuntimeError)
+		return error_set(err, -EINVAL, "%s", message);
+	return error_set(err, -EINVAL, "%s: %s", rb_obj_classname(exception), message);
+}
+
+static bool has_kind(VALUE kinds, VALUE kind)
+{
+	for (long i = 0; i < RARRAY_LEN(kinds); i++)
+		if (RARRAY_AREF(kinds, i) == kind)
+			return true;
+	return false;
+}
+
+/* One method may be meant for several classes that inherit it, or for all. */
+void selection_widen(struct probe *probe, const struct match *match)
+{
+	if (!probe->told && probe->engine) {
+		selection_send_method(probe, probe->engine, match->method);
+		probe->told = true;
+	}
+	if (match->only_kind_of == Qundef)
+		probe->only_kind_of = Qundef;
+	else if (probe->only_kind_of != Qundef && !has_kind(probe->only_kind_of, match->only_kind_of))
+		rb_ary_push(probe->only_kind_of, match->only_kind_of);
+}
+
+void selection_announce_hook(struct selection *selection, bool whole)
+{
+	unsigned announcement = whole ? 2 : 1;
+
+	if (selection->hook_announced >= announcement)
+		return;
+	selection->hook_announced = announcement;
+	session_note(selection->session, NOTE_WARNING,
+	             whole ? "engine hook: all calls in the process are several times slower while this trace is on (tight loops "
+	                     "up to "
+	                     "25 times, 200 with YJIT), and up to 5 times slower (40 with YJIT) until it restarts"
+	                   : "engine hook: every call of a method written in C is slower while this trace is on, in the whole "
+	                     "process; nothing of it stays");
+}
+
+static void match_describe(const struct match *match, char *buffer, size_t size)
+{
+	struct text text = {.bytes = buffer, .size = size - 1};
+
+	class_name_add_method(&text, match->owner, match->name);
+	buffer[text.used] = '\0';
+}
+
+void selection_found(struct selection *selection, uint32_t selector)
+{
+	struct record record = {.kind = RECORD_FOUND, .found = {.selector = selector}};
+
+	if (selection->results[selector].found)
+		return;
+	selection->results[selector].found = true;
+	session_send(selection->session, &record);
+}
+
+/* A method that an engine was found for, and its probe. */
+struct arming_one {
+	struct probe *probe;
+	const struct match *match;
+	const struct engine *engine;
+	const char *description;
+	const struct text *reason; /* why this engine; may be empty */
+	const char *when;          /* "armed", ...; NULL: silently */
+};
+
+/* Returns whether it is armed. Raises what makes the whole trace fail. */
+static bool arm_one(const struct arming_one *one)
+{
+	struct probe *probe = one->probe;
+	struct session *session = probe->session;
+	struct selection *selection = session->selection;
+	const struct engine *engine = one->engine;
+	VALUE method = one->match->method;
+	struct error err;
+	int jump = 0;
+
+	probe->expressions = expression_list_new(&selection->selectors[probe->selector], method, probe->owner,
+	                                         session->options.flags & TRACE_ARGUMENTS, engine == &engine_patch);
+	probe->condition = decider_condition(session, method, probe->owner, engine == &engine_patch);
+	if (engine->id == ENGINE_HOOK)
+		selection_announce_hook(selection, engine_hook_stays(method, probe->owner, probe->callee));
+	if (one->when) {
+		selection_send_method(probe, engine, method);
+		probe->told = true;
+		selection_await_name(probe);
+	}
+	probe->engine = engine;
+	session_note(session, NOTE_INFO, "%s %s, engine %s%s%.*s", one->description,
+	             one->when ? one->when : "armed until its class has a name", engine_name(engine->id),
+	             one->reason->used ? ": " : "", (int)one->reason->used, one->reason->bytes);
+	/* A retry looks like a call, unless it is known which call is open. */
+	probe->counts_only = session->counts_calls && !retry_is_possible(probe, &jump);
+	if (jump)
+		rb_jump_tag(jump);
+	if (engine->arm(probe, method, &err) == 0) {
+		debug(session, DEBUG_ENGINE, "%s: armed by engine %s, ref %u, %u expressions", one->description,
+		      engine_name(engine->id), probe->ref, probe->expressions ? probe->expressions->count : 0);
+		return true;
+	}
+	debug(session, DEBUG_ENGINE, "%s: arming by engine %s failed: %s", one->description, engine_name(engine->id), err.text);
+	if (err.code != -ENOTSUP)
+		rb_raise(rb_eRuntimeError, "%s", err.text);
+	session_note(session, NOTE_WARNING, "%s cannot be traced by engine %s: %s", one->description, engine_name(engine->id),
+	             err.text);
+	return false;
+}
+
+static void debug_choice(struct session *session, const struct engine *engine, const char *description, const struct text *reason)
+{
+	debug(session, DEBUG_ENGINE, "%s: engine %s of --engine %s%s%.*s", description,
+	      engine_name(engine ? engine->id : ENGINE_NONE), engine_name(session->options.engine),
+	      reason->used ? "; others do not: " : "", (int)reason->used, reason->bytes);
+}
+
+/* The engine for a method. NULL: it is not traced, and the client has been told. */
+static const struct engine *choose(struct selection *selection, uint32_t selector, const struct match *match, bool late,
+                                   const char *description, struct text *reason)
+{
+	struct session *session = selection->session;
+	enum left_out_reason why;
+	const struct engine *engine = engine_choose(session->options.engine, match, reason);
+
+	debug_choice(session, engine, description, reason);
+	if (!engine && selector_is_exactly(&selection->selectors[selector], match->name)) {
+		session_note(session, NOTE_WARNING, "%s cannot be traced by engine %s: %.*s", description,
+		             engine_name(session->options.engine), (int)reason->used, reason->bytes);
+		return NULL;
+	}
+	why = left_out_reason(selection, selector, engine, match);
+	if (why != LEFT_OUT_NOT) {
+		left_out_add(selection, why, description, late, reason);
+		return NULL;
+	}
+	return engine;
+}
+
+void selection_arm_match(const struct match *match, void *argument)
+{
+	struct arming *arming = argument;
+	struct selection *selection = arming->selection;
+	char reason_bytes[256], description[512];
+	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
+	struct arming_one one = {.match = match, .description = description, .reason = &reason};
+	uint8_t role = (uint8_t)(1u << selection->selectors[arming->selector].role);
+
+	if (arming->slice)
+		gvl_slice_pass(arming->slice);
+	if (selection->disabled)
+		return;
+	if (selection->looking) {
+		matches_add(&selection->matches, match, arming->selector, arming->late);
+		return;
+	}
+	selection_found(selection, arming->selector);
+	one.probe = probe_table_find(&selection->probes, match->owner, match->name);
+	if (one.probe) {
+		one.probe->roles |= role;
+		selection_widen(one.probe, match);
+		return;
+	}
+	match_describe(match, description, sizeof(description));
+	one.engine = choose(selection, arming->selector, match, arming->late, description, &reason);
+	if (!one.engine)
+		return;
+	/* That ran Ruby code. */
+	one.probe = probe_table_find(&selection->probes, match->owner, match->name);
+	if (one.probe) {
+		one.probe->roles |= role;
+		selection_widen(one.probe, match);
+	}
+	if (one.probe || selection->disabled)
+		return;
+	one.when = arming->late ? "defined now, armed" : "armed";
+	one.probe = selection_add_probe(selection, match, arming->selector);
+	if (arm_one(&one))
+		arming->armed++;
+}
+
+/* Whether it was armed for this very definition. */
+static bool is_served(const struct probe *probe, const struct match *match)
+{
+	return probe->engine && probe->engine->serves && probe->engine->serves(probe, match->method);
+}
+
+struct probe *selection_arm_silently(struct selection *selection, const struct match *match, uint32_t selector)
+{
+	char reason_bytes[256], description[512];
+	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
+	struct arming_one one = {.match = match, .description = description, .reason = &reason};
+	struct probe *former = probe_table_find(&selection->probes, match->owner, match->name);
+
+	/* Engine hook goes by the name, whatever the definition. */
+	if (former && (former->told || !former->engine || !former->engine->serves || is_served(former, match)))
+		return former;
+	one.engine = engine_choose(selection->session->options.engine, match, &reason);
+	if (!one.engine || !hook_consent_given(one.engine, match, selection->session->options.flags) || selection->disabled)
+		return NULL;
+	match_describe(match, description, sizeof(description));
+	debug_choice(selection->session, one.engine, description, &reason);
+	one.probe = selection_add_probe(selection, match, selector);
+	one.probe->former = former;
+	one.probe->only_kind_of = rb_ary_new();
+	arm_one(&one);
+	return one.probe;
+}
+
+static VALUE arm_one_protected(VALUE argument)
+{
+	return arm_one((const struct arming_one *)argument) ? Qtrue : Qfalse;
+}
+
+void selection_arm_again(struct probe *former, const struct match *match)
+{
+	struct selection *selection = former->session->selection;
+	char reason_bytes[256], description[512];
+	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
+	struct arming_one one = {.match = match, .description = description, .reason = &reason, .when = "defined anew, armed"};
+	int failed = 0;
+
+	if (is_served(former, match))
+		return;
+	match_describe(match, description, sizeof(description));
+	one.engine = choose(selection, former->selector, match, true, description, &reason);
+	/* That ran Ruby code. */
+	former = probe_table_find(&selection->probes, match->owner, match->name);
+	if (!one.engine || selection->disabled || is_served(former, match))
+		return;
+	debug(selection->session, DEBUG_SELECT, "%s: defined anew; ref %u stays with the former definition", description,
+	      former->ref);
+	one.probe = selection_add_probe(selection, match, former->selector);
+	one.probe->former = former;
+	one.probe->roles = former->roles;
+	one.probe->only_kind_of = former->only_kind_of;
+	/* Definitions with one C function share what observes it; both probes would mean each call. */
+	engine_patch.disarm(former);
+	rb_protect(arm_one_protected, (VALUE)&one, &failed);
+	if (failed) {
+		struct error err;
+
+		selection_error(&err);
+		session_note(selection->session, NOTE_WARNING, "%s defined anew, is not traced any more: %s", description,
+		             err.text);
+	}
+}

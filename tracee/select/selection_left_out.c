@@ -1,0 +1,95 @@
+/*
+ * Methods that a trace leaves out: those that no engine can observe, and those that would cost the process too much. See
+ * selection_parts.h. Context: job, GVL held.
+ */
+
+#include "tracee/select/selection_parts.h"
+
+#include "tracee/select/hook_consent.h"
+#include "tracee/select/selector.h"
+#include "tracee/session/debug.h"
+#include "tracee/session/session.h"
+
+#include <string.h>
+
+#define NAMED_MAX 3u       /* methods that a line names */
+#define LATE_NAMED_MAX 20u /* methods that are defined later and have a line each */
+
+static const struct {
+	const char *line, *lines; /* of one, and of several; the names follow */
+	const char *remedy;
+	const char *of_one;
+} words[LEFT_OUT_REASONS] = {
+	[LEFT_OUT_WHOLE] = {"method left out: to trace them would leave the process slower",
+                            "methods left out: to trace them would leave the process slower", "",
+                            "that would leave the process slower"},
+	[LEFT_OUT_HOOK] = {"method left out by --no-hook: only engine hook can observe it",
+                           "methods left out by --no-hook: only engine hook can observe them", "",
+                           "only engine hook can observe it, and --no-hook forbids that"},
+	[LEFT_OUT_ATTRIBUTE] =
+		{"attribute left out", "attributes left out",
+                 "; name them or give --attributes to trace them, which makes every call of a C method slower meanwhile",
+                 "it is an attribute that no selector names exactly; --attributes traces those"},
+	[LEFT_OUT_LIGHT_HOOK] =
+		{"method left out that only engine hook can observe", "methods left out that only engine hook can observe",
+                 "; name them or give --attributes to trace them, which makes every call of a C method slower meanwhile",
+                 "only engine hook can observe it, and no selector names it exactly"},
+	[LEFT_OUT_IMPOSSIBLE] = {"method cannot be traced", "methods cannot be traced", "; -v says why",
+                                 "no engine can observe it"},
+};
+
+enum left_out_reason left_out_reason(const struct selection *selection, uint32_t selector, const struct engine *engine,
+                                     const struct match *match)
+{
+	uint32_t flags = selection->session->options.flags;
+
+	if (!engine)
+		return LEFT_OUT_IMPOSSIBLE;
+	if (engine->id != ENGINE_HOOK)
+		return LEFT_OUT_NOT;
+	if (flags & TRACE_NO_HOOK)
+		return LEFT_OUT_HOOK;
+	if (!hook_consent_given(engine, match, flags))
+		return LEFT_OUT_WHOLE;
+	if (selection->session->options.engine != ENGINE_AUTO || (flags & TRACE_ATTRIBUTES) ||
+	    engine_hook_stays(match->method, match->owner, match->name) ||
+	    selector_is_exactly(&selection->selectors[selector], match->name))
+		return LEFT_OUT_NOT;
+	return engine_hook_is_attribute(match->method) ? LEFT_OUT_ATTRIBUTE : LEFT_OUT_LIGHT_HOOK;
+}
+
+void left_out_add(struct selection *selection, enum left_out_reason why, const char *description, bool late,
+                  const struct text *reason)
+{
+	struct left_out *left_out = &selection->left_out[why];
+	struct text names = {.bytes = left_out->names, .size = sizeof(left_out->names), .used = left_out->names_size};
+
+	/* Of those that no selector names the trace says once how many there are; the others were asked for. */
+	bool told = late && (why == LEFT_OUT_WHOLE || why == LEFT_OUT_HOOK) && left_out->late_count < LATE_NAMED_MAX;
+
+	debug(selection->session, DEBUG_ENGINE, "%s: left out: %s", description, words[why].of_one);
+	if (left_out->count++ < NAMED_MAX)
+		text_printf(&names, "%s%s", left_out->count > 1 ? ", " : "", description);
+	left_out->names_size = names.used;
+	session_note(selection->session, told ? NOTE_WARNING : NOTE_INFO, "%s%s left out: %s%s%.*s", description,
+	             late ? " defined now," : "", words[why].of_one, reason->used ? "; " : "", (int)reason->used, reason->bytes);
+	if (told && ++left_out->late_count == LATE_NAMED_MAX)
+		session_note(selection->session, NOTE_WARNING,
+		             "further methods that are left out like these are named with -v only");
+}
+
+void left_out_report(const struct selection *selection)
+{
+	for (size_t why = 0; why < LEFT_OUT_REASONS; why++) {
+		const struct left_out *left_out = &selection->left_out[why];
+		char more[64] = "";
+
+		if (left_out->count == 0)
+			continue;
+		if (left_out->count > NAMED_MAX)
+			snprintf(more, sizeof(more), " and %u more (-v names them)", left_out->count - NAMED_MAX);
+		session_note(selection->session, NOTE_WARNING, "%u %s: %.*s%s%s", left_out->count,
+		             left_out->count == 1 ? words[why].line : words[why].lines, (int)left_out->names_size,
+		             left_out->names, more, words[why].remedy);
+	}
+}

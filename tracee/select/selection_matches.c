@@ -1,0 +1,85 @@
+/*
+ * What a command's selectors match, between looking and arming. See selection_parts.h. Context: job; method_added of other
+ * threads, which run while the job hands over the GVL. The GC marks it with the selection.
+ */
+
+#include "tracee/select/selection_parts.h"
+
+#include "tracee/select/hook_consent.h"
+#include "tracee/select/selector.h"
+#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/gvl_slice.h"
+
+#include <stdlib.h>
+
+void matches_add(struct matches *matches, const struct match *match, uint32_t selector, bool late)
+{
+	if (matches->count == matches->size) {
+		size_t size = matches->size ? 2 * matches->size : 64;
+		struct selector_match *list = realloc(matches->list, size * sizeof(*list));
+
+		if (!list)
+			rb_memerror();
+		matches->list = list;
+		matches->size = size;
+	}
+	matches->list[matches->count++] = (struct selector_match){*match, selector, late};
+	/* The same name may stand in front, with what it meant until now. */
+	matches->stale |= late;
+}
+
+void matches_mark(const struct matches *matches)
+{
+	for (size_t i = 0; i < matches->count; i++) {
+		const struct match *match = &matches->list[i].match;
+
+		rb_gc_mark(match->owner);
+		rb_gc_mark(match->name);
+		rb_gc_mark(match->method);
+		if (match->only_kind_of != Qundef)
+			rb_gc_mark(match->only_kind_of);
+	}
+}
+
+void matches_free(struct matches *matches)
+{
+	free(matches->list);
+	*matches = (struct matches){.list = NULL};
+}
+
+int matches_ask_consent(const struct matches *matches, const struct trace_options *options, struct gvl_slice *slice,
+                        struct error *err)
+{
+	struct hook_question question;
+
+	if (!hook_question_begin(&question, options))
+		return 0;
+	/* Others may add to the list meanwhile. */
+	for (size_t i = 0; i < matches->count; i++) {
+		struct match match = matches->list[i].match;
+
+		hook_question_look(&question, &match);
+		gvl_slice_pass(slice);
+	}
+	return hook_question_end(&question, err);
+}
+
+uint64_t matches_arm(struct selection *selection, struct gvl_slice *slice)
+{
+	const struct matches *matches = &selection->matches;
+	uint64_t armed = 0;
+
+	for (size_t i = 0; i < matches->count; i++) {
+		struct selector_match one = matches->list[i];
+		struct arming arming = {.selection = selection, .selector = one.selector, .late = one.late, .slice = slice};
+
+		if (matches->stale && !selector_defines(one.match.owner, one.match.name))
+			continue;
+		if (matches->stale)
+			one.match.method = builtin_call(BUILTIN_MODULE_INSTANCE_METHOD, one.match.owner, 1, &one.match.name);
+		selection_arm_match(&one.match, &arming);
+		selection->results[one.selector].armed += (uint32_t)arming.armed;
+		armed += arming.armed;
+	}
+	return armed;
+}

@@ -1,0 +1,269 @@
+#ifndef RBPROBE_SELECTION_PARTS_H
+#define RBPROBE_SELECTION_PARTS_H
+
+#include "tracee/select/selection.h"
+
+#include "proto/command.h"
+#include "tracee/base/slice_set.h"
+#include "tracee/engine/arming.h"
+#include "tracee/engine/engine.h"
+#include "tracee/observe/probe.h"
+#include "tracee/select/selector.h"
+
+#include <ruby.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * What the selection_*.c share, and nobody else sees: selection.c (the table of probes), selection_command.c (what a command asks
+ * for), selection_matches.c (between looking and arming), selection_arm.c (arming), selection_tell.c (what the client reads) and
+ * selection_dynamic.c (what comes later). Job context, GVL held, except where said.
+ */
+
+struct gvl_slice;
+
+/* Why a method is left out. */
+enum left_out_reason {
+	LEFT_OUT_WHOLE, /* the process would stay slower */
+	LEFT_OUT_HOOK,  /* only engine hook can, and --no-hook forbids it */
+	LEFT_OUT_ATTRIBUTE,
+	LEFT_OUT_LIGHT_HOOK, /* as attributes: only engine hook can, and no selector names it */
+	LEFT_OUT_IMPOSSIBLE, /* no engine can, and no selector names it */
+	LEFT_OUT_REASONS,
+	LEFT_OUT_NOT = LEFT_OUT_REASONS,
+};
+
+/* Those that were left out for one of these reasons. */
+struct left_out {
+	uint32_t count;
+	uint32_t late_count; /* of those that were named when they were defined */
+	size_t names_size;
+	char names[160]; /* of the first */
+};
+
+/* What selectors match, in the order in which it was found. All zero at first. */
+struct selector_match {
+	struct match match;
+	uint32_t selector;
+	bool late; /* it was defined while the job looked */
+};
+
+struct matches {
+	struct selector_match *list;
+	size_t count, size;
+	bool stale; /* some were defined meanwhile, perhaps anew */
+};
+
+struct selector_result {
+	bool found;     /* it has matched a method */
+	uint32_t armed; /* when the trace began */
+};
+
+/* Code that has a line. */
+struct line_hit {
+	VALUE code, names; /* its InstructionSequence; Array of Symbols */
+	VALUE owner, name; /* of the method that it is of or in; nil, and the code's label as a Symbol: of none */
+	VALUE file;        /* String */
+	uint32_t line;
+	bool once; /* it is running, and does not run again */
+};
+
+/* What is known of a selector that is a line. All zero: it is for methods. */
+struct selected_line {
+	uint32_t line;
+	uint32_t before, after; /* lines near it that have code; 0: none */
+	VALUE files;            /* Array: of the files that the selector may mean, as far as they were seen */
+	VALUE hits;             /* Array of Arrays: what was found before it may be armed */
+};
+
+struct selection {
+	struct session *session;
+	struct selector *selectors; /* with all their text in one allocation */
+	uint32_t selector_count;
+	struct selector_result *results;
+	/* Of exact selectors: the constants' names in their paths, and by selector the module that is there now, or Qnil. */
+	struct slice_set constants;
+	VALUE *modules;
+	bool has_patterns;    /* there are others */
+	uint32_t look_next;   /* selector that the next look goes on with */
+	bool look_for_all;    /* also for those that have matched: something was overlooked */
+	bool overlooked_told; /* the client knows that this happens */
+	/* Of the method names of selectors: those that are no patterns, and the selectors that have others. */
+	struct slice_set methods;
+	uint32_t *method_patterns; /* selectors whose method is one */
+	uint32_t method_pattern_count;
+	uint32_t waiting_count; /* what probes wait for in silence */
+	/* What matches is kept in `matches`, and armed when the job knows that it may be. Disabled as well: it was refused. */
+	bool looking;
+	struct matches matches;
+	struct selected_line *lines; /* by selector; NULL: none is a line */
+	bool disabled;
+	bool overhead_told;      /* the client knows what its trace takes */
+	unsigned hook_announced; /* 0 no, 1 the light one, 2 the whole one */
+	struct left_out left_out[LEFT_OUT_REASONS];
+	struct engine_hook_state hook;
+
+	struct probe_table probes;
+
+	struct selection *next;
+};
+
+/* --- selection_dynamic.c */
+
+/*
+ * What engine hook asks: the probe for a method, or NULL. Under the firehose one is made at the first sight of a method: slow
+ * path, allocates. Event context. *jump is set to a state as aside_protect() returns it, or stays.
+ */
+struct probe *selection_hook_probe(struct engine_hook_state *hook, VALUE owner, VALUE name, int *jump);
+
+/* --- selection.c */
+
+/* An empty one, among the others from then on; NULL without memory. */
+struct selection *selection_new(struct session *session, const struct command *command);
+/* Puts a probe without engine into the table, where the GC finds it; raises without memory. */
+struct probe *selection_add_probe(struct selection *selection, const struct match *match, uint32_t selector);
+/* Stops all events. */
+void selection_disable(struct selection *selection);
+/*
+ * Disarms all probes that there are; again where one was armed by somebody who did not know yet that the selection is over.
+ * Raises nothing.
+ */
+void selection_disarm_all(struct selection *selection);
+
+/* --- selection_left_out.c */
+
+/* Whether a selector's match may be observed by that engine, NULL where none can. Asks Ruby: may raise. */
+enum left_out_reason left_out_reason(const struct selection *selection, uint32_t selector, const struct engine *engine,
+                                     const struct match *match);
+/* Counts a method; with -v the client reads of each. late: it was defined while we were attached. */
+void left_out_add(struct selection *selection, enum left_out_reason why, const char *description, bool late,
+                  const struct text *reason);
+/* One line to the client for each reason. */
+void left_out_report(const struct selection *selection);
+
+/* --- selection_arm.c */
+
+/* What was raised, as an error for people. Returns its code. */
+int selection_error(struct error *err);
+/* Warns the client once of what engine hook costs: the light one, or the whole one. */
+void selection_announce_hook(struct selection *selection, bool whole);
+/* A selector has matched: the client is told the first time. */
+void selection_found(struct selection *selection, uint32_t selector);
+
+/* What selector_each_match() and the watch hand to selection_arm_match(). */
+struct arming {
+	struct selection *selection;
+	uint32_t selector;
+	uint64_t armed;
+	bool late;               /* the method was defined while we were attached */
+	struct gvl_slice *slice; /* NULL: one method only */
+};
+
+/* Makes a probe mean what a match says, too. May raise. */
+void selection_widen(struct probe *probe, const struct match *match);
+/*
+ * Arms a method without a word to the client, and so that no call is shown. NULL: it cannot be, or may not. Its probe, where it
+ * is armed already. May raise.
+ */
+struct probe *selection_arm_silently(struct selection *selection, const struct match *match, uint32_t selector);
+
+/*
+ * Arms a method, unless the selection has it already or may not; while the job still looks, keeps it for later. argument: struct
+ * arming. May raise.
+ */
+void selection_arm_match(const struct match *match, void *argument);
+/* The same for a method that has a probe, and was defined anew. */
+void selection_arm_again(struct probe *former, const struct match *match);
+
+/* --- selection_matches.c */
+
+/* May raise: no memory. */
+void matches_add(struct matches *matches, const struct match *match, uint32_t selector, bool late);
+/* In GC. */
+void matches_mark(const struct matches *matches);
+void matches_free(struct matches *matches);
+/* 0, or -EACCES and err, which names the methods that only engine hook can observe, and nobody has agreed to that. May raise. */
+int matches_ask_consent(const struct matches *matches, const struct trace_options *options, struct gvl_slice *slice,
+                        struct error *err);
+/* Arms them, and returns how many. May raise. */
+uint64_t matches_arm(struct selection *selection, struct gvl_slice *slice);
+
+/* --- selection_lines.c */
+
+/* Makes `lines`, where a selector is one; false without memory. */
+bool lines_make(struct selection *selection);
+void lines_free(struct selection *selection);
+/* In GC. */
+void lines_mark(const struct selection *selection);
+/* Before the first look. May raise. */
+void lines_begin(struct selection *selection);
+/* Finds the code of all lines. 0, or -EINVAL and err where it cannot be told which file is meant. May raise. */
+int lines_look(struct selection *selection, struct error *err);
+/* Arms what was found, and says of the other lines why not; returns how many. May raise. */
+uint64_t lines_arm(struct selection *selection);
+/* A method was defined: arms the lines that it has. May raise. */
+void lines_method_added(struct selection *selection, VALUE owner, VALUE name, VALUE method);
+/* What METHODS answers of a selector that is a line; returns how many were listed. May raise. */
+uint64_t lines_list(struct session *session, const struct selector *selector, uint32_t index);
+
+/* --- selection_modules.c */
+
+/* Fills in the sets of names, and whether there are patterns; false without memory. */
+bool selection_note_names(struct selection *selection);
+/* Fills in `modules`. May raise. */
+void selection_resolve(struct selection *selection);
+/* Has a job look again soon, if a selector has matched nothing yet. */
+void selection_look_later(const struct selection *selection);
+
+/* --- selection_wait.c */
+
+/* Whether a module has a name that does not begin with that of a nameless one around it. */
+bool selection_has_name(VALUE module);
+/* The class or module without a name that a method's owner is or belongs to, or Qnil. */
+VALUE selection_nameless(VALUE owner);
+/* Has a probe announced again when its class has a name, if it has none. May raise. */
+void selection_await_name(struct probe *probe);
+
+/* A module without a name, and a selector that will mean it, if it gets the right one. */
+struct nameless {
+	struct selection *selection;
+	uint32_t selector;
+	VALUE module;
+};
+
+/* Arms a method for that case. argument: struct nameless. May raise. */
+void selection_wait(const struct match *match, void *argument);
+/* Arms a method that was just defined, if its class has no name; */
+void selection_wait_for_method(struct selection *selection, const struct match *match);
+/* the same with all that exact selectors might mean of a module without a name. May raise. */
+void selection_wait_for_inherited(struct selection *selection, VALUE module);
+
+/* Sees to what a probe waits for. Job context; may raise. */
+void selection_settle_names(struct probe *probe);
+
+/*
+ * Sees to what a probe waits for, if a class has its name by now. Event context; raises nothing. Returns what aside_protect()
+ * does.
+ */
+int selection_look_at_names(struct probe *probe);
+
+/* --- selection_overhead.c */
+
+/* A session has begun to trace: what observing takes is measured from now on. */
+void selection_overhead_begin(void);
+
+/* --- selection_tell.c */
+
+/*
+ * Tells the client what a probe's events will be of. Before probe->engine is set: with the hook on, events may come from then on.
+ */
+void selection_send_method(const struct probe *probe, const struct engine *engine, VALUE method);
+/* The same for a probe of a line. */
+void selection_send_line(const struct probe *probe, VALUE file);
+/* Lists code that has a line. */
+void selection_send_line_match(struct session *session, uint32_t selector, const struct line_hit *hit);
+/* Lists a method that a selector, by its index, names. */
+void selection_send_match(struct session *session, enum engine_id wanted, const struct match *match, uint32_t selector);
+
+#endif

@@ -1,0 +1,160 @@
+/* What the client is told of a method. See selection_parts.h. Context: job, GVL held, under rb_protect. */
+
+#include "tracee/select/selection_parts.h"
+#include "tracee/vm/builtin_methods.h"
+
+#include "tracee/observe/expression.h"
+#include "tracee/session/session.h"
+#include "tracee/vm/class_name.h"
+
+#include <string.h>
+
+#define LABEL_SIZE_MAX 1024u /* bytes that the client is told of an expression */
+
+static struct slice slice_of(VALUE string)
+{
+	struct slice slice = {RSTRING_PTR(string), (size_t)RSTRING_LEN(string)};
+
+	if (slice.size > NAME_SIZE_MAX)
+		slice.size = NAME_SIZE_MAX;
+	return slice;
+}
+
+/* What is said of a method in METHOD and in MATCH records alike. */
+struct method_names {
+	char class_bytes[NAME_SIZE_MAX];
+	struct text class_text;
+	char separator;
+	struct slice name, file;
+	uint32_t line;
+	VALUE keep[2]; /* Strings that name and file point into */
+};
+
+/* owner: nil for code that is no method's. */
+static void name_owner(struct method_names *names, VALUE owner, VALUE name)
+{
+	names->class_text = (struct text){.bytes = names->class_bytes, .size = sizeof(names->class_bytes)};
+	if (!NIL_P(owner))
+		names->separator = class_name_add_owner(&names->class_text, owner);
+	names->keep[0] = rb_sym2str(name);
+	names->name = slice_of(names->keep[0]);
+}
+
+static void name_method(struct method_names *names, VALUE owner, VALUE name, VALUE method)
+{
+	VALUE location = NIL_P(method) ? Qnil : builtin_call0(BUILTIN_UNBOUND_METHOD_SOURCE_LOCATION, method);
+
+	name_owner(names, owner, name);
+	names->file = (struct slice){NULL, 0};
+	names->line = 0;
+	if (RB_TYPE_P(location, T_ARRAY) && RB_TYPE_P(rb_ary_entry(location, 0), T_STRING)) {
+		names->keep[1] = rb_ary_entry(location, 0);
+		names->file = slice_of(names->keep[1]);
+		names->line = NUM2UINT(rb_ary_entry(location, 1));
+	}
+}
+
+static uint32_t label_list(const struct probe *probe, struct slice labels[VALUES_MAX])
+{
+	uint32_t count = probe->expressions ? probe->expressions->count : 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		labels[i] = (struct slice){probe->expressions->items[i].label,
+		                           strnlen(probe->expressions->items[i].label, LABEL_SIZE_MAX)};
+	return count;
+}
+
+void selection_send_method(const struct probe *probe, const struct engine *engine, VALUE method)
+{
+	struct method_names names;
+	struct slice labels[VALUES_MAX];
+	struct record record = {.kind = RECORD_METHOD};
+
+	name_method(&names, probe->owner, probe->callee, method);
+	record.method = (struct record_method){.ref = probe->ref,
+	                                       .class_name = {names.class_text.bytes, names.class_text.used},
+	                                       .separator = names.separator,
+	                                       .method_name = names.name,
+	                                       .file = names.file,
+	                                       .line = names.line,
+	                                       .engine = engine->id,
+	                                       .label_count = label_list(probe, labels),
+	                                       .labels = labels};
+	session_send(probe->session, &record);
+	RB_GC_GUARD(names.keep[0]);
+	RB_GC_GUARD(names.keep[1]);
+}
+
+void selection_send_line(const struct probe *probe, VALUE file)
+{
+	const struct selector *selector = &probe->session->selection->selectors[probe->selector];
+	struct method_names names = {.separator = 0};
+	struct slice labels[VALUES_MAX];
+	struct record record = {.kind = RECORD_METHOD};
+	char place[NAME_SIZE_MAX];
+
+	name_owner(&names, probe->owner, probe->callee);
+	selector_write(selector, place, sizeof(place));
+	record.method = (struct record_method){.ref = probe->ref,
+	                                       .class_name = {names.class_text.bytes, names.class_text.used},
+	                                       .separator = names.separator,
+	                                       .method_name = names.name,
+	                                       .file = slice_of(file),
+	                                       .line = selector_line(selector),
+	                                       .engine = ENGINE_TARGET,
+	                                       .label_count = label_list(probe, labels),
+	                                       .labels = labels,
+	                                       .place = {place, strlen(place)}};
+	session_send(probe->session, &record);
+	RB_GC_GUARD(names.keep[0]);
+	RB_GC_GUARD(file);
+}
+
+void selection_send_line_match(struct session *session, uint32_t selector, const struct line_hit *hit)
+{
+	struct method_names names = {.separator = 0};
+	struct record record = {.kind = RECORD_MATCH};
+	char bytes[512];
+	struct text reason = {.bytes = bytes, .size = sizeof(bytes)};
+
+	name_owner(&names, hit->owner, hit->name);
+	text_append_cstr(&reason, hit->once ? "runs once" : "");
+	for (long i = 0; i < RARRAY_LEN(hit->names); i++) {
+		VALUE name = rb_sym2str(rb_ary_entry(hit->names, i));
+
+		text_append_cstr(&reason, i ? ", " : hit->once ? "; local variables: " : "local variables: ");
+		text_append(&reason, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
+	}
+	record.match = (struct record_match){.selector = selector,
+	                                     .class_name = {names.class_text.bytes, names.class_text.used},
+	                                     .separator = names.separator,
+	                                     .method_name = names.name,
+	                                     .file = slice_of(hit->file),
+	                                     .line = hit->line,
+	                                     .engine = ENGINE_TARGET,
+	                                     .reason = {reason.bytes, reason.used}};
+	session_send(session, &record);
+	RB_GC_GUARD(names.keep[0]);
+}
+
+void selection_send_match(struct session *session, enum engine_id wanted, const struct match *match, uint32_t selector)
+{
+	struct method_names names;
+	char reason_bytes[256];
+	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
+	const struct engine *engine = engine_choose(wanted, match, &reason);
+	struct record record = {.kind = RECORD_MATCH};
+
+	name_method(&names, match->owner, match->name, match->method);
+	record.match = (struct record_match){.selector = selector,
+	                                     .class_name = {names.class_text.bytes, names.class_text.used},
+	                                     .separator = names.separator,
+	                                     .method_name = names.name,
+	                                     .file = names.file,
+	                                     .line = names.line,
+	                                     .engine = engine ? engine->id : ENGINE_NONE,
+	                                     .reason = {reason.bytes, reason.used}};
+	session_send(session, &record);
+	RB_GC_GUARD(names.keep[0]);
+	RB_GC_GUARD(names.keep[1]);
+}

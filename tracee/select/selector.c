@@ -1,0 +1,367 @@
+/*
+ * Resolving selectors. See selector.h.
+ *
+ * "Order#save" asks for a constant and a method, which takes microseconds. A glob, or a method without a class, asks every module
+ * there is: one walk over the object space, which an exact selector must never cost.
+ */
+
+#define _GNU_SOURCE
+#include "tracee/select/selector.h"
+
+#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/class_name.h"
+#include "tracee/vm/compat.h"
+#include "tracee/vm/gvl_slice.h"
+
+#include <ruby/encoding.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SUPER_METHODS_MAX 10000
+
+struct search {
+	const struct selector *selector;
+	void (*found)(const struct match *match, void *argument);
+	void *argument;
+};
+
+/* '*' stands for any bytes, also none. */
+static bool glob(struct slice pattern, const char *bytes, size_t size)
+{
+	size_t p = 0, b = 0, star = SIZE_MAX, resume = 0;
+
+	while (b < size) {
+		if (p < pattern.size && pattern.bytes[p] == '*') {
+			star = p++;
+			resume = b;
+		} else if (p < pattern.size && pattern.bytes[p] == bytes[b]) {
+			p++;
+			b++;
+		} else if (star != SIZE_MAX) {
+			p = star + 1;
+			b = ++resume;
+		} else {
+			return false;
+		}
+	}
+	while (p < pattern.size && pattern.bytes[p] == '*')
+		p++;
+	return p == pattern.size;
+}
+
+/* `*` and `**` alone are operators, not globs: Integer#*, unless without_star() finds that they mean all. */
+static bool is_method_glob(struct slice pattern)
+{
+	bool only_stars = pattern.size <= 2;
+
+	for (size_t i = 0; only_stars && i < pattern.size; i++)
+		only_stars = pattern.bytes[i] == '*';
+	return pattern.size == 0 || (!only_stars && memchr(pattern.bytes, '*', pattern.size));
+}
+
+static bool method_name_matches(struct slice pattern, const char *bytes, size_t size)
+{
+	if (pattern.size == 0)
+		return true;
+	if (is_method_glob(pattern))
+		return glob(pattern, bytes, size);
+	return pattern.size == size && memcmp(pattern.bytes, bytes, size) == 0;
+}
+
+void selector_write(const struct selector *selector, char *buffer, size_t size)
+{
+	snprintf(buffer, size, "%.*s%s%.*s", (int)selector->class_pattern.size, selector->class_pattern.bytes,
+	         selector->separator == '#'             ? "#"
+	         : selector->separator == '.'           ? "."
+	         : selector->separator == SELECTOR_LINE ? ":"
+	                                                : "",
+	         (int)selector->method_pattern.size, selector->method_pattern.bytes);
+}
+
+static VALUE method_owner(VALUE method)
+{
+	return builtin_call0(BUILTIN_UNBOUND_METHOD_OWNER, method);
+}
+
+static void report(const struct search *search, VALUE name, VALUE method, VALUE only_kind_of)
+{
+	struct match match = {.owner = method_owner(method), .name = name, .method = method, .only_kind_of = only_kind_of};
+
+	search->found(&match, search->argument);
+	RB_GC_GUARD(match.owner);
+	RB_GC_GUARD(method);
+}
+
+/*
+ * What a call finds, and where a prepended module hides the module's own method, that one, too. The VM says what the next one is,
+ * and has been seen to name the same for ever: so there is an end to the asking.
+ */
+static void report_found(const struct search *search, VALUE name, VALUE module)
+{
+	VALUE method = builtin_call(BUILTIN_MODULE_INSTANCE_METHOD, module, 1, &name);
+	bool own = method_owner(method) == module;
+
+	report(search, name, method, own ? Qundef : module);
+	for (int steps = 0; !own && !NIL_P(method = builtin_call0(BUILTIN_UNBOUND_METHOD_SUPER_METHOD, method)); steps++) {
+		if (steps == SUPER_METHODS_MAX)
+			rb_raise(rb_eRuntimeError, "the methods that `super` calls from %" PRIsVALUE " do not end after %d",
+			         rb_sym2str(name), SUPER_METHODS_MAX);
+		own = method_owner(method) == module;
+		if (own)
+			report(search, name, method, Qundef);
+	}
+}
+
+static bool defines(VALUE module, VALUE name, VALUE inherited)
+{
+	VALUE arguments[] = {name, inherited};
+
+	return RTEST(builtin_call(BUILTIN_MODULE_METHOD_DEFINED, module, 2, arguments)) ||
+	       RTEST(builtin_call(BUILTIN_MODULE_PRIVATE_METHOD_DEFINED, module, 2, arguments));
+}
+
+/* The literal method name as a Symbol, or nil where no such Symbol exists: then there is no such method either. */
+static VALUE literal_name(struct slice pattern)
+{
+	ID id = rb_check_id_cstr(pattern.bytes, (long)pattern.size, rb_utf8_encoding());
+
+	return id ? ID2SYM(id) : Qnil;
+}
+
+static void search_own_methods(const struct search *search, VALUE module)
+{
+	static VALUE (*const lists[])(int, const VALUE *, VALUE) = {rb_class_instance_methods, rb_class_private_instance_methods};
+	VALUE own_only = Qfalse;
+
+	for (size_t l = 0; l < sizeof(lists) / sizeof(lists[0]); l++) {
+		VALUE names = lists[l](1, &own_only, module);
+
+		gvl_slice_pass_current();
+		for (long i = 0; i < RARRAY_LEN(names); i++) {
+			VALUE name = rb_ary_entry(names, i);
+			VALUE string = rb_sym2str(name);
+
+			if (method_name_matches(search->selector->method_pattern, RSTRING_PTR(string),
+			                        (size_t)RSTRING_LEN(string)))
+				report_found(search, name, module);
+		}
+		RB_GC_GUARD(names);
+	}
+}
+
+/* One module, itself named by the selector or, with inherited, one of whose ancestors may have the method. */
+static void search_module(const struct search *search, VALUE module, bool inherited)
+{
+	struct slice pattern = search->selector->method_pattern;
+	VALUE name;
+
+	if (is_method_glob(pattern)) {
+		search_own_methods(search, module);
+		return;
+	}
+	name = literal_name(pattern);
+	if (NIL_P(name) || !defines(module, name, inherited ? Qtrue : Qfalse))
+		return;
+	report_found(search, name, module);
+}
+
+/* The singleton class that exists already; Qnil where there is none. */
+static VALUE existing_singleton_class(VALUE module)
+{
+	VALUE class = rb_class_of(module);
+
+	return class_name_is_singleton(class) ? class : Qnil;
+}
+
+static VALUE find_constant(struct slice path)
+{
+	VALUE module = rb_cObject;
+	size_t from = 0;
+
+	while (from < path.size) {
+		const char *colon = memmem(path.bytes + from, path.size - from, "::", 2);
+		size_t to = colon ? (size_t)(colon - path.bytes) : path.size;
+		ID id = rb_check_id_cstr(path.bytes + from, (long)(to - from), rb_utf8_encoding());
+
+		if (!id || !rb_is_const_id(id) || !NIL_P(rb_autoload_p(module, id)) || !rb_const_defined_at(module, id))
+			return Qnil;
+		module = rb_const_get_at(module, id);
+		if (!RB_TYPE_P(module, T_CLASS) && !RB_TYPE_P(module, T_MODULE))
+			return Qnil;
+		from = to + 2;
+	}
+	return module;
+}
+
+static VALUE collect(RB_BLOCK_CALL_FUNC_ARGLIST(module, modules))
+{
+	(void)argc;
+	(void)argv;
+	(void)blockarg;
+	return rb_ary_push(modules, module);
+}
+
+static VALUE all_modules(void)
+{
+	VALUE modules = rb_ary_new();
+	VALUE class = rb_cModule;
+
+	builtin_iterate(BUILTIN_EACH_OBJECT, rb_path2class("ObjectSpace"), 1, &class, collect, modules);
+	return modules;
+}
+
+static bool owner_matches(const struct selector *selector, VALUE owner)
+{
+	char buffer[NAME_SIZE_MAX];
+	struct text text = {.bytes = buffer, .size = sizeof(buffer)};
+	char separator;
+
+	if (selector->class_pattern.size == 0 && selector->separator == 0)
+		return true;
+	separator = class_name_add_owner(&text, owner);
+	if (selector->separator && selector->separator != separator)
+		return false;
+	return selector->class_pattern.size == 0 || glob(selector->class_pattern, text.bytes, text.used);
+}
+
+static bool is_own_module(VALUE object)
+{
+	return (RB_TYPE_P(object, T_CLASS) || RB_TYPE_P(object, T_MODULE)) && !class_name_is_singleton(object);
+}
+
+/* A `*` that without_star() may turn into "all". Without a class it is the operator. */
+static bool may_be_all(const struct selector *selector)
+{
+	return selector->method_pattern.size == 1 && selector->method_pattern.bytes[0] == '*' && selector->class_pattern.size > 0;
+}
+
+/* "Order#*" and "Billing::*#*" mean all methods, except where the class has a method of that name: Integer#* */
+static struct selector without_star(const struct selector *selector, VALUE module)
+{
+	struct selector all = *selector;
+
+	if (may_be_all(selector) && !defines(module, ID2SYM(rb_intern("*")), selector_is_exact(selector) ? Qtrue : Qfalse))
+		all.method_pattern.size = 0;
+	return all;
+}
+
+static void search_named(const struct search *search, VALUE module, bool inherited)
+{
+	struct selector selector = without_star(search->selector, module);
+	struct search adapted = *search;
+
+	adapted.selector = &selector;
+	search_module(&adapted, module, inherited);
+}
+
+static void search_matching(const struct search *search, VALUE owner)
+{
+	if (!NIL_P(owner) && owner_matches(search->selector, owner))
+		search_named(search, owner, false);
+}
+
+/*
+ * Every module, and every singleton class that exists, of classes, modules and other objects. Of a class's own singleton class
+ * the walk may tell or not, so it is looked at with the class.
+ */
+static void search_everywhere(const struct search *search)
+{
+	VALUE modules = all_modules();
+
+	for (long i = 0; i < RARRAY_LEN(modules); i++) {
+		VALUE module = rb_ary_entry(modules, i);
+
+		gvl_slice_pass_current();
+		if (!class_name_is_singleton(module)) {
+			search_matching(search, module);
+			search_matching(search, existing_singleton_class(module));
+		} else if (!is_own_module(compat_attached_object(module))) {
+			search_matching(search, module);
+		}
+	}
+	RB_GC_GUARD(modules);
+}
+
+bool selector_is_exact(const struct selector *selector)
+{
+	struct slice pattern = selector->class_pattern;
+
+	return pattern.size > 0 && pattern.bytes[0] != '#' && !memchr(pattern.bytes, '*', pattern.size);
+}
+
+VALUE selector_module(const struct selector *selector)
+{
+	return find_constant(selector->class_pattern);
+}
+
+static void search_exact(const struct search *search, VALUE module)
+{
+	if (search->selector->separator != '.')
+		search_named(search, module, true);
+	if (search->selector->separator != '#')
+		search_named(search, rb_singleton_class(module), true);
+}
+
+void selector_each_match_in(const struct selector *selector, VALUE module,
+                            void (*found)(const struct match *match, void *argument), void *argument)
+{
+	struct search search = {.selector = selector, .found = found, .argument = argument};
+
+	if (selector_is_exact(selector)) {
+		search_exact(&search, module);
+		return;
+	}
+	search_matching(&search, module);
+	search_matching(&search, existing_singleton_class(module));
+}
+
+void selector_each_match(const struct selector *selector, void (*found)(const struct match *match, void *argument),
+                         void *argument)
+{
+	struct search search = {.selector = selector, .found = found, .argument = argument};
+	VALUE module;
+
+	if (!selector_is_exact(selector)) {
+		search_everywhere(&search);
+		return;
+	}
+	module = find_constant(selector->class_pattern);
+	if (!NIL_P(module))
+		search_exact(&search, module);
+}
+
+bool selector_is_method_pattern(const struct selector *selector)
+{
+	return is_method_glob(selector->method_pattern) || may_be_all(selector);
+}
+
+bool selector_names_method(const struct selector *selector, VALUE name)
+{
+	VALUE string = rb_sym2str(name);
+
+	return may_be_all(selector) ||
+	       method_name_matches(selector->method_pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+}
+
+bool selector_is_exactly(const struct selector *selector, VALUE name)
+{
+	VALUE string = rb_sym2str(name);
+
+	return selector->method_pattern.size == (size_t)RSTRING_LEN(string) &&
+	       memcmp(selector->method_pattern.bytes, RSTRING_PTR(string), selector->method_pattern.size) == 0;
+}
+
+bool selector_names(const struct selector *selector, VALUE owner, VALUE name)
+{
+	struct selector adapted;
+
+	if (!selector_names_method(selector, name) || !owner_matches(selector, owner))
+		return false;
+	adapted = without_star(selector, owner);
+	return !may_be_all(&adapted) || name == ID2SYM(rb_intern("*"));
+}
+
+bool selector_defines(VALUE module, VALUE name)
+{
+	return defines(module, name, Qfalse);
+}

@@ -1,0 +1,48 @@
+#ifndef RBPROBE_SELECTOR_H
+#define RBPROBE_SELECTOR_H
+
+#include "proto/command.h"
+#include "tracee/engine/match.h"
+
+#include <ruby.h>
+
+#include <stdbool.h>
+
+/*
+ * From a selector to the live methods it names. Job context, GVL held, under rb_protect (allocates, raises). Runs no application
+ * code and triggers no autoload.
+ */
+
+/* Calls found for each of them, with the GC knowing all four values for that time. */
+void selector_each_match(const struct selector *selector, void (*found)(const struct match *match, void *argument),
+                         void *argument);
+
+/* Whether the method is named by a pattern, and not by its name. */
+bool selector_is_method_pattern(const struct selector *selector);
+
+/* Whether the class is named by a constant: "Billing::Order", no pattern. Such a selector finds what the class inherits, too. */
+bool selector_is_exact(const struct selector *selector);
+/* The module that is now at an exact selector's constant, or Qnil. */
+VALUE selector_module(const struct selector *selector);
+/*
+ * As selector_each_match(), of this module and its singleton class alone. That an exact selector means it is taken for granted.
+ */
+void selector_each_match_in(const struct selector *selector, VALUE module,
+                            void (*found)(const struct match *match, void *argument), void *argument);
+
+/* Whether a method with this owner and name is one that the selector names, as far as names tell. */
+bool selector_names(const struct selector *selector, VALUE owner, VALUE name);
+
+/* Whether the selector is for methods of this name alone, and no pattern that it happens to match. */
+bool selector_is_exactly(const struct selector *selector, VALUE name);
+
+/* The same for the method's name alone. */
+bool selector_names_method(const struct selector *selector, VALUE name);
+
+/* Whether a module itself has a method of that name, public or not. */
+bool selector_defines(VALUE module, VALUE name);
+
+/* The selector as the user would write it, without expressions; cut to size with a NUL. */
+void selector_write(const struct selector *selector, char *buffer, size_t size);
+
+#endif

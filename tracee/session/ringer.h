@@ -1,0 +1,37 @@
+#ifndef RBPROBE_TRACEE_RINGER_H
+#define RBPROBE_TRACEE_RINGER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * The native thread that is rung. It is there while the process can be attached to by SIGURG, has all signals blocked, takes no
+ * lock of the VM's, is no Ruby thread, and sleeps. ringer.c tells what it does.
+ */
+
+/*
+ * Begins it, in a process that has none (a forked child). Job context, or Init, or where the loader calls: it allocates. Ends it:
+ * any context; a moment later it is gone.
+ */
+void ringer_start(void);
+void ringer_stop(void);
+
+/* The same where there is no queue. False: a client has just rung, and there is one; the ringer stays. Job, GVL held. */
+bool ringer_rest(void);
+
+/* Begins it again where it is wanted and, the process having forked, is not there. Job context. */
+void ringer_renew(void);
+
+/* Waits, for a moment at most, until it no longer touches the VM; wake_is_over() already. */
+void ringer_await_quiet(void);
+
+/* Rings it from within the process. False: there is none. Async-signal-safe. */
+bool ringer_ring(void);
+
+/* Its number as a thread, for a timer; 0: there is none. Async-signal-safe. */
+pid_t ringer_thread(void);
+
+/* A job begins: what was rung for until now, it does. */
+void ringer_job_begins(void);
+
+#endif

@@ -1,0 +1,517 @@
+/*
+ * Attached clients, from handshake to clean-up. See session.h. Context: job, except where a function says otherwise.
+ *
+ * Who frees what: a job makes a session and takes it off the list; from then on its writer thread alone has it, delivers what
+ * is left, and frees it. So a job never waits for a client, and a client that does not read delays nobody.
+ */
+
+#define _GNU_SOURCE
+#include "tracee/session/session.h"
+
+#include "proto/clock.h"
+#include "proto/names.h"
+#include "tracee/session/bell.h"
+#include "tracee/session/debug.h"
+#include "tracee/session/request.h"
+#include "tracee/session/stream.h"
+#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/evaluation.h"
+#include "tracee/vm/fiber.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ruby.h>
+#include <ruby/version.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define RING_SIZE (8u << 20)
+#define DESCRIPTOR_FROM 768
+
+static struct {
+	struct session *first;    /* live sessions */
+	struct session *finished; /* disarmed; session_finish() hands them to their writers */
+	struct session *parents;  /* in a forked child: its parent's, to be freed by a job */
+} sessions;
+
+/* Holds of this native thread, besides its fibers': the only ones that are left in a forked child. */
+static __thread unsigned own_holds[SESSIONS_MAX];
+
+struct session *session_first(void)
+{
+	return sessions.first;
+}
+
+struct session *session_finished(void)
+{
+	return sessions.finished;
+}
+
+struct session *session_find(const uint8_t nonce[NONCE_SIZE])
+{
+	for (struct session *session = sessions.first; session; session = session->next)
+		if (memcmp(session->nonce, nonce, NONCE_SIZE) == 0)
+			return session;
+	return NULL;
+}
+
+void session_hold(struct session *session)
+{
+	session->held++;
+	own_holds[session->slot]++;
+}
+
+static void let_go(struct session *session)
+{
+	if (--session->held == 0 && session->detaching)
+		bell_trigger();
+}
+
+void session_release(struct session *session)
+{
+	own_holds[session->slot]--;
+	let_go(session);
+}
+
+void session_hold_for(struct session *session, struct fiber_state *fiber)
+{
+	session->held++;
+	fiber->stacks[session->slot].held++;
+}
+
+void session_release_for(struct session *session, struct fiber_state *fiber)
+{
+	fiber->stacks[session->slot].held--;
+	let_go(session);
+}
+
+static void end_holds(struct session *list, struct fiber_state *fiber)
+{
+	for (struct session *session = list; session; session = session->next) {
+		struct call_stack *stack = &fiber->stacks[session->slot];
+
+		if (stack->values == session->scratch)
+			session->scratch_used = false;
+		else
+			free(stack->values);
+		stack->values = NULL;
+		while (stack->held)
+			session_release_for(session, fiber);
+	}
+}
+
+void session_fiber_died(struct fiber_state *fiber)
+{
+	end_holds(sessions.first, fiber);
+	end_holds(sessions.parents, fiber);
+}
+
+struct session *session_hold_next(struct session *held)
+{
+	struct session *next = held ? held->next : sessions.first;
+
+	if (next)
+		session_hold(next);
+	if (held)
+		session_release(held);
+	return next;
+}
+
+static struct message *encode(const struct record *record)
+{
+	msgpack_sbuffer buffer;
+	struct message *message;
+
+	msgpack_sbuffer_init(&buffer);
+	record_encode(&buffer, record);
+	message = buffer.size <= FRAME_SIZE_MAX ? malloc(sizeof(*message) + buffer.size) : NULL;
+	if (message) {
+		message->size = buffer.size;
+		message->has_descriptor = false;
+		memcpy(message->bytes, buffer.data, buffer.size);
+	}
+	msgpack_sbuffer_destroy(&buffer);
+	return message;
+}
+
+/* At exit the writer frees what it has sent, and nobody waits for it. */
+static struct message *message_for(const struct session *session, const struct record *record)
+{
+	return session->leaked ? NULL : encode(record);
+}
+
+void session_send(struct session *session, const struct record *record)
+{
+	struct message *message = message_for(session, record);
+
+	if (message)
+		stream_post(session, message);
+}
+
+void session_send_descriptor(struct session *session, const struct record *record, int descriptor)
+{
+	struct message *message = message_for(session, record);
+
+	if (!message) {
+		close(descriptor);
+		return;
+	}
+	message->has_descriptor = true;
+	message->descriptor = descriptor;
+	stream_post(session, message);
+}
+
+void session_note(struct session *session, enum note_level level, const char *format, ...)
+{
+	char text[TEXT_SIZE_MAX];
+	struct record record = {.kind = RECORD_NOTE, .note = {.level = level}};
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	record.note.text = (struct slice){text, strlen(text)};
+	session_send(session, &record);
+}
+
+void session_tell_missing(struct session *session)
+{
+	const char *why = builtin_missed();
+
+	if (!why || session->told_missing)
+		return;
+	session->told_missing = true;
+	session_note(session, NOTE_WARNING, "%s", why);
+}
+
+static void send_hello(struct session *session)
+{
+	struct record record = {
+		.kind = RECORD_HELLO,
+		.hello = {.version = PROTOCOL_VERSION,
+	                  .nonce = {(const char *)session->nonce, NONCE_SIZE},
+	                  .pid = (uint32_t)getpid(),
+	                  .ruby_version = {ruby_version, strlen(ruby_version)},
+	                  .extension_version = {RBPROBE_VERSION, strlen(RBPROBE_VERSION)},
+	                  .monotonic_ns = clock_now_ns(),
+	                  .realtime_ns = clock_ns(CLOCK_REALTIME)},
+	};
+
+	session_send(session, &record);
+}
+
+/*
+ * Out of the application's way: it may count on being given the lowest number that is free, or close one twice. Where so many are
+ * not allowed, or fcntl is not, it stays where it is.
+ */
+static int move_up(int fd)
+{
+	for (int from = DESCRIPTOR_FROM; from > STDERR_FILENO; from /= 2) {
+		int moved = fcntl(fd, F_DUPFD_CLOEXEC, from);
+
+		if (moved >= 0) {
+			close(fd);
+			return moved;
+		}
+	}
+	return fd;
+}
+
+/* Connects, and makes sure that who listens is this process's own user, or root, and the process that wrote the command. */
+static int connect_client(const struct command *command, struct error *err)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct ucred peer;
+	socklen_t peer_size = sizeof(peer);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int status;
+
+	if (fd < 0)
+		return error_set(err, -errno, "no socket: %s", strerror(errno));
+	fd = move_up(fd);
+	memcpy(address.sun_path, command->attach.socket_path.bytes, command->attach.socket_path.size);
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
+		status = error_set(err, -errno, "the client's socket cannot be reached: %s", strerror(errno));
+		goto refuse;
+	}
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) != 0 || (peer.uid != geteuid() && peer.uid != 0)) {
+		status = error_set(err, -EPERM, "the client's socket belongs to another user");
+		goto refuse;
+	}
+	/* 0: outside of our PID namespace. A command that names no PID cannot come from within. */
+	if (peer.pid != 0 && (uint32_t)peer.pid != command->attach.client_pid) {
+		status = error_set(err, -EPERM, "the client's socket belongs to another process");
+		goto refuse;
+	}
+	return fd;
+refuse:
+	close(fd);
+	return status;
+}
+
+static int free_slot(void)
+{
+	bool used[SESSIONS_MAX] = {false};
+
+	for (struct session *session = sessions.first; session; session = session->next)
+		used[session->slot] = true;
+	for (int slot = 0; slot < (int)SESSIONS_MAX; slot++)
+		if (!used[slot])
+			return slot;
+	return -1;
+}
+
+static struct session *session_new(int fd, const uint8_t nonce[NONCE_SIZE])
+{
+	/* The ring in it wants cache lines of its own. */
+	struct session *session = aligned_alloc(_Alignof(struct session), sizeof(*session));
+
+	if (!session)
+		return NULL;
+	memset(session, 0, sizeof(*session));
+	session->oldest = calloc(1, sizeof(*session->oldest));
+	session->scratch = malloc(VALUES_SIZE_MAX);
+	if (!session->oldest || !session->scratch || ring_open(&session->ring, RING_SIZE) != 0) {
+		free(session->oldest);
+		free(session->scratch);
+		free(session);
+		return NULL;
+	}
+	session->newest = session->oldest;
+	session->socket = fd;
+	session->pid = getpid();
+	memcpy(session->nonce, nonce, NONCE_SIZE);
+	return session;
+}
+
+static void session_discard(struct session *session)
+{
+	ring_close(&session->ring);
+	free(session->oldest);
+	free(session->scratch);
+	free(session);
+}
+
+int session_attach(const uint8_t nonce[NONCE_SIZE], const struct command *command, struct error *err)
+{
+	struct session *session;
+	int slot = free_slot();
+	int fd = connect_client(command, err);
+	int status;
+
+	if (fd < 0)
+		return fd;
+	session = session_new(fd, nonce);
+	if (!session) {
+		close(fd);
+		return error_set(err, -ENOMEM, "no memory for a session");
+	}
+	send_hello(session);
+	session->slot = slot < 0 ? 0 : (unsigned)slot;
+	session->debug = command->attach.debug;
+	status = stream_start(session);
+	if (status < 0) {
+		session_discard(session);
+		close(fd);
+		return error_set(err, status, "no thread for a session");
+	}
+	if (command->attach.version != PROTOCOL_VERSION) {
+		char text[128];
+
+		snprintf(text, sizeof(text), "the client speaks protocol version %u, the loaded extension version %u",
+		         command->attach.version, PROTOCOL_VERSION);
+		session_detach(session, END_REFUSED, text);
+		return 0;
+	}
+	if (slot < 0) {
+		session_detach(session, END_REFUSED, "as many clients as can be are attached to this process already");
+		return 0;
+	}
+	session->next = sessions.first;
+	sessions.first = session;
+	debug(session, DEBUG_SESSION, "attached in slot %u, by a client with PID %u; ring of %u MiB", session->slot,
+	      command->attach.client_pid, RING_SIZE >> 20);
+	return 0;
+}
+
+static void unlink_session(struct session *session)
+{
+	struct session **link = &sessions.first;
+
+	while (*link && *link != session)
+		link = &(*link)->next;
+	if (*link)
+		*link = session->next;
+}
+
+#define PARTS_MAX 8
+
+static const struct session_part *parts[PARTS_MAX];
+
+void session_part_register(const struct session_part *part)
+{
+	size_t i = 0;
+
+	while (i < PARTS_MAX && parts[i] && parts[i] != part)
+		i++;
+	if (i < PARTS_MAX)
+		parts[i] = part;
+}
+
+static void say_last_words(struct session *session)
+{
+	for (size_t i = 0; i < PARTS_MAX && parts[i]; i++)
+		if (parts[i]->last_words && !atomic_load_explicit(&session->gone, memory_order_relaxed))
+			parts[i]->last_words(session);
+}
+
+static void stop_parts(struct session *session)
+{
+	for (size_t i = 0; i < PARTS_MAX && parts[i]; i++)
+		if (parts[i]->stop)
+			parts[i]->stop(session);
+}
+
+static void exit_parts(struct session *session)
+{
+	for (size_t i = 0; i < PARTS_MAX && parts[i]; i++)
+		if (parts[i]->exit)
+			parts[i]->exit(session);
+}
+
+static void release_parts(struct session *session)
+{
+	for (size_t i = 0; i < PARTS_MAX && parts[i]; i++)
+		parts[i]->release(session);
+}
+
+void session_detach(struct session *session, enum end_reason reason, const char *text)
+{
+	session->end_reason = reason;
+	snprintf(session->end_text, sizeof(session->end_text), "%s", text);
+	session->detaching = true;
+	request_abandon_all(session, CANCEL_DETACHED);
+	say_last_words(session);
+	stop_parts(session);
+	evaluation_end(&session->options);
+	if (session->held) {
+		debug(session, DEBUG_SESSION, "detached, and held by %u events or threads: freed when they let go of it",
+		      session->held);
+		return;
+	}
+	unlink_session(session);
+	release_parts(session);
+	debug(session, DEBUG_SESSION, "detached (reason %d): disarmed, and what it observed is freed; %llu calls, %llu lost",
+	      (int)reason, (unsigned long long)session->calls, (unsigned long long)session->ring.lost);
+	session->next = sessions.finished;
+	sessions.finished = session;
+}
+
+void session_finish(void)
+{
+	while (sessions.finished) {
+		struct session *session = sessions.finished;
+
+		sessions.finished = session->next;
+		debug(session, DEBUG_SESSION, "over: the writer sends what is left, and frees the session");
+		/* Behind this the writer may free the session at any moment. */
+		atomic_store_explicit(&session->closing, true, memory_order_release);
+	}
+}
+
+unsigned session_reap(void)
+{
+	struct session *session = sessions.first;
+	unsigned alive = 0;
+
+	while (session) {
+		struct session *next = session->next;
+
+		if (session->detaching)
+			session_detach(session, session->end_reason, session->end_text);
+		else if (atomic_load_explicit(&session->gone, memory_order_acquire))
+			session_detach(session, END_DETACHED, "");
+		session = next;
+	}
+	for (session = sessions.first; session; session = session->next)
+		alive++;
+	return alive;
+}
+
+void session_exit(unsigned timeout_ms)
+{
+	struct session *session = sessions.first;
+
+	/* The VM is going down: no Ruby function may be called, and finalizers may still run traced methods. */
+	while (session) {
+		struct session *next = session->next;
+
+		session->detaching = true;
+		say_last_words(session);
+		session->leaked = true;
+		request_abandon_all(session, CANCEL_EXIT);
+		exit_parts(session);
+		session->end_reason = END_EXIT;
+		atomic_store_explicit(&session->closing, true, memory_order_release);
+		session = next;
+	}
+	sessions.first = NULL;
+	stream_await_all(timeout_ms);
+}
+
+/* What this process has copies of: its parent's sessions, live ones and such as were about to be handed to their writers. */
+static void forget(struct session *list)
+{
+	while (list) {
+		struct session *session = list;
+
+		list = session->next;
+		atomic_store(&session->gone, true);
+		session->detaching = true;
+		session->held = own_holds[session->slot] + fiber_holds(session->slot);
+		request_fork_child(session);
+		close(session->socket);
+		session->next = sessions.parents;
+		sessions.parents = session;
+	}
+}
+
+void session_fork_child(void)
+{
+	forget(sessions.first);
+	forget(sessions.finished);
+	sessions.first = sessions.finished = NULL;
+	stream_forget_all();
+}
+
+bool session_fork_left(void)
+{
+	return sessions.parents != NULL;
+}
+
+/*
+ * The rings are not mapped here, and the lists of messages may have been caught in the middle of a change: both are left alone.
+ */
+void session_fork_clean(void)
+{
+	struct session **link = &sessions.parents;
+
+	while (*link) {
+		struct session *session = *link;
+
+		/* The thread that forked holds it: an expression of the user's called fork. */
+		if (session->held) {
+			link = &session->next;
+			continue;
+		}
+		*link = session->next;
+		release_parts(session);
+		free(session->scratch);
+		free(session);
+	}
+}

@@ -1,0 +1,284 @@
+/*
+ * Where the main thread waits. See waiting.h.
+ *
+ * The kernel says in which system call a thread is, with its arguments, program counter and stack pointer; of its own threads a
+ * process may always know (/proc/self/task). libc's unwind tables tell who called: the VM (or its socket library), or C code of
+ * somebody else, which is left alone.
+ *
+ * Of the VM's own calls those are in the list that Ruby begins again on every version: seen on 2.7, 3.1, 3.3 and 4.0
+ * (tests/live/blocking_test.rb). Not in it: open (up to 3.3 EINTR is raised), fcntl (F_SETLKW), connect on a UNIX socket (taken
+ * for connected). IO#sysread and IO#syswrite make the same system calls as all other reads and writes and do not begin again:
+ * they are known by their functions' being on the stack.
+ *
+ * Where /proc or the tables do not tell (no /proc in a chroot, a libc without tables), a thread may be woken out of anything that
+ * is in the list.
+ */
+
+#define _GNU_SOURCE
+#include "tracee/session/waiting.h"
+
+#include "tracee/base/safe_read.h"
+#include "tracee/session/unwind.h"
+#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/compat.h"
+#include "tracee/vm/method_definition.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <ruby.h>
+#include <ruby/debug.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define STEPS_MAX 8     /* of functions of libc one inside the other */
+#define STACK_WORDS 512 /* how far up the stack IO#sysread and IO#syswrite are looked for */
+#define SOCKET_LIBRARY "/socket.so"
+
+static struct {
+	struct unwind_image vm, libc, threads; /* threads: libpthread, where that is a library of its own */
+	uintptr_t plain[2];                    /* functions of IO#sysread and IO#syswrite; 0: not known */
+	bool plain_at_start;                   /* the main thread was in one of them before they were known */
+} known;
+
+/* Who makes it. */
+enum maker { BY_VM = 1, BY_SOCKET_LIBRARY = 2, BY_BOTH = 3 };
+
+static const struct {
+	long number;
+	enum maker makers;
+	bool plain_too; /* IO#sysread or IO#syswrite may have made it */
+	bool connects;  /* not out of a UNIX socket's */
+} wakeable[] = {
+	{SYS_futex, BY_VM, false, false},
+	{SYS_ppoll, BY_VM, true, false},
+	{SYS_pselect6, BY_VM, false, false},
+#ifdef SYS_poll
+	{SYS_poll, BY_VM, true, false},
+	{SYS_select, BY_VM, false, false},
+#endif
+	/* What the kernel calls a wait that was stopped (by a debugger, by rbprobe's loader) and goes on. */
+	{SYS_restart_syscall, BY_VM, true, false},
+	{SYS_read, BY_VM, true, false},
+	{SYS_readv, BY_VM, true, false},
+	{SYS_write, BY_VM, true, false},
+	{SYS_writev, BY_VM, true, false},
+	{SYS_wait4, BY_VM, false, false},
+	{SYS_waitid, BY_VM, false, false},
+	{SYS_flock, BY_VM, false, false},
+	{SYS_accept, BY_BOTH, false, false},
+	{SYS_accept4, BY_BOTH, false, false},
+	{SYS_recvfrom, BY_BOTH, false, false},
+	{SYS_recvmsg, BY_BOTH, false, false},
+	{SYS_connect, BY_BOTH, false, true},
+};
+
+void waiting_init(void)
+{
+	if (known.vm.end)
+		return;
+	unwind_image_find(&known.libc, dlsym(RTLD_DEFAULT, "poll"));
+	unwind_image_find(&known.threads, dlsym(RTLD_DEFAULT, "pthread_cond_wait"));
+	unwind_image_find(&known.vm, dlsym(RTLD_DEFAULT, "rb_define_method"));
+}
+
+/* --- IO#sysread, IO#syswrite */
+
+static VALUE instance_method(VALUE class, const char *name)
+{
+	VALUE symbol = ID2SYM(rb_intern(name));
+
+	return builtin_call(BUILTIN_MODULE_INSTANCE_METHOD, class, 1, &symbol);
+}
+
+static VALUE learn(VALUE unused)
+{
+	static const char *const plain[] = {"sysread", "syswrite"};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof(plain) / sizeof(*plain); i++) {
+		VALUE method = instance_method(rb_cIO, plain[i]);
+		struct method_target target;
+
+		if (method_definition_function(method, &target))
+			known.plain[i] = target.function;
+		RB_GC_GUARD(method);
+	}
+	return Qnil;
+}
+
+void waiting_learn(void)
+{
+	int failed = 0;
+
+	rb_protect(learn, Qnil, &failed);
+	if (failed)
+		rb_set_errinfo(Qnil);
+}
+
+static bool is_plain(uintptr_t sp)
+{
+	uintptr_t words[STACK_WORDS];
+	size_t count = STACK_WORDS;
+
+	/* A stack may end before. */
+	while (count > 8 && !safe_read(sp, words, count * sizeof(*words)))
+		count /= 2;
+	if (!known.plain[0] && !known.plain[1])
+		return known.plain_at_start;
+	for (size_t i = 0; count > 8 && i < count; i++) {
+		uintptr_t function = unwind_function(&known.vm, words[i]);
+
+		if (function && (function == known.plain[0] || function == known.plain[1]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The innermost method's name tells as well, on the thread itself. The names of methods written in C are needed without the GVL,
+ * for a moment.
+ */
+void waiting_note_start(void)
+{
+	VALUE frame, name;
+	int line;
+
+	if (known.plain[0] || known.plain[1] || syscall(SYS_gettid) != getpid() || !compat_names_need_no_lock() ||
+	    rb_profile_frames(0, 1, &frame, &line) != 1 || !NIL_P(rb_profile_frame_path(frame)))
+		return;
+	name = rb_profile_frame_method_name(frame);
+	known.plain_at_start = !RB_SPECIAL_CONST_P(name) && RB_BUILTIN_TYPE(name) == T_STRING && RSTRING_LEN(name) >= 7 &&
+	                       (memcmp(RSTRING_PTR(name), "sysread", 7) == 0 || memcmp(RSTRING_PTR(name), "syswrit", 7) == 0);
+}
+
+/* --- The caller */
+
+/* The place in the first function outside of libc. */
+static bool leave_libc(struct unwind_place *place)
+{
+	for (int i = 0; i < STEPS_MAX; i++) {
+		const struct unwind_image *image = unwind_image_has(&known.libc, place->pc)      ? &known.libc
+		                                   : unwind_image_has(&known.threads, place->pc) ? &known.threads
+		                                                                                 : NULL;
+
+		if (!image)
+			return true;
+		if (!unwind_step(image, place, safe_read))
+			return false;
+	}
+	return false;
+}
+
+static bool line_has(const char *line, uintptr_t address)
+{
+	char *end;
+	uintptr_t start = strtoull(line, &end, 16);
+
+	return *end == '-' && address >= start && address < strtoull(end + 1, NULL, 16);
+}
+
+/* Whether that address is in a library of that name, by the kernel's map: the loader's own takes its lock. */
+static bool is_in_library(uintptr_t address, const char *name)
+{
+	static char text[8192]; /* one native thread looks */
+	size_t filled = 0, length = strlen(name);
+	bool found = false, over = false;
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
+	while (fd >= 0 && !over) {
+		ssize_t got = read(fd, text + filled, sizeof(text) - 1 - filled);
+		char *line = text, *end;
+
+		if (got <= 0)
+			break;
+		filled += (size_t)got;
+		text[filled] = '\0';
+		while (!over && (end = strchr(line, '\n'))) {
+			*end = '\0';
+			over = line_has(line, address);
+			found = over && (size_t)(end - line) > length && strcmp(end - length, name) == 0;
+			line = end + 1;
+		}
+		filled -= (size_t)(line - text);
+		memmove(text, line, filled);
+		if (filled >= sizeof(text) - 1)
+			filled = 0; /* a path that long is not the one */
+	}
+	if (fd >= 0)
+		close(fd);
+	return found;
+}
+
+/* --- The system call */
+
+struct call {
+	long number;
+	unsigned long long arguments[6], sp, pc;
+};
+
+/* 1; 0: the thread is in none; -1: not known. */
+static int call_read(struct call *call)
+{
+	char path[64], text[256];
+	unsigned long long *of = call->arguments;
+	ssize_t size;
+	int fd, fields;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)getpid());
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	size = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (size <= 0)
+		return -1;
+	text[size] = '\0';
+	fields = sscanf(text, "%ld %llx %llx %llx %llx %llx %llx %llx %llx", &call->number, &of[0], &of[1], &of[2], &of[3],
+	                &of[4], &of[5], &call->sp, &call->pc);
+	return fields == 9; /* else "running", or stopped elsewhere than in a system call */
+}
+
+static bool is_unix_socket(int descriptor)
+{
+	int domain = AF_UNIX;
+	socklen_t size = sizeof(domain);
+
+	return getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain == AF_UNIX;
+}
+
+static enum waiting judge(const struct call *call)
+{
+	struct unwind_place place = {.pc = call->pc, .sp = call->sp};
+	enum waiting wake = call->number == SYS_futex ? WAITING_WAKE_LOCK : WAITING_WAKE;
+	size_t i = 0, count = sizeof(wakeable) / sizeof(*wakeable);
+
+	while (i < count && wakeable[i].number != call->number)
+		i++;
+	if (i == count || (wakeable[i].connects && is_unix_socket((int)call->arguments[0])))
+		return WAITING_ALONE;
+	if (!known.libc.table || !leave_libc(&place))
+		return wake;
+	if (!unwind_image_has(&known.vm, place.pc) &&
+	    !((wakeable[i].makers & BY_SOCKET_LIBRARY) && is_in_library(place.pc, SOCKET_LIBRARY)))
+		return WAITING_ALONE;
+	return wakeable[i].plain_too && is_plain(place.sp) ? WAITING_ALONE : wake;
+}
+
+enum waiting waiting_where(void)
+{
+	struct call before, after;
+	int status = call_read(&before);
+	enum waiting where;
+
+	if (status <= 0)
+		return status < 0 ? WAITING_WAKE : WAITING_NOT;
+	where = judge(&before);
+	/* What was read belongs together only if the thread stood still. */
+	return call_read(&after) == 1 && before.number == after.number && before.sp == after.sp && before.pc == after.pc
+	               ? where
+	               : WAITING_NOT;
+}

@@ -1,0 +1,133 @@
+/*
+ * What is built from Ruby's own methods: scratch methods, what exceptions say. See builtin_methods.h.
+ */
+
+#include "tracee/vm/builtin_methods.h"
+
+#include <stdio.h>
+
+bool builtin_is_exception(VALUE error)
+{
+	return !RB_SPECIAL_CONST_P(error) && RB_BUILTIN_TYPE(error) != T_IMEMO && RTEST(rb_obj_is_kind_of(error, rb_eException));
+}
+
+VALUE builtin_message(VALUE exception)
+{
+	VALUE text;
+
+	if (!builtin_is_exception(exception))
+		return Qnil;
+	text = rb_attr_get(exception, rb_intern("mesg"));
+	if (!RB_TYPE_P(text, T_STRING))
+		text = builtin_call0(BUILTIN_EXCEPTION_TO_S, exception);
+	return RB_TYPE_P(text, T_STRING) ? text : Qnil;
+}
+
+struct description {
+	VALUE exception;
+	char *buffer;
+	size_t size;
+};
+
+static VALUE describe(VALUE argument)
+{
+	const struct description *description = (const struct description *)argument;
+	VALUE text = builtin_message(description->exception);
+
+	if (!NIL_P(text))
+		snprintf(description->buffer, description->size, "%.*s", (int)RSTRING_LEN(text), RSTRING_PTR(text));
+	RB_GC_GUARD(text);
+	return Qnil;
+}
+
+const char *builtin_describe(VALUE exception, char *buffer, size_t size)
+{
+	struct description description = {exception, buffer, size};
+	VALUE error = rb_errinfo();
+	int failed = 0;
+
+	buffer[0] = '\0';
+	rb_protect(describe, (VALUE)&description, &failed);
+	rb_set_errinfo(error);
+	if (!buffer[0])
+		snprintf(buffer, size, "an exception");
+	return buffer;
+}
+
+static VALUE added_ignore(VALUE self, VALUE name)
+{
+	(void)self;
+	(void)name;
+	return Qnil;
+}
+
+VALUE builtin_instruction_sequence(void)
+{
+	VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
+
+	return rb_const_get(vm, rb_intern("InstructionSequence"));
+}
+
+static const char instructions_of_overridden[] =
+	"the application has overridden RubyVM::InstructionSequence.of, which Ruby itself calls to trace one method";
+
+/*
+ * enable(target:) itself calls InstructionSequence.of as the application has it, and crashes where that returns something else
+ * (3.1; read in vm_trace.c of 2.7 to 4.0).
+ */
+static void check_instructions_of(void)
+{
+	VALUE class = rb_class_of(builtin_instruction_sequence());
+
+	if (rb_method_basic_definition_p(class, rb_intern("of")))
+		return;
+	rb_exc_raise(builtin_exception(rb_eRuntimeError, instructions_of_overridden));
+}
+
+void builtin_enable_for(VALUE tracepoint, VALUE target)
+{
+	VALUE options = rb_hash_new();
+
+	check_instructions_of();
+	rb_hash_aset(options, ID2SYM(rb_intern("target")), target);
+	builtin_call_keywords(BUILTIN_TRACEPOINT_ENABLE, tracepoint, 1, &options);
+	RB_GC_GUARD(options);
+}
+
+void builtin_enable_for_line(VALUE tracepoint, VALUE code, uint32_t line)
+{
+	VALUE options = rb_hash_new();
+
+	check_instructions_of();
+	rb_hash_aset(options, ID2SYM(rb_intern("target")), code);
+	rb_hash_aset(options, ID2SYM(rb_intern("target_line")), UINT2NUM(line));
+	builtin_call_keywords(BUILTIN_TRACEPOINT_ENABLE, tracepoint, 1, &options);
+	RB_GC_GUARD(options);
+}
+
+VALUE builtin_scratch_module(void)
+{
+	VALUE module = rb_module_new();
+
+	/* The first is told of itself, too. */
+	rb_define_singleton_method(module, "singleton_method_added", added_ignore, 1);
+	rb_define_singleton_method(module, "method_added", added_ignore, 1);
+	return module;
+}
+
+void builtin_define_method(VALUE module, const char *name, VALUE lambda)
+{
+	VALUE arguments[] = {ID2SYM(rb_intern(name)), lambda};
+
+	builtin_call(BUILTIN_MODULE_DEFINE_METHOD, module, 2, arguments);
+}
+
+VALUE builtin_find_method(VALUE module, const char *name)
+{
+	return builtin_call1(BUILTIN_MODULE_INSTANCE_METHOD, module, ID2SYM(rb_intern(name)));
+}
+
+VALUE builtin_call_own(VALUE object, const char *name, int argc, const VALUE *argv)
+{
+	return rb_funcallv(object, rb_intern(name), argc, argv);
+}

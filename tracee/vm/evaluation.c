@@ -1,0 +1,401 @@
+/*
+ * Evaluations with a time limit. See evaluation.h.
+ *
+ * The writer thread notices that a limit has passed and rings the bell; the job has a short-lived Ruby thread raise an exception
+ * of ours in the thread that evaluates. (The job cannot do that itself: it may run on that very thread, where the VM catches what
+ * a job raises.) An exception on its way must not hit the application's own code: once there is one, the evaluation is not left
+ * before that has arrived. Jobs run wherever the VM looks for interrupts, also just before and after what is evaluated; so only
+ * what is open is sent one, and only while its fiber is the one that its thread runs. The thread that sends it knows the
+ * evaluation by its number: that may be over by then.
+ */
+
+#include "tracee/vm/evaluation.h"
+
+#include "proto/clock.h"
+#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/fiber.h"
+#include "tracee/vm/interrupts.h"
+#include "tracee/vm/own.h"
+#include "tracee/vm/quiet.h"
+#include "tracee/vm/thread_layout.h"
+
+#include <stdatomic.h>
+
+#define PAUSE_MIN_MS 10
+#define PAUSE_MAX_MS 1000
+
+/* On the stack of the fiber that evaluates. */
+struct protected_run {
+	VALUE (*run)(VALUE);
+	VALUE argument;
+	VALUE value; /* what run returned, */
+	int failed;  /* or how it ended otherwise: a state of rb_protect, */
+	VALUE error; /* and what rb_errinfo() said */
+	struct evaluation *evaluation;
+};
+
+static struct {
+	struct evaluation *running;   /* under the GVL */
+	_Atomic uint64_t earliest_ns; /* their earliest deadline, UINT64_MAX for none */
+	uint64_t serial;              /* of the last one */
+	VALUE exception_class;
+	VALUE roots; /* marks what those that run hold */
+} evaluations = {.earliest_ns = UINT64_MAX};
+
+static void mark_running(void *data)
+{
+	(void)data;
+	for (const struct evaluation *evaluation = evaluations.running; evaluation; evaluation = evaluation->next) {
+		rb_gc_mark(evaluation->thread);
+		rb_gc_mark(evaluation->exception);
+	}
+}
+
+static const rb_data_type_t roots_type = {
+	.wrap_struct_name = "rbprobe evaluations",
+	.function = {.dmark = mark_running},
+	.flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+void evaluation_init(void)
+{
+	own_register(&evaluations.exception_class); /* first: it allocates, and may collect */
+	own_register(&evaluations.roots);
+	evaluations.exception_class = rb_class_new(rb_eException);
+	evaluations.roots = TypedData_Wrap_Struct(rb_cObject, &roots_type, &evaluations);
+}
+
+static void enter(struct evaluation *evaluation)
+{
+	evaluation->next = evaluations.running;
+	evaluation->previous_next = &evaluations.running;
+	if (evaluation->next)
+		evaluation->next->previous_next = &evaluation->next;
+	evaluations.running = evaluation;
+}
+
+static void leave(struct evaluation *evaluation)
+{
+	*evaluation->previous_next = evaluation->next;
+	if (evaluation->next)
+		evaluation->next->previous_next = evaluation->previous_next;
+	evaluation->serial = 0;
+}
+
+void evaluation_drop(struct evaluation *evaluation)
+{
+	if (evaluation->serial)
+		leave(evaluation);
+}
+
+static struct evaluation *find(uint64_t serial)
+{
+	struct evaluation *evaluation = evaluations.running;
+
+	while (evaluation && evaluation->serial != serial)
+		evaluation = evaluation->next;
+	return evaluation;
+}
+
+static bool can_be_cancelled(const struct evaluation *evaluation)
+{
+	return evaluation->open && NIL_P(evaluation->exception);
+}
+
+static void update_earliest(void)
+{
+	uint64_t earliest = UINT64_MAX;
+
+	for (const struct evaluation *evaluation = evaluations.running; evaluation; evaluation = evaluation->next)
+		if (can_be_cancelled(evaluation) && evaluation->deadline_ns < earliest)
+			earliest = evaluation->deadline_ns;
+	atomic_store_explicit(&evaluations.earliest_ns, earliest, memory_order_relaxed);
+}
+
+bool evaluation_overdue(void)
+{
+	uint64_t earliest = atomic_load_explicit(&evaluations.earliest_ns, memory_order_relaxed);
+
+	return earliest != UINT64_MAX && clock_now_ns() > earliest;
+}
+
+/* Otherwise its fiber waits, and it is another one, with the application's code, that would get the exception. */
+static bool is_current(const struct evaluation *evaluation)
+{
+	return thread_running_context(evaluation->thread) == evaluation->context;
+}
+
+static void put_off(struct evaluation *evaluation)
+{
+	evaluation->exception = Qnil;
+	evaluation->deadline_ns = clock_now_ns() + evaluation->pause_ms * NS_PER_MS;
+	if (evaluation->pause_ms < PAUSE_MAX_MS)
+		evaluation->pause_ms *= 2;
+	update_earliest();
+}
+
+static VALUE raise_protected(VALUE argument)
+{
+	struct evaluation *evaluation = (struct evaluation *)argument;
+
+	if (!is_current(evaluation)) {
+		put_off(evaluation);
+		return Qfalse;
+	}
+	return builtin_call1(BUILTIN_THREAD_RAISE, evaluation->thread, evaluation->exception);
+}
+
+/* In a thread of its own. Nothing runs between a look and what follows from it. */
+static VALUE raise_in(void *serial)
+{
+	struct evaluation *evaluation;
+	int failed = 0;
+
+	fiber_suppress_begin();
+	evaluation = find((uintptr_t)serial);
+	if (!evaluation)
+		return Qnil;
+	rb_protect(raise_protected, (VALUE)evaluation, &failed);
+	if (failed)
+		rb_set_errinfo(Qnil);
+	evaluation = find((uintptr_t)serial);
+	if (evaluation)
+		evaluation->sent = !NIL_P(evaluation->exception);
+	return Qnil;
+}
+
+static VALUE create_raiser(VALUE serial)
+{
+	VALUE thread = rb_thread_create(raise_in, (void *)serial);
+
+	quiet_thread(thread);
+	return thread;
+}
+
+static VALUE make_exception(VALUE unused)
+{
+	(void)unused;
+	return builtin_exception(evaluations.exception_class, "rbprobe: time limit of an expression");
+}
+
+static struct evaluation *first_overdue(uint64_t now)
+{
+	struct evaluation *evaluation = evaluations.running;
+
+	while (evaluation && (!can_be_cancelled(evaluation) || now <= evaluation->deadline_ns))
+		evaluation = evaluation->next;
+	return evaluation;
+}
+
+void evaluation_cancel_overdue(void)
+{
+	uint64_t now = clock_now_ns();
+	struct evaluation *evaluation;
+
+	while ((evaluation = first_overdue(now))) {
+		uint64_t serial = evaluation->serial;
+		VALUE exception;
+		int failed = 0;
+
+		if (!is_current(evaluation)) {
+			put_off(evaluation);
+			continue;
+		}
+		/* What is allocated may collect a fiber that nobody has any more. */
+		exception = rb_protect(make_exception, Qnil, &failed);
+		if (!failed && (evaluation = find(serial))) {
+			evaluation->exception = exception;
+			rb_protect(create_raiser, (VALUE)serial, &failed);
+		}
+		if (!failed)
+			continue;
+		rb_set_errinfo(Qnil);
+		if ((evaluation = find(serial)))
+			put_off(evaluation);
+	}
+	update_earliest();
+}
+
+void evaluation_end(const void *owner)
+{
+	for (struct evaluation *evaluation = evaluations.running; evaluation; evaluation = evaluation->next) {
+		if (evaluation->owner != owner)
+			continue;
+		evaluation->ended = true;
+		evaluation->deadline_ns = 0;
+	}
+	update_earliest();
+}
+
+void evaluation_fork_child(void)
+{
+	for (struct evaluation *evaluation = evaluations.running, *next; evaluation; evaluation = next) {
+		next = evaluation->next;
+		/* What sends is not in the child. */
+		evaluation->sent |= !NIL_P(evaluation->exception);
+		if (!pthread_equal(evaluation->native_thread, pthread_self()))
+			leave(evaluation);
+	}
+}
+
+static VALUE wait_for_interrupt(VALUE unused)
+{
+	struct timeval pause = {.tv_usec = 1000};
+
+	(void)unused;
+	rb_thread_wait_for(pause);
+	return Qnil;
+}
+
+static void set_open(struct evaluation *evaluation, bool open)
+{
+	evaluation->open = open;
+	update_earliest();
+}
+
+/* The user's code, with everything it does to end itself kept in `protected`. */
+static VALUE run_protected(VALUE argument)
+{
+	struct protected_run *protected = (struct protected_run *)argument;
+	struct evaluation *evaluation = protected->evaluation;
+
+	if (evaluation->ended) { /* before it began; both are nil */
+		protected->failed = 1;
+		return Qnil;
+	}
+	set_open(evaluation, true);
+	protected->value = rb_protect(protected->run, protected->argument, &protected->failed);
+	for (;;) {
+		bool sent = evaluation->sent;
+
+		protected->error = protected->failed ? rb_errinfo() : Qnil;
+		if (NIL_P(evaluation->exception) || protected->error == evaluation->exception)
+			break;
+		/* Our exception is on its way: it must not reach the application. */
+		protected->failed = 0;
+		rb_protect(wait_for_interrupt, Qnil, &protected->failed);
+		/* What had been sent before has arrived by now, or the code has rescued it. */
+		if (sent && !protected->failed) {
+			protected->error = evaluation->exception;
+			protected->failed = 1;
+			break;
+		}
+	}
+	set_open(evaluation, false);
+	return Qnil;
+}
+
+static VALUE run_deferring(VALUE argument)
+{
+	return interrupts_deferred(run_protected, argument, evaluations.exception_class);
+}
+
+static enum evaluation_outcome outcome_of(const struct protected_run *protected, VALUE *value, int *jump)
+{
+	const struct evaluation *evaluation = protected->evaluation;
+
+	*value = protected->value;
+	if (!protected->failed)
+		return EVALUATION_DONE;
+	if (protected->error == evaluation->exception) {
+		rb_set_errinfo(Qnil);
+		return evaluation->ended ? EVALUATION_ENDED : EVALUATION_TIMED_OUT;
+	}
+	if (RB_SPECIAL_CONST_P(protected->error)) {
+		*jump = protected->failed;
+		return EVALUATION_JUMPED;
+	}
+	if (!builtin_is_exception(protected->error)) {
+		rb_set_errinfo(Qnil);
+		return EVALUATION_THREW;
+	}
+	interrupts_forget_failure();
+	*value = protected->error;
+	return EVALUATION_RAISED;
+}
+
+enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, const void *owner, uint32_t limit_ms, VALUE *value,
+                                 int *jump)
+{
+	struct evaluation *evaluation = &fiber_current_state()->evaluation;
+	struct protected_run protected = {
+		.run = run, .argument = argument, .value = Qnil, .error = Qnil, .evaluation = evaluation};
+	VALUE thread = rb_thread_current();
+	int interrupted = 0;
+
+	*evaluation = (struct evaluation){.serial = ++evaluations.serial,
+	                                  .thread = thread,
+	                                  .native_thread = pthread_self(),
+	                                  .context = thread_running_context(thread),
+	                                  .exception = Qnil,
+	                                  .owner = owner,
+	                                  .deadline_ns = UINT64_MAX,
+	                                  .pause_ms = PAUSE_MIN_MS};
+	if (limit_ms)
+		evaluation->deadline_ns = clock_now_ns() + (uint64_t)limit_ms * NS_PER_MS;
+	enter(evaluation);
+	rb_protect(run_deferring, (VALUE) & protected, &interrupted);
+	leave(evaluation);
+	if (!interrupted)
+		return outcome_of(&protected, value, jump);
+	*value = rb_errinfo();
+	if (interrupts_lacked())
+		return EVALUATION_RAISED;
+	/* Meant for the application: it goes on from the traced call. */
+	*jump = interrupted;
+	return EVALUATION_JUMPED;
+}
+
+struct undisturbed {
+	VALUE (*run)(VALUE);
+	VALUE argument;
+	VALUE value;
+	enum evaluation_outcome outcome;
+	bool began;
+};
+
+static VALUE run_undisturbed(VALUE argument)
+{
+	struct undisturbed *undisturbed = (struct undisturbed *)argument;
+
+	undisturbed->began = true;
+	undisturbed->outcome = evaluate_quickly(undisturbed->run, undisturbed->argument, &undisturbed->value);
+	return Qnil;
+}
+
+static VALUE defer_undisturbed(VALUE argument)
+{
+	return interrupts_deferred(run_undisturbed, argument, Qnil);
+}
+
+enum evaluation_outcome evaluate_undisturbed(VALUE (*run)(VALUE), VALUE argument, VALUE *value, int *jump)
+{
+	struct undisturbed undisturbed = {.run = run, .argument = argument, .value = Qnil, .outcome = EVALUATION_RAISED};
+	int interrupted = 0;
+
+	rb_protect(defer_undisturbed, (VALUE)&undisturbed, &interrupted);
+	*value = undisturbed.value;
+	if (!interrupted)
+		return undisturbed.outcome;
+	if (!undisturbed.began)
+		*value = rb_errinfo();
+	if (interrupts_lacked())
+		return undisturbed.outcome;
+	if (undisturbed.began)
+		*jump = interrupted;
+	else
+		rb_set_errinfo(Qnil);
+	return undisturbed.outcome;
+}
+
+enum evaluation_outcome evaluate_quickly(VALUE (*run)(VALUE), VALUE argument, VALUE *value)
+{
+	int failed = 0;
+
+	*value = rb_protect(run, argument, &failed);
+	if (!failed)
+		return EVALUATION_DONE;
+	*value = rb_errinfo();
+	interrupts_forget_failure();
+	return EVALUATION_RAISED;
+}

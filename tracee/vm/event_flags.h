@@ -1,0 +1,45 @@
+#ifndef RBPROBE_EVENT_FLAGS_H
+#define RBPROBE_EVENT_FLAGS_H
+
+#include <ruby.h>
+#include <ruby/debug.h>
+
+#include <stdbool.h>
+
+/*
+ * Enabling a global hook without the rewriting of instructions that the VM does for it: with the events that it remembers as
+ * having been enabled before, it rewrites nothing. Job context, GVL held.
+ */
+
+/*
+ * Whether that can be done: finds out, the first time, where the VM keeps these events, and tries it on code of our own. May
+ * raise.
+ */
+bool event_flags_ready(void);
+/* The same: why not, or NULL. */
+const char *event_flags_unready(void);
+/* Whether it has been tried. */
+bool event_flags_tried(void);
+
+/*
+ * Until event_flags_release() the VM takes these events for enabled before; code that is compiled meanwhile is made for them. In
+ * between, no more may happen than enabling a hook, and what code of our own needs: a hook that the application enables meanwhile
+ * would miss its events. event_flags_ready() first.
+ */
+void event_flags_hold(rb_event_flag_t events);
+void event_flags_release(void);
+
+/*
+ * Light hooks are global ones of these events alone, for which nothing was rewritten. Whatever makes the VM look at its list of
+ * hooks would make it rewrite for all that are in it: while any is on, that stands between these two calls, which do nothing
+ * otherwise. GVL.
+ */
+#define EVENT_FLAGS_LIGHT (RUBY_EVENT_C_CALL | RUBY_EVENT_C_RETURN)
+extern unsigned event_flags_light_hooks; /* how many are on */
+void event_flags_hold_light(void);
+void event_flags_release_light(void);
+
+/* compat_restore_global_events() without consequences for hooks that are on. */
+void event_flags_restore_global(void);
+
+#endif

@@ -1,0 +1,31 @@
+#ifndef RBPROBE_GVL_EVENTS_H
+#define RBPROBE_GVL_EVENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * What the VM tells of threads and the GVL, from Ruby 3.2 on. (One of compat.h's differences between Rubies, in a file of its
+ * own.)
+ */
+
+enum gvl_event {
+	GVL_THREAD_STARTED,
+	GVL_WANTED,   /* it begins to wait for the GVL */
+	GVL_TAKEN,    /* it has it */
+	GVL_RELEASED, /* it has let go of it */
+	GVL_THREAD_EXITED,
+};
+
+/* Whether this Ruby has such events. */
+bool gvl_events_possible(void);
+
+/*
+ * thread: the same for all events of a thread while it lives. The hook runs on any thread, mostly but not always the one that the
+ * event is of, with or without the GVL, inside the VM's scheduler: it may read and write memory, and nothing else.
+ */
+void gvl_events_on(void (*hook)(enum gvl_event event, uintptr_t thread));
+/* When it returns the hook does not run any more. Both: job context; on() may raise. */
+void gvl_events_off(void);
+
+#endif

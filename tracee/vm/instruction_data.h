@@ -1,0 +1,27 @@
+#ifndef RBPROBE_INSTRUCTION_DATA_H
+#define RBPROBE_INSTRUCTION_DATA_H
+
+#include <ruby.h>
+
+/*
+ * Reading what RubyVM::InstructionSequence#to_a returns. Ruby does not promise its form, so what is not there, or of another
+ * type, is nil. GVL held; allocates nothing.
+ */
+
+/* Where it has what is looked at; the same in 2.7 to 4.1. */
+#define INSTRUCTION_DATA_TYPE 9
+#define INSTRUCTION_DATA_LOCALS 10
+#define INSTRUCTION_DATA_CATCH_TABLE 12
+#define INSTRUCTION_DATA_BODY 13
+
+static inline VALUE instruction_element(VALUE array, long index)
+{
+	return RB_TYPE_P(array, T_ARRAY) ? rb_ary_entry(array, index) : Qnil;
+}
+
+static inline long instruction_length(VALUE array)
+{
+	return RB_TYPE_P(array, T_ARRAY) ? RARRAY_LEN(array) : 0;
+}
+
+#endif

@@ -1,0 +1,200 @@
+/*
+ * Lines in instruction sequences. See line_code.h. Context: job, GVL held.
+ *
+ * RubyVM::InstructionSequence#trace_points lists the events of one InstructionSequence, [line, :line] among them; each_child has
+ * those that are written within it. Both are there on all Rubies from 2.6 on.
+ */
+
+#include "tracee/vm/line_code.h"
+
+#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/compat.h"
+#include "tracee/vm/gvl_slice.h"
+#include "tracee/vm/instruction_data.h"
+
+#include <string.h>
+
+#define NESTING_MAX 200 /* of code within code */
+
+static VALUE string_or_nil(VALUE value)
+{
+	return RB_TYPE_P(value, T_STRING) ? value : Qnil;
+}
+
+VALUE line_code_path(VALUE code)
+{
+	return string_or_nil(builtin_call0(BUILTIN_ISEQ_PATH, code));
+}
+
+VALUE line_code_absolute_path(VALUE code)
+{
+	return string_or_nil(builtin_call0(BUILTIN_ISEQ_ABSOLUTE_PATH, code));
+}
+
+bool line_code_is_same(VALUE code, VALUE other)
+{
+	return code == other || compat_data(code) == compat_data(other);
+}
+
+/* Where a walk is: the code that it is in, outermost first. */
+struct walk {
+	struct line_look *look;
+	VALUE outer;
+	VALUE within; /* Array */
+	bool once;    /* not into classes and methods */
+	VALUE names;  /* while what lies within a hit is looked at: its names are added; else nil */
+};
+
+/* What a block sees of the code around it ends here. */
+static bool is_scope(VALUE data)
+{
+	VALUE type = instruction_element(data, INSTRUCTION_DATA_TYPE);
+
+	return type == ID2SYM(rb_intern("method")) || type == ID2SYM(rb_intern("class")) || type == ID2SYM(rb_intern("top")) ||
+	       type == ID2SYM(rb_intern("main"));
+}
+
+/* As code may name it: not `*`, nor `_1`, which a Binding does not tell. */
+static bool is_variable(VALUE name)
+{
+	VALUE string;
+	const char *bytes;
+	long size;
+
+	if (!RB_SYMBOL_P(name))
+		return false;
+	string = rb_sym2str(name);
+	bytes = RSTRING_PTR(string);
+	size = RSTRING_LEN(string);
+	if (size == 2 && bytes[0] == '_' && bytes[1] >= '1' && bytes[1] <= '9')
+		return false;
+	return size > 0 && (bytes[0] == '_' || (bytes[0] >= 'a' && bytes[0] <= 'z') || (unsigned char)bytes[0] >= 0x80);
+}
+
+static void add_names(VALUE names, VALUE list)
+{
+	for (long i = 0; i < instruction_length(list); i++) {
+		VALUE name = rb_ary_entry(list, i);
+
+		if (is_variable(name) && !RTEST(rb_ary_includes(names, name)))
+			rb_ary_push(names, name);
+	}
+}
+
+static void add_locals(VALUE names, VALUE data)
+{
+	add_names(names, instruction_element(data, INSTRUCTION_DATA_LOCALS));
+}
+
+/* Those of the innermost code, and of what it is a block in. */
+static VALUE visible_names(const struct walk *walk)
+{
+	VALUE chain = rb_ary_new(), names = rb_ary_new();
+	long i = RARRAY_LEN(walk->within);
+	bool scope = false;
+
+	while (i-- > 0 && !scope) {
+		VALUE data = builtin_call0(BUILTIN_ISEQ_TO_A, rb_ary_entry(walk->within, i));
+
+		rb_ary_push(chain, instruction_element(data, INSTRUCTION_DATA_LOCALS));
+		scope = is_scope(data);
+	}
+	if (!scope)
+		add_names(names, walk->outer);
+	for (i = RARRAY_LEN(chain); i-- > 0;)
+		add_names(names, rb_ary_entry(chain, i));
+	return names;
+}
+
+/* Whether the code itself has the line; its other lines are noted. */
+static bool has_line(struct line_look *look, VALUE code)
+{
+	VALUE points = builtin_call0(BUILTIN_ISEQ_TRACE_POINTS, code), event = ID2SYM(rb_intern("line"));
+	bool found = false;
+
+	for (long i = 0; i < instruction_length(points); i++) {
+		VALUE point = rb_ary_entry(points, i), number = instruction_element(point, 0);
+		uint32_t line;
+
+		if (instruction_element(point, 1) != event || !RB_FIXNUM_P(number) || FIX2LONG(number) <= 0)
+			continue;
+		line = (uint32_t)FIX2LONG(number);
+		found = found || line == look->line;
+		if (line < look->line && line > look->before)
+			look->before = line;
+		if (line > look->line && (!look->after || line < look->after))
+			look->after = line;
+	}
+	return found;
+}
+
+static void enter(struct walk *walk, VALUE code);
+
+/* Whether that is a block, or a clause of the code around it. Else it is a class or a method. */
+static bool is_part(VALUE code)
+{
+	static const char *const beginnings[] = {"block ", "rescue in ", "ensure in "};
+	VALUE label = string_or_nil(builtin_call0(BUILTIN_ISEQ_LABEL, code));
+
+	for (size_t i = 0; i < sizeof(beginnings) / sizeof(*beginnings) && !NIL_P(label); i++)
+		if ((size_t)RSTRING_LEN(label) >= strlen(beginnings[i]) &&
+		    memcmp(RSTRING_PTR(label), beginnings[i], strlen(beginnings[i])) == 0)
+			return true;
+	return false;
+}
+
+static VALUE enter_child(RB_BLOCK_CALL_FUNC_ARGLIST(child, argument))
+{
+	struct walk *walk = (struct walk *)argument;
+
+	(void)argc;
+	(void)argv;
+	(void)blockarg;
+	if (!walk->once || is_part(child))
+		enter(walk, child);
+	return Qnil;
+}
+
+static void enter(struct walk *walk, VALUE code)
+{
+	bool inside = !NIL_P(walk->names), hit;
+
+	if (RARRAY_LEN(walk->within) >= NESTING_MAX)
+		return;
+	gvl_slice_pass_current();
+	rb_ary_push(walk->within, code);
+	hit = has_line(walk->look, code);
+	if (hit && inside)
+		add_locals(walk->names, builtin_call0(BUILTIN_ISEQ_TO_A, code));
+	else if (hit)
+		walk->names = visible_names(walk);
+	builtin_iterate(BUILTIN_ISEQ_EACH_CHILD, code, 0, NULL, enter_child, (VALUE)walk);
+	if (hit && !inside) {
+		walk->look->found(walk->look, code, walk->names);
+		walk->names = Qnil;
+	}
+	rb_ary_pop(walk->within);
+}
+
+static void walk_all(struct walk *walk, VALUE code)
+{
+	walk->within = rb_ary_new();
+	walk->names = Qnil;
+	enter(walk, code);
+	RB_GC_GUARD(walk->within);
+	RB_GC_GUARD(walk->names);
+}
+
+void line_code_look(struct line_look *look, VALUE code, VALUE outer)
+{
+	struct walk walk = {.look = look, .outer = outer};
+
+	walk_all(&walk, code);
+}
+
+void line_code_look_once(struct line_look *look, VALUE code)
+{
+	struct walk walk = {.look = look, .outer = Qnil, .once = true};
+
+	walk_all(&walk, code);
+}

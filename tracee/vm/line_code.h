@@ -1,0 +1,38 @@
+#ifndef RBPROBE_LINE_CODE_H
+#define RBPROBE_LINE_CODE_H
+
+#include <ruby.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Which instructions belong to a line of a file, and which local variables it sees. code is a RubyVM::InstructionSequence
+ * throughout. Runs no code of the application's. Job context, GVL held, under rb_protect.
+ */
+
+/* Paths of the file that the code is from, Strings: as it was loaded, and absolute, or Qnil. */
+VALUE line_code_path(VALUE code);
+VALUE line_code_absolute_path(VALUE code);
+
+/* A look for a line in one InstructionSequence after the other. */
+struct line_look {
+	uint32_t line;
+	uint32_t before, after; /* the nearest lines that have code, so far; 0: none */
+	/*
+	 * Called for the outermost code that has an event on the line: what is written in it and on the same line belongs to it.
+	 * names: an Array of the local variables that are visible there, Symbols.
+	 */
+	void (*found)(struct line_look *look, VALUE code, VALUE names);
+	void *argument;
+};
+
+/* Looks in the code and in all that is written within it. outer: Array of the variables around it, Symbols; or nil. */
+void line_code_look(struct line_look *look, VALUE code, VALUE outer);
+/* The same for code that runs once: not in the classes and methods that it defines, but in its blocks. */
+void line_code_look_once(struct line_look *look, VALUE code);
+
+/* Whether both are the same instructions: up to 2.7 there are several objects for them. */
+bool line_code_is_same(VALUE code, VALUE other);
+
+#endif

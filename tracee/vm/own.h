@@ -1,0 +1,33 @@
+#ifndef RBPROBE_OWN_H
+#define RBPROBE_OWN_H
+
+#include <ruby.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * Which of the process's objects are rbprobe's. Only what is known for certain counts: what rbprobe keeps in variables of its
+ * own, data of its own types, and what nothing but these refers to. What it has thrown away is garbage like any other. Context:
+ * job, or a copy; nothing here allocates Ruby's objects.
+ */
+
+/* rb_gc_register_address(), which may collect, for an object that rbprobe makes for itself. For good. */
+void own_register(VALUE *address);
+
+struct own_set;
+
+/* What is registered. NULL: no memory. */
+struct own_set *own_new(void);
+void own_free(struct own_set *set);
+/* One more that rbprobe has made. */
+void own_add(struct own_set *set, VALUE object);
+/* Adds data of its types, and what only these and the others refer to. Looks at the references of all objects. */
+void own_complete(struct own_set *set);
+
+/* Whether it is in the set, or of one of rbprobe's types. For walks over the heap. */
+bool own_has(const struct own_set *set, VALUE object);
+/* each() with every one of them. */
+void own_each(const struct own_set *set, void (*each)(VALUE object, void *data), void *data);
+
+#endif

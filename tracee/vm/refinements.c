@@ -1,0 +1,73 @@
+/* The refinements of a process. See refinements.h. */
+
+#include "tracee/vm/refinements.h"
+
+#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/own.h"
+
+static VALUE known; /* Array; Qfalse: to be looked for */
+
+void refinements_init(void)
+{
+	own_register(&known);
+}
+
+/* Refinement came with 3.1, as did the compiler because of which anybody asks. */
+static VALUE refinement_class(void)
+{
+	ID name = rb_intern("Refinement");
+
+	return rb_const_defined(rb_cObject, name) ? rb_const_get(rb_cObject, name) : Qnil;
+}
+
+void refinements_forget(void)
+{
+	known = Qfalse;
+}
+
+void refinements_method_added(VALUE module)
+{
+	VALUE class;
+
+	if (!known || !RB_TYPE_P(module, T_MODULE))
+		return;
+	class = refinement_class();
+	if (!NIL_P(class) && RTEST(rb_obj_is_kind_of(module, class)))
+		refinements_forget();
+}
+
+static VALUE collect(RB_BLOCK_CALL_FUNC_ARGLIST(refinement, refinements))
+{
+	(void)argc;
+	(void)argv;
+	(void)blockarg;
+	return rb_ary_push(refinements, refinement);
+}
+
+static void look(void)
+{
+	VALUE class = refinement_class(), found = rb_ary_new();
+
+	if (!NIL_P(class))
+		builtin_iterate(BUILTIN_EACH_OBJECT, rb_path2class("ObjectSpace"), 1, &class, collect, found);
+	known = found;
+}
+
+bool refinements_have(VALUE owner, VALUE name)
+{
+	/* Where the VM keeps it, in 3.1 to 4.1-dev; Refinement#target came later. */
+	ID refined = rb_intern("__refined_class__");
+	VALUE arguments[] = {name, Qfalse};
+
+	if (!known)
+		look();
+	for (long i = 0; i < RARRAY_LEN(known); i++) {
+		VALUE refinement = rb_ary_entry(known, i);
+
+		if (rb_attr_get(refinement, refined) == owner &&
+		    (RTEST(builtin_call(BUILTIN_MODULE_METHOD_DEFINED, refinement, 2, arguments)) ||
+		     RTEST(builtin_call(BUILTIN_MODULE_PRIVATE_METHOD_DEFINED, refinement, 2, arguments))))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,600 @@
+/*
+ * Attaching step by step. See attach.h.
+ *
+ * The order is: make the socket, ring the bell, find the queue that the target's signal handler creates, write the commands,
+ * ring again, be connected to, check who it is. The two waits in it fail for different reasons: no queue means that
+ * the signal does not reach the extension's handler; a queue but no connection means that the VM does not come to a point
+ * where it runs jobs.
+ */
+
+#define _GNU_SOURCE
+#include "tracer/attach/attach.h"
+
+#include "tracer/base/debug.h"
+#include "tracer/inject/thread_wait.h"
+
+#include "proto/clock.h"
+
+#include "proto/bell.h"
+#include "proto/names.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define LOOK_INTERVAL_MIN_NS (50 * NS_PER_US)
+#define LOOK_INTERVAL_MAX_NS (2 * NS_PER_MS)
+#define RESTARTS_MAX 4
+#define OTHER_CLIENT_LOOKS 250 /* of 2 ms */
+#define RING_INTERVAL_MIN_NS (2 * NS_PER_MS)
+#define RING_INTERVAL_MAX_NS (500 * NS_PER_MS)
+#define START_LOOK_INTERVAL_NS (250 * NS_PER_MS)
+
+static bool process_has_ended(const struct attachment *attachment)
+{
+	struct pollfd process = {.fd = attachment->process, .events = POLLIN};
+
+	if (attachment->process >= 0)
+		return poll(&process, 1, 0) > 0;
+	return !target_is_same(&attachment->target);
+}
+
+static void attachment_init(struct attachment *attachment, uint64_t timeout_ns)
+{
+	memset(attachment, 0, sizeof(*attachment));
+	attachment->fd = -1;
+	attachment->process = -1;
+	attachment->queue = -1;
+	attachment->rendezvous = RENDEZVOUS_CLOSED;
+	attachment->timeout_ns = timeout_ns;
+	attachment->ring_interval_ns = RING_INTERVAL_MIN_NS;
+	attachment->look_interval_ns = LOOK_INTERVAL_MIN_NS;
+}
+
+/* Holds the process by a descriptor. */
+static int attachment_hold(struct attachment *attachment, struct error *err)
+{
+	attachment->process = (int)syscall(SYS_pidfd_open, attachment->target.pid, 0);
+	if (!target_is_same(&attachment->target)) /* after the descriptor exists, so that both mean the same process */
+		return error_set(err, -ESRCH, "process %d ended while rbprobe was attaching to it", (int)attachment->target.pid);
+	if (getrandom(attachment->nonce, NONCE_SIZE, 0) != NONCE_SIZE)
+		return error_set(err, -EIO, "the system gives no random numbers: %s", strerror(errno));
+	return 0;
+}
+
+/* Makes a socket where the process can reach it, and the commands that name it. */
+static int attachment_address(struct attachment *attachment, struct error *err)
+{
+	struct command attach = {.kind = COMMAND_ATTACH, .id = 1}, second = attachment->command;
+	int status = rendezvous_open(&attachment->rendezvous, &attachment->target, attachment->descriptors, err);
+
+	if (status < 0)
+		return status;
+
+	attach.attach.version = PROTOCOL_VERSION;
+	attach.attach.socket_path.bytes = attachment->rendezvous.socket_path;
+	attach.attach.socket_path.size = strlen(attachment->rendezvous.socket_path);
+	attach.attach.client_pid = attachment->target.same_pid_namespace ? (uint32_t)getpid() : 0;
+	attach.attach.debug = debug_wanted;
+	debug(DEBUG_ATTACH, "process %d: it finds our socket at %s", (int)attachment->target.pid,
+	      attachment->rendezvous.socket_path);
+	second.id = attachment->command_id = attachment->last_id = 2;
+	outbox_add(&attachment->outbox, &attach);
+	outbox_add(&attachment->outbox, &second);
+	if (attachment->outbox.bytes.size > COMMAND_SIZE_MAX)
+		return error_set(err, -EMSGSIZE, "the request takes %zu bytes; at most %u can be sent",
+		                 attachment->outbox.bytes.size, COMMAND_SIZE_MAX);
+	return 0;
+}
+
+/* Another client that is just attaching stops it for a moment; a debugger does so for longer. */
+static int await_other_client(struct attachment *attachment, struct error *err)
+{
+	struct timespec pause = {.tv_nsec = (long)(2 * NS_PER_MS)};
+	int status = 0;
+
+	for (unsigned i = 0; i < OTHER_CLIENT_LOOKS && status == 0 && attachment->target.state == 't'; i++) {
+		nanosleep(&pause, NULL);
+		status = target_describe(&attachment->target, attachment->target.pid, TARGET_BASIC, err);
+	}
+	return status;
+}
+
+/* Loads the extension, or finds out how its bell is rung. What has its thread for that needs no look, and so no stop. */
+static int attachment_load(struct attachment *attachment, const struct attach_manner *manner, struct error *err)
+{
+	struct loader_wish wish = {manner->may_load ? LOADER_ATTACH : LOADER_LOOK, manner->interrupt};
+
+	if (attachment->target.extension_mapped ? bell_thread(attachment->target.pid) != 0 : !manner->may_load)
+		return 0;
+	return loader_prepare(&attachment->target, &wish, &attachment->loading, err);
+}
+
+static void debug_target(const struct target *target)
+{
+	static const char *const sigurg_names[] = {
+		[SIGURG_DEFAULT] = "default", [SIGURG_CAUGHT] = "caught", [SIGURG_IGNORED] = "ignored"};
+
+	debug(DEBUG_ATTACH, "process %d: Ruby ABI %s, user %u, state %c, SIGURG %s, extension %s, bell thread %d%s%s",
+	      (int)target->pid, target->abi[0] ? target->abi : "unknown", (unsigned)target->euid, target->state,
+	      sigurg_names[target->sigurg], target->extension_mapped ? "mapped" : "not mapped", (int)bell_thread(target->pid),
+	      target->same_pid_namespace ? "" : ", other PID namespace",
+	      target->same_ipc_namespace ? "" : ", other IPC namespace");
+}
+
+int attachment_open(struct attachment *attachment, pid_t pid, const struct command *command, const struct attach_manner *manner,
+                    struct error *err)
+{
+	int status;
+
+	attachment_init(attachment, manner->timeout_ns);
+	attachment->interrupt = manner->interrupt;
+	attachment->descriptors = manner->descriptors;
+	attachment->command = *command;
+	status = target_describe(&attachment->target, pid, TARGET_BASIC, err);
+	if (status == 0)
+		status = target_check(&attachment->target, err);
+	if (status == 0)
+		debug_target(&attachment->target);
+	if (status == 0)
+		status = attachment_load(attachment, manner, err);
+	/* Another client may have loaded it between our looks. */
+	if (status == 0 && !attachment->loading.loaded && attachment->target.sigurg != SIGURG_CAUGHT)
+		status = target_describe(&attachment->target, pid, TARGET_BASIC, err);
+	if (status == 0)
+		status = await_other_client(attachment, err);
+	/* What was just loaded, has its thread, or is rung by calling it, needs no handler. */
+	if (status == 0 && !attachment->loading.started && attachment->loading.bell == LOADER_BELL_SIGNAL &&
+	    bell_thread(pid) == 0)
+		status = target_check_loaded(&attachment->target, err);
+	if (status == 0)
+		status = attachment_hold(attachment, err);
+	if (status == 0)
+		status = attachment_address(attachment, err);
+	if (status < 0) {
+		attachment_close(attachment);
+		return status;
+	}
+	attachment->state = ATTACHMENT_ATTACHING;
+	attachment->deadline_ns = clock_now_ns() + manner->timeout_ns;
+	attachment->start_look_ns = clock_now_ns() + START_LOOK_INTERVAL_NS;
+	return 0;
+}
+
+int attachment_expect(struct attachment *attachment, pid_t pid, const struct command *command, uint64_t timeout_ns,
+                      struct error *err)
+{
+	int status;
+
+	attachment_init(attachment, timeout_ns);
+	attachment->command = *command;
+	status = target_describe(&attachment->target, pid, TARGET_BASIC, err);
+	if (status == 0)
+		status = attachment_hold(attachment, err);
+	if (status < 0) {
+		attachment_close(attachment);
+		return status;
+	}
+	attachment->launched = true;
+	attachment->state = ATTACHMENT_EXPECTING;
+	attachment->deadline_ns = UINT64_MAX;
+	return 0;
+}
+
+int attachment_descriptor(const struct attachment *attachment)
+{
+	return attachment->fd >= 0 ? attachment->fd : attachment->rendezvous.listener;
+}
+
+static void wake_at(struct attachment *attachment, uint64_t at_ns)
+{
+	if (at_ns < attachment->wake_ns)
+		attachment->wake_ns = at_ns;
+}
+
+static int ring(struct attachment *attachment, struct error *err)
+{
+	const struct loader_wish look = {LOADER_LOOK, attachment->interrupt};
+
+	if (process_has_ended(attachment) || !target_is_same(&attachment->target))
+		return -ESRCH;
+	if (bell_thread(attachment->target.pid) != 0) {
+		debug(DEBUG_ATTACH, "process %d: ringing: SIGURG to its bell thread", (int)attachment->target.pid);
+		return bell_ring(attachment->target.pid, attachment->process, attachment->interrupt);
+	}
+	if (attachment->loading.bell == LOADER_BELL_CALL) {
+		debug(DEBUG_ATTACH, "process %d: ringing: a call of rbprobe_ring, as the application has SIGURG",
+		      (int)attachment->target.pid);
+		return loader_ring(&attachment->target, err);
+	}
+	/*
+	 * Where the extension was loaded for a session, SIGURG is given back when that ends, maybe since we looked. It
+	 * is taken again by the loader.
+	 */
+	if (loader_bell_is_gone(&attachment->target) &&
+	    loader_prepare(&attachment->target, &look, &attachment->loading, NULL) == 0 && attachment->loading.started)
+		return 0;
+	/*
+	 * An extension that we have just started makes its bell thread, which a busy machine may run late. A signal to the
+	 * process would meanwhile cut short what a thread of the application waits in. Where the thread cannot be made,
+	 * none comes: the longest interval is the last that is waited.
+	 */
+	if (attachment->loading.started && attachment->ring_interval_ns < RING_INTERVAL_MAX_NS) {
+		debug(DEBUG_ATTACH, "process %d: not ringing: its bell thread is not there yet", (int)attachment->target.pid);
+		return 0;
+	}
+	debug(DEBUG_ATTACH, "process %d: ringing: SIGURG to the process, which has no bell thread", (int)attachment->target.pid);
+	return bell_ring(attachment->target.pid, attachment->process, attachment->interrupt);
+}
+
+/* One ring that is due. Jobs coalesce in the target, so that too many rings do no harm. */
+static int ring_if_due(struct attachment *attachment, uint64_t now_ns, struct error *err)
+{
+	int status;
+
+	if (attachment->launched && attachment->state < ATTACHMENT_ARMED)
+		return 0;
+	/* An extension that is just starting makes its queue by itself, and its handler is not there before. */
+	if (attachment->loading.started && attachment->queue < 0)
+		return 0;
+	if (now_ns < attachment->ring_ns) {
+		wake_at(attachment, attachment->ring_ns);
+		return 0;
+	}
+	status = ring(attachment, err);
+	attachment->ring_ns = now_ns + attachment->ring_interval_ns;
+	attachment->ring_interval_ns *= 2;
+	if (attachment->ring_interval_ns > RING_INTERVAL_MAX_NS)
+		attachment->ring_interval_ns = RING_INTERVAL_MAX_NS;
+	wake_at(attachment, attachment->ring_ns);
+	if (status == -EAGAIN)
+		return 0;
+	if (status < 0 && status != -ESRCH && attachment->loading.bell == LOADER_BELL_CALL)
+		return status;
+	if (status == -ESRCH)
+		return error_set(err, status, "process %d ended while rbprobe was attaching to it", (int)attachment->target.pid);
+	if (status < 0)
+		return error_set(err, status, "cannot signal process %d: %s", (int)attachment->target.pid, strerror(-status));
+	return 0;
+}
+
+static void look_again(struct attachment *attachment, uint64_t now_ns)
+{
+	wake_at(attachment, now_ns + attachment->look_interval_ns);
+	attachment->look_interval_ns *= 2;
+	if (attachment->look_interval_ns > LOOK_INTERVAL_MAX_NS)
+		attachment->look_interval_ns = LOOK_INTERVAL_MAX_NS;
+}
+
+/* Nobody has the GVL, or somebody keeps it; the main thread's system call shows which is likely. */
+static int no_safe_point(const struct attachment *attachment, double seconds, struct error *err)
+{
+	int pid = (int)attachment->target.pid;
+	struct thread_wait wait;
+
+	if (thread_wait_read(&wait, attachment->target.pid, attachment->target.pid) == 1 && !thread_wait_is_futex(&wait))
+		return error_set(err, -ETIMEDOUT,
+		                 "process %d did not come to a safe point within %g s: its main thread waits in %s, and "
+		                 "waking it could make that call end early or fail; wait longer with --timeout SEC, or wake it "
+		                 "all the same with --interrupt",
+		                 pid, seconds, thread_wait_name(&wait));
+	return error_set(err, -ETIMEDOUT,
+	                 "process %d did not come to a safe point within %g s: C code holds its GVL (a native extension, a long "
+	                 "regexp or number), or it is starved of CPU; wait longer with --timeout SEC",
+	                 pid, seconds);
+}
+
+static int late(const struct attachment *attachment, struct error *err)
+{
+	int pid = (int)attachment->target.pid;
+	double seconds = (double)attachment->timeout_ns / 1e9;
+	char state = target_state(&attachment->target);
+	struct target now;
+
+	if (attachment->queue < 0)
+		queue_debug(&attachment->target);
+	if (state == 'T' || state == 't')
+		return error_set(err, -ETIMEDOUT,
+		                 "process %d is stopped and cannot answer; let it go on first, with: kill -CONT %d", pid, pid);
+	if (attachment->queue < 0 && attachment->loading.started) {
+		if (loader_has_started(&attachment->target, err) < 0)
+			return err->code;
+		if (no_safe_point(attachment, seconds, err) < 0 && strstr(err->text, "--interrupt"))
+			return err->code;
+		return error_set(err, -ETIMEDOUT,
+		                 "the extension is in process %d now, but Ruby did not come to a point where it could start "
+		                 "within %g s: C "
+		                 "code holds its GVL (a native extension, a long regexp or number), or it is starved of CPU; "
+		                 "wait longer with "
+		                 "--timeout SEC, or try again later",
+		                 pid, seconds);
+	}
+	if (attachment->queue < 0 && attachment->loading.bell == LOADER_BELL_SIGNAL &&
+	    target_describe(&now, attachment->target.pid, TARGET_BASIC, NULL) == 0 && now.sigurg != SIGURG_CAUGHT &&
+	    bell_thread(attachment->target.pid) == 0)
+		return target_check_loaded(&now, err);
+	if (attachment->queue < 0 && queue_check_room(&attachment->target, err) < 0)
+		return err->code;
+	if (attachment->queue < 0)
+		return error_set(
+			err, -ETIMEDOUT,
+			"process %d has loaded rbprobe, but SIGURG does not reach it (%g s): the application has taken the "
+			"signal "
+			"with a trap(\"URG\") of its own, or blocks it; remove that trap, or require \"rbprobe\" after it",
+			pid, seconds);
+	if (attachment->fd < 0 || !attachment->greeted || attachment->state == ATTACHMENT_ARMED)
+		return no_safe_point(attachment, seconds, err);
+	return error_set(err, -ETIMEDOUT,
+	                 "process %d is still looking for methods or arming them after %g s, and gives that up now: select fewer "
+	                 "methods, or "
+	                 "wait longer with --timeout SEC",
+	                 pid, seconds);
+}
+
+/*
+ * The queue went away between finding and using it: its last session ended just then, or it was left by a dead process
+ * of the same PID.
+ */
+static int queue_vanished(struct attachment *attachment, uint64_t now_ns, struct error *err)
+{
+	if (attachment->state >= ATTACHMENT_ARMED)
+		return 0;
+	if (attachment->restarts == RESTARTS_MAX)
+		return error_set(err, -EIDRM,
+		                 "the command queue of process %d was removed %d times while attaching; is somebody cleaning "
+		                 "up System V queues?",
+		                 (int)attachment->target.pid, RESTARTS_MAX + 1);
+	attachment->restarts++;
+	debug(DEBUG_QUEUE, "process %d: queue %d is gone; beginning again with the first command", (int)attachment->target.pid,
+	      attachment->queue);
+	attachment->loading.started = false;
+	attachment->queue = -1;
+	outbox_rewind(&attachment->outbox);
+	attachment->ring_ns = 0;
+	attachment->look_interval_ns = LOOK_INTERVAL_MIN_NS;
+	wake_at(attachment, now_ns);
+	return 0;
+}
+
+/* An extension that cannot start makes no queue: then there is nothing to wait for. */
+static int check_start(struct attachment *attachment, uint64_t now_ns, struct error *err)
+{
+	int started;
+
+	if (!attachment->loading.started || now_ns < attachment->start_look_ns)
+		return 0;
+	attachment->start_look_ns = now_ns + START_LOOK_INTERVAL_NS;
+	started = loader_has_started(&attachment->target, err);
+	return started < 0 ? started : 0;
+}
+
+static int queue_step(struct attachment *attachment, uint64_t now_ns, struct error *err)
+{
+	size_t command, sent;
+	int status;
+
+	if (attachment->queue < 0) {
+		int id;
+
+		status = queue_find(&attachment->target, &id, err);
+		if (status < 0)
+			return status;
+		if (status == 0) {
+			if (!attachment->queue_is_new)
+				debug(DEBUG_QUEUE, "process %d: has no queue yet", (int)attachment->target.pid);
+			attachment->queue_is_new = true;
+			look_again(attachment, now_ns);
+			status = check_start(attachment, now_ns, err);
+			return status < 0 ? status : ring_if_due(attachment, now_ns, err);
+		}
+		attachment->queue = id;
+		debug(DEBUG_QUEUE, "process %d: its queue is %d", (int)attachment->target.pid, id);
+		if (attachment->state == ATTACHMENT_EXPECTING) {
+			/* Only now: until here it may have changed its root directory and its user. */
+			status = target_describe(&attachment->target, attachment->target.pid, TARGET_BASIC, err);
+			if (status == 0)
+				status = attachment_address(attachment, err);
+			if (status < 0)
+				return status;
+			attachment->state = ATTACHMENT_ATTACHING;
+			attachment->deadline_ns = now_ns + attachment->timeout_ns;
+		}
+	}
+	if (outbox_is_empty(&attachment->outbox)) {
+		/*
+		 * The target removes a queue that is a little older than itself, and the commands in it. Whether it is
+		 * older cannot be seen from here.
+		 */
+		if (attachment->state == ATTACHMENT_ATTACHING && now_ns >= attachment->ring_ns &&
+		    !queue_is_there(&attachment->target, attachment->queue))
+			return queue_vanished(attachment, now_ns, err);
+		return ring_if_due(attachment, now_ns, err);
+	}
+
+	command = attachment->outbox.command;
+	sent = attachment->outbox.sent;
+	status = outbox_send(&attachment->outbox, &attachment->target, attachment->queue, attachment->nonce, err);
+	if (attachment->outbox.command != command || attachment->outbox.sent != sent) {
+		/* A long command takes as long as it takes, while the target goes on reading. */
+		attachment->deadline_ns = now_ns + attachment->timeout_ns;
+		attachment->look_interval_ns = LOOK_INTERVAL_MIN_NS;
+		attachment->ring_ns = 0; /* there is something to take */
+		attachment->ring_interval_ns = RING_INTERVAL_MIN_NS;
+	}
+	if (status == -EIDRM)
+		return queue_vanished(attachment, now_ns, err);
+	if (status < 0)
+		return status;
+	if (status == 0) {
+		if (attachment->ring_ns > now_ns + LOOK_INTERVAL_MAX_NS)
+			attachment->ring_ns = now_ns + LOOK_INTERVAL_MAX_NS; /* the target must make room */
+		look_again(attachment, now_ns);
+	}
+	return ring_if_due(attachment, now_ns, err);
+}
+
+int attachment_step(struct attachment *attachment, uint64_t now_ns, struct error *err)
+{
+	int status;
+
+	attachment->wake_ns = UINT64_MAX;
+	if (attachment->state == ATTACHMENT_OVER || (attachment->state == ATTACHMENT_ARMED && !attachment->unanswered_id))
+		return 0;
+	wake_at(attachment, attachment->deadline_ns);
+	if (attachment->fd < 0 && attachment->state != ATTACHMENT_DETACHING) {
+		int fd = rendezvous_accept(&attachment->rendezvous, &attachment->target);
+
+		if (fd >= 0) {
+			attachment->fd = fd;
+			debug(DEBUG_ATTACH, "process %d: it has connected", (int)attachment->target.pid);
+			attachment->state = ATTACHMENT_CONNECTED;
+			rendezvous_close(&attachment->rendezvous);
+		} else if (process_has_ended(attachment)) {
+			return error_set(err, -ESRCH, "process %d ended %s", (int)attachment->target.pid,
+			                 attachment->state == ATTACHMENT_EXPECTING ? "without having loaded the rbprobe extension"
+			                                                           : "while rbprobe was attaching to it");
+		}
+	}
+	if (now_ns >= attachment->deadline_ns)
+		return attachment->state == ATTACHMENT_DETACHING
+		               ? error_set(err, -ETIMEDOUT,
+		                           "process %d did not confirm the end of the session; it disarms "
+		                           "by itself",
+		                           (int)attachment->target.pid)
+		               : late(attachment, err);
+	/* With everything sent and the target at the other end of the socket, only a slow job is waited for. */
+	status = queue_step(attachment, now_ns, err);
+	/* The socket of a connected process reports its end, after all that it had to say. */
+	return status == -ESRCH && attachment->fd >= 0 ? 0 : status;
+}
+
+int attachment_hello(struct attachment *attachment, const struct record_hello *hello, struct error *err)
+{
+	int pid = (int)attachment->target.pid;
+
+	if (hello->version != PROTOCOL_VERSION)
+		return error_set(err, -EPROTO,
+		                 "process %d speaks protocol %u (extension %.*s), this rbprobe (" RBPROBE_VERSION
+		                 ") protocol %u; use the "
+		                 "rbprobe that its extension came with, or restart it with the new one",
+		                 pid, hello->version, (int)hello->extension_version.size, hello->extension_version.bytes,
+		                 PROTOCOL_VERSION);
+	if (hello->nonce.size != NONCE_SIZE || memcmp(hello->nonce.bytes, attachment->nonce, NONCE_SIZE) != 0)
+		return error_set(err, -EPROTO, "process %d answered with the secret of another session; refusing to trust it",
+		                 pid);
+	if (hello->pid != (uint32_t)attachment->target.own_pid)
+		return error_set(err, -EPROTO, "process %d says that it is process %u; refusing to trust it", pid, hello->pid);
+	attachment->greeted = true;
+	debug(DEBUG_ATTACH, "process %d: it greets: Ruby %.*s, extension %.*s, protocol %u", pid, (int)hello->ruby_version.size,
+	      hello->ruby_version.bytes, (int)hello->extension_version.size, hello->extension_version.bytes, hello->version);
+	return 0;
+}
+
+int attachment_reply(struct attachment *attachment, const struct record_reply *reply, struct error *err)
+{
+	if (attachment->unanswered_id && reply->command_id == attachment->unanswered_id) {
+		attachment->unanswered_id = 0;
+		if (attachment->state != ATTACHMENT_DETACHING) /* there, a command is on its way already */
+			attachment->wake_ns = UINT64_MAX;
+		return 0;
+	}
+	if (reply->command_id != attachment->command_id || attachment->state != ATTACHMENT_CONNECTED)
+		return 0;
+	if (!attachment->greeted)
+		return error_set(err, -EPROTO, "process %d answered without a greeting", (int)attachment->target.pid);
+	attachment->state = ATTACHMENT_ARMED;
+	debug(DEBUG_ATTACH, "process %d: it answers the first command with code %u, count %llu", (int)attachment->target.pid,
+	      reply->code, (unsigned long long)reply->count);
+	attachment->wake_ns = UINT64_MAX;
+	if (reply->code != 0)
+		return error_set(err, -ECANCELED, "process %d: %.*s", (int)attachment->target.pid, (int)reply->text.size,
+		                 reply->text.bytes);
+	return 0;
+}
+
+/* A command is on its way from now on. */
+static void begin_sending(struct attachment *attachment)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	attachment->deadline_ns = now_ns + attachment->timeout_ns;
+	attachment->ring_ns = 0;
+	attachment->ring_interval_ns = RING_INTERVAL_MIN_NS;
+	attachment->look_interval_ns = LOOK_INTERVAL_MIN_NS;
+	attachment->wake_ns = now_ns;
+}
+
+uint32_t attachment_send(struct attachment *attachment, const struct command *command)
+{
+	struct command numbered = *command;
+
+	numbered.id = ++attachment->last_id;
+	if (outbox_is_empty(&attachment->outbox))
+		outbox_free(&attachment->outbox);
+	outbox_add(&attachment->outbox, &numbered);
+	attachment->unanswered_id = numbered.id;
+	begin_sending(attachment);
+	return numbered.id;
+}
+
+bool attachment_has_answered(const struct attachment *attachment)
+{
+	return attachment->unanswered_id == 0;
+}
+
+void attachment_excuse(struct attachment *attachment, uint64_t busy_ns)
+{
+	attachment->deadline_ns += busy_ns;
+	if (attachment->wake_ns != UINT64_MAX)
+		attachment->wake_ns += busy_ns;
+}
+
+void attachment_detach(struct attachment *attachment)
+{
+	struct command detach = {.kind = COMMAND_DETACH, .id = ++attachment->last_id};
+
+	if (attachment->state >= ATTACHMENT_DETACHING)
+		return;
+	outbox_free(&attachment->outbox);
+	outbox_add(&attachment->outbox, &detach);
+	debug(DEBUG_ATTACH, "process %d: asking it to end the session", (int)attachment->target.pid);
+	attachment->state = ATTACHMENT_DETACHING;
+	begin_sending(attachment);
+}
+
+bool attachment_has_execed(const struct attachment *attachment)
+{
+	return !process_has_ended(attachment) && target_is_same(&attachment->target);
+}
+
+void attachment_close(struct attachment *attachment)
+{
+	struct target now;
+
+	/* It died before we saw the queue that our bell made it create. */
+	if (attachment->queue < 0 && attachment->state != ATTACHMENT_OVER && process_has_ended(attachment))
+		queue_remove(&attachment->target);
+	/* Nobody has answered: what our bell made, and we put into it, is not left lying there until somebody does. */
+	if (attachment->queue >= 0 && attachment->queue_is_new && attachment->fd < 0 && !attachment->launched &&
+	    attachment->state != ATTACHMENT_OVER)
+		queue_remove(&attachment->target);
+	/* A launched process may have called exec and be about to use its queue again. */
+	if (attachment->queue >= 0 && !attachment->ended &&
+	    (!target_is_same(&attachment->target) ||
+	     (!attachment->launched && target_describe(&now, attachment->target.pid, TARGET_BASIC, NULL) == 0 && now.readable &&
+	      !now.extension_mapped)))
+		queue_remove(&attachment->target);
+	attachment->queue = -1;
+	rendezvous_close(&attachment->rendezvous);
+	if (attachment->fd >= 0)
+		close(attachment->fd);
+	if (attachment->process >= 0)
+		close(attachment->process);
+	outbox_free(&attachment->outbox);
+	attachment->fd = attachment->process = -1;
+	attachment->state = ATTACHMENT_OVER;
+	attachment->wake_ns = UINT64_MAX;
+}

@@ -1,0 +1,282 @@
+/*
+ * Copying a thread's registers and stack. See thread_snapshot.h. One that does not stop stays seized until the calling
+ * thread of ours ends.
+ *
+ * The thread is seized, which does not stop it and sends it no signal, interrupted, copied, and let go. Should rbprobe
+ * be killed meanwhile, the kernel lets go of it, and it runs on. A signal that arrives just then is the stop that we
+ * see; it is delivered when we let go.
+ */
+
+#define _GNU_SOURCE
+#include "tracer/backtrace/thread_snapshot.h"
+
+#include "proto/clock.h"
+#include "tracer/inject/thread_wait.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PIECE_SIZE 4096u
+#define PIECES (SNAPSHOT_STACK_MAX / PIECE_SIZE)
+#define LOOK_INTERVAL_NS 10000
+#if defined(__x86_64__)
+#define SNAPSHOT_REGISTERS 17
+#else
+#define SNAPSHOT_REGISTERS 32
+#endif
+
+#if defined(__x86_64__)
+
+static int registers_get(struct snapshot *snapshot)
+{
+	struct user_regs_struct user;
+	struct iovec io = {&user, sizeof(user)};
+
+	if (ptrace(PTRACE_GETREGSET, snapshot->tid, (void *)NT_PRSTATUS, &io) != 0)
+		return -errno;
+	/* 32-bit programs have fewer. */
+	if (io.iov_len != sizeof(user))
+		return -ENOSYS;
+	const uint64_t order[] = {user.rax, user.rdx, user.rcx, user.rbx, user.rsi, user.rdi, user.rbp, user.rsp, user.r8,
+	                          user.r9,  user.r10, user.r11, user.r12, user.r13, user.r14, user.r15, user.rip};
+	memcpy(snapshot->registers, order, sizeof(order));
+	snapshot->register_count = sizeof(order) / sizeof(*order);
+	snapshot->pc = user.rip;
+	snapshot->sp = user.rsp;
+	return 0;
+}
+
+#elif defined(__aarch64__)
+
+static int registers_get(struct snapshot *snapshot)
+{
+	struct user_regs_struct user;
+	struct iovec io = {&user, sizeof(user)};
+
+	if (ptrace(PTRACE_GETREGSET, snapshot->tid, (void *)NT_PRSTATUS, &io) != 0)
+		return -errno;
+	if (io.iov_len != sizeof(user))
+		return -ENOSYS;
+	for (unsigned i = 0; i < 31; i++)
+		snapshot->registers[i] = user.regs[i];
+	snapshot->registers[31] = user.sp;
+	snapshot->register_count = 32;
+	snapshot->pc = user.pc;
+	snapshot->sp = user.sp;
+	return 0;
+}
+
+#else
+
+static int registers_get(struct snapshot *snapshot)
+{
+	(void)snapshot;
+	return -ENOSYS;
+}
+
+#endif
+
+/* Page by page: the stack's end is not known, and what is after it cannot be read. */
+static void stack_get(struct snapshot *snapshot, pid_t pid, size_t stack_max)
+{
+	size_t size = stack_max < SNAPSHOT_STACK_MAX ? stack_max : SNAPSHOT_STACK_MAX;
+	struct iovec local, remote[PIECES];
+	uint64_t at = snapshot->sp, end = snapshot->sp + size;
+	unsigned count = 0;
+	ssize_t got;
+
+	snapshot->stack = size ? malloc(size) : NULL;
+	snapshot->stack_cut = !snapshot->stack;
+	if (!snapshot->stack)
+		return;
+	while (count < PIECES && at < end) {
+		uint64_t next = (at / PIECE_SIZE + 1) * PIECE_SIZE;
+
+		remote[count++] = (struct iovec){(void *)(uintptr_t)at, next - at}; // NOLINT(performance-no-int-to-ptr)
+		at = next;
+	}
+	local = (struct iovec){snapshot->stack, at - snapshot->sp < size ? at - snapshot->sp : size};
+	got = process_vm_readv(pid, &local, 1, remote, count, 0);
+	snapshot->stack_size = got > 0 ? (size_t)got : 0;
+	snapshot->stack_cut = size < SNAPSHOT_STACK_MAX && snapshot->stack_size == local.iov_len;
+}
+
+/* Gives back what the stack did not need; not while the thread is stopped. */
+static void stack_fit(struct snapshot *snapshot)
+{
+	uint8_t *fitting = snapshot->stack_size ? realloc(snapshot->stack, snapshot->stack_size) : NULL;
+
+	if (fitting)
+		snapshot->stack = fitting;
+	else if (!snapshot->stack_size)
+		snapshot_free(snapshot);
+}
+
+/* Waits until the thread has stopped. 0 and *signal that has to be delivered to it. */
+static int stop_wait(pid_t tid, uint64_t deadline_ns, int *signal)
+{
+	struct timespec pause = {.tv_nsec = LOOK_INTERVAL_NS};
+	int status;
+
+	*signal = 0;
+	for (;;) {
+		pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+
+		if (got < 0 && errno != EINTR)
+			return -errno;
+		if (got == tid) {
+			if (!WIFSTOPPED(status))
+				return -ESRCH;
+			/* A stop of ours or of job control has an event; any other is a signal on its way. */
+			if (status >> 16 == 0)
+				*signal = WSTOPSIG(status);
+			return 0;
+		}
+		if (clock_now_ns() > deadline_ns)
+			return -ETIMEDOUT;
+		nanosleep(&pause, NULL);
+	}
+}
+
+/*
+ * A thread that waits in a call which a stop would cut short is not stopped. The kernel shows the two registers by which
+ * its libc's frames are found.
+ */
+static int copy_waiting(struct snapshot *snapshot, pid_t pid, const struct thread_wait *wait, size_t stack_max)
+{
+	snapshot->pc = wait->pc;
+	snapshot->sp = wait->sp;
+	snapshot->registers[SNAPSHOT_STACK_POINTER] = wait->sp;
+	snapshot->register_count = SNAPSHOT_REGISTERS;
+#if defined(__x86_64__)
+	snapshot->registers[SNAPSHOT_REGISTERS - 1] = wait->pc;
+#endif
+	stack_get(snapshot, pid, stack_max);
+	stack_fit(snapshot);
+	return 0;
+}
+
+int snapshot_take(struct snapshot *snapshot, pid_t pid, pid_t tid, size_t stack_max, uint64_t deadline_ns)
+{
+	struct thread_wait wait;
+	uint64_t began_ns;
+	int status, signal;
+
+	memset(snapshot, 0, sizeof(*snapshot));
+	snapshot->tid = tid;
+	if (thread_wait_read(&wait, pid, tid) == 1 && !thread_wait_is_lasting(&wait, pid))
+		return copy_waiting(snapshot, pid, &wait, stack_max);
+	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0)
+		return -errno;
+	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) != 0)
+		return -errno;
+	status = stop_wait(tid, deadline_ns, &signal);
+	if (status < 0)
+		return status; /* still seized */
+	began_ns = clock_now_ns();
+	status = registers_get(snapshot);
+	if (status == 0)
+		stack_get(snapshot, pid, stack_max);
+	// NOLINTNEXTLINE(performance-no-int-to-ptr): how ptrace takes a number
+	ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal);
+	snapshot->stopped_ns = clock_now_ns() - began_ns;
+	stack_fit(snapshot);
+	return status;
+}
+
+void snapshot_free(struct snapshot *snapshot)
+{
+	free(snapshot->stack);
+	snapshot->stack = NULL;
+	snapshot->stack_size = 0;
+}
+
+bool snapshot_read(const struct snapshot *snapshot, const struct confined *confined, uint64_t address, uint64_t *word)
+{
+	if (address >= snapshot->sp && address - snapshot->sp + sizeof(*word) <= snapshot->stack_size) {
+		memcpy(word, snapshot->stack + (address - snapshot->sp), sizeof(*word));
+		return true;
+	}
+	if (snapshot->stack_cut && address + sizeof(*word) > snapshot->sp + snapshot->stack_size &&
+	    address < snapshot->sp + SNAPSHOT_STACK_MAX)
+		return false;
+	return confined_read_memory(confined, address, word, sizeof(*word));
+}
+
+#if defined(__x86_64__)
+
+static bool read_code(const struct snapshot *snapshot, const struct confined *confined, uint64_t address, uint8_t code[8])
+{
+	uint64_t word;
+
+	if (!snapshot_read(snapshot, confined, address, &word))
+		return false;
+	memcpy(code, &word, sizeof(word));
+	return true;
+}
+
+bool snapshot_is_return_address(const struct snapshot *snapshot, const struct confined *confined, uint64_t address)
+{
+	uint8_t code[8];
+
+	if (address < 4096 || !read_code(snapshot, confined, address - sizeof(code), code))
+		return false;
+	if (code[3] == 0xe8) /* call rel32 */
+		return true;
+	/* call *register or *memory: ff /2, of two to seven bytes */
+	for (int size = 2; size <= 7; size++)
+		if (code[8 - size] == 0xff && (code[9 - size] & 0x38) == 0x10)
+			return true;
+	return false;
+}
+
+uint64_t snapshot_call_target(const struct snapshot *snapshot, const struct confined *confined, uint64_t address)
+{
+	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+	uint64_t target, slot;
+	uint8_t code[8];
+	int32_t distance;
+
+	if (!read_code(snapshot, confined, address - sizeof(code), code) || code[3] != 0xe8)
+		return 0;
+	memcpy(&distance, code + 4, sizeof(distance));
+	target = slot = address + (uint64_t)(int64_t)distance;
+	/* An entry of the procedure linkage table: jmp *distance(%rip), maybe with a mark and a prefix in front. */
+	if (read_code(snapshot, confined, slot, code) && memcmp(code, endbr64, sizeof(endbr64)) == 0)
+		read_code(snapshot, confined, slot += sizeof(endbr64), code);
+	if (code[0] == 0xf2)
+		read_code(snapshot, confined, ++slot, code);
+	if (code[0] != 0xff || code[1] != 0x25)
+		return target;
+	memcpy(&distance, code + 2, sizeof(distance));
+	return snapshot_read(snapshot, confined, slot + 6 + (uint64_t)(int64_t)distance, &target) ? target : 0;
+}
+
+#else
+
+uint64_t snapshot_call_target(const struct snapshot *snapshot, const struct confined *confined, uint64_t address)
+{
+	(void)snapshot;
+	(void)confined;
+	(void)address;
+	return 0;
+}
+
+bool snapshot_is_return_address(const struct snapshot *snapshot, const struct confined *confined, uint64_t address)
+{
+	(void)snapshot;
+	(void)confined;
+	(void)address;
+	return false;
+}
+
+#endif

@@ -1,0 +1,57 @@
+#ifndef RBPROBE_THREAD_SNAPSHOT_H
+#define RBPROBE_THREAD_SNAPSHOT_H
+
+#include "tracer/process/confined.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * A thread's registers and the used part of its stack, as they were in one moment, from which its native backtrace can
+ * be made at leisure: the thread is stopped only while they are copied. A system call that it is in goes on, but for
+ * the few that a signal would end as well (epoll_wait, for example, returns EINTR).
+ */
+
+#define SNAPSHOT_REGISTERS_MAX 32
+#define SNAPSHOT_STACK_MAX (512u << 10) /* bytes of a stack */
+#if defined(__aarch64__)
+#define SNAPSHOT_STACK_POINTER 31
+#else
+#define SNAPSHOT_STACK_POINTER 7
+#endif
+
+struct snapshot {
+	pid_t tid;
+	uint64_t pc, sp;
+	uint64_t registers[SNAPSHOT_REGISTERS_MAX]; /* in DWARF's order for this processor */
+	unsigned register_count;
+	uint8_t *stack; /* what was at sp */
+	size_t stack_size;
+	bool stack_cut;      /* it goes on, and stack_max kept the rest from being copied */
+	uint64_t stopped_ns; /* for how long */
+};
+
+/*
+ * To be called in a thread of ours that ends soon: only then the kernel lets go of a thread that did not stop in time.
+ * stack_max: at most so many bytes of its stack, and never more than SNAPSHOT_STACK_MAX. Returns 0; -EPERM (not allowed, or
+ * somebody else traces it), -ESRCH (gone), -ETIMEDOUT (it does not stop: an uninterruptible system call), -ENOSYS (not on
+ * this processor).
+ */
+int snapshot_take(struct snapshot *snapshot, pid_t pid, pid_t tid, size_t stack_max, uint64_t deadline_ns);
+void snapshot_free(struct snapshot *snapshot);
+
+/*
+ * A word of the process's memory as it was then, where it belongs to the copied stack; else as it is now. False also for
+ * the rest of a stack that was cut: the thread runs, and what is there now are other calls' frames.
+ */
+bool snapshot_read(const struct snapshot *snapshot, const struct confined *confined, uint64_t address, uint64_t *word);
+
+/* Whether a call instruction stands in front of that address. Always false where that cannot be known. */
+bool snapshot_is_return_address(const struct snapshot *snapshot, const struct confined *confined, uint64_t address);
+
+/* What the call instruction in front of that address calls, if need be through a linkage table. 0: not known. */
+uint64_t snapshot_call_target(const struct snapshot *snapshot, const struct confined *confined, uint64_t address);
+
+#endif

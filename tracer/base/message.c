@@ -1,0 +1,29 @@
+/* Lines for people on standard error. See message.h. */
+
+#include "tracer/base/message.h"
+
+#include "tracer/base/buffer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+void message(const char *format, ...)
+{
+	struct buffer line = {0};
+	char text[9000];
+	va_list args;
+	int size;
+
+	va_start(args, format);
+	size = vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (size < 0)
+		return;
+	buffer_add_text(&line, "rbprobe: ");
+	buffer_add_printable(&line, text, (size_t)size < sizeof(text) ? (size_t)size : sizeof(text) - 1);
+	buffer_add_char(&line, '\n');
+	if (write(STDERR_FILENO, line.bytes, line.size) < 0)
+		line.size = 0; /* nowhere left to complain to */
+	buffer_free(&line);
+}

@@ -1,0 +1,91 @@
+/* Writing results in large pieces, and what happens when that fails. See output.h. */
+
+#define _GNU_SOURCE
+#include "tracer/base/output.h"
+
+#include "proto/clock.h"
+#include "tracer/base/place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A descriptor, or negative. What is there is opened as it was found, and what is new is made: no link is followed once more. */
+static int open_place(const struct place *place, int flags)
+{
+	return place->found >= 0 ? place_open_found(place, flags)
+	                         : openat(place->directory, place->name, flags | O_CREAT | O_EXCL, 0666);
+}
+
+int output_open(struct output *output, const char *path, bool append, struct error *err)
+{
+	struct place place;
+	struct error why;
+	int status;
+
+	memset(output, 0, sizeof(*output));
+	output->fd = STDOUT_FILENO;
+	output->name = path ? path : "standard output";
+	if (!path)
+		return 0;
+	status = place_find(&place, path, &why);
+	if (status < 0) {
+		place_close(&place);
+		return error_set(err, status, "cannot write to %s: %s", path, why.text);
+	}
+	output->fd = open_place(&place, O_WRONLY | O_CLOEXEC | (append ? O_APPEND : O_TRUNC));
+	status = output->fd < 0 ? -errno : 0;
+	place_close(&place);
+	if (status < 0)
+		return error_set(err, status, "cannot write to %s: %s", path,
+		                 status == -EEXIST ? "it is a link that leads nowhere" : strerror(-status));
+	output->own_fd = true;
+	return 0;
+}
+
+static void output_fail(struct output *output, int code)
+{
+	if (code == EPIPE)
+		output->reader_gone = true;
+	else if (output->status == 0)
+		output->status = error_set(&output->error, -code, "cannot write to %s: %s; what came after that is not in it",
+		                           output->name, strerror(code));
+}
+
+void output_flush(struct output *output)
+{
+	const char *from = output->buffer.bytes;
+	size_t left = output->buffer.size;
+	uint64_t began_ns;
+
+	if (!left)
+		return;
+	began_ns = clock_now_ns();
+	output->flushed += left;
+	while (left && !output_is_over(output)) {
+		ssize_t written = write(output->fd, from, left);
+
+		if (written >= 0) {
+			from += written;
+			left -= (size_t)written;
+		} else if (errno == EAGAIN) { /* somebody we share the terminal with made it so */
+			poll(&(struct pollfd){.fd = output->fd, .events = POLLOUT}, 1, -1);
+		} else if (errno != EINTR) {
+			output_fail(output, errno);
+		}
+	}
+	output->buffer.size = 0;
+	output->written_ns += clock_now_ns() - began_ns;
+}
+
+int output_close(struct output *output)
+{
+	output_flush(output);
+	if (output->own_fd && close(output->fd) != 0 && errno != EINTR)
+		output_fail(output, errno);
+	output->fd = -1;
+	buffer_free(&output->buffer);
+	return output->status;
+}

@@ -1,0 +1,64 @@
+#ifndef RBPROBE_OUTPUT_H
+#define RBPROBE_OUTPUT_H
+
+#include "tracer/base/buffer.h"
+
+#include "proto/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Where results go: standard output or a file. Sinks add whole lines to `buffer` and call output_commit() after each;
+ * it writes when enough has come together, so that a line is never torn between two writes.
+ */
+struct output {
+	struct buffer buffer;
+	int fd;
+	bool own_fd;
+	bool reader_gone;    /* a closed pipe: the end of the run, and no error */
+	int status;          /* 0, or the first failure: then everything more is dropped */
+	uint64_t written_ns; /* how long writing has taken so far: a reader that waits makes us wait */
+	uint64_t flushed;    /* bytes that have left the buffer, and those that what was received may become */
+	uint64_t earned;
+	struct error error;
+	const char *name;
+};
+
+#define OUTPUT_WRITE_SIZE (256u << 10)
+
+/* path NULL: standard output. */
+int output_open(struct output *output, const char *path, bool append, struct error *err);
+void output_flush(struct output *output);
+/* Flushes and closes; returns output->status. */
+int output_close(struct output *output);
+
+static inline bool output_is_over(const struct output *output)
+{
+	return output->status != 0 || output->reader_gone;
+}
+
+/*
+ * A process may make few bytes become many, by long names in short events. What real ones send becomes some hundred
+ * times as much at most; more than this is a flood, meant to fill a disk.
+ */
+#define OUTPUT_FACTOR 2000u
+#define OUTPUT_FREE (256ull << 20)
+
+static inline void output_earn(struct output *output, size_t received)
+{
+	output->earned += (uint64_t)received * OUTPUT_FACTOR;
+}
+
+static inline bool output_is_flood(const struct output *output)
+{
+	return output->flushed + output->buffer.size > output->earned + OUTPUT_FREE;
+}
+
+static inline void output_commit(struct output *output)
+{
+	if (output->buffer.size >= OUTPUT_WRITE_SIZE)
+		output_flush(output);
+}
+
+#endif

@@ -1,0 +1,27 @@
+#ifndef RBPROBE_SIGNALS_H
+#define RBPROBE_SIGNALS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * INT, TERM and HUP as something to poll. The handlers interrupt a blocking write to a stalled pipe, which a signalfd
+ * would not; the second of them leaves the program at once, removing what an attach has left in /tmp.
+ */
+
+/* Installs the handlers and ignores SIGPIPE. Returns the descriptor that becomes readable, or -errno. */
+int signals_install(void);
+
+/* The signal that came last (0: none since the last call), and whether a process sent it rather than the terminal. */
+int signals_take(bool *sent_by_process);
+
+/* A program that lives on after a signal: the next one is a first one again. */
+void signals_forgive(void);
+
+/* A program in which Ctrl-C ends other things than the program: no number of INTs ends it from now on. */
+void signals_outlive_interrupts(void);
+
+/* In a child between fork and exec: back to what the program was started with. */
+void signals_restore(void);
+
+#endif

@@ -1,0 +1,16 @@
+/* What the terminal wants. See term.h. */
+
+#include "tracer/base/term.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool term_colors(int fd, enum color_choice choice)
+{
+	const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
+
+	if (choice != COLORS_AUTO)
+		return choice == COLORS_ALWAYS;
+	return isatty(fd) && !(no_color && *no_color) && terminal && strcmp(terminal, "dumb") != 0;
+}

@@ -1,0 +1,69 @@
+/* The options that say what else is shown of each call. See options.h. */
+
+#include "tracer/cli/options.h"
+
+#include "tracer/base/message.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum long_option {
+	OPTION_MEASURE = 0x400,
+	OPTION_STACK,
+};
+
+static int measures(const char *text, uint32_t *flags)
+{
+	static const struct {
+		const char *word;
+		uint32_t flag;
+	} kinds[] = {{"cpu", TRACE_CPU}, {"alloc", TRACE_OBJECTS}, {"gc", TRACE_GC}};
+	const char *at = text;
+
+	for (;;) {
+		size_t size = strcspn(at, ",");
+		uint32_t flag = 0;
+
+		for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+			if (strlen(kinds[i].word) == size && memcmp(kinds[i].word, at, size) == 0)
+				flag = kinds[i].flag;
+		if (!flag) {
+			message("--measure takes cpu, alloc and gc, or several as in cpu,gc, not \"%s\"", text);
+			return EINVAL;
+		}
+		*flags |= flag;
+		if (!at[size])
+			return 0;
+		at += size + 1;
+	}
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct options *options = state->input;
+	uint64_t frames;
+
+	switch (key) {
+	case OPTION_MEASURE:
+		return measures(argument, &options->trace.flags);
+	case OPTION_STACK:
+		options->trace.flags |= TRACE_STACK;
+		frames = STACK_FRAMES_DEFAULT;
+		if (argument && options_whole_number("--stack", argument, 1, STACK_FRAMES_MAX, &frames))
+			return EINVAL;
+		options->trace.stack_frames = (uint32_t)frames;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp_option list[] = {
+	{"measure", OPTION_MEASURE, "cpu,alloc,gc", 0,
+         "Show also the CPU time of the call's thread, the objects that the process allocated meanwhile (all threads), and the "
+         "time that the thread spent in the garbage collector",
+         3},
+	{"stack", OPTION_STACK, "N", OPTION_ARG_OPTIONAL, "Show who called: at most N frames of Ruby code (default 20)", 3},
+	{0},
+};
+
+const struct argp options_actions = {.options = list, .parser = parse};

@@ -1,0 +1,516 @@
+/*
+ * Parsing shared options. See options.h.
+ *
+ * argp prints the errors of getopt itself; its own second line ("Try ... --help") is switched off by leaving it without an
+ * error stream, so that wrong usage is one line.
+ */
+
+#define _GNU_SOURCE
+#include "tracer/cli/options.h"
+
+#include "proto/clock.h"
+#include "tracer/base/exit_status.h"
+#include "tracer/base/message.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TIMEOUT_DEFAULT_NS (5 * NS_PER_S)
+#define FIREHOSE_OVERHEAD 20 /* percent */
+
+enum long_option {
+	OPTION_ARGS = 0x100,
+	OPTION_RETURN,
+	OPTION_LOCALS,
+	OPTION_INSPECT,
+	OPTION_IVARS,
+	OPTION_FORMAT,
+	OPTION_DURATION,
+	OPTION_COUNT,
+	OPTION_VALUE_SIZE,
+	OPTION_OVERFLOW,
+	OPTION_ENGINE,
+	OPTION_COLOR,
+	OPTION_NO_LOAD,
+	OPTION_INTERRUPT,
+	OPTION_NO_HOOK,
+	OPTION_ATTRIBUTES,
+};
+
+void options_init(struct options *options)
+{
+	memset(options, 0, sizeof(*options));
+	options->timeout_ns = TIMEOUT_DEFAULT_NS;
+	options->positional = &options_selectors;
+	options->trace.value_size = VALUE_SIZE_DEFAULT;
+	options->trace.value_depth = VALUE_DEPTH_DEFAULT;
+	options->trace.value_length = VALUE_LENGTH_DEFAULT;
+	options->format = &sink_text;
+	options->style.durations = true;
+	options->style.indent = 3;
+}
+
+void options_free(struct options *options)
+{
+	free(options->pids.items);
+	selector_list_free(&options->selectors);
+}
+
+/* Says what is wrong; the parser returns it. */
+#define WRONG(...) (message(__VA_ARGS__), EINVAL)
+
+int options_whole_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoull(text, &end, 10);
+	if (errno || end == text || *end || strchr(text, '-') || *number < min || *number > max)
+		return WRONG("%s takes a whole number from %llu to %llu, not \"%s\"", option, (unsigned long long)min,
+		             (unsigned long long)max, text);
+	return 0;
+}
+
+int options_seconds(const char *option, const char *text, uint64_t *ns)
+{
+	char *end;
+	double number;
+
+	number = strtod(text, &end);
+	if (end == text || *end || !isfinite(number) || number <= 0 || number > 1e9)
+		return WRONG("%s takes seconds, such as 10 or 0.5, not \"%s\"", option, text);
+	*ns = (uint64_t)(number * 1e9);
+	return 0;
+}
+
+int options_timeout(const char *text, struct options *options)
+{
+	if (!options->may_be_unlimited || strcmp(text, "0") != 0)
+		return options_seconds("--timeout", text, &options->timeout_ns);
+	options->unlimited = true;
+	return 0;
+}
+
+static int pids_add(struct pid_list *pids, char *text)
+{
+	char *save = NULL;
+	bool any = false;
+
+	for (char *word = strtok_r(text, ", ", &save); word; word = strtok_r(NULL, ", ", &save)) {
+		uint64_t pid;
+		bool known = false;
+
+		if (options_whole_number("-p", word, 1, 4194304, &pid))
+			return EINVAL;
+		any = true;
+		for (size_t i = 0; i < pids->count; i++)
+			known = known || pids->items[i] == (pid_t)pid;
+		if (known)
+			continue;
+		pids->items = memory_resize(pids->items, (pids->count + 1) * sizeof(*pids->items));
+		pids->items[pids->count++] = (pid_t)pid;
+	}
+	return any ? 0 : WRONG("-p takes a process id, or several as in 12,13");
+}
+
+/* One of the words that stand for 0, 1, ... */
+static int choice(const char *option, const char *text, const char *const *words, unsigned *chosen)
+{
+	struct buffer all = {0};
+
+	for (unsigned i = 0; words[i]; i++)
+		if (strcmp(words[i], text) == 0) {
+			*chosen = i;
+			return 0;
+		}
+	for (unsigned i = 0; words[i]; i++)
+		buffer_add_format(&all, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
+	message("%s takes %.*s, not \"%s\"", option, (int)all.size, all.bytes, text);
+	buffer_free(&all);
+	return EINVAL;
+}
+
+static struct options *options_of(struct argp_state *state)
+{
+	return state->input;
+}
+
+static error_t parse_target(int key, char *argument, struct argp_state *state)
+{
+	if (key == 'p')
+		return pids_add(&options_of(state)->pids, argument);
+	return ARGP_ERR_UNKNOWN;
+}
+
+static error_t parse_session(int key, char *argument, struct argp_state *state)
+{
+	struct options *options = options_of(state);
+
+	(void)argument;
+	switch (key) {
+	case OPTION_NO_LOAD:
+		options->no_load = true;
+		return 0;
+	case OPTION_INTERRUPT:
+		options->interrupt = true;
+		return 0;
+	case 'q':
+		options->quiet = true;
+		return 0;
+	case 'v':
+		options->verbose = true;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static error_t parse_engine(int key, char *argument, struct argp_state *state)
+{
+	static const char *const words[] = {"auto", "target", "patch", "hook", NULL};
+	static const enum engine_id engines[] = {ENGINE_AUTO, ENGINE_TARGET, ENGINE_PATCH, ENGINE_HOOK};
+	unsigned chosen;
+
+	if (key != OPTION_ENGINE)
+		return ARGP_ERR_UNKNOWN;
+	if (choice("--engine", argument, words, &chosen))
+		return EINVAL;
+	options_of(state)->trace.engine = engines[chosen];
+	return 0;
+}
+
+static error_t parse_selectors(int key, char *argument, struct argp_state *state)
+{
+	struct error err;
+
+	if (key != ARGP_KEY_ARG && key != 'm')
+		return ARGP_ERR_UNKNOWN;
+	if (!argument)
+		return 0; /* -m alone: the selectors follow */
+	if (selector_parse(&options_of(state)->selectors, argument, &err) < 0)
+		return WRONG("%s", err.text);
+	return 0;
+}
+
+static error_t parse_color(int key, char *argument, struct argp_state *state)
+{
+	static const char *const words[] = {"auto", "always", "never", NULL};
+	unsigned chosen;
+
+	if (key != OPTION_COLOR)
+		return ARGP_ERR_UNKNOWN;
+	if (choice("--color", argument, words, &chosen))
+		return EINVAL;
+	options_of(state)->colors = (enum color_choice)chosen;
+	return 0;
+}
+
+static error_t parse_shown(int key, char *argument, struct options *options)
+{
+	uint64_t number;
+
+	switch (key) {
+	case 't':
+		options->style.start_times = true;
+		return 0;
+	case 'n':
+		options->style.durations = false;
+		return 0;
+	case 'r':
+		if (options_whole_number("-r", argument, 0, 16, &number))
+			return EINVAL;
+		options->style.indent = (uint32_t)number;
+		return 0;
+	case 'o':
+		options->output_path = argument;
+		return 0;
+	case 'a':
+		options->append = true;
+		return 0;
+	case OPTION_FORMAT:
+		options->format = sink_find(argument);
+		return options->format ? 0 : WRONG("--format takes text or json, not \"%s\"", argument);
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static error_t parse_trace(int key, char *argument, struct argp_state *state)
+{
+	static const char *const overflow_words[] = {"drop", "block", NULL};
+	struct options *options = options_of(state);
+	uint64_t number;
+	unsigned chosen;
+
+	switch (key) {
+	case 'f':
+		options->trace.flags |= TRACE_FIREHOSE;
+		return 0;
+	case 'y':
+		options->trace.flags |= TRACE_HOOK;
+		return 0;
+	case OPTION_NO_HOOK:
+		options->trace.flags |= TRACE_WITHOUT_HOOK | TRACE_NO_HOOK;
+		return 0;
+	case OPTION_ATTRIBUTES:
+		options->trace.flags |= TRACE_ATTRIBUTES;
+		return 0;
+	case OPTION_ARGS:
+		options->trace.flags |= TRACE_ARGUMENTS;
+		return 0;
+	case OPTION_RETURN:
+		options->trace.flags |= TRACE_RESULT;
+		return 0;
+	case OPTION_LOCALS:
+		options->trace.flags |= TRACE_LOCALS;
+		return 0;
+	case OPTION_INSPECT:
+		options->trace.flags |= TRACE_INSPECT;
+		return 0;
+	case OPTION_IVARS:
+		options->trace.flags |= TRACE_IVARS;
+		return 0;
+	case OPTION_VALUE_SIZE:
+		if (options_whole_number("--value-size", argument, 1, VALUE_SIZE_MAX, &number))
+			return EINVAL;
+		options->trace.value_size = (uint32_t)number;
+		return 0;
+	case OPTION_OVERFLOW:
+		if (choice("--overflow", argument, overflow_words, &chosen))
+			return EINVAL;
+		options->trace.overflow = (enum overflow_policy)chosen;
+		return 0;
+	case OPTION_DURATION:
+		return options_seconds("--duration", argument, &options->duration_ns);
+	case OPTION_COUNT:
+		return options_whole_number("--count", argument, 1, UINT64_MAX / 2, &options->count);
+	}
+	return parse_shown(key, argument, options);
+}
+
+static const struct argp_option target_list[] = {
+	{"pid", 'p', "PID[,PID...]", 0, "Attach to this process; may be repeated", 1},
+	{0},
+};
+
+static const struct argp_option target_one_list[] = {
+	{"pid", 'p', "PID", 0, "Attach to this process", 1},
+	{0},
+};
+
+static const struct argp_option session_list[] = {
+	{"no-load", OPTION_NO_LOAD, NULL, 0, "Do not load the extension into a process that has not required it", 9},
+	{"interrupt", OPTION_INTERRUPT, NULL, 0,
+         "Wake the main thread even if its call then ends early or fails with EINTR (epoll_wait, sleep and others called by an "
+         "extension, open of a FIFO, IO#sysread). Without this rbprobe waits until the call returns",
+         9},
+	{"quiet", 'q', NULL, 0, "Say nothing but errors on standard error", 9},
+	{"verbose", 'v', NULL, 0, "Say more about what is done, and how", 9},
+	{0},
+};
+
+static const struct argp_option color_list[] = {
+	{"color", OPTION_COLOR, "auto|always|never", 0, "Colours; auto: on a terminal, if NO_COLOR is not set", 4},
+	{0},
+};
+
+static const struct argp_option engine_list[] = {
+	{"engine", OPTION_ENGINE, "auto|target|patch|hook", 0,
+         "How methods are observed. target: methods written in Ruby. patch: methods written in C. Neither costs other methods "
+         "anything. hook: any method, but all calls of C methods are slower meanwhile; rbprobe asks first where the process "
+         "would stay slower afterwards. auto (default): the cheapest that can observe the method",
+         8},
+	{0},
+};
+
+static const struct argp_option selector_options[] = {
+	{"methods", 'm', "SELECTOR", OPTION_ARG_OPTIONAL, "Selectors follow (optional, as rbtrace spells it)", 2},
+	{0},
+};
+
+static const struct argp_option trace_list[] = {
+	{"firehose", 'f', NULL, 0, "All methods; with --yes or --engine=hook, by one hook for all", 2},
+	{"yes", 'y', NULL, 0, "Do not ask: trace also methods that leave the process slower afterwards", 8},
+	{"no-hook", OPTION_NO_HOOK, NULL, 0, "Leave out what only engine hook can observe", 8},
+	{"attributes", OPTION_ATTRIBUTES, NULL, 0,
+         "Trace attr_reader and attr_writer methods also where the selector names many (String#, Order#*, --firehose). Every "
+         "call of a C method is slower meanwhile",
+         8},
+	{"args", OPTION_ARGS, NULL, 0, "Show all arguments", 3},
+	{"locals", OPTION_LOCALS, NULL, 0, "Show all local variables at a line", 3},
+	{"return", OPTION_RETURN, NULL, 0, "Show results", 3},
+	{"inspect", OPTION_INSPECT, NULL, 0, "Render values by calling their inspect method", 3},
+	{"ivars", OPTION_IVARS, NULL, 0, "Show objects with their instance variables", 3},
+	{"value-size", OPTION_VALUE_SIZE, "BYTES", 0, "Cut values that are longer (default 256)", 3},
+	{"start-time", 't', NULL, 0, "Show when each call began", 4},
+	{"no-duration", 'n', NULL, 0, "Do not show how long calls took", 4},
+	{"prefix", 'r', "N", 0, "Spaces per level (default 3)", 4},
+	{"format", OPTION_FORMAT, "text|json", 0, "A tree for people, or one JSON object a line", 4},
+	{"output", 'o', "FILE", 0, "Write to a file", 5},
+	{"append", 'a', NULL, 0, "Append to it", 5},
+	{"duration", OPTION_DURATION, "SEC", 0, "Stop after this time", 6},
+	{"count", OPTION_COUNT, "N", 0, "Stop after N calls and lines", 6},
+	{"overflow", OPTION_OVERFLOW, "drop|block", 0,
+         "If rbprobe is too slow: drop (default) loses calls and counts them, block makes the process wait", 7},
+	{0},
+};
+
+static const struct argp_option count_list[] = {
+	{"firehose", 'f', NULL, 0, "All methods; with --yes or --engine=hook, by one hook for all", 2},
+	{"yes", 'y', NULL, 0, "Do not ask: trace also methods that leave the process slower afterwards", 8},
+	{"no-hook", OPTION_NO_HOOK, NULL, 0, "Leave out what only engine hook can observe", 8},
+	{"attributes", OPTION_ATTRIBUTES, NULL, 0,
+         "Trace attr_reader and attr_writer methods also where the selector names many (String#, Order#*, --firehose). Every "
+         "call of a C method is slower meanwhile",
+         8},
+	{"output", 'o', "FILE", 0, "Write to a file", 5},
+	{"append", 'a', NULL, 0, "Append to it", 5},
+	{"duration", OPTION_DURATION, "SEC", 0, "Stop after this time", 6},
+	{0},
+};
+
+const struct argp options_target = {.options = target_list, .parser = parse_target};
+const struct argp options_target_one = {.options = target_one_list, .parser = parse_target};
+const struct argp options_session = {.options = session_list, .parser = parse_session};
+const struct argp options_color = {.options = color_list, .parser = parse_color};
+const struct argp options_engine = {.options = engine_list, .parser = parse_engine};
+const struct argp options_selectors = {.options = selector_options, .parser = parse_selectors};
+const struct argp options_trace = {.options = trace_list, .parser = parse_trace};
+const struct argp options_count = {.options = count_list, .parser = parse_trace};
+
+/* The root parser of every subcommand: hands the input on, and keeps argp itself quiet. */
+static error_t parse_root(int key, char *argument, struct argp_state *state)
+{
+	const struct argp_child *children = options_of(state)->argp->children;
+	const char *space, *subcommand;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->err_stream = NULL;
+		for (size_t i = 0; children && children[i].argp; i++)
+			state->child_inputs[i] = state->input;
+		return 0;
+	case ARGP_KEY_ARG:
+		for (size_t i = 0; children && children[i].argp; i++)
+			if (children[i].argp == options_of(state)->positional)
+				return ARGP_ERR_UNKNOWN; /* that one takes it */
+		space = strchr(state->name, ' ');
+		subcommand = space ? space + 1 : state->name;
+		if (argument[strspn(argument, "0123456789,")] == '\0')
+			return WRONG("%s takes no argument such as \"%s\"; a process is given with -p %s", subcommand, argument,
+			             argument);
+		return WRONG("%s takes no argument such as \"%s\"", subcommand, argument);
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+int options_parse(const struct argp *argp, int argc, char **argv, struct options *options)
+{
+	struct argp root = *argp;
+	int first_unknown = 0;
+	error_t status;
+
+	root.parser = parse_root;
+	options->argp = &root;
+	argp_err_exit_status = STATUS_USAGE;
+	status = argp_parse(&root, argc, argv, 0, &first_unknown, options);
+	options->argp = NULL;
+	if (status == 0)
+		return 0;
+	if (status == ENOMEM)
+		message("out of memory");
+	return STATUS_USAGE;
+}
+
+/* Every method there is, each by the engine that is best for it: those that only the whole hook observes will be left out. */
+static int select_all(struct options *options)
+{
+	static const char *const all[] = {"*#", "*."};
+
+	options->trace.flags &= ~(uint32_t)TRACE_FIREHOSE;
+	options->trace.flags |= TRACE_WITHOUT_HOOK;
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		struct error err;
+
+		if (selector_parse(&options->selectors, all[i], &err) < 0) {
+			message("%s", err.text);
+			return STATUS_FAILED;
+		}
+	}
+	return 0;
+}
+
+static bool has_line(const struct selector_list *selectors)
+{
+	for (uint32_t i = 0; i < selectors->count; i++)
+		if (selector_line(&selectors->items[i]))
+			return true;
+	return false;
+}
+
+int options_check_trace(struct options *options)
+{
+	const char *wrong = NULL;
+	bool firehose = options->trace.flags & TRACE_FIREHOSE;
+	bool without_hook = options->trace.flags & TRACE_NO_HOOK;
+	bool consented = options->trace.flags & TRACE_HOOK;
+	const char *wrong_conditions = options_check_conditions(options);
+
+	if (!firehose && (options->selectors.count == 0 || options->selectors.items[0].role != ROLE_SHOWN) &&
+	    !options->trace.marks.kinds)
+		wrong = "which methods? Give selectors such as String#gsub, or --firehose for all";
+	else if (firehose && options->trace.engine != ENGINE_AUTO && options->trace.engine != ENGINE_HOOK)
+		wrong = "--firehose is by all engines, or by --engine hook";
+	else if (firehose && without_hook && options->trace.engine == ENGINE_HOOK)
+		wrong = "--engine hook and --no-hook contradict each other";
+	else if (without_hook && consented)
+		wrong = "--yes and --no-hook contradict each other";
+	else if (without_hook && options->trace.flags & TRACE_ATTRIBUTES)
+		wrong = "--attributes needs engine hook, which --no-hook forbids";
+	else if (options->trace.flags & TRACE_LOCALS && !has_line(&options->selectors))
+		wrong = "--locals shows the variables at a line; select one, such as order.rb:42";
+	else if (options->append && !options->output_path)
+		wrong = "-a appends to a file; name it with -o FILE";
+	else
+		wrong = wrong_conditions;
+	if (firehose && !options->overhead_given)
+		options->trace.conditions.max_overhead = FIREHOSE_OVERHEAD;
+	if (!wrong)
+		return firehose && options->trace.engine == ENGINE_AUTO && !consented ? select_all(options) : 0;
+	message("%s", wrong);
+	return STATUS_USAGE;
+}
+
+uint32_t options_limit_ms(const struct options *options)
+{
+	uint64_t limit_ms = options->timeout_ns / NS_PER_MS;
+
+	if (options->unlimited)
+		return 0;
+	return limit_ms == 0 ? 1 : limit_ms < UINT32_MAX ? (uint32_t)limit_ms : UINT32_MAX;
+}
+
+struct command options_command(const struct options *options, enum command_kind kind)
+{
+	struct command command = {.kind = kind, .options = options->trace};
+
+	command.options.expression_timeout_ms = options_limit_ms(options);
+	command.selectors = options->selectors.items;
+	command.selector_count = options->selectors.count;
+	return command;
+}
+
+void options_settle(struct options *options, int output_fd)
+{
+	options->style.colors = term_colors(output_fd, options->colors);
+	options->style.many_pids = options->pids.count > 1;
+	options->style.flags = options->trace.flags;
+	options->style.running = options->trace.conditions.slow_ns != 0;
+}
+
+struct attach_manner options_manner(const struct options *options)
+{
+	return (struct attach_manner){
+		.may_load = !options->no_load, .interrupt = options->interrupt, .timeout_ns = options->timeout_ns};
+}

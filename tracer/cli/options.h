@@ -1,0 +1,96 @@
+#ifndef RBPROBE_OPTIONS_H
+#define RBPROBE_OPTIONS_H
+
+#include "tracer/attach/attach.h"
+#include "tracer/base/term.h"
+#include "tracer/cli/selector.h"
+#include "tracer/stream/sink.h"
+
+#include "proto/command.h"
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * The options that subcommands share, as argp children: each subcommand lists those it takes and gives the same struct
+ * options to all. A parser prints one line about the first thing that is wrong and makes options_parse() fail.
+ */
+
+struct pid_list {
+	pid_t *items;
+	size_t count;
+};
+
+struct options {
+	/* target */
+	struct pid_list pids;
+	uint64_t timeout_ns;
+	bool may_be_unlimited; /* set before parsing: --timeout 0 is allowed */
+	bool unlimited;        /* --timeout 0: the request may take any time; timeout_ns is still that of attaching */
+	bool no_load;          /* a process without the extension is an error */
+	bool interrupt;        /* what the main thread waits in may be cut short */
+	bool quiet;
+	bool verbose;
+	/* what */
+	struct selector_list selectors;
+	struct trace_options trace;
+	bool overhead_given; /* --max-overhead, 0 included */
+	/* how it is shown */
+	const struct sink_ops *format;
+	struct sink_style style;
+	enum color_choice colors;
+	const char *output_path;
+	bool append;
+	/* until when */
+	uint64_t duration_ns; /* 0: no limit */
+	uint64_t count;       /* 0: no limit */
+	uint64_t interval_ns; /* how often processes are asked what they have counted; 0: at the end only */
+	/* the child of a subcommand's argp that takes what is no option; options_selectors unless set before parsing */
+	const struct argp *positional;
+	/* private, while parsing: argp's own root is a wrapper around ours */
+	const struct argp *argp;
+};
+
+extern const struct argp options_target;     /* -p, as often as wanted */
+extern const struct argp options_target_one; /* -p of one process; that it is one is for the caller to check */
+extern const struct argp options_session;    /* --no-load --interrupt -q -v */
+extern const struct argp options_color;      /* --color */
+extern const struct argp options_engine;     /* --engine */
+extern const struct argp options_selectors;  /* -m and everything that is not an option */
+extern const struct argp options_conditions; /* which calls are shown; condition_options.c */
+extern const struct argp options_actions;    /* what else is shown of them; action_options.c */
+extern const struct argp options_events;     /* events beside calls; event_options.c */
+extern const struct argp options_trace;      /* what to show of the calls, how, and until when */
+extern const struct argp options_count;      /* those of them that make sense where calls are counted, but for --format */
+
+struct attach_manner options_manner(const struct options *options);
+
+void options_init(struct options *options);
+void options_free(struct options *options);
+
+/* Returns 0, or STATUS_USAGE after a line on stderr. --help prints and ends the program. */
+int options_parse(const struct argp *argp, int argc, char **argv, struct options *options);
+
+/* For parsers of a subcommand's own: 0, or EINVAL after a line on stderr that names the option. */
+int options_whole_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *number);
+int options_seconds(const char *option, const char *text, uint64_t *ns);
+int options_timeout(const char *text, struct options *options);
+
+/* What is wrong with the conditions together, or NULL. Puts the selectors of methods that are shown before those of others. */
+const char *options_check_conditions(struct options *options);
+
+/* What no single option can see. Returns 0, or STATUS_USAGE after a line on stderr. */
+int options_check_trace(struct options *options);
+
+/* The trace command these options describe. */
+struct command options_command(const struct options *options, enum command_kind kind);
+
+/* How long a request may be under way, as the timeout of its command. */
+uint32_t options_limit_ms(const struct options *options);
+
+/* Decides what depends on several options: colours, and the PID on each line. */
+void options_settle(struct options *options, int output_fd);
+
+#endif

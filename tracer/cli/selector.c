@@ -1,0 +1,276 @@
+/*
+ * Parsing selectors. See selector.h.
+ *
+ * The expressions are Ruby, which only Ruby can parse: here it is only found where one ends and the next begins, that
+ * is the commas outside of brackets and strings. Whether they compile is said by the target.
+ */
+
+#include "tracer/cli/selector.h"
+
+#include "tracer/base/buffer.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NESTING_MAX 256
+
+static int refuse(const char *text, size_t position, struct error *err, const char *why)
+{
+	return error_set(err, -EINVAL, "selector \"%.200s\", character %zu: %s", text, position + 1, why);
+}
+
+static bool is_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
+}
+
+/* "Order", "::Order", "Billing::*", "A::B" */
+static int class_check(const char *text, size_t from, size_t to, struct error *err)
+{
+	for (size_t i = from; i < to; i++) {
+		if (text[i] == ':') {
+			if (i + 1 >= to || text[i + 1] != ':')
+				return refuse(text, i, err, "a single ':' in a class name; namespaces are separated by '::'");
+			i++;
+			if (i + 1 >= to || text[i + 1] == ':')
+				return refuse(text, i, err, "a class name is missing behind '::'");
+		} else if (!is_word(text[i]) && text[i] != '*') {
+			return refuse(text, i, err, "this cannot be in a class name (a class, then # or ., then a method)");
+		} else if ((i == from || text[i - 1] == ':') && !isupper((unsigned char)text[i]) && text[i] != '*' &&
+		           (unsigned char)text[i] < 0x80) {
+			return refuse(text, i, err, "a class name begins with a capital letter");
+		}
+	}
+	return 0;
+}
+
+/* A name with its ? ! or =, or an operator; with * for "anything". What else define_method takes is let through. */
+static int method_check(const char *text, size_t from, size_t to, struct error *err)
+{
+	for (size_t i = from; i < to; i++) {
+		unsigned char c = (unsigned char)text[i];
+
+		if (isspace(c) || iscntrl(c))
+			return refuse(text, i, err, "white space in a method name");
+		if (c == '#' || c == ')' || c == ',' || c == ';' || c == '"' || c == '\'' || c == '{' || c == '}' || c == '@')
+			if (c != '@' || i == from)
+				return refuse(text, i, err, "this cannot be in a method name");
+	}
+	return 0;
+}
+
+static int name_parse(struct selector *selector, const char *text, size_t size, struct error *err)
+{
+	size_t from = 0, separator = 0;
+	int status;
+
+	while (separator < size && text[separator] != '#' && text[separator] != '.')
+		separator++;
+	if (separator == size) {
+		for (size_t i = 0; i + 1 < size; i++)
+			if (text[i] == ':' && text[i + 1] == ':')
+				return refuse(text, size, err,
+				              "a class alone; add # for its instance methods or . for its singleton methods");
+		selector->method_pattern = (struct slice){text, size};
+		return size ? method_check(text, 0, size, err) : refuse(text, 0, err, "a method is missing");
+	}
+	selector->separator = text[separator];
+	if (separator > 2 && text[0] == ':' && text[1] == ':')
+		from = 2;
+	selector->class_pattern = (struct slice){text + from, separator - from};
+	selector->method_pattern = (struct slice){text + separator + 1, size - separator - 1};
+	if (size == 1)
+		return refuse(text, 0, err, "this selects every method; that is --firehose");
+	if (separator > NAME_SIZE_MAX || size - separator > NAME_SIZE_MAX)
+		return refuse(text, 0, err, "the name is too long");
+	status = class_check(text, 0, separator, err);
+	return status ? status : method_check(text, separator + 1, size, err);
+}
+
+/* How long "FILE:LINE" is at the text's beginning; 0: the text names no line. No method's or class's name ends like that. */
+static size_t line_size(const char *text)
+{
+	for (size_t i = 1; text[i - 1] && (i == 1 || text[i - 1] != '('); i++) {
+		size_t digits = text[i] == ':' && text[i - 1] != ':' ? strspn(text + i + 1, "0123456789") : 0;
+
+		if (digits && (!text[i + 1 + digits] || text[i + 1 + digits] == '('))
+			return i + 1 + digits;
+	}
+	return 0;
+}
+
+static int line_parse(struct selector *selector, const char *text, size_t size, struct error *err)
+{
+	size_t from = strncmp(text, "./", 2) == 0 ? 2 : 0, colon = size;
+
+	while (text[colon - 1] != ':')
+		colon--;
+	selector->separator = SELECTOR_LINE;
+	selector->class_pattern = (struct slice){text + from, colon - 1 - from};
+	selector->method_pattern = (struct slice){text + colon, size - colon};
+	if (selector->class_pattern.size == 0)
+		return refuse(text, from, err, "a file is missing");
+	if (size > NAME_SIZE_MAX)
+		return refuse(text, 0, err, "the name is too long");
+	return selector_line(selector) ? 0 : refuse(text, colon, err, "no file has such a line");
+}
+
+/* Where the reading of nested Ruby stands: the closing characters that are awaited, innermost last. */
+struct nesting {
+	char closer[NESTING_MAX];
+	size_t opened_at[NESTING_MAX];
+	size_t depth;
+};
+
+static bool is_string_closer(char c)
+{
+	return c == '"' || c == '\'' || c == '`';
+}
+
+static int nesting_open(struct nesting *nesting, const char *text, size_t at, char closer, struct error *err)
+{
+	if (nesting->depth == NESTING_MAX)
+		return refuse(text, at, err, "nested too deeply");
+	nesting->closer[nesting->depth] = closer;
+	nesting->opened_at[nesting->depth++] = at;
+	return 0;
+}
+
+/* A character literal, as ?, or ?( : a question mark that no name, value or blank precedes or follows. */
+static bool is_character_literal(const char *text, size_t at)
+{
+	char before = at ? text[at - 1] : ' ';
+
+	if (is_word(before) || before == ')' || before == ']' || before == '}' || !text[at + 1] ||
+	    isspace((unsigned char)text[at + 1]))
+		return false;
+	return !is_word(text[at + 1]) || !is_word(text[at + 2]);
+}
+
+/* Goes over one character of Ruby, moving *at past it. */
+static int ruby_step(struct nesting *nesting, const char *text, size_t *at, struct error *err)
+{
+	char c = text[*at], closer = nesting->depth ? nesting->closer[nesting->depth - 1] : 0;
+	size_t here = (*at)++;
+
+	if (is_string_closer(closer)) {
+		if (c == '\\' && text[*at])
+			(*at)++;
+		else if (c == closer)
+			nesting->depth--;
+		else if (c == '#' && text[*at] == '{' && closer != '\'')
+			return nesting_open(nesting, text, (*at)++, '}', err);
+		return 0;
+	}
+	switch (c) {
+	case '(':
+		return nesting_open(nesting, text, here, ')', err);
+	case '[':
+		return nesting_open(nesting, text, here, ']', err);
+	case '{':
+		return nesting_open(nesting, text, here, '}', err);
+	case '"':
+	case '\'':
+	case '`':
+		return nesting_open(nesting, text, here, c, err);
+	case '?':
+		if (is_character_literal(text, here))
+			*at += text[*at] == '\\' && text[*at + 1] ? 2 : 1;
+		return 0;
+	case ')':
+	case ']':
+	case '}':
+		if (c != closer)
+			return refuse(text, here, err, "this bracket closes nothing, or the wrong bracket");
+		nesting->depth--;
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+static int expression_add(struct selector *selector, const char *text, size_t from, size_t to, struct error *err)
+{
+	struct slice *expressions = (struct slice *)selector->expressions;
+
+	while (from < to && isspace((unsigned char)text[from]))
+		from++;
+	while (to > from && isspace((unsigned char)text[to - 1]))
+		to--;
+	if (from == to)
+		return refuse(text, from, err, "an expression is missing");
+	if (selector->expression_count == EXPRESSIONS_MAX)
+		return refuse(text, from, err, "more than 64 expressions");
+	if (to - from > EXPRESSION_SIZE_MAX)
+		return refuse(text, from, err, "the expression is longer than 65536 bytes");
+	expressions = memory_resize(expressions, (selector->expression_count + 1) * sizeof(*expressions));
+	expressions[selector->expression_count++] = (struct slice){text + from, to - from};
+	selector->expressions = expressions;
+	return 0;
+}
+
+/* From the opening parenthesis at `open` to the end of the text. */
+static int expressions_parse(struct selector *selector, const char *text, size_t open, struct error *err)
+{
+	struct nesting nesting = {.closer = {')'}, .opened_at = {open}, .depth = 1};
+	size_t at = open + 1, from = at;
+
+	while (text[at]) {
+		size_t here = at;
+		int status;
+
+		if (nesting.depth == 1 && text[at] == ',') {
+			status = expression_add(selector, text, from, at++, err);
+			from = at;
+		} else {
+			status = ruby_step(&nesting, text, &at, err);
+		}
+		if (status < 0)
+			return status;
+		if (nesting.depth == 0) {
+			if (text[at])
+				return refuse(text, at, err, "something follows the closing parenthesis");
+			if (selector->expression_count == 0 && strspn(text + from, " \t\r\n") == here - from)
+				return 0; /* "()" */
+			return expression_add(selector, text, from, here, err);
+		}
+	}
+	return refuse(text, nesting.opened_at[nesting.depth - 1], err,
+	              is_string_closer(nesting.closer[nesting.depth - 1]) ? "this string is never closed"
+	                                                                  : "this bracket is never closed");
+}
+
+int selector_parse(struct selector_list *list, const char *text, struct error *err)
+{
+	struct selector selector = {0};
+	size_t line = line_size(text), name = line ? line : strcspn(text, "(");
+	int status = line ? line_parse(&selector, text, line, err) : name_parse(&selector, text, name, err);
+
+	if (status == 0 && list->count == SELECTORS_MAX)
+		status = error_set(err, -EINVAL, "more than %u selectors", SELECTORS_MAX);
+	if (status == 0 && text[name])
+		status = expressions_parse(&selector, text, name, err);
+	if (status < 0) {
+		free((struct slice *)selector.expressions);
+		return status;
+	}
+	list->items = memory_resize(list->items, (list->count + 1) * sizeof(*list->items));
+	list->texts = memory_resize(list->texts, (list->count + 1) * sizeof(*list->texts));
+	list->texts[list->count] = text;
+	list->items[list->count++] = selector;
+	return 0;
+}
+
+void selector_list_free(struct selector_list *list)
+{
+	for (uint32_t i = 0; i < list->count; i++)
+		free((struct slice *)list->items[i].expressions);
+	free(list->items);
+	free(list->texts);
+	list->items = NULL;
+	list->texts = NULL;
+	list->count = 0;
+}

@@ -1,0 +1,21 @@
+#ifndef RBPROBE_SELECTOR_H
+#define RBPROBE_SELECTOR_H
+
+#include "proto/command.h"
+#include "proto/error.h"
+
+/*
+ * Selectors as people write them: `String#gsub`, `Process.pid`, `Kernel#`, `Billing::*#*charge*`, `Order#save(self, @total)`,
+ * `order.rb:42(total)`.
+ */
+struct selector_list {
+	struct selector *items; /* point into the texts, which must stay */
+	const char **texts;     /* as they were written */
+	uint32_t count;
+};
+
+/* Appends what text says. Returns 0, or -EINVAL with err naming the place. */
+int selector_parse(struct selector_list *list, const char *text, struct error *err);
+void selector_list_free(struct selector_list *list);
+
+#endif

@@ -1,0 +1,252 @@
+/* What all subcommands have in common. See subcommand.h. */
+
+#include "tracer/cli/subcommand.h"
+
+#include "tracer/base/exit_status.h"
+#include "tracer/base/message.h"
+#include "tracer/base/signals.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PARTS_MAX 12 /* of a subcommand's options */
+
+/* Of no other parser. */
+enum long_option {
+	OPTION_FORMAT = 0x10000,
+	OPTION_TIMEOUT,
+	OPTION_EVERY,
+	OPTION_COUNT,
+};
+
+static struct invocation *invocation_of(struct argp_state *state)
+{
+	return state->input;
+}
+
+static error_t parse_format(int key, char *argument, struct argp_state *state)
+{
+	if (key != OPTION_FORMAT)
+		return ARGP_ERR_UNKNOWN;
+	invocation_of(state)->json = strcmp(argument, "json") == 0;
+	if (invocation_of(state)->json || strcmp(argument, "text") == 0)
+		return 0;
+	message("--format takes text or json, not \"%s\"", argument);
+	return EINVAL;
+}
+
+static error_t parse_timeout(int key, char *argument, struct argp_state *state)
+{
+	return key == OPTION_TIMEOUT ? options_timeout(argument, state->input) : ARGP_ERR_UNKNOWN;
+}
+
+static error_t parse_every(int key, char *argument, struct argp_state *state)
+{
+	switch (key) {
+	case OPTION_EVERY:
+		return options_seconds("--every", argument, &invocation_of(state)->every_ns);
+	case OPTION_COUNT:
+		return options_whole_number("--count", argument, 1, UINT64_MAX / 2, &invocation_of(state)->count);
+	case ARGP_KEY_SUCCESS:
+		if (!invocation_of(state)->count || invocation_of(state)->every_ns)
+			return 0;
+		message("--count goes with --every SEC");
+		return EINVAL;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static int parse(struct invocation *invocation, int argc, char **argv)
+{
+	const struct subcommand *subcommand = invocation->subcommand;
+	const struct argp_option format_list[] = {{"format", OPTION_FORMAT, "text|json", 0, subcommand->format, 4}, {0}};
+	const char *timeout_help = subcommand->timeout ? subcommand->timeout : "How long attaching may take (default 5)";
+	const struct argp_option timeout_list[] = {{"timeout", OPTION_TIMEOUT, "SEC", 0, timeout_help, 9}, {0}};
+	const struct argp_option every_list[] = {{"every", OPTION_EVERY, "SEC", 0, subcommand->every, 2},
+	                                         {"count", OPTION_COUNT, "N", 0, "With --every: stop after N times", 2},
+	                                         {0}};
+	const struct argp every = {.options = every_list, .parser = parse_every};
+	const struct argp timeout = {.options = timeout_list, .parser = parse_timeout};
+	const struct argp format = {.options = format_list, .parser = parse_format};
+	struct argp_child parts[PARTS_MAX] = {{0}};
+	const struct argp argp = {.args_doc = subcommand->usage, .doc = subcommand->description, .children = parts};
+	size_t count = 0;
+
+	if (subcommand->pids != PIDS_NONE)
+		parts[count++].argp = subcommand->pids == PIDS_ONE ? &options_target_one : &options_target;
+	if (subcommand->format)
+		parts[count++].argp = &format;
+	if (subcommand->every)
+		parts[count++].argp = &every;
+	for (size_t i = 0; subcommand->options && subcommand->options[i]; i++)
+		parts[count++].argp = subcommand->options[i];
+	if (subcommand->pids != PIDS_NONE || subcommand->timeout) {
+		parts[count++].argp = &timeout;
+		parts[count++].argp = &options_session;
+	}
+	if (subcommand->positional)
+		invocation->options.positional = subcommand->positional;
+	return options_parse(&argp, argc, argv, &invocation->options);
+}
+
+/* Leaves what belongs to the command after "--" to it. */
+static int words_split(struct invocation *invocation, int argc, char **argv)
+{
+	int own = 1;
+
+	if (!invocation->subcommand->takes_words)
+		return argc;
+	while (own < argc && strcmp(argv[own], "--") != 0)
+		own++;
+	if (own + 1 < argc)
+		invocation->words = argv + own + 1;
+	return own;
+}
+
+static int pids_check(const struct invocation *invocation, const char *name)
+{
+	const struct subcommand *subcommand = invocation->subcommand;
+	size_t count = invocation->options.pids.count;
+
+	if (subcommand->pids == PIDS_NONE || subcommand->pids == PIDS_ANY || count == 1 ||
+	    (subcommand->pids == PIDS_SOME && count > 0))
+		return 0;
+	if (count > 1 && subcommand->pids_too_many)
+		message("%s", subcommand->pids_too_many);
+	else if (subcommand->pids_wanted)
+		message("%s", subcommand->pids_wanted);
+	else if (subcommand->pids == PIDS_ONE)
+		message("%s needs the PID of one process: -p PID; `rbprobe ps` lists them", name);
+	else
+		message("%s needs -p PID; `rbprobe ps` lists the Ruby processes", name);
+	return STATUS_USAGE;
+}
+
+int invocation_signals(struct invocation *invocation)
+{
+	if (invocation->signals >= 0)
+		return invocation->signals;
+	invocation->signals = signals_install();
+	if (invocation->signals < 0)
+		message("cannot make a pipe: %s", strerror(-invocation->signals));
+	return invocation->signals;
+}
+
+int invocation_output_end(struct invocation *invocation, int status)
+{
+	bool failed = invocation->output.fd >= 0 && output_close(&invocation->output) < 0;
+
+	if (!failed)
+		return status;
+	message("%s", invocation->output.error.text);
+	return STATUS_FAILED;
+}
+
+struct command invocation_command(const struct invocation *invocation)
+{
+	struct command command = options_command(&invocation->options, invocation->subcommand->kind);
+
+	if (invocation->subcommand->fill)
+		invocation->subcommand->fill(invocation, &command);
+	return command;
+}
+
+int invocation_request(struct invocation *invocation, const pid_t *pids, size_t count)
+{
+	const struct request_handler *handler = &invocation->subcommand->handler;
+	struct request *requests = memory_zeroed(count * sizeof(*requests));
+	struct command command = invocation_command(invocation);
+	int signals = invocation_signals(invocation), status;
+
+	for (size_t i = 0; i < count; i++)
+		request_open(&requests[i], pids[i], &command, &invocation->options, handler, invocation);
+	status = request_run(requests, count, signals);
+	for (size_t i = 0; i < count; i++) {
+		invocation->interrupted = invocation->interrupted || requests[i].cancelled;
+		request_close(&requests[i]);
+	}
+	free(requests);
+	return status;
+}
+
+static int run(struct invocation *invocation)
+{
+	const struct options *options = &invocation->options;
+	struct error err;
+	int status;
+
+	if (output_open(&invocation->output, options->output_path, options->append, &err) < 0) {
+		message("%s", err.text);
+		return STATUS_FAILED;
+	}
+	if (invocation->subcommand->run)
+		status = invocation->subcommand->run(invocation);
+	else if (invocation->subcommand->every)
+		status = invocation_repeat(invocation);
+	else
+		status = invocation_request(invocation, options->pids.items, options->pids.count);
+	return invocation_output_end(invocation, status);
+}
+
+static int verbs_show(const struct subcommand *subcommand)
+{
+	printf("Usage: rbprobe %s VERB [OPTION...]\n%s\n\n", subcommand->name, subcommand->description);
+	for (const struct subcommand *const *verb = subcommand->verbs; *verb; verb++)
+		printf("  %-8s %-24s %s\n", (*verb)->name, (*verb)->arguments, (*verb)->summary);
+	printf("\nrbprobe %s VERB --help says more.\n", subcommand->name);
+	return fflush(stdout) == 0 ? STATUS_DONE : STATUS_FAILED;
+}
+
+/* The one that the first argument names, with the rest of them. */
+static int verb_run(const struct subcommand *subcommand, int argc, char **argv)
+{
+	static const char *const help[] = {"--help", "-h", "-?", "--usage"};
+	const char *word = argc > 1 ? argv[1] : NULL;
+	char name[64];
+
+	if (!word) {
+		message("%s needs a verb; `rbprobe %s --help` lists them", subcommand->name, subcommand->name);
+		return STATUS_USAGE;
+	}
+	for (size_t i = 0; i < sizeof(help) / sizeof(*help); i++)
+		if (strcmp(word, help[i]) == 0)
+			return verbs_show(subcommand);
+	for (const struct subcommand *const *verb = subcommand->verbs; *verb; verb++) {
+		if (strcmp((*verb)->name, word) != 0)
+			continue;
+		snprintf(name, sizeof(name), "%s %s", argv[0], word);
+		argv[1] = name;
+		return subcommand_run(*verb, argc - 1, argv + 1);
+	}
+	message("%s has no verb \"%s\"; `rbprobe %s --help` lists them", subcommand->name, word, subcommand->name);
+	return STATUS_USAGE;
+}
+
+int subcommand_run(const struct subcommand *subcommand, int argc, char **argv)
+{
+	struct invocation *invocation;
+	int status;
+
+	if (subcommand->verbs)
+		return verb_run(subcommand, argc, argv);
+	invocation = memory_zeroed(subcommand->size ? subcommand->size : sizeof(*invocation));
+	invocation->subcommand = subcommand;
+	invocation->signals = -1;
+	options_init(&invocation->options);
+	if (subcommand->init)
+		subcommand->init(invocation);
+	status = parse(invocation, words_split(invocation, argc, argv), argv);
+	if (status == 0)
+		status = pids_check(invocation, argv[0] + strlen("rbprobe "));
+	if (status == 0 && subcommand->check)
+		status = subcommand->check(invocation);
+	if (status == 0)
+		status = run(invocation);
+	if (subcommand->free)
+		subcommand->free(invocation);
+	options_free(&invocation->options);
+	free(invocation);
+	return status;
+}

@@ -1,0 +1,54 @@
+/* rbprobe fork: a frozen copy of a process, for a debugger. */
+
+#include "tracer/base/message.h"
+#include "tracer/base/value.h"
+#include "tracer/cli/subcommand.h"
+#include "tracer/process/target_copy.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+
+struct fork {
+	struct invocation invocation;
+	uint64_t began_ticks;
+};
+
+static void fork_init(void *self)
+{
+	((struct fork *)self)->began_ticks = target_ticks_now();
+}
+
+static int on_data(struct request *request, const msgpack_object *object, struct error *err)
+{
+	struct fork *fork = request->owner;
+	const struct target *target = &request->attachment.target;
+	uint64_t own = value_uint(value_get(object, "pid"));
+	pid_t pid = own <= INT_MAX ? target_frozen_copy(target, (pid_t)own, fork->began_ticks) : 0;
+
+	/* Somebody is going to kill what is printed here. */
+	if (!pid)
+		return error_set(err, -ECANCELED,
+		                 "process %d says that its copy has the PID %" PRIu64 ", but that process is no new copy of it",
+		                 (int)target->pid, own);
+	buffer_add_format(&fork->invocation.output.buffer, "%d\n", (int)pid);
+	output_flush(&fork->invocation.output);
+	if (!fork->invocation.options.quiet)
+		message("process %d: its copy %d is frozen; the process stood still for %.1f ms; kill %d when you are done",
+		        (int)target->pid, (int)pid, (double)value_uint(value_get(object, "fork_ns")) / 1e6, (int)pid);
+	return 0;
+}
+
+const struct subcommand cmd_fork = {
+	.name = "fork",
+	.arguments = "-p PID",
+	.summary = "a frozen copy of the process, for a debugger",
+	.usage = "-p PID",
+	.description = "Make a frozen copy of a running process and print its PID. It runs nothing, holds no descriptor, and the "
+		       "process does not notice it; kill it when you are done.",
+	.pids = PIDS_ONE,
+	.size = sizeof(struct fork),
+	.init = fork_init,
+	.kind = COMMAND_FORK,
+	.handler = {.data = on_data},
+};

@@ -1,0 +1,173 @@
+/* rbprobe ps: the Ruby processes of this machine, and which of them can be attached to. */
+
+#define _GNU_SOURCE
+#include "proto/clock.h"
+#include "tracer/base/exit_status.h"
+#include "tracer/base/message.h"
+#include "tracer/cli/subcommand.h"
+#include "tracer/inject/loader.h"
+#include "tracer/process/target.h"
+#include "tracer/process/target_copy.h"
+#include "tracer/process/target_files.h"
+#include "tracer/process/target_maps.h"
+#include "tracer/process/trace_permission.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LIST_NS (20 * NS_PER_S) /* for all of it */
+
+/* The user's name, remembered: most processes have the user of the one before. */
+static const char *user_name(uid_t uid)
+{
+	static char name[33];
+	static uid_t last;
+
+	if (!name[0] || last != uid) {
+		struct passwd *user = getpwuid(uid);
+
+		if (user)
+			snprintf(name, sizeof(name), "%s", user->pw_name);
+		else
+			snprintf(name, sizeof(name), "%u", (unsigned)uid);
+		last = uid;
+	}
+	return name;
+}
+
+/* The columns in which a line ends on a terminal; 0: it is none. */
+static size_t line_width(void)
+{
+	struct winsize size;
+
+	return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+static void attachable(const struct target *target, char *text, size_t size)
+{
+	bool stopped = target->state == 'T', bare = target->readable && !target->extension_mapped;
+	const char *obstacle;
+
+	if (copy_role_of(target->pid) == COPY_FROZEN) {
+		snprintf(text, size, "frozen copy");
+		return;
+	}
+	if (!stopped && (bare || (target->readable && target->sigurg != SIGURG_CAUGHT))) {
+		obstacle = bare ? loader_obstacle(target) : trace_permission_obstacle(target);
+		if (bare || !obstacle) {
+			snprintf(text, size, "%s%s", obstacle ? "no: " : bare ? "loadable" : "yes", obstacle ? obstacle : "");
+			return;
+		}
+	}
+	snprintf(text, size, "%s", stopped ? "stopped" : target_attachable(target));
+}
+
+static void process_list(struct output *output, const struct target *target, size_t width)
+{
+	struct buffer *to = &output->buffer;
+	time_t start = (time_t)target_start_time(target);
+	char since[32], command[4096], state[32];
+	size_t line = to->size;
+	struct tm local;
+
+	localtime_r(&start, &local);
+	strftime(since, sizeof(since), "%Y-%m-%d %H:%M:%S", &local);
+	target_command_line(target, command, sizeof(command));
+	attachable(target, state, sizeof(state));
+	buffer_add_format(to, "%7d %-12s %-8s %-8s %-16s %s ", (int)target->pid, user_name(target->euid),
+	                  target->ruby_version[0] ? target->ruby_version : "?", target->abi[0] ? target->abi : "?", state, since);
+	buffer_add_printable(to, command, strlen(command));
+	if (width && to->size - line > width)
+		to->size = line + width;
+	while (to->size > line && ((unsigned char)to->bytes[to->size - 1] & 0xc0) == 0x80 && width && to->size - line >= width)
+		to->size--; /* not half a character */
+	buffer_add_char(to, '\n');
+	output_commit(output);
+}
+
+static int compare_pids(const void *one, const void *other)
+{
+	return *(const int *)one < *(const int *)other ? -1 : *(const int *)one > *(const int *)other;
+}
+
+/* What is missing in the list. */
+static void report_unread(size_t late)
+{
+	uid_t user;
+	unsigned maps = target_maps_unread(&user);
+
+	if (target_files_unread())
+		message("%u looks at files of processes had no answer in time (a file system that hangs?): those processes have "
+		        "no version above, or are not in the list",
+		        target_files_unread());
+	if (maps)
+		message("%u processes were not looked at, as reading memory maps took too long: those that are Ruby are missing "
+		        "in the list; the first belongs to user %s",
+		        maps, user_name(user));
+	if (late)
+		message("the last %zu processes were not looked at, as those before them took %d s: those that are Ruby are "
+		        "missing in the list",
+		        late, (int)(LIST_NS / NS_PER_S));
+}
+
+static int list_all(struct output *output)
+{
+	DIR *directory = opendir("/proc");
+	struct dirent *entry;
+	uint64_t deadline_ns = clock_now_ns() + LIST_NS;
+	size_t count = 0, next = 0, width = line_width();
+	int *pids = NULL;
+
+	if (!directory) {
+		message("cannot read /proc: %s", strerror(errno));
+		return STATUS_FAILED;
+	}
+	while ((entry = readdir(directory))) {
+		int pid = atoi(entry->d_name);
+
+		if (pid <= 0)
+			continue;
+		if (count % 256 == 0)
+			pids = memory_resize(pids, (count + 256) * sizeof(*pids));
+		pids[count++] = pid;
+	}
+	closedir(directory);
+	if (count)
+		qsort(pids, count, sizeof(*pids), compare_pids);
+	buffer_add_format(&output->buffer, "%7s %-12s %-8s %-8s %-16s %-19s %s\n", "PID", "USER", "RUBY", "ABI", "ATTACHABLE",
+	                  "SINCE", "COMMAND");
+	for (; next < count && clock_now_ns() < deadline_ns; next++) {
+		struct target target;
+
+		if (target_describe(&target, pids[next], TARGET_VERSION, NULL) == 0 && target.is_ruby && target.state != 'Z' &&
+		    copy_role_of(pids[next]) != COPY_HELPING)
+			process_list(output, &target, width);
+	}
+	free(pids);
+	report_unread(count - next);
+	return STATUS_DONE;
+}
+
+static int ps_run(void *self)
+{
+	return list_all(&((struct invocation *)self)->output);
+}
+
+const struct subcommand cmd_ps = {
+	.name = "ps",
+	.arguments = "",
+	.summary = "Ruby processes, and which can be attached to",
+	.description =
+		"List the Ruby processes that may be looked at: yours, or all where root asks. ATTACHABLE says \"yes\" (the "
+		"extension is loaded), \"loadable\" (it is not, and the commands will load it), or why not: \"stopped\" (by "
+		"a signal), \"SIGURG taken\" (loaded, but the application has the signal, and rbprobe may not call into "
+		"the process), or after \"no:\" what stands in the way of loading.",
+	.pids = PIDS_NONE,
+	.run = ps_run,
+};

@@ -1,0 +1,195 @@
+/* rbprobe stat: count calls and their times inside the process, and show the figures. */
+
+#include "tracer/base/exit_status.h"
+#include "tracer/base/message.h"
+#include "tracer/cli/hook_question.h"
+#include "tracer/cli/subcommand.h"
+#include "tracer/commands/stat_sink.h"
+#include "tracer/commands/trace_help.h"
+#include "tracer/commands/trace_loop.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct stat {
+	struct invocation invocation;
+	struct stat_view view;
+	enum stat_format format;
+	bool sum;
+};
+
+enum long_option {
+	OPTION_CALLS = 0x200,
+	OPTION_SORT,
+	OPTION_TOP,
+	OPTION_INTERVAL,
+	OPTION_HISTOGRAM,
+	OPTION_FORMAT,
+	OPTION_SUM,
+	OPTION_BY,
+};
+
+static int parse_format(const char *word, enum stat_format *format)
+{
+	static const char *const words[] = {[STAT_TEXT] = "text", [STAT_JSON] = "json", [STAT_PROMETHEUS] = "prometheus"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (strcmp(words[i], word) == 0) {
+			*format = (enum stat_format)i;
+			return 0;
+		}
+	message("--format takes text, json or prometheus, not \"%s\"", word);
+	return EINVAL;
+}
+
+static int parse_by(const char *word, struct stat *stat)
+{
+	uint32_t *flags = &stat->invocation.options.trace.flags;
+
+	stat->view.by = word;
+	*flags &= ~(uint32_t)(TRACE_BY_THREAD | TRACE_BY_CLASS);
+	if (strcmp(word, "thread") == 0) {
+		*flags |= TRACE_BY_THREAD;
+	} else if (strcmp(word, "class") == 0) {
+		*flags |= TRACE_BY_CLASS;
+	} else {
+		message("--by takes thread or class, not \"%s\"", word);
+		return EINVAL;
+	}
+	return 0;
+}
+
+static error_t parse_stat(int key, char *argument, struct argp_state *state)
+{
+	struct stat *stat = state->input;
+
+	switch (key) {
+	case OPTION_CALLS:
+		stat->view.calls_only = true;
+		return 0;
+	case OPTION_SORT:
+		stat->view.sort = argument;
+		if (stat_column_is(argument))
+			return 0;
+		message("--sort takes %s, not \"%s\"", stat_columns(), argument);
+		return EINVAL;
+	case OPTION_TOP:
+		return options_whole_number("--top", argument, 1, UINT32_MAX, &stat->view.top);
+	case OPTION_INTERVAL:
+		return options_seconds("--interval", argument, &stat->invocation.options.interval_ns);
+	case OPTION_HISTOGRAM:
+		stat->view.histogram = true;
+		return 0;
+	case OPTION_FORMAT:
+		return parse_format(argument, &stat->format);
+	case OPTION_BY:
+		return parse_by(argument, stat);
+	case OPTION_SUM:
+		stat->sum = true;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp_option stat_list[] = {
+	{"calls", OPTION_CALLS, NULL, 0, "Only count calls, which costs less: no times, no errors", 3},
+	{"by", OPTION_BY, "thread|class", 0, "A row for each thread, or each class of the receivers, of each method", 3},
+	{"sort", OPTION_SORT, "COLUMN", 0, "Which rows come first: those with the most in this column (default total)", 4},
+	{"top", OPTION_TOP, "N", 0, "Show so many rows", 4},
+	{"histogram", OPTION_HISTOGRAM, NULL, 0, "Draw how the times of each method are spread", 4},
+	{"sum", OPTION_SUM, NULL, 0, "One table for all processes together", 4},
+	{"format", OPTION_FORMAT, "text|json|prometheus", 0, "A table, one JSON object a line, or metrics for Prometheus", 4},
+	{"interval", OPTION_INTERVAL, "SEC", 0, "Show every SEC seconds what has come since the last time", 6},
+	{0},
+};
+
+static const struct argp options_stat = {.options = stat_list, .parser = parse_stat};
+
+static void stat_init(void *self)
+{
+	((struct stat *)self)->view.sort = "total";
+}
+
+static int stat_check(void *self)
+{
+	struct stat *stat = self;
+	struct options *options = &stat->invocation.options;
+	int status = options_check_trace(options);
+
+	for (uint32_t i = 0; i < options->selectors.count && status == 0; i++) {
+		const struct selector *selector = &options->selectors.items[i];
+
+		if (selector->expression_count)
+			message("stat shows no values: leave out the parentheses of %s", options->selectors.texts[i]);
+		else if (selector_line(selector))
+			message("stat counts calls of methods, not lines such as %s", options->selectors.texts[i]);
+		else
+			continue;
+		status = STATUS_USAGE;
+	}
+	if (status == 0 && stat->view.calls_only && stat->view.histogram) {
+		message("--calls counts no times, which --histogram shows");
+		status = STATUS_USAGE;
+	}
+	if (status == 0 && options->trace.flags & TRACE_TREE) {
+		message("stat counts calls; --tree, which shows them, is an option of trace");
+		status = STATUS_USAGE;
+	}
+	options->trace.flags |= TRACE_COUNT | (stat->view.calls_only ? TRACE_NO_TIMES : 0);
+	return status;
+}
+
+static int count(struct stat *stat, int signals, struct error *question)
+{
+	struct invocation *invocation = &stat->invocation;
+	struct sink *sink = sink_new(&sink_stat, &invocation->output, &invocation->options.style);
+	struct stat_sink *figures = (struct stat_sink *)sink;
+	int status;
+
+	figures->view = stat->view;
+	figures->format = stat->format;
+	figures->sum = stat->sum;
+	status = trace_loop(&invocation->options, &invocation->output, sink, signals, 0, question);
+	stat_sink_end(figures);
+	sink_free(sink);
+	return status;
+}
+
+static int stat_run(void *self)
+{
+	struct stat *stat = self;
+	struct options *options = &stat->invocation.options;
+	struct error question = {0};
+	int signals = invocation_signals(&stat->invocation), status;
+
+	if (signals < 0)
+		return STATUS_FAILED;
+	options_settle(options, stat->invocation.output.fd);
+	status = count(stat, signals, hook_question_possible(options) ? &question : NULL);
+	if (question.code && hook_question_ask(question.text, signals)) {
+		options->trace.flags |= TRACE_HOOK;
+		status = count(stat, signals, NULL);
+	}
+	return status;
+}
+
+const struct subcommand cmd_stat = {
+	.name = "stat",
+	.arguments = "-p PID[,PID...] SELECTOR...",
+	.summary = "count calls and their times inside the process",
+	.usage = "-p PID SELECTOR...",
+	.description =
+		"Count method calls, and the time they take, inside running Ruby processes. Nothing is streamed: a call costs "
+		"far less than with `rbprobe trace`. The figures are shown at the end (--duration, Ctrl-C, or the end of the "
+		"process), or every --interval.\v" TRACE_HELP_SELECTORS
+		"total: the time of all calls together; self: without the time of counted calls inside of them. A method that "
+		"calls itself has all of its calls in both.\n\n" TRACE_HELP_STATUS,
+	.pids = PIDS_SOME,
+	.timeout = TRACE_HELP_TIMEOUT,
+	.options = (const struct argp *const[]){&options_selectors, &options_count, &options_stat, &options_conditions,
+                                                &options_engine, NULL},
+	.size = sizeof(struct stat),
+	.init = stat_init,
+	.check = stat_check,
+	.run = stat_run,
+};

@@ -1,0 +1,49 @@
+/* rbprobe trace: follow the calls of selected methods in running processes. */
+
+#include "tracer/base/exit_status.h"
+#include "tracer/cli/hook_question.h"
+#include "tracer/cli/subcommand.h"
+#include "tracer/commands/trace_help.h"
+#include "tracer/commands/trace_loop.h"
+
+static int trace_check(void *self)
+{
+	return options_check_trace(&((struct invocation *)self)->options);
+}
+
+static int trace_run(void *self)
+{
+	struct invocation *invocation = self;
+	struct options *options = &invocation->options;
+	struct output *output = &invocation->output;
+	struct error question = {0};
+	struct sink *sink;
+	int signals = invocation_signals(invocation), status;
+
+	if (signals < 0)
+		return STATUS_FAILED;
+	options_settle(options, output->fd);
+	sink = sink_new(options->format, output, &options->style);
+	status = trace_loop(options, output, sink, signals, 0, hook_question_possible(options) ? &question : NULL);
+	if (question.code && hook_question_ask(question.text, signals)) {
+		options->trace.flags |= TRACE_HOOK;
+		status = trace_loop(options, output, sink, signals, 0, NULL);
+	}
+	sink_free(sink);
+	return status;
+}
+
+const struct subcommand cmd_trace = {
+	.name = "trace",
+	.arguments = "-p PID[,PID...] SELECTOR...",
+	.summary = "follow method calls live",
+	.usage = "-p PID SELECTOR...",
+	.description = "Follow method calls in running Ruby processes.\v" TRACE_HELP_SELECTORS TRACE_HELP_CONDITIONS
+		TRACE_HELP_OUTPUT TRACE_HELP_STATUS,
+	.pids = PIDS_SOME,
+	.timeout = TRACE_HELP_TIMEOUT,
+	.options = (const struct argp *const[]){&options_selectors, &options_trace, &options_actions, &options_conditions,
+                                                &options_events, &options_color, &options_engine, NULL},
+	.check = trace_check,
+	.run = trace_run,
+};

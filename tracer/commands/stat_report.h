@@ -1,0 +1,32 @@
+#ifndef RBPROBE_STAT_REPORT_H
+#define RBPROBE_STAT_REPORT_H
+
+#include "tracer/base/buffer.h"
+#include "tracer/commands/stat_table.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Tables of figures, as they are shown. */
+
+struct stat_view {
+	const char *sort; /* a column's name: stat_column_is() */
+	uint64_t top;     /* rows that are shown; 0: all */
+	bool calls_only;  /* nothing else was counted */
+	const char *by;   /* what rows of one method differ in; NULL: there is one of each */
+	bool histogram;   /* is shown, too */
+};
+
+/* Whether there is such a column; for the message where not: all of them. */
+bool stat_column_is(const char *name);
+const char *stat_columns(void);
+
+/* interval: 0, or the number of the table, which then has what has come since the one before. reason: why it ended, or NULL. */
+void stat_report_text(struct buffer *to, const struct stat_table *table, const struct stat_view *view, uint64_t interval);
+void stat_report_json(struct buffer *to, const struct stat_table *table, const struct stat_view *view, uint64_t interval,
+                      const char *reason);
+/* All tables at once: a metric has its heading but once. */
+void stat_report_prometheus(struct buffer *to, const struct stat_table *const *tables, size_t count,
+                            const struct stat_view *view);
+
+#endif

@@ -1,0 +1,71 @@
+#ifndef RBPROBE_STAT_TABLE_H
+#define RBPROBE_STAT_TABLE_H
+
+#include "proto/error.h"
+#include "proto/slice.h"
+
+#include <msgpack.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The figures that a process has counted, as rows: one for each method. The DATA records of STATISTICS come in pieces. */
+
+/* Calls that took about equally long. */
+struct stat_bucket {
+	uint32_t number; /* proto/histogram.h */
+	double least_ns, most_ns;
+	uint64_t count;
+};
+
+struct stat_row {
+	struct slice name; /* "Class#method", printable; the row's own */
+	struct slice key;  /* --by: what these calls have in common, printable; the row's own. {"", 0}: nothing, or the rest */
+	uint64_t calls;    /* that ended, or began where only these were counted */
+	bool timed;        /* and only then: */
+	uint64_t errors;
+	double total_ns, self_ns, min_ns, max_ns;
+	uint64_t unplaced;           /* calls whose times are in no bucket */
+	struct stat_bucket *buckets; /* ascending */
+	size_t bucket_count;
+};
+
+struct stat_table {
+	pid_t pid; /* 0: of several processes */
+	uint32_t processes;
+	struct stat_row *rows; /* by name */
+	size_t count;
+	size_t size;   /* bytes of the rows that a process has sent */
+	bool complete; /* the last piece has come */
+	uint64_t elapsed_ns;
+	uint64_t open;     /* calls that have not ended */
+	uint64_t left_out; /* calls that do not meet the conditions */
+	uint64_t lost;
+	bool full; /* the process had no more room for histograms */
+};
+
+/* A zeroed table is an empty one. */
+void stat_table_free(struct stat_table *table);
+
+/* Gives the printable name of a method by its number; {NULL, 0}: there is none. */
+typedef struct slice stat_name_of(const void *owner, uint32_t method);
+
+/* A piece. 0, or negative with err where the process sends nonsense. After the last one the table is complete. */
+int stat_table_add(struct stat_table *table, const msgpack_object *piece, stat_name_of *name_of, const void *owner,
+                   struct error *err);
+
+/* All calls in it, ended or not. */
+uint64_t stat_table_calls(const struct stat_table *table);
+
+/* Adds the figures of another process. */
+void stat_table_sum(struct stat_table *to, const struct stat_table *from);
+
+/* What has come since `before`: another table, without rows that have no calls. Minimum and maximum are as exact as buckets. */
+struct stat_table stat_table_since(const struct stat_table *now, const struct stat_table *before);
+
+/* The time that this part of the calls did not exceed: 0.5 is the median. */
+double stat_row_quantile(const struct stat_row *row, double part);
+double stat_row_mean(const struct stat_row *row);
+
+#endif

@@ -1,0 +1,108 @@
+/* Progress of a heap dump. See dump_progress.h. */
+
+#define _GNU_SOURCE
+#include "tracer/heap/dump_progress.h"
+
+#include "proto/clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define INTERVAL_NS (100 * NS_PER_MS)
+#define BAR_WIDTH 20
+
+/* Bytes are compared sixteen at a time; a lane counts to 255. */
+uint64_t dump_count_lines(const char *bytes, size_t size)
+{
+	typedef unsigned char lanes __attribute__((vector_size(16)));
+	uint64_t count = 0;
+
+	for (lanes block; size >= sizeof(block);) {
+		lanes found = {0};
+
+		for (int i = 0; i < UINT8_MAX && size >= sizeof(block); i++) {
+			memcpy(&block, bytes, sizeof(block));
+			found -= (lanes)(block == '\n');
+			bytes += sizeof(block);
+			size -= sizeof(block);
+		}
+		for (size_t i = 0; i < sizeof(found); i++)
+			count += found[i];
+	}
+	while (size > 0)
+		count += bytes[--size] == '\n';
+	return count;
+}
+
+void dump_add_count(struct buffer *buffer, uint64_t count)
+{
+	char digits[32];
+	int size = snprintf(digits, sizeof(digits), "%" PRIu64, count);
+
+	for (int i = 0; i < size; i++) {
+		if (i > 0 && (size - i) % 3 == 0)
+			buffer_add_char(buffer, ',');
+		buffer_add_char(buffer, digits[i]);
+	}
+}
+
+void dump_add_size(struct buffer *buffer, uint64_t bytes)
+{
+	buffer_add_format(buffer, "%.1f MiB", (double)bytes / (1024 * 1024));
+}
+
+void dump_progress_begin(struct dump_progress *progress, bool wanted, uint64_t total)
+{
+	progress->shown = wanted && isatty(STDERR_FILENO);
+	progress->total = total;
+	progress->began_ns = clock_now_ns();
+	progress->next_ns = progress->began_ns + INTERVAL_NS;
+}
+
+static void show(const struct buffer *line)
+{
+	if (write(STDERR_FILENO, line->bytes, line->size) < 0)
+		return; /* a terminal that is gone: the dump is what counts */
+}
+
+void dump_progress_update(struct dump_progress *progress, uint64_t done, uint64_t bytes)
+{
+	uint64_t now_ns = clock_now_ns();
+	double seconds = (double)(now_ns - progress->began_ns) / 1e9;
+	double part = progress->total ? (double)done / (double)progress->total : 0;
+	struct buffer line = {0};
+
+	if (!progress->shown || now_ns < progress->next_ns)
+		return;
+	progress->next_ns = now_ns + INTERVAL_NS;
+	/* The total is that of the moment before the fork; roots and shapes come on top of it. */
+	part = part > 1 ? 1 : part;
+	buffer_add_text(&line, "\r\033[K[");
+	for (int i = 0; i < BAR_WIDTH; i++)
+		buffer_add_char(&line, i < (int)(part * BAR_WIDTH) ? '#' : '-');
+	buffer_add_format(&line, "] %3.0f %%  ", 100 * part);
+	dump_add_count(&line, done);
+	buffer_add_text(&line, " of about ");
+	dump_add_count(&line, progress->total);
+	buffer_add_text(&line, " objects, ");
+	dump_add_size(&line, bytes);
+	buffer_add_format(&line, ", %.0f MiB/s", (double)bytes / (1024 * 1024) / seconds);
+	if (part > 0.02)
+		buffer_add_format(&line, ", %.0f s left", seconds / part - seconds);
+	show(&line);
+	buffer_free(&line);
+}
+
+void dump_progress_end(struct dump_progress *progress)
+{
+	struct buffer line = {0};
+
+	if (!progress->shown)
+		return;
+	buffer_add_text(&line, "\r\033[K");
+	show(&line);
+	buffer_free(&line);
+	progress->shown = false;
+}

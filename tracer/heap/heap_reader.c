@@ -1,0 +1,82 @@
+/* A dump from its first line to its last. See heap_reader.h. */
+
+#include "tracer/heap/heap_reader.h"
+
+#include "tracer/heap/heap_lines.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* After as many bad lines and not one good, it is something else. */
+#define BAD_LINES_AT_FIRST 100
+
+/* All that a process can address with five levels of page tables; the kernel has as much again. */
+#define MEMORY_MAX (1ull << 56)
+
+/* Whether a process can have this as well. */
+static bool count_memory(struct heap_reading *reading, const struct heap_line *line)
+{
+	if (line->memsize > MEMORY_MAX - reading->memory) {
+		reading->too_large++;
+		return false;
+	}
+	reading->memory += line->memsize;
+	return true;
+}
+
+static int read_lines(struct heap_lines *lines, struct heap_parser *parser, void (*on_line)(void *, const struct heap_line *),
+                      void *owner, struct heap_reading *reading, struct error *err)
+{
+	struct heap_line line;
+	struct slice text;
+	int status;
+
+	while ((status = heap_lines_next(lines, &text, err)) > 0) {
+		status = heap_parser_line(parser, text.bytes, text.size, &line);
+		if (status == -ENOMEM)
+			return error_set(err, status, "out of memory");
+		reading->lines++;
+		if (status == 0 && count_memory(reading, &line)) {
+			on_line(owner, &line);
+			continue;
+		}
+		if (reading->bad_lines++ == 0)
+			reading->first_bad_line = heap_lines_number(lines);
+		reading->cut = status < 0 && heap_lines_unfinished(lines);
+		if (reading->bad_lines == reading->lines && reading->lines >= BAD_LINES_AT_FIRST)
+			return 0;
+	}
+	return status;
+}
+
+int heap_read(const char *path, void (*on_line)(void *, const struct heap_line *), void *owner, struct heap_reading *reading,
+              struct error *err)
+{
+	struct heap_parser *parser;
+	struct heap_input *input;
+	struct heap_lines *lines;
+	int status;
+
+	memset(reading, 0, sizeof(*reading));
+	status = heap_input_open(&input, path, err);
+	if (status < 0)
+		return status;
+	reading->name = heap_input_name(input);
+	lines = heap_lines_new(input);
+	parser = heap_parser_new();
+	status = parser ? read_lines(lines, parser, on_line, owner, reading, err) : error_set(err, -ENOMEM, "out of memory");
+	reading->bytes = heap_lines_bytes(lines);
+	heap_parser_free(parser);
+	heap_lines_free(lines);
+	if (status == -EBADMSG) {
+		reading->damage = *err;
+		status = 0;
+	}
+	if (status == 0 && reading->lines == 0 && !reading->damage.code)
+		return error_set(err, -EINVAL, "%s is empty", reading->name);
+	if (status == 0 && reading->bad_lines == reading->lines)
+		return error_set(err, -EINVAL,
+		                 "%s is no heap dump: its first line is not a JSON object as ObjectSpace.dump_all writes them",
+		                 reading->name);
+	return status;
+}

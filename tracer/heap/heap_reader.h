@@ -1,0 +1,28 @@
+#ifndef RBPROBE_HEAP_READER_H
+#define RBPROBE_HEAP_READER_H
+
+#include "tracer/heap/heap_line.h"
+
+#include "proto/error.h"
+
+/* What was found of a dump besides its objects. */
+struct heap_reading {
+	const char *name; /* as messages call it */
+	uint64_t lines;
+	uint64_t bytes;          /* unpacked */
+	uint64_t memory;         /* of all objects: never more than a process can have, so that no sum of them overflows */
+	uint64_t bad_lines;      /* that are no lines of a dump, and were passed over */
+	uint64_t too_large;      /* of those: with their size it would be more than that */
+	uint64_t first_bad_line; /* from 1 */
+	bool cut;                /* the last line has no end: the dump was not written to its end */
+	struct error damage;     /* code 0, or why compressed data could not be unpacked to their end */
+};
+
+/*
+ * Gives every line of the dump at path ("-": standard input) to on_line. Negative, with err filled: it cannot be read,
+ * or it is no dump. A dump with bad lines is one.
+ */
+int heap_read(const char *path, void (*on_line)(void *owner, const struct heap_line *line), void *owner,
+              struct heap_reading *reading, struct error *err);
+
+#endif

@@ -1,0 +1,44 @@
+/* Finding the extensions that belong to this rbprobe. See extension.h. */
+
+#define _GNU_SOURCE
+#include "tracer/process/extension.h"
+
+#include "proto/names.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int extension_directory(char *path, size_t size, struct error *err)
+{
+	static const char *const places[] = {"tracee", "../lib/rbprobe"};
+	char self[PATH_MAX], *slash;
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (length < 0)
+		return error_set(err, -errno, "cannot find out where rbprobe is installed: %s", strerror(errno));
+	self[length] = '\0';
+	slash = strrchr(self, '/');
+	if (slash)
+		*slash = '\0';
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		char candidate[PATH_MAX + 32], resolved[PATH_MAX], chooser[PATH_MAX + 32];
+
+		snprintf(candidate, sizeof(candidate), "%s/%s", self, places[i]);
+		if (!realpath(candidate, resolved))
+			continue;
+		snprintf(chooser, sizeof(chooser), "%s/rbprobe.rb", resolved);
+		if (access(chooser, R_OK) != 0)
+			continue;
+		if (strlen(resolved) >= size)
+			return error_set(err, -ENAMETOOLONG, "the path of the extension is too long");
+		memcpy(path, resolved, strlen(resolved) + 1);
+		return 0;
+	}
+	return error_set(err, -ENOENT,
+	                 "there are no extensions in %s/tracee or %s/../lib/rbprobe; build one with: make RUBY=/path/to/ruby",
+	                 self, self);
+}

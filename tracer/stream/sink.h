@@ -1,0 +1,96 @@
+#ifndef RBPROBE_SINK_H
+#define RBPROBE_SINK_H
+
+#include "tracer/base/output.h"
+#include "tracer/stream/stream.h"
+
+#include "proto/record.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* An output format is one struct sink_ops and the file that holds it. */
+
+struct sink;
+
+/* A summary of one target. */
+struct sink_summary {
+	pid_t pid;
+	uint64_t calls;
+	uint64_t lost;          /* of calls and lines */
+	uint64_t other_ractors; /* events of other Ractors, which are not followed */
+	uint64_t left_out;      /* calls that do not meet the conditions */
+	uint32_t mark_kinds;    /* bits by enum mark_kind: which were asked for; */
+	const uint64_t *marks;  /* how many of each there were, */
+	uint64_t marks_lost;    /* and how many others, of whatever kind */
+	uint64_t duration_ns;
+	const char *reason; /* why it ended */
+	uint64_t lines;     /* that were reached */
+};
+
+struct sink_ops {
+	const char *name; /* as --format spells it */
+	size_t size;      /* of the format's own struct, which begins with a struct sink */
+
+	/*
+	 * A call begins; event has its arguments, call->kept is where the sink may keep something for the call in
+	 * fiber->kept until it ends. fiber->depth is the number of calls around it.
+	 */
+	void (*start)(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event);
+	/* It ends; the event has the result, or the exception's class and message. */
+	void (*end)(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event, uint64_t duration_ns);
+	/* A call without traced calls inside began and ended: the event has its arguments and its outcome. */
+	void (*whole)(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event);
+	/* Something else happened in the fiber, in the innermost open call. */
+	void (*mark)(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event);
+	/* A line was reached; the event has its values. */
+	void (*line)(struct sink *sink, struct fiber *fiber, struct method *line, const struct event *event);
+	/* It is still open, and its end will not come any more. */
+	void (*open)(struct sink *sink, struct fiber *fiber, struct call *call);
+	/* Calls were lost here. */
+	void (*lost)(struct sink *sink, struct stream *stream, const struct record_lost *lost);
+	/* Nothing has come for a moment: show what was held back. NULL: nothing ever is. */
+	void (*quiet)(struct sink *sink);
+	/* Whether something is held back. NULL: never. */
+	bool (*holds)(const struct sink *sink);
+	/* A selector that matched no method of a target; at its end, before the summary. NULL: the format has no such thing. */
+	void (*unmatched)(struct sink *sink, pid_t pid, const char *selector);
+	/* Sums over all marks of a kind; towards the end. NULL: the format has no such thing. */
+	void (*totals)(struct sink *sink, struct stream *stream, const struct record_totals *totals);
+	/*
+	 * A piece of what a target has counted (STATISTICS), and: all that were asked have sent theirs. 0, or negative with err
+	 * where it is nonsense. NULL: the format shows calls. One that does not has none of the functions for them but lost().
+	 */
+	int (*data)(struct sink *sink, struct stream *stream, const msgpack_object *piece, struct error *err);
+	void (*round)(struct sink *sink);
+	/* One target is done. NULL: the format has no such thing. */
+	void (*summary)(struct sink *sink, const struct sink_summary *summary);
+	/* Frees what the format holds. NULL: nothing. */
+	void (*close)(struct sink *sink);
+};
+
+struct sink_style {
+	bool start_times;
+	bool durations;
+	bool colors;
+	bool many_pids;  /* name the process on each line */
+	uint32_t indent; /* spaces per level */
+	uint32_t flags;  /* of the trace command: what was measured */
+	bool running;    /* a call that has begun and not ended is slow: tell it at once */
+};
+
+struct sink {
+	const struct sink_ops *ops;
+	struct output *output;
+	struct sink_style style;
+};
+
+extern const struct sink_ops sink_text;
+extern const struct sink_ops sink_json;
+
+/* NULL: no such format. */
+const struct sink_ops *sink_find(const char *name);
+struct sink *sink_new(const struct sink_ops *ops, struct output *output, const struct sink_style *style);
+void sink_free(struct sink *sink);
+
+#endif
