@@ -224,7 +224,7 @@ module Processes
 
   # A run of rbprobe. Its standard output and error go to files, so that it never waits for the test.
   class Tracer
-    attr_reader :pid, :arguments
+    attr_reader :pid, :arguments, :started_at
 
     # stdout: another place for its standard output. command: what stands in front of rbprobe. A firehose lets methods go that
     # are called too often; most tests want to see every call.
@@ -235,6 +235,7 @@ module Processes
       @stdout = Processes.output_file("tracer-stdout")
       @stderr = Processes.output_file("tracer-stderr")
       @started = Processes.now
+      @started_at = Time.now
       @pid = Process.spawn({ "NO_COLOR" => nil, "LC_ALL" => "C.UTF-8" }.merge(env), *command, RBPROBE, *arguments,
                            in: stdin, out: stdout || @stdout.path, err: @stderr.path, pgroup: true)
     end
@@ -343,12 +344,22 @@ module Processes
       (QUEUE_KEY_CONSTANT << 22) | (pid & 0x3fffff)
     end
 
-    Queue = Struct.new(:key, :id, :last_sender)
+    # The fields of /proc/sysvipc/msg; times in whole seconds.
+    Queue = Struct.new(:key, :id, :messages, :last_sender, :last_receiver, :sent, :received, :changed) do
+      def pid
+        key & 0x3fffff
+      end
+
+      def to_s
+        "the queue of process #{pid} (#{messages} messages; last sent by #{last_sender}, received by #{last_receiver}; sent, " \
+          "received, changed #{[sent, received, changed].map { |time| "#{Time.now.to_i - time} s" }.join(", ")} ago)"
+      end
+    end
 
     # Those of rbprobe, whoever's.
     def queues
       File.readlines("/proc/sysvipc/msg").drop(1).map(&:split)
-          .map { |fields| Queue.new(fields[0].to_i & 0xffffffff, fields[1].to_i, fields[5].to_i) }
+          .map { |fields| Queue.new(fields[0].to_i & 0xffffffff, *fields.values_at(1, 4, 5, 6, 11, 12, 13).map(&:to_i)) }
           .select { |queue| queue.key >> 22 == QUEUE_KEY_CONSTANT }
     end
 
@@ -358,14 +369,15 @@ module Processes
     end
 
     def queues_of(targets)
-      keys = targets.flat_map(&:pids).to_h { |pid| [queue_key(pid), "the queue of process #{pid}"] }
-      queues.map { |queue| keys[queue.key] }.compact
+      keys = targets.flat_map(&:pids).map { |pid| queue_key(pid) }
+      queues.select { |queue| keys.include?(queue.key) }
     end
 
-    # Also those of processes that a tracer started or reached, and a test does not know.
+    # Also those of processes that a tracer started or reached, and a test does not know. A PID may be that of an earlier tracer.
     def queues_written_by(tracers)
-      pids = tracers.map(&:pid)
-      queues.select { |queue| pids.include?(queue.last_sender) }.map { |queue| "the queue of process #{queue.key & 0x3fffff}" }
+      queues.select do |queue|
+        tracers.any? { |tracer| queue.last_sender == tracer.pid && queue.sent >= tracer.started_at.to_i }
+      end
     end
 
     # For a test whose target could not take its queue away itself.
@@ -374,7 +386,7 @@ module Processes
     end
 
     def of(targets:, tracers:)
-      (queues_of(targets) | queues_written_by(tracers)) + socket_directories(tracers.map(&:pid))
+      (queues_of(targets) | queues_written_by(tracers)).map(&:to_s) + socket_directories(tracers.map(&:pid))
     end
   end
 end

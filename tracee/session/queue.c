@@ -29,6 +29,7 @@
 #define RING_AGAIN_MS 20
 #define RING_AGAIN_LATER_MS 500
 #define NO_TIMER (-1)
+#define TIMER_ATTEMPTS 3
 /* The first is known, and may be taken; each further one is in a hundred tries, even if others made all queues there can be. */
 #define KEYS_TRIED 64
 
@@ -45,8 +46,10 @@ static struct {
 	pid_t owner; /* the process that id belongs to: who forks past libc leaves its child a copy */
 
 	struct chunk_assembly *assembly;
-	struct chunk chunk;          /* what is being received; too large for a foreign stack */
-	volatile sig_atomic_t timer; /* the kernel's number for it; NO_TIMER */
+	struct chunk chunk; /* what is being received; too large for a foreign stack */
+	/* The kernel's number for it; NO_TIMER. Of the ringer and of jobs: who takes it out deletes it. */
+	_Atomic int timer;
+	_Atomic pid_t timer_rings; /* the thread; 0: any */
 	bool expiring;
 	uint64_t expires_at_ns;
 } queue = {.id = NONE, .timer = NO_TIMER};
@@ -57,7 +60,7 @@ void queue_init(void)
 	queue.owner = getpid();
 	queue.expiring = false;
 	/* Timers are not inherited by a child: it makes its own. */
-	queue.timer = NO_TIMER;
+	atomic_store(&queue.timer, NO_TIMER);
 	command_inbox_init();
 }
 
@@ -65,26 +68,34 @@ void queue_init(void)
  * The timer is there while a queue is. By the kernel's own calls, as libc's are not async-signal-safe. It is for the ringer
  * alone: any other thread would come out of what it waits in.
  */
+static void timer_remove(void)
+{
+	int timer = atomic_exchange(&queue.timer, NO_TIMER);
+
+	if (timer != NO_TIMER)
+		syscall(SYS_timer_delete, timer);
+}
+
 static void timer_make(void)
 {
 	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGURG};
 	pid_t ringer = ringer_thread();
-	int timer;
+	int timer, none = NO_TIMER;
 
+	/* One for a ringer that has ended since rings nobody. */
+	if (atomic_load(&queue.timer_rings) != ringer)
+		timer_remove();
+	if (atomic_load(&queue.timer) != NO_TIMER)
+		return;
 	if (ringer) {
 		event.sigev_notify = SIGEV_THREAD_ID;
 		event._sigev_un._tid = ringer;
 	}
-	if (queue.timer == NO_TIMER && syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) == 0)
-		queue.timer = timer;
-}
-
-static void timer_remove(void)
-{
-	int timer = queue.timer;
-
-	queue.timer = NO_TIMER;
-	if (timer != NO_TIMER)
+	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) != 0)
+		return;
+	if (atomic_compare_exchange_strong(&queue.timer, &none, timer))
+		atomic_store(&queue.timer_rings, ringer);
+	else
 		syscall(SYS_timer_delete, timer);
 }
 
@@ -93,10 +104,16 @@ static void ring_in_ms(unsigned milliseconds)
 {
 	struct itimerspec when = {.it_value = {.tv_sec = milliseconds / 1000, .tv_nsec = (long)(milliseconds % 1000) * 1000000}};
 
-	if (milliseconds)
-		timer_make();
-	if (queue.timer != NO_TIMER)
-		syscall(SYS_timer_settime, queue.timer, 0, &when, NULL);
+	/* Another thread may take it away meanwhile, with the queue before this one: then it is made again. */
+	for (unsigned attempt = 0; attempt < TIMER_ATTEMPTS; attempt++) {
+		int timer;
+
+		if (milliseconds)
+			timer_make();
+		timer = atomic_load(&queue.timer);
+		if (timer == NO_TIMER ? milliseconds == 0 : syscall(SYS_timer_settime, timer, 0, &when, NULL) == 0)
+			return;
+	}
 }
 
 /* Whether it is there, and only our user and root can write into it. Async-signal-safe, as all up to queue_own(). */
