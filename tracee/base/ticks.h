@@ -57,8 +57,8 @@ void ticks_clock_begin(struct ticks_clock *clock, struct ticks_reading base, str
 void ticks_clock_bend(struct ticks_clock *clock, struct ticks_reading now);
 
 /*
- * Nanoseconds a tick, as a binary fraction of 32 bits: measured once, which takes up to 2 ms, and right by 0.1 per mille. For limits
- * and sums; what becomes a time needs a clock. One thread at a time.
+ * Nanoseconds a tick, as a binary fraction of 32 bits: measured once, which takes up to 2 ms, and right by 0.1 per mille. For
+ * limits and sums; what becomes a time needs a clock. One thread at a time.
  */
 uint64_t ticks_rate(void);
 

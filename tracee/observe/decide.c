@@ -89,8 +89,8 @@ int decider_open(struct session *session, const struct command *command, struct 
 	else if (session->asks_at_end)
 		session->manner = command->options.flags & TRACE_TREE ? CALLS_KEPT : CALLS_DECIDED;
 	session->asks_at_start = session->asks_at_start || session->manner == CALLS_KEPT;
-	session->counts_calls = session->manner == CALLS_COUNTED && command->options.flags & TRACE_NO_TIMES && !session->asks_at_end &&
-	                        !decider->within && !decider->outside && !conditions->depth;
+	session->counts_calls = session->manner == CALLS_COUNTED && command->options.flags & TRACE_NO_TIMES &&
+	                        !session->asks_at_end && !decider->within && !decider->outside && !conditions->depth;
 	return 0;
 }
 

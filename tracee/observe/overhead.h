@@ -36,7 +36,8 @@ struct overhead_sample {
 
 static inline struct overhead_sample overhead_sample_begin(bool sampled)
 {
-	return sampled ? (struct overhead_sample){true, ticks_now(), overhead.values_ticks} : (struct overhead_sample){.on = false};
+	return sampled ? (struct overhead_sample){true, ticks_now(), overhead.values_ticks}
+	               : (struct overhead_sample){.on = false};
 }
 
 static inline void overhead_sample_end(struct overhead_sample sample)

@@ -156,9 +156,16 @@ static VALUE take(VALUE number)
 	return Qnil;
 }
 
+bool builtin_lacked(VALUE error)
+{
+	return !RB_SPECIAL_CONST_P(error) && RB_BUILTIN_TYPE(error) == RUBY_T_OBJECT &&
+	       (rb_obj_class(error) == rb_eSysStackError || rb_obj_class(error) == rb_eNoMemError);
+}
+
 static void take_one(enum builtin_method method)
 {
 	VALUE error = rb_errinfo();
+	bool lacked = false;
 	int failed = 0;
 
 	if (core[method].state == UNKNOWN && !core[method].caller) {
@@ -168,10 +175,14 @@ static void take_one(enum builtin_method method)
 		own_register(&core[method].caller);
 	}
 	rb_protect(take, (VALUE)method, &failed);
-	if (failed)
+	if (failed) {
+		lacked = builtin_lacked(rb_errinfo());
 		rb_set_errinfo(error);
+	}
 	if (!NIL_P(core[method].caller))
 		core[method].state = FOUND;
+	else if (lacked)
+		core[method].state = UNKNOWN; /* which says nothing about the method: it is looked for again */
 	else if (NIL_P(core[method].method) && builtin_names[method].flags & (BUILTIN_NOT_EVERYWHERE | BUILTIN_LIBRARY))
 		core[method].state = builtin_names[method].flags & BUILTIN_LIBRARY ? UNKNOWN : ABSENT;
 	else
@@ -294,6 +305,8 @@ const char *builtin_missing(enum builtin_method method)
 		}
 	place.method = core[method].method;
 	singleton = builtin_names[method].flags & BUILTIN_SINGLETON;
+	if (core[method].state == UNKNOWN && !(builtin_names[method].flags & BUILTIN_LIBRARY))
+		return "the thread had no stack or memory left for a command; try again";
 	what = core[method].state == TAKEN ? what_was_done(method) : "has no";
 	if (core[method].state == TAKEN && !NIL_P(place.method))
 		rb_protect(describe_place, (VALUE)&place, &failed);

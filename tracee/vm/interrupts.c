@@ -303,8 +303,7 @@ bool interrupts_lacked(void)
 	VALUE error = rb_errinfo(), other;
 	int failed = 0;
 
-	if (RB_SPECIAL_CONST_P(error) || RB_BUILTIN_TYPE(error) != RUBY_T_OBJECT ||
-	    (rb_obj_class(error) != rb_eSysStackError && rb_obj_class(error) != rb_eNoMemError))
+	if (!builtin_lacked(error))
 		return false;
 	other = rb_protect(make_exception, Qnil, &failed);
 	if (!failed)
