@@ -3,6 +3,7 @@
 #include "tracer/base/debug.h"
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/cli/complete.h"
 #include "tracer/commands/subcommands.h"
 
 #include "proto/limits.h"
@@ -18,9 +19,11 @@
 
 static const struct subcommand *const subcommands[] = {SUBCOMMANDS(SUBCOMMAND_ADDRESS)};
 
+#define SUBCOMMAND_COUNT (sizeof(subcommands) / sizeof(*subcommands))
+
 static const struct subcommand *subcommand_find(const char *name)
 {
-	for (size_t i = 0; i < sizeof(subcommands) / sizeof(*subcommands); i++)
+	for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
 		if (strcmp(subcommands[i]->name, name) == 0 ||
 		    (subcommands[i]->alias && strcmp(subcommands[i]->alias, name) == 0))
 			return subcommands[i];
@@ -31,7 +34,7 @@ static int overview(void)
 {
 	printf("Usage: rbprobe SUBCOMMAND [OPTION...]\n"
 	       "See what a running Ruby process does.\n\n");
-	for (size_t i = 0; i < sizeof(subcommands) / sizeof(*subcommands); i++)
+	for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
 		printf("  %-14s %-32s %s\n", subcommands[i]->name, subcommands[i]->arguments, subcommands[i]->summary);
 	printf("\nrbprobe SUBCOMMAND --help says more. rbprobe loads its extension into a process that has not required it.\n");
 	return fflush(stdout) == 0 ? STATUS_DONE : STATUS_FAILED;
@@ -40,6 +43,17 @@ static int overview(void)
 static int version(void)
 {
 	printf("rbprobe %s (protocol %u)\n", RBPROBE_VERSION, PROTOCOL_VERSION);
+	return fflush(stdout) == 0 ? STATUS_DONE : STATUS_FAILED;
+}
+
+/* For the shells' scripts in completion/. */
+static int completion(const char *const *words, size_t count)
+{
+	struct buffer answer = {0};
+
+	complete(&answer, subcommands, SUBCOMMAND_COUNT, words, count);
+	fwrite(answer.bytes, 1, answer.size, stdout);
+	buffer_free(&answer);
 	return fflush(stdout) == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 
@@ -98,6 +112,8 @@ int main(int argc, char **argv)
 	}
 	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
 		return version();
+	if (strcmp(word, "--complete") == 0)
+		return completion((const char *const *)argv + 2, (size_t)argc - 2);
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || (strcmp(word, "help") == 0 && argc == 2))
 		return overview();
 	if (strcmp(word, "help") == 0) {

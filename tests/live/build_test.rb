@@ -43,6 +43,9 @@ class BuildTest < LiveTest
     assert_includes installed, "/opt/rbprobe/bin/rbprobe"
     assert_includes installed, "/opt/rbprobe/lib/rbprobe/#{ABI}/rbprobe.so"
     assert_includes installed, "/opt/rbprobe/lib/rbprobe/rbprobe.rb"
+    %w[bash-completion/completions/rbprobe zsh/site-functions/_rbprobe fish/vendor_completions.d/rbprobe.fish].each do |script|
+      assert_includes installed, "/opt/rbprobe/share/#{script}"
+    end
     named = IO.popen(["#{root}/opt/rbprobe/bin/rbprobe", "extension-dir"], &:read).chomp
     assert_equal File.realpath("#{root}/opt/rbprobe/lib/rbprobe/#{ABI}"), File.realpath(named)
     assert system("ruby", "-I", named, "-rrbprobe", "-e", "exit $LOADED_FEATURES.grep(/rbprobe.so/).any?")

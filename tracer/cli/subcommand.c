@@ -58,37 +58,59 @@ static error_t parse_every(int key, char *argument, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-static int parse(struct invocation *invocation, int argc, char **argv)
+/* A subcommand's options together, of which some texts are its own. It points into itself: it stays where it is. */
+struct parser {
+	struct argp_option format_list[2], timeout_list[2], every_list[3];
+	struct argp format, timeout, every;
+	struct argp_child parts[PARTS_MAX];
+	struct argp argp;
+};
+
+static void parser_init(struct parser *parser, const struct subcommand *subcommand)
 {
-	const struct subcommand *subcommand = invocation->subcommand;
-	const struct argp_option format_list[] = {{"format", OPTION_FORMAT, "text|json", 0, subcommand->format, 4}, {0}};
 	const char *timeout_help = subcommand->timeout ? subcommand->timeout : "How long attaching may take (default 5)";
-	const struct argp_option timeout_list[] = {{"timeout", OPTION_TIMEOUT, "SEC", 0, timeout_help, 9}, {0}};
-	const struct argp_option every_list[] = {{"every", OPTION_EVERY, "SEC", 0, subcommand->every, 2},
-	                                         {"count", OPTION_COUNT, "N", 0, "With --every: stop after N times", 2},
-	                                         {0}};
-	const struct argp every = {.options = every_list, .parser = parse_every};
-	const struct argp timeout = {.options = timeout_list, .parser = parse_timeout};
-	const struct argp format = {.options = format_list, .parser = parse_format};
-	struct argp_child parts[PARTS_MAX] = {{0}};
-	const struct argp argp = {.args_doc = subcommand->usage, .doc = subcommand->description, .children = parts};
 	size_t count = 0;
 
+	*parser = (struct parser){
+		.format_list = {{"format", OPTION_FORMAT, "text|json", 0, subcommand->format, 4}},
+		.timeout_list = {{"timeout", OPTION_TIMEOUT, "SEC", 0, timeout_help, 9}},
+		.every_list = {{"every", OPTION_EVERY, "SEC", 0, subcommand->every, 2},
+	                       {"count", OPTION_COUNT, "N", 0, "With --every: stop after N times", 2}},
+		.format = {.options = parser->format_list, .parser = parse_format},
+		.timeout = {.options = parser->timeout_list, .parser = parse_timeout},
+		.every = {.options = parser->every_list, .parser = parse_every},
+		.argp = {.args_doc = subcommand->usage, .doc = subcommand->description, .children = parser->parts},
+	};
 	if (subcommand->pids != PIDS_NONE)
-		parts[count++].argp = subcommand->pids == PIDS_ONE ? &options_target_one : &options_target;
+		parser->parts[count++].argp = subcommand->pids == PIDS_ONE ? &options_target_one : &options_target;
 	if (subcommand->format)
-		parts[count++].argp = &format;
+		parser->parts[count++].argp = &parser->format;
 	if (subcommand->every)
-		parts[count++].argp = &every;
+		parser->parts[count++].argp = &parser->every;
 	for (size_t i = 0; subcommand->options && subcommand->options[i]; i++)
-		parts[count++].argp = subcommand->options[i];
+		parser->parts[count++].argp = subcommand->options[i];
 	if (subcommand->pids != PIDS_NONE || subcommand->timeout) {
-		parts[count++].argp = &timeout;
-		parts[count++].argp = &options_session;
+		parser->parts[count++].argp = &parser->timeout;
+		parser->parts[count++].argp = &options_session;
 	}
-	if (subcommand->positional)
-		invocation->options.positional = subcommand->positional;
-	return options_parse(&argp, argc, argv, &invocation->options);
+}
+
+static int parse(struct invocation *invocation, int argc, char **argv)
+{
+	struct parser parser;
+
+	parser_init(&parser, invocation->subcommand);
+	if (invocation->subcommand->positional)
+		invocation->options.positional = invocation->subcommand->positional;
+	return options_parse(&parser.argp, argc, argv, &invocation->options);
+}
+
+void subcommand_options(const struct subcommand *subcommand, options_visit visit, void *owner)
+{
+	struct parser parser;
+
+	parser_init(&parser, subcommand);
+	options_each(&parser.argp, visit, owner);
 }
 
 /* Leaves what belongs to the command after "--" to it. */

@@ -29,6 +29,13 @@ enum subcommand_pids {
 	PIDS_ANY,  /* none also: check() sees whether that is right */
 };
 
+/* What the shell completes where no option is. */
+enum subcommand_words {
+	WORDS_OTHER, /* nothing: selectors, code */
+	WORDS_FILES,
+	WORDS_PROGRAM,
+};
+
 /* One run of a subcommand. A subcommand that has variables of its own has a struct that begins with this one. */
 struct invocation {
 	struct options options; /* first: argp's parsers, those of the subcommand, too, get it as their input */
@@ -68,9 +75,10 @@ struct subcommand {
 	const struct argp *const *options; /* its other options, up to a NULL */
 	const struct argp *positional;     /* the one of them that takes what is no option; NULL: options_selectors, if listed */
 	bool takes_words;                  /* what follows "--" is a command of its own */
-	size_t size;                       /* of its struct; 0: it has none */
-	void (*init)(void *self);          /* before parsing */
-	int (*check)(void *self);          /* after it. Returns 0, or a status after a line on stderr */
+	enum subcommand_words words;
+	size_t size;              /* of its struct; 0: it has none */
+	void (*init)(void *self); /* before parsing */
+	int (*check)(void *self); /* after it. Returns 0, or a status after a line on stderr */
 
 	/* --- What it does: a request of each process, one of one process as often as --every says, or whatever run() does. */
 
@@ -84,6 +92,9 @@ struct subcommand {
 
 /* argv[0] is "rbprobe NAME". Returns an enum exit_status. */
 int subcommand_run(const struct subcommand *subcommand, int argc, char **argv);
+
+/* Visits each option that it takes, as --help lists them. It has no verbs. */
+void subcommand_options(const struct subcommand *subcommand, options_visit visit, void *owner);
 
 /* --- For run() */
 

@@ -107,6 +107,7 @@ const struct subcommand cmd_extension_dir = {
 	.pids = PIDS_NONE,
 	.options = (const struct argp *const[]){&options_ruby, NULL},
 	.positional = &options_ruby,
+	.words = WORDS_PROGRAM,
 	.size = sizeof(struct extension_dir),
 	.run = extension_dir_run,
 };

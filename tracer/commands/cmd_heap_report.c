@@ -146,6 +146,7 @@ const struct subcommand heap_report = {
 	.format = "Tables for people, or one JSON object",
 	.options = (const struct argp *const[]){&options_report, NULL},
 	.positional = &options_report,
+	.words = WORDS_FILES,
 	.size = sizeof(struct arguments),
 	.init = report_init,
 	.check = report_check,

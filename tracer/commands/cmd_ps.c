@@ -6,16 +6,14 @@
 #include "tracer/base/message.h"
 #include "tracer/cli/subcommand.h"
 #include "tracer/inject/loader.h"
+#include "tracer/process/ruby_processes.h"
 #include "tracer/process/target.h"
 #include "tracer/process/target_copy.h"
 #include "tracer/process/target_files.h"
 #include "tracer/process/target_maps.h"
 #include "tracer/process/trace_permission.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <pwd.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -91,11 +89,6 @@ static void process_list(struct output *output, const struct target *target, siz
 	output_commit(output);
 }
 
-static int compare_pids(const void *one, const void *other)
-{
-	return *(const int *)one < *(const int *)other ? -1 : *(const int *)one > *(const int *)other;
-}
-
 /* What is missing in the list. */
 static void report_unread(size_t late)
 {
@@ -116,41 +109,32 @@ static void report_unread(size_t late)
 		        late, (int)(LIST_NS / NS_PER_S));
 }
 
+struct list {
+	struct output *output;
+	size_t width;
+};
+
+static void on_found(void *owner, const struct target *target)
+{
+	const struct list *list = owner;
+
+	process_list(list->output, target, list->width);
+}
+
 static int list_all(struct output *output)
 {
-	DIR *directory = opendir("/proc");
-	struct dirent *entry;
+	struct list list = {.output = output, .width = line_width()};
 	uint64_t deadline_ns = clock_now_ns() + LIST_NS;
-	size_t count = 0, next = 0, width = line_width();
-	int *pids = NULL;
+	struct error err;
+	size_t late;
 
-	if (!directory) {
-		message("cannot read /proc: %s", strerror(errno));
-		return STATUS_FAILED;
-	}
-	while ((entry = readdir(directory))) {
-		int pid = atoi(entry->d_name);
-
-		if (pid <= 0)
-			continue;
-		if (count % 256 == 0)
-			pids = memory_resize(pids, (count + 256) * sizeof(*pids));
-		pids[count++] = pid;
-	}
-	closedir(directory);
-	if (count)
-		qsort(pids, count, sizeof(*pids), compare_pids);
 	buffer_add_format(&output->buffer, "%7s %-12s %-8s %-8s %-16s %-19s %s\n", "PID", "USER", "RUBY", "ABI", "ATTACHABLE",
 	                  "SINCE", "COMMAND");
-	for (; next < count && clock_now_ns() < deadline_ns; next++) {
-		struct target target;
-
-		if (target_describe(&target, pids[next], TARGET_VERSION, NULL) == 0 && target.is_ruby && target.state != 'Z' &&
-		    copy_role_of(pids[next]) != COPY_HELPING)
-			process_list(output, &target, width);
+	if (ruby_processes_each(TARGET_VERSION, deadline_ns, &late, on_found, &list, &err) < 0) {
+		message("%s", err.text);
+		return STATUS_FAILED;
 	}
-	free(pids);
-	report_unread(count - next);
+	report_unread(late);
 	return STATUS_DONE;
 }
 

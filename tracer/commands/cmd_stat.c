@@ -94,7 +94,8 @@ static error_t parse_stat(int key, char *argument, struct argp_state *state)
 static const struct argp_option stat_list[] = {
 	{"calls", OPTION_CALLS, NULL, 0, "Only count calls, which costs less: no times, no errors", 3},
 	{"by", OPTION_BY, "thread|class", 0, "A row for each thread, or each class of the receivers, of each method", 3},
-	{"sort", OPTION_SORT, "COLUMN", 0, "Which rows come first: those with the most in this column (default total)", 4},
+	{"sort", OPTION_SORT, "calls|errors|total|self|mean|min|p50|p90|p99|p99.9|max|method", 0,
+         "Which rows come first: those with the most in this column (default total)", 4},
 	{"top", OPTION_TOP, "N", 0, "Show so many rows", 4},
 	{"histogram", OPTION_HISTOGRAM, NULL, 0, "Draw how the times of each method are spread", 4},
 	{"sum", OPTION_SUM, NULL, 0, "One table for all processes together", 4},

@@ -1,0 +1,323 @@
+/* Shell completion, of the options that argp has. See complete.h. */
+
+#include "tracer/cli/complete.h"
+
+#include "proto/clock.h"
+#include "tracer/process/ruby_processes.h"
+
+#include <string.h>
+
+#define PROCESSES_NS (2 * NS_PER_S) /* for finding them */
+
+struct completion {
+	struct buffer *answer;
+	const struct subcommand *subcommand;
+	struct slice prefix; /* what stands before the word in the same word, and stays */
+	const char *word;    /* its part so far */
+};
+
+static bool begins_with(const char *text, const char *beginning)
+{
+	return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+/* Whether it is one of the items, each with a comma after it, that the prefix has. */
+static bool is_given(struct slice prefix, struct slice word)
+{
+	for (size_t i = 0; i + word.size < prefix.size; i++)
+		if ((i == 0 || prefix.bytes[i - 1] == ',' || prefix.bytes[i - 1] == '=') && prefix.bytes[i + word.size] == ',' &&
+		    memcmp(prefix.bytes + i, word.bytes, word.size) == 0)
+			return true;
+	return false;
+}
+
+/* A word, if it goes on as it was begun. Only the first sentence of what it means. */
+static void offer(struct completion *completion, struct slice word, const char *meaning)
+{
+	const char *end = strstr(meaning, ". ");
+	size_t begun = strlen(completion->word);
+
+	if (word.size < begun || memcmp(word.bytes, completion->word, begun) != 0 || is_given(completion->prefix, word))
+		return;
+	buffer_add_slice(completion->answer, completion->prefix);
+	buffer_add_slice(completion->answer, word);
+	buffer_add_char(completion->answer, '\t');
+	buffer_add_printable(completion->answer, meaning, end ? (size_t)(end - meaning) : strlen(meaning));
+	buffer_add_char(completion->answer, '\n');
+}
+
+static void offer_text(struct completion *completion, const char *word, const char *meaning)
+{
+	offer(completion, (struct slice){word, strlen(word)}, meaning);
+}
+
+static void ask_shell(struct completion *completion, const char *what)
+{
+	buffer_add_text(completion->answer, what);
+}
+
+/* --- Options by their names */
+
+struct search {
+	const char *name; /* NULL: key is looked for */
+	size_t size;
+	int key;
+	struct argp_option option;
+	unsigned count;
+};
+
+static void compare(void *owner, const struct argp_option *option)
+{
+	struct search *search = owner;
+
+	if (search->name ? strncmp(option->name, search->name, search->size) != 0 : option->key != search->key)
+		return;
+	search->count += search->count == 0 || search->option.key != option->key;
+	search->option = *option;
+	if (search->name && strlen(option->name) == search->size) {
+		search->count = 1;
+		search->name = option->name; /* no other begins with all of it: names are compared with its end */
+		search->size++;
+	}
+}
+
+/* As getopt does, it also finds what an abbreviation means. Returns whether there is just one. */
+static bool find_long(const struct subcommand *subcommand, const char *name, size_t size, struct argp_option *option)
+{
+	struct search search = {.name = name, .size = size};
+
+	subcommand_options(subcommand, compare, &search);
+	*option = search.option;
+	return search.count == 1;
+}
+
+static bool find_short(const struct subcommand *subcommand, char letter, struct argp_option *option)
+{
+	struct search search = {.key = letter};
+
+	subcommand_options(subcommand, compare, &search);
+	*option = search.option;
+	return search.count > 0;
+}
+
+/* --- What an option takes */
+
+/* Whether it names all there is: words between these separators. */
+static bool is_list(const char *argument, char separator)
+{
+	if (!strchr(argument, separator))
+		return false;
+	for (; *argument; argument++)
+		if (*argument != separator && !strchr("abcdefghijklmnopqrstuvwxyz0123456789.-", *argument))
+			return false;
+	return true;
+}
+
+static void offer_words(struct completion *completion, const char *words, const char *separator)
+{
+	for (size_t size; *words; words += size + (words[size] != '\0')) {
+		size = strcspn(words, separator);
+		offer(completion, (struct slice){words, size}, "");
+	}
+}
+
+/* Of a list with commas only the last item is completed. */
+static void skip_items(struct completion *completion, struct buffer *whole)
+{
+	const char *comma = strrchr(completion->word, ',');
+
+	if (!comma)
+		return;
+	buffer_add_slice(whole, completion->prefix);
+	buffer_add(whole, completion->word, (size_t)(comma + 1 - completion->word));
+	completion->prefix = (struct slice){whole->bytes, whole->size};
+	completion->word = comma + 1;
+}
+
+static void on_process(void *owner, const struct target *target)
+{
+	char pid[16], command[4096];
+	int size = snprintf(pid, sizeof(pid), "%d", (int)target->pid);
+
+	target_command_line(target, command, sizeof(command));
+	offer(owner, (struct slice){pid, (size_t)size}, command);
+}
+
+static void offer_values(struct completion *completion, const char *argument)
+{
+	struct buffer whole = {0};
+	struct error err;
+	size_t late;
+
+	if (strchr(argument, ','))
+		skip_items(completion, &whole);
+	if (is_list(argument, '|'))
+		offer_words(completion, argument, "|");
+	else if (is_list(argument, ','))
+		offer_words(completion, argument, ",");
+	else if (begins_with(argument, "PID"))
+		ruby_processes_each(TARGET_BASIC, clock_now_ns() + PROCESSES_NS, &late, on_process, completion, &err);
+	else if (strcmp(argument, "FILE") == 0)
+		ask_shell(completion, ":files\n");
+	buffer_free(&whole);
+}
+
+/* --- The options */
+
+static void offer_option(void *owner, const struct argp_option *option)
+{
+	struct completion *completion = owner;
+	char word[64] = {'-', (char)option->key, '\0'};
+
+	/* All letters where only the dash is there: with a second dash nobody wants them. */
+	if (option->key > ' ' && option->key < 0x7f && (!completion->word[1] || completion->word[1] == option->key))
+		offer_text(completion, word, option->doc);
+	snprintf(word, sizeof(word), "--%s", option->name);
+	offer_text(completion, word, option->doc);
+}
+
+/* "--format=t", "-p12", or a name that is not all there. */
+static void complete_option(struct completion *completion)
+{
+	const char *word = completion->word, *equals = strchr(word, '=');
+	struct argp_option option;
+
+	if (begins_with(word, "--") && equals) {
+		if (!find_long(completion->subcommand, word + 2, (size_t)(equals - word - 2), &option) || !option.arg)
+			return;
+		completion->prefix = (struct slice){word, (size_t)(equals + 1 - word)};
+		completion->word = equals + 1;
+		offer_values(completion, option.arg);
+		return;
+	}
+	if (word[1] && word[1] != '-' && word[2] && find_short(completion->subcommand, word[1], &option) && option.arg) {
+		completion->prefix = (struct slice){word, 2};
+		completion->word = word + 2;
+		offer_values(completion, option.arg);
+		return;
+	}
+	subcommand_options(completion->subcommand, offer_option, completion);
+}
+
+/* What the words before the last one mean for it. */
+struct place {
+	bool is_value; /* it is the value of this option */
+	struct argp_option option;
+	bool has_pid;
+	size_t after_dashes; /* how many words are between "--" and it, and one; 0: there is no "--" */
+};
+
+/* The option that takes the word after this one as its value. */
+static bool takes_next(const struct subcommand *subcommand, const char *word, bool equals, struct argp_option *option)
+{
+	if (begins_with(word, "--"))
+		return !strchr(word, '=') && find_long(subcommand, word + 2, strlen(word + 2), option) && option->arg &&
+		       (equals || !(option->flags & OPTION_ARG_OPTIONAL));
+	for (const char *letter = word + 1; *letter; letter++)
+		if (find_short(subcommand, *letter, option) && option->arg)
+			return !letter[1] && !(option->flags & OPTION_ARG_OPTIONAL);
+	return false;
+}
+
+static struct place place_of(const struct subcommand *subcommand, const char *const *words, size_t count)
+{
+	struct place place = {0};
+
+	for (size_t i = 0; i + 1 < count; i++) {
+		/* bash makes words of "=" */
+		bool equals = strcmp(words[i + 1], "=") == 0;
+
+		if (strcmp(words[i], "--") == 0) {
+			place.after_dashes = count - 1 - i;
+			return place;
+		}
+		if (words[i][0] != '-' || !words[i][1])
+			continue;
+		place.has_pid = place.has_pid || begins_with(words[i], "-p") || begins_with(words[i], "--p");
+		if (!takes_next(subcommand, words[i], equals, &place.option))
+			continue;
+		i += equals && i + 2 < count ? 2 : 1;
+		place.is_value = i + 1 == count;
+	}
+	return place;
+}
+
+static void complete_word(struct completion *completion, const char *const *words, size_t count)
+{
+	const struct subcommand *subcommand = completion->subcommand;
+	struct place place = place_of(subcommand, words, count);
+	bool is_first = place.after_dashes == 1;
+
+	completion->word = words[count - 1];
+	if (place.is_value) {
+		if (count > 1 && strcmp(completion->word, "=") == 0)
+			completion->word = "";
+		offer_values(completion, place.option.arg);
+	} else if (place.after_dashes && subcommand->takes_words) {
+		ask_shell(completion, is_first ? ":programs\n" : ":files\n");
+	} else if (completion->word[0] == '-' && !place.after_dashes) {
+		complete_option(completion);
+	} else if (subcommand->words != WORDS_OTHER) {
+		ask_shell(completion, subcommand->words == WORDS_FILES ? ":files\n" : ":programs\n");
+	} else if (subcommand->pids != PIDS_NONE && !place.has_pid && !place.after_dashes) {
+		offer_text(completion, "-p", "Attach to this process");
+	}
+}
+
+/* --- The subcommands */
+
+static void offer_names(struct completion *completion, const struct subcommand *const *subcommands, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		offer_text(completion, subcommands[i]->name, subcommands[i]->summary);
+		if (subcommands[i]->alias)
+			offer_text(completion, subcommands[i]->alias, subcommands[i]->summary);
+	}
+}
+
+static const struct subcommand *named(const struct subcommand *const *subcommands, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(subcommands[i]->name, name) == 0 ||
+		    (subcommands[i]->alias && strcmp(subcommands[i]->alias, name) == 0))
+			return subcommands[i];
+	return NULL;
+}
+
+void complete(struct buffer *answer, const struct subcommand *const *subcommands, size_t subcommand_count,
+              const char *const *words, size_t count)
+{
+	struct completion completion = {.answer = answer, .word = count ? words[0] : ""};
+	const struct subcommand *const *verbs;
+	size_t verb_count = 0;
+
+	if (count == 2 && strcmp(words[0], "help") == 0) {
+		completion.word = words[1];
+		offer_names(&completion, subcommands, subcommand_count);
+		return;
+	}
+	if (count < 2) {
+		offer_names(&completion, subcommands, subcommand_count);
+		offer_text(&completion, "help", "What a subcommand takes");
+		offer_text(&completion, "--help", "List the subcommands");
+		offer_text(&completion, "--version", "The versions of rbprobe and of its protocol");
+		return;
+	}
+	completion.subcommand = named(subcommands, subcommand_count, words[0]);
+	verbs = completion.subcommand ? completion.subcommand->verbs : NULL;
+	while (verbs && verbs[verb_count])
+		verb_count++;
+	if (verbs && count == 2) {
+		completion.word = words[1];
+		offer_names(&completion, verbs, verb_count);
+		offer_text(&completion, "--help", "List the verbs");
+		return;
+	}
+	if (verbs) {
+		completion.subcommand = named(verbs, verb_count, words[1]);
+		words++;
+		count--;
+	}
+	if (completion.subcommand)
+		complete_word(&completion, words + 1, count - 1);
+}
