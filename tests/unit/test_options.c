@@ -30,8 +30,9 @@ static int teardown(void **state)
 static int parse(const char *line)
 {
 	static const struct argp_child children[] = {
-		{.argp = &options_target}, {.argp = &options_session},    {.argp = &options_color},     {.argp = &options_engine},
-		{.argp = &options_trace},  {.argp = &options_conditions}, {.argp = &options_selectors}, {0}};
+		{.argp = &options_target},     {.argp = &options_session},   {.argp = &options_color},
+		{.argp = &options_engine},     {.argp = &options_run},       {.argp = &options_trace},
+		{.argp = &options_conditions}, {.argp = &options_selectors}, {0}};
 	const struct argp argp = {.children = children};
 	static char copy[512];
 	char name[] = "rbprobe test", *words[32] = {name}, *save = NULL;
@@ -259,8 +260,8 @@ static void wrong_conditions(void **state)
 	refused("--slow 1s", "--slow takes milliseconds, such as 100 or 0.5, not \"1s\"");
 	refused("--slow-cpu -1", "--slow-cpu takes milliseconds, such as 100 or 0.5, not \"-1\"");
 	refused("--slow nan", "--slow takes milliseconds, such as 100 or 0.5, not \"nan\"");
-	refused("--raised=", "--raised takes a name or a pattern of at most 4096 bytes");
-	refused("--thread=", "--thread takes a name or a pattern of at most 4096 bytes");
+	refused("--raised=", "--raised takes the name of a class, or a pattern, of at most 4096 bytes");
+	refused("--thread=", "--thread takes the name of a thread, or a pattern, of at most 4096 bytes");
 	refused("--within a(b)", "--within takes a selector without expressions, not \"a(b)\"");
 }
 

@@ -81,16 +81,6 @@ static int percent_of(const char *option, const char *text, uint32_t *percent)
 	return 0;
 }
 
-static int pattern_of(const char *option, const char *text, struct slice *pattern)
-{
-	if (!*text || strlen(text) > NAME_SIZE_MAX) {
-		message("%s takes a name or a pattern of at most %u bytes", option, NAME_SIZE_MAX);
-		return EINVAL;
-	}
-	*pattern = (struct slice){text, strlen(text)};
-	return 0;
-}
-
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
 	struct options *options = state->input;
@@ -103,7 +93,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		return milliseconds("--slow-cpu", argument, &conditions->slow_cpu_ns);
 	case OPTION_RAISED:
 		conditions->raised = (struct slice){"", 0};
-		return argument ? pattern_of("--raised", argument, &conditions->raised) : 0;
+		return argument ? options_pattern("--raised", "class", argument, &conditions->raised) : 0;
 	case OPTION_EVERY:
 		return number_of("--every", argument, &conditions->every);
 	case OPTION_RATE:
@@ -128,7 +118,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		options->overhead_given = true;
 		return percent_of("--max-overhead", argument, &conditions->max_overhead);
 	case OPTION_THREAD:
-		return pattern_of("--thread", argument, &conditions->thread);
+		return options_pattern("--thread", "thread", argument, &conditions->thread);
 	}
 	return ARGP_ERR_UNKNOWN;
 }

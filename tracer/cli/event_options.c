@@ -2,29 +2,11 @@
 
 #include "tracer/cli/options.h"
 
-#include "proto/limits.h"
-#include "tracer/base/message.h"
-
-#include <errno.h>
-#include <string.h>
-
 enum long_option {
-	OPTION_RAISE = 0x400,
+	OPTION_RAISE = 0x500,
 	OPTION_GC,
 	OPTION_GVL,
 };
-
-static int class_of(const char *option, const char *text, struct slice *pattern)
-{
-	if (!text)
-		return 0;
-	if (!*text || strlen(text) > NAME_SIZE_MAX) {
-		message("%s takes the name of a class, or a pattern, of at most %u bytes", option, NAME_SIZE_MAX);
-		return EINVAL;
-	}
-	*pattern = (struct slice){text, strlen(text)};
-	return 0;
-}
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -33,7 +15,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	switch (key) {
 	case OPTION_RAISE:
 		marks->kinds |= 1u << MARK_RAISE;
-		return class_of("--raise", argument, &marks->raise);
+		return argument ? options_pattern("--raise", "class", argument, &marks->raise) : 0;
 	case OPTION_GC:
 		marks->kinds |= 1u << MARK_GC | 1u << MARK_GC_PAUSE;
 		return 0;

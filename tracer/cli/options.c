@@ -13,8 +13,6 @@
 #include "tracer/base/message.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,77 +60,6 @@ void options_free(struct options *options)
 /* Says what is wrong; the parser returns it. */
 #define WRONG(...) (message(__VA_ARGS__), EINVAL)
 
-int options_whole_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *number)
-{
-	char *end;
-
-	errno = 0;
-	*number = strtoull(text, &end, 10);
-	if (errno || end == text || *end || strchr(text, '-') || *number < min || *number > max)
-		return WRONG("%s takes a whole number from %llu to %llu, not \"%s\"", option, (unsigned long long)min,
-		             (unsigned long long)max, text);
-	return 0;
-}
-
-int options_seconds(const char *option, const char *text, uint64_t *ns)
-{
-	char *end;
-	double number;
-
-	number = strtod(text, &end);
-	if (end == text || *end || !isfinite(number) || number <= 0 || number > 1e9)
-		return WRONG("%s takes seconds, such as 10 or 0.5, not \"%s\"", option, text);
-	*ns = (uint64_t)(number * 1e9);
-	return 0;
-}
-
-int options_timeout(const char *text, struct options *options)
-{
-	if (!options->may_be_unlimited || strcmp(text, "0") != 0)
-		return options_seconds("--timeout", text, &options->timeout_ns);
-	options->unlimited = true;
-	return 0;
-}
-
-static int pids_add(struct pid_list *pids, char *text)
-{
-	char *save = NULL;
-	bool any = false;
-
-	for (char *word = strtok_r(text, ", ", &save); word; word = strtok_r(NULL, ", ", &save)) {
-		uint64_t pid;
-		bool known = false;
-
-		if (options_whole_number("-p", word, 1, 4194304, &pid))
-			return EINVAL;
-		any = true;
-		for (size_t i = 0; i < pids->count; i++)
-			known = known || pids->items[i] == (pid_t)pid;
-		if (known)
-			continue;
-		pids->items = memory_resize(pids->items, (pids->count + 1) * sizeof(*pids->items));
-		pids->items[pids->count++] = (pid_t)pid;
-	}
-	return any ? 0 : WRONG("-p takes a process id, or several as in 12,13");
-}
-
-/* One of the words that stand for 0, 1, ... */
-static int choice(const char *option, const char *text, const char *const *words, unsigned *chosen)
-{
-	struct buffer all = {0};
-
-	for (unsigned i = 0; words[i]; i++)
-		if (strcmp(words[i], text) == 0) {
-			*chosen = i;
-			return 0;
-		}
-	for (unsigned i = 0; words[i]; i++)
-		buffer_add_format(&all, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
-	message("%s takes %.*s, not \"%s\"", option, (int)all.size, all.bytes, text);
-	buffer_free(&all);
-	return EINVAL;
-}
-
 static struct options *options_of(struct argp_state *state)
 {
 	return state->input;
@@ -141,7 +68,7 @@ static struct options *options_of(struct argp_state *state)
 static error_t parse_target(int key, char *argument, struct argp_state *state)
 {
 	if (key == 'p')
-		return pids_add(&options_of(state)->pids, argument);
+		return options_pids(argument, &options_of(state)->pids);
 	return ARGP_ERR_UNKNOWN;
 }
 
@@ -175,7 +102,7 @@ static error_t parse_engine(int key, char *argument, struct argp_state *state)
 
 	if (key != OPTION_ENGINE)
 		return ARGP_ERR_UNKNOWN;
-	if (choice("--engine", argument, words, &chosen))
+	if (options_choice("--engine", argument, words, &chosen))
 		return EINVAL;
 	options_of(state)->trace.engine = engines[chosen];
 	return 0;
@@ -201,10 +128,39 @@ static error_t parse_color(int key, char *argument, struct argp_state *state)
 
 	if (key != OPTION_COLOR)
 		return ARGP_ERR_UNKNOWN;
-	if (choice("--color", argument, words, &chosen))
+	if (options_choice("--color", argument, words, &chosen))
 		return EINVAL;
 	options_of(state)->colors = (enum color_choice)chosen;
 	return 0;
+}
+
+static error_t parse_run(int key, char *argument, struct argp_state *state)
+{
+	struct options *options = options_of(state);
+
+	switch (key) {
+	case 'f':
+		options->trace.flags |= TRACE_FIREHOSE;
+		return 0;
+	case 'y':
+		options->trace.flags |= TRACE_HOOK;
+		return 0;
+	case OPTION_NO_HOOK:
+		options->trace.flags |= TRACE_WITHOUT_HOOK | TRACE_NO_HOOK;
+		return 0;
+	case OPTION_ATTRIBUTES:
+		options->trace.flags |= TRACE_ATTRIBUTES;
+		return 0;
+	case 'o':
+		options->output_path = argument;
+		return 0;
+	case 'a':
+		options->append = true;
+		return 0;
+	case OPTION_DURATION:
+		return options_seconds("--duration", argument, &options->duration_ns);
+	}
+	return ARGP_ERR_UNKNOWN;
 }
 
 static error_t parse_shown(int key, char *argument, struct options *options)
@@ -223,12 +179,6 @@ static error_t parse_shown(int key, char *argument, struct options *options)
 			return EINVAL;
 		options->style.indent = (uint32_t)number;
 		return 0;
-	case 'o':
-		options->output_path = argument;
-		return 0;
-	case 'a':
-		options->append = true;
-		return 0;
 	case OPTION_FORMAT:
 		options->format = sink_find(argument);
 		return options->format ? 0 : WRONG("--format takes text or json, not \"%s\"", argument);
@@ -244,18 +194,6 @@ static error_t parse_trace(int key, char *argument, struct argp_state *state)
 	unsigned chosen;
 
 	switch (key) {
-	case 'f':
-		options->trace.flags |= TRACE_FIREHOSE;
-		return 0;
-	case 'y':
-		options->trace.flags |= TRACE_HOOK;
-		return 0;
-	case OPTION_NO_HOOK:
-		options->trace.flags |= TRACE_WITHOUT_HOOK | TRACE_NO_HOOK;
-		return 0;
-	case OPTION_ATTRIBUTES:
-		options->trace.flags |= TRACE_ATTRIBUTES;
-		return 0;
 	case OPTION_ARGS:
 		options->trace.flags |= TRACE_ARGUMENTS;
 		return 0;
@@ -277,12 +215,10 @@ static error_t parse_trace(int key, char *argument, struct argp_state *state)
 		options->trace.value_size = (uint32_t)number;
 		return 0;
 	case OPTION_OVERFLOW:
-		if (choice("--overflow", argument, overflow_words, &chosen))
+		if (options_choice("--overflow", argument, overflow_words, &chosen))
 			return EINVAL;
 		options->trace.overflow = (enum overflow_policy)chosen;
 		return 0;
-	case OPTION_DURATION:
-		return options_seconds("--duration", argument, &options->duration_ns);
 	case OPTION_COUNT:
 		return options_whole_number("--count", argument, 1, UINT64_MAX / 2, &options->count);
 	}
@@ -329,7 +265,7 @@ static const struct argp_option selector_options[] = {
 	{0},
 };
 
-static const struct argp_option trace_list[] = {
+static const struct argp_option run_list[] = {
 	{"firehose", 'f', NULL, 0, "All methods; with --yes or --engine=hook, by one hook for all", 2},
 	{"yes", 'y', NULL, 0, "Do not ask: trace also methods that leave the process slower afterwards", 8},
 	{"no-hook", OPTION_NO_HOOK, NULL, 0, "Leave out what only engine hook can observe", 8},
@@ -337,6 +273,13 @@ static const struct argp_option trace_list[] = {
          "Trace attr_reader and attr_writer methods also where the selector names many (String#, Order#*, --firehose). Every "
          "call of a C method is slower meanwhile",
          8},
+	{"output", 'o', "FILE", 0, "Write to a file", 5},
+	{"append", 'a', NULL, 0, "Append to it", 5},
+	{"duration", OPTION_DURATION, "SEC", 0, "Stop after this time", 6},
+	{0},
+};
+
+static const struct argp_option trace_list[] = {
 	{"args", OPTION_ARGS, NULL, 0, "Show all arguments", 3},
 	{"locals", OPTION_LOCALS, NULL, 0, "Show all local variables at a line", 3},
 	{"return", OPTION_RETURN, NULL, 0, "Show results", 3},
@@ -347,26 +290,9 @@ static const struct argp_option trace_list[] = {
 	{"no-duration", 'n', NULL, 0, "Do not show how long calls took", 4},
 	{"prefix", 'r', "N", 0, "Spaces per level (default 3)", 4},
 	{"format", OPTION_FORMAT, "text|json", 0, "A tree for people, or one JSON object a line", 4},
-	{"output", 'o', "FILE", 0, "Write to a file", 5},
-	{"append", 'a', NULL, 0, "Append to it", 5},
-	{"duration", OPTION_DURATION, "SEC", 0, "Stop after this time", 6},
 	{"count", OPTION_COUNT, "N", 0, "Stop after N calls and lines", 6},
 	{"overflow", OPTION_OVERFLOW, "drop|block", 0,
          "If rbprobe is too slow: drop (default) loses calls and counts them, block makes the process wait", 7},
-	{0},
-};
-
-static const struct argp_option count_list[] = {
-	{"firehose", 'f', NULL, 0, "All methods; with --yes or --engine=hook, by one hook for all", 2},
-	{"yes", 'y', NULL, 0, "Do not ask: trace also methods that leave the process slower afterwards", 8},
-	{"no-hook", OPTION_NO_HOOK, NULL, 0, "Leave out what only engine hook can observe", 8},
-	{"attributes", OPTION_ATTRIBUTES, NULL, 0,
-         "Trace attr_reader and attr_writer methods also where the selector names many (String#, Order#*, --firehose). Every "
-         "call of a C method is slower meanwhile",
-         8},
-	{"output", 'o', "FILE", 0, "Write to a file", 5},
-	{"append", 'a', NULL, 0, "Append to it", 5},
-	{"duration", OPTION_DURATION, "SEC", 0, "Stop after this time", 6},
 	{0},
 };
 
@@ -377,7 +303,7 @@ const struct argp options_color = {.options = color_list, .parser = parse_color}
 const struct argp options_engine = {.options = engine_list, .parser = parse_engine};
 const struct argp options_selectors = {.options = selector_options, .parser = parse_selectors};
 const struct argp options_trace = {.options = trace_list, .parser = parse_trace};
-const struct argp options_count = {.options = count_list, .parser = parse_trace};
+const struct argp options_run = {.options = run_list, .parser = parse_run};
 
 /* The root parser of every subcommand: hands the input on, and keeps argp itself quiet. */
 static error_t parse_root(int key, char *argument, struct argp_state *state)

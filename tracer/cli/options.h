@@ -62,8 +62,8 @@ extern const struct argp options_selectors;  /* -m and everything that is not an
 extern const struct argp options_conditions; /* which calls are shown; condition_options.c */
 extern const struct argp options_actions;    /* what else is shown of them; action_options.c */
 extern const struct argp options_events;     /* events beside calls; event_options.c */
-extern const struct argp options_trace;      /* what to show of the calls, how, and until when */
-extern const struct argp options_count;      /* those of them that make sense where calls are counted, but for --format */
+extern const struct argp options_run;        /* which methods altogether, where to, and until when */
+extern const struct argp options_trace;      /* what to show of the calls, how, and until how many */
 
 struct attach_manner options_manner(const struct options *options);
 
@@ -80,6 +80,11 @@ void options_each(const struct argp *argp, options_visit visit, void *owner);
 /* For parsers of a subcommand's own: 0, or EINVAL after a line on stderr that names the option. */
 int options_whole_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *number);
 int options_seconds(const char *option, const char *text, uint64_t *ns);
+int options_pattern(const char *option, const char *of_what, const char *text, struct slice *pattern);
+/* One of the words, up to a NULL, that stand for 0, 1, ... */
+int options_choice(const char *option, const char *text, const char *const *words, unsigned *chosen);
+/* Adds those that are not yet in the list. */
+int options_pids(char *text, struct pid_list *pids);
 int options_timeout(const char *text, struct options *options);
 
 /* What is wrong with the conditions together, or NULL. Puts the selectors of methods that are shown before those of others. */

@@ -22,19 +22,18 @@ struct arguments {
 	uint64_t top;
 };
 
-static const char *const orders[] = {[HEAP_BY_BYTES] = "bytes", [HEAP_BY_OBJECTS] = "objects"};
-
 /* Says what is wrong; the parser returns it. */
 #define WRONG(...) (message(__VA_ARGS__), EINVAL)
 
 static int parse_sort(struct arguments *arguments, const char *text)
 {
-	for (unsigned i = 0; i < sizeof(orders) / sizeof(*orders); i++)
-		if (strcmp(orders[i], text) == 0) {
-			arguments->report.order = (enum heap_order)i;
-			return 0;
-		}
-	return WRONG("--sort takes bytes or objects, not \"%s\"", text);
+	static const char *const orders[] = {[HEAP_BY_BYTES] = "bytes", [HEAP_BY_OBJECTS] = "objects", NULL};
+	unsigned chosen;
+
+	if (options_choice("--sort", text, orders, &chosen))
+		return EINVAL;
+	arguments->report.order = (enum heap_order)chosen;
+	return 0;
 }
 
 static int parse_path(struct arguments *arguments, const char *path)

@@ -9,7 +9,6 @@
 #include "tracer/commands/trace_loop.h"
 
 #include <errno.h>
-#include <string.h>
 
 struct stat {
 	struct invocation invocation;
@@ -31,31 +30,26 @@ enum long_option {
 
 static int parse_format(const char *word, enum stat_format *format)
 {
-	static const char *const words[] = {[STAT_TEXT] = "text", [STAT_JSON] = "json", [STAT_PROMETHEUS] = "prometheus"};
+	static const char *const words[] = {[STAT_TEXT] = "text", [STAT_JSON] = "json", [STAT_PROMETHEUS] = "prometheus", NULL};
+	unsigned chosen;
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-		if (strcmp(words[i], word) == 0) {
-			*format = (enum stat_format)i;
-			return 0;
-		}
-	message("--format takes text, json or prometheus, not \"%s\"", word);
-	return EINVAL;
+	if (options_choice("--format", word, words, &chosen))
+		return EINVAL;
+	*format = (enum stat_format)chosen;
+	return 0;
 }
 
 static int parse_by(const char *word, struct stat *stat)
 {
+	static const char *const words[] = {"thread", "class", NULL};
+	static const uint32_t by[] = {TRACE_BY_THREAD, TRACE_BY_CLASS};
 	uint32_t *flags = &stat->invocation.options.trace.flags;
+	unsigned chosen;
 
-	stat->view.by = word;
-	*flags &= ~(uint32_t)(TRACE_BY_THREAD | TRACE_BY_CLASS);
-	if (strcmp(word, "thread") == 0) {
-		*flags |= TRACE_BY_THREAD;
-	} else if (strcmp(word, "class") == 0) {
-		*flags |= TRACE_BY_CLASS;
-	} else {
-		message("--by takes thread or class, not \"%s\"", word);
+	if (options_choice("--by", word, words, &chosen))
 		return EINVAL;
-	}
+	stat->view.by = word;
+	*flags = (*flags & ~(uint32_t)(TRACE_BY_THREAD | TRACE_BY_CLASS)) | by[chosen];
 	return 0;
 }
 
@@ -187,7 +181,7 @@ const struct subcommand cmd_stat = {
 		"calls itself has all of its calls in both.\n\n" TRACE_HELP_STATUS,
 	.pids = PIDS_SOME,
 	.timeout = TRACE_HELP_TIMEOUT,
-	.options = (const struct argp *const[]){&options_selectors, &options_count, &options_stat, &options_conditions,
+	.options = (const struct argp *const[]){&options_selectors, &options_run, &options_stat, &options_conditions,
                                                 &options_engine, NULL},
 	.size = sizeof(struct stat),
 	.init = stat_init,

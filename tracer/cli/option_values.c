@@ -1,0 +1,94 @@
+/* What options take: numbers, times, names. See options.h. */
+
+#define _GNU_SOURCE
+#include "tracer/cli/options.h"
+
+#include "proto/clock.h"
+#include "proto/limits.h"
+#include "tracer/base/message.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Says what is wrong; the parser returns it. */
+#define WRONG(...) (message(__VA_ARGS__), EINVAL)
+
+int options_whole_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoull(text, &end, 10);
+	if (errno || end == text || *end || strchr(text, '-') || *number < min || *number > max)
+		return WRONG("%s takes a whole number from %llu to %llu, not \"%s\"", option, (unsigned long long)min,
+		             (unsigned long long)max, text);
+	return 0;
+}
+
+int options_seconds(const char *option, const char *text, uint64_t *ns)
+{
+	char *end;
+	double number;
+
+	number = strtod(text, &end);
+	if (end == text || *end || !isfinite(number) || number <= 0 || number > 1e9)
+		return WRONG("%s takes seconds, such as 10 or 0.5, not \"%s\"", option, text);
+	*ns = (uint64_t)(number * 1e9);
+	return 0;
+}
+
+int options_pattern(const char *option, const char *of_what, const char *text, struct slice *pattern)
+{
+	if (!*text || strlen(text) > NAME_SIZE_MAX)
+		return WRONG("%s takes the name of a %s, or a pattern, of at most %u bytes", option, of_what, NAME_SIZE_MAX);
+	*pattern = (struct slice){text, strlen(text)};
+	return 0;
+}
+
+int options_timeout(const char *text, struct options *options)
+{
+	if (!options->may_be_unlimited || strcmp(text, "0") != 0)
+		return options_seconds("--timeout", text, &options->timeout_ns);
+	options->unlimited = true;
+	return 0;
+}
+
+int options_pids(char *text, struct pid_list *pids)
+{
+	char *save = NULL;
+	bool any = false;
+
+	for (char *word = strtok_r(text, ", ", &save); word; word = strtok_r(NULL, ", ", &save)) {
+		uint64_t pid;
+		bool known = false;
+
+		if (options_whole_number("-p", word, 1, 4194304, &pid))
+			return EINVAL;
+		any = true;
+		for (size_t i = 0; i < pids->count; i++)
+			known = known || pids->items[i] == (pid_t)pid;
+		if (known)
+			continue;
+		pids->items = memory_resize(pids->items, (pids->count + 1) * sizeof(*pids->items));
+		pids->items[pids->count++] = (pid_t)pid;
+	}
+	return any ? 0 : WRONG("-p takes a process id, or several as in 12,13");
+}
+
+int options_choice(const char *option, const char *text, const char *const *words, unsigned *chosen)
+{
+	struct buffer all = {0};
+
+	for (unsigned i = 0; words[i]; i++)
+		if (strcmp(words[i], text) == 0) {
+			*chosen = i;
+			return 0;
+		}
+	for (unsigned i = 0; words[i]; i++)
+		buffer_add_format(&all, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
+	message("%s takes %.*s, not \"%s\"", option, (int)all.size, all.bytes, text);
+	buffer_free(&all);
+	return EINVAL;
+}
