@@ -95,8 +95,11 @@ enum trace_flag {
 	TRACE_LOCALS = 1 << 15,      /* local variables, at the end of a call or at a line */
 	TRACE_STACK = 1 << 16,       /* who called */
 	TRACE_BY_THREAD = 1 << 17,   /* with TRACE_COUNT: the calls of each thread apart, */
-	TRACE_BY_CLASS = 1 << 18,    /* or those on each class of receivers */
+	TRACE_BY_CLASS = 1 << 18,    /* or those on each class of receivers, */
+	TRACE_BY_CALLER = 1 << 19,   /* or those from each caller */
 };
+
+#define TRACE_BY_KEYS ((unsigned)(TRACE_BY_THREAD | TRACE_BY_CLASS | TRACE_BY_CALLER)) /* one of them at most */
 
 #define TRACE_MEASURES ((unsigned)(TRACE_CPU | TRACE_OBJECTS | TRACE_GC | TRACE_STACK))
 

@@ -256,6 +256,101 @@ class StatTest < LiveTest
     assert_equal 400, counted.find { |row| !row.key?("class") }["calls"]
   end
 
+  CALLERS = <<~'RUBY'
+    class Callee
+      def called(error = nil)
+        raise error if error
+      end
+    end
+
+    class Calls
+      def directly
+        3.times { Callee.new.called }
+        "text".center(9)
+      end
+
+      def through_c
+        [nil, IOError].each(&Callee.new.method(:called))
+      rescue IOError
+        nil
+      end
+
+      define_method(:by_block) { Callee.new.called }
+
+      def self.of_class
+        eval("Callee.new.called; 'text'.center(9)")
+      end
+
+      def deep(levels)
+        levels.zero? ? Callee.new.called : deep(levels - 1)
+      end
+
+      def self.all
+        calls = new
+        4.times { calls.directly }
+        calls.through_c
+        2.times { calls.by_block }
+        of_class
+        calls.deep(150)
+        Thread.new(&Callee.new.method(:called)).join
+        Fiber.new(&Callee.new.method(:called)).resume
+        eval("class ::Calls; def by_block; Callee.new.called; end; end")
+        calls.by_block
+        "done"
+      end
+    end
+  RUBY
+
+  def with_callers
+    start("console").tap { |target| target.run("eval(#{CALLERS.dump}, TOPLEVEL_BINDING, 'calls.rb', 1)") }
+  end
+
+  def callers_counted(target, *arguments)
+    counter = stat(target, "--format", "json", "--by", "caller", *arguments, "Callee#called", "String#center", "Calls#deep")
+    yield
+    rows_of(counter.stop).to_h { |row| [row.values_at("method", "caller"), row.values_at("calls", "errors")] }
+  end
+
+  test "--by caller: the callers are those of a full trace" do
+    target = with_callers
+    expected = nil
+    counted = callers_counted(target) do
+      tracer = trace(target, "--format", "json", "--stack=1", "Callee#called", "String#center", "Calls#deep")
+      target.run("Calls.all")
+      calls = tracer.stop.events("call")
+      expected = calls.group_by { |call| [call["method"], call["stack"].first&.fetch("label") || "(no caller)"] }
+      expected.transform_values! { |same| [same.size, same.count { |call| call["ended"] == "raised" }] }
+    end
+    assert_equal expected, counted
+    assert_equal [12, 0], counted[["Callee#called", "Calls#directly"]]
+    assert_equal [2, 0], counted[["Callee#called", "(no caller)"]]
+    assert_equal [150, 0], counted[["Calls#deep", "Calls#deep"]]
+    %w[auto hook].each do |engine|
+      counted = callers_counted(target, "--calls", "--engine", engine) { target.run("Calls.all") }
+      assert_equal [12, nil], counted[["Callee#called", "Calls#directly"]], engine
+      assert_equal [4, nil], counted[["String#center", "Calls#directly"]], engine
+    end
+  end
+
+  test "--by caller: callers that are collected and moved are told apart; what is beyond the limit is counted together" do
+    target = with_callers
+    counted = callers_counted(target) do
+      target.run(<<~'RUBY')
+        300.times do |i|
+          Class.new { eval "def from_#{i}; Callee.new.called; end" }.new.public_send("from_#{i}")
+          GC.start if i % 50 == 0
+          GC.compact if i % 100 == 0 && GC.respond_to?(:compact)
+        end
+      RUBY
+    end
+    assert_equal 201, counted.size
+    assert_equal [100, 0], counted[["Callee#called", nil]]
+    assert_equal [[1, 0]], counted.reject { |(_, caller), _| caller.nil? }.values.uniq
+    counter = stat(target, "--by", "caller", "Callee#called")
+    target.run("Calls.new.through_c")
+    assert_match(/  method  caller\n.*  Callee#called  Calls#through_c$/, counter.stop.stdout)
+  end
+
   test "a call that is decided about when the end comes is left out" do
     target = prepared
     target.run("$threads = Array.new(2) { Thread.new { work = Work.new; work.named until $over } }; nil")
@@ -313,7 +408,7 @@ class StatTest < LiveTest
     assert_refused 2, /stat counts calls of methods, not lines such as order\.rb:4/, "stat", "-p", pid, "order.rb:4"
     assert_refused 2, /--sort takes calls, errors, .* not "size"/, "stat", "-p", pid, "--sort", "size", "Work#"
     assert_refused 2, /--format takes text, json or prometheus/, "stat", "-p", pid, "--format", "xml", "Work#"
-    assert_refused 2, /--by takes thread or class, not "moon"/, "stat", "-p", pid, "--by", "moon", "Work#"
+    assert_refused 2, /--by takes thread, class or caller, not "moon"/, "stat", "-p", pid, "--by", "moon", "Work#"
     assert_refused 2, /--calls counts no times/, "stat", "-p", pid, "--calls", "--histogram", "Work#"
     assert_refused 2, /which methods\?/, "stat", "-p", pid
   end

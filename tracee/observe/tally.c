@@ -33,7 +33,7 @@ int tallies_open(struct session *session, const struct command *command, struct 
 	}
 	madvise(blocks, ARENA_SIZE, MADV_NOHUGEPAGE); /* one of those would be zeroed in an event */
 	tallies->blocks = blocks;
-	session->counts_by = command->options.flags & (TRACE_BY_THREAD | TRACE_BY_CLASS);
+	session->counts_by = command->options.flags & TRACE_BY_KEYS;
 	if (session->counts_by)
 		tallies->keys = tally_keys_new(command->options.flags);
 	if (session->counts_by && !tallies->keys) {

@@ -1,33 +1,39 @@
-/* Calls counted apart by thread or class. See tally_keys.h. Context: event, but for what makes and frees: job. */
+/* Calls counted apart by thread, class or caller. See tally_keys.h. Context: event, but for what makes and frees: job. */
 
 #include "tracee/observe/tally_keys.h"
 
 #include "proto/wire.h"
 #include "tracee/base/text.h"
+#include "tracee/observe/call.h"
 #include "tracee/observe/probe.h"
 #include "tracee/vm/aside.h"
 #include "tracee/vm/class_name.h"
+#include "tracee/vm/evaluation.h"
 #include "tracee/vm/fiber.h"
 
+#include <ruby/debug.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_ROOM 120u
+#define NAME_ROOM 256u
 #define BUCKETS 4096u
 #define NO_KEY UINT16_MAX /* there are too many */
+#define NO_CALLER "(no caller)"
+#define FRAMES_FIRST 8u
+#define FRAMES_MAX 128u /* so far out a caller is looked for */
 
 struct tally_key {
-	VALUE class; /* pinned; 0: it is a thread */
+	VALUE object; /* a class, or the frame of a caller; pinned. 0: the name alone tells it */
 	char name[NAME_ROOM];
 };
 
 struct tally_keys {
-	bool by_class;
+	uint32_t by; /* TRACE_BY_... */
 	uint32_t count;
 	uint32_t pair_count;
 	struct tally_key keys[TALLY_KEYS_MAX];
-	uint16_t near[256]; /* the key of a class with these bits in its address, + 1 */
+	uint16_t near[256]; /* the key of an object with these bits in its address, + 1 */
 	uint16_t buckets[BUCKETS];
 	struct keyed_tally pairs[KEYED_TALLIES_MAX];
 };
@@ -40,7 +46,7 @@ struct tally_keys *tally_keys_new(uint32_t flags)
 		return NULL;
 	/* What is not used stays as it came: pairs are set up when they are taken. */
 	memset(keys, 0, offsetof(struct tally_keys, pairs));
-	keys->by_class = flags & TRACE_BY_CLASS;
+	keys->by = flags & TRACE_BY_KEYS;
 	return keys;
 }
 
@@ -52,14 +58,54 @@ void tally_keys_free(struct tally_keys *keys)
 void tally_keys_mark(const struct tally_keys *keys)
 {
 	for (uint32_t i = 0; keys && i < keys->count; i++)
-		if (keys->keys[i].class)
-			rb_gc_mark(keys->keys[i].class);
+		if (keys->keys[i].object)
+			rb_gc_mark(keys->keys[i].object);
 }
 
 /* --- Keys */
 
+static uint16_t add_key(struct tally_keys *keys, VALUE object, const char *name)
+{
+	struct tally_key *key;
+
+	if (keys->count == TALLY_KEYS_MAX)
+		return NO_KEY;
+	key = &keys->keys[keys->count];
+	key->object = object;
+	snprintf(key->name, sizeof(key->name), "%s", name);
+	return (uint16_t)keys->count++;
+}
+
+static uint16_t find_key(const struct tally_keys *keys, VALUE object, const char *name)
+{
+	for (uint32_t i = 0; i < keys->count; i++)
+		if (object ? keys->keys[i].object == object : strcmp(keys->keys[i].name, name) == 0)
+			return (uint16_t)i;
+	return NO_KEY;
+}
+
+static uint16_t *near_of(struct tally_keys *keys, VALUE object)
+{
+	return &keys->near[(object >> 3 ^ object >> 11) % 256];
+}
+
+/* Without a search: the key that was asked for last of those near it. */
+static uint16_t key_at_hand(struct tally_keys *keys, VALUE object)
+{
+	uint16_t near = *near_of(keys, object);
+
+	return near && keys->keys[near - 1].object == object ? (uint16_t)(near - 1) : NO_KEY;
+}
+
+static uint16_t keep_at_hand(struct tally_keys *keys, VALUE object, uint16_t key)
+{
+	if (key != NO_KEY)
+		*near_of(keys, object) = (uint16_t)(key + 1);
+	return key;
+}
+
 struct naming {
-	VALUE class;
+	VALUE object;
 	char *name;
 };
 
@@ -68,9 +114,29 @@ static VALUE name_class(VALUE argument)
 	const struct naming *naming = (const struct naming *)argument;
 	struct text text = {.bytes = naming->name, .size = NAME_ROOM - 1};
 
-	class_name_add(&text, naming->class);
+	class_name_add(&text, naming->object);
 	naming->name[text.used] = '\0';
 	return Qnil;
+}
+
+static uint16_t key_of_class(struct tally_keys *keys, VALUE receiver, int *jump)
+{
+	VALUE class = RB_SPECIAL_CONST_P(receiver) || (!RB_TYPE_P(receiver, T_CLASS) && !RB_TYPE_P(receiver, T_MODULE))
+	                      ? rb_obj_class(receiver)
+	                      : receiver;
+	char name[NAME_ROOM] = "";
+	struct naming naming = {class, name};
+	uint16_t key = key_at_hand(keys, class);
+
+	if (key != NO_KEY)
+		return key;
+	key = find_key(keys, class, name);
+	if (key == NO_KEY && keys->count < TALLY_KEYS_MAX && !*jump) {
+		*jump = aside_protect(name_class, (VALUE)&naming);
+		key = add_key(keys, class, name);
+	}
+	RB_GC_GUARD(class);
+	return keep_at_hand(keys, class, key);
 }
 
 static VALUE name_thread(VALUE argument)
@@ -87,49 +153,6 @@ static VALUE name_thread(VALUE argument)
 	RB_GC_GUARD(description.thread_name);
 	RB_GC_GUARD(description.created_at);
 	return Qnil;
-}
-
-static uint16_t add_key(struct tally_keys *keys, VALUE class, const char *name)
-{
-	struct tally_key *key;
-
-	if (keys->count == TALLY_KEYS_MAX)
-		return NO_KEY;
-	key = &keys->keys[keys->count];
-	key->class = class;
-	snprintf(key->name, sizeof(key->name), "%s", name);
-	return (uint16_t)keys->count++;
-}
-
-static uint16_t find_key(const struct tally_keys *keys, VALUE class, const char *name)
-{
-	for (uint32_t i = 0; i < keys->count; i++)
-		if (class ? keys->keys[i].class == class : strcmp(keys->keys[i].name, name) == 0)
-			return (uint16_t)i;
-	return NO_KEY;
-}
-
-static uint16_t key_of_class(struct tally_keys *keys, VALUE receiver, int *jump)
-{
-	VALUE class = RB_SPECIAL_CONST_P(receiver) || (!RB_TYPE_P(receiver, T_CLASS) && !RB_TYPE_P(receiver, T_MODULE))
-	                      ? rb_obj_class(receiver)
-	                      : receiver;
-	uint16_t *near = &keys->near[(class >> 3 ^ class >> 11) % 256];
-	char name[NAME_ROOM] = "";
-	struct naming naming = {class, name};
-	uint16_t key;
-
-	if (*near && keys->keys[*near - 1].class == class)
-		return (uint16_t)(*near - 1);
-	key = find_key(keys, class, name);
-	if (key == NO_KEY && keys->count < TALLY_KEYS_MAX && !*jump) {
-		*jump = aside_protect(name_class, (VALUE)&naming);
-		key = add_key(keys, class, name);
-	}
-	if (key != NO_KEY)
-		*near = (uint16_t)(key + 1);
-	RB_GC_GUARD(class);
-	return key;
 }
 
 /* Asked for once a fiber. */
@@ -152,6 +175,66 @@ static uint16_t key_of_thread(struct tally_keys *keys, struct call_stack *stack,
 	return key;
 }
 
+/* Calls no method. The name stays empty where the frame is none of Ruby code. */
+static VALUE name_frame(VALUE argument)
+{
+	const struct naming *naming = (const struct naming *)argument;
+	VALUE label;
+
+	if (!RB_TYPE_P(rb_profile_frame_path(naming->object), T_STRING))
+		return Qnil;
+	label = rb_profile_frame_full_label(naming->object);
+	if (RB_TYPE_P(label, T_STRING))
+		snprintf(naming->name, NAME_ROOM, "%.*s", (int)RSTRING_LEN(label), RSTRING_PTR(label));
+	RB_GC_GUARD(label);
+	return Qnil;
+}
+
+/* False: it is no frame of Ruby code. */
+static bool key_of_frame(struct tally_keys *keys, VALUE frame, uint16_t *key)
+{
+	char name[NAME_ROOM] = "";
+	struct naming naming = {frame, name};
+	VALUE unused;
+
+	*key = find_key(keys, frame, name);
+	if (*key == NO_KEY && keys->count < TALLY_KEYS_MAX) {
+		if (evaluate_quickly(name_frame, (VALUE)&naming, &unused) != EVALUATION_DONE || !name[0])
+			return false;
+		*key = add_key(keys, frame, name);
+	}
+	keep_at_hand(keys, frame, *key);
+	return true;
+}
+
+/*
+ * The next frame of Ruby code outside of the call's own, as what the VM itself keeps of it (callers.c). Most often that is the
+ * first one, and known; to find its line, which tells Ruby code from C, would cost more than the rest.
+ */
+static uint16_t key_of_caller(struct tally_keys *keys, const struct seen_call *seen)
+{
+	int own = seen->trace_arg && seen->event == RUBY_EVENT_CALL;
+	VALUE frames[FRAMES_MAX];
+	int lines[FRAMES_MAX];
+	uint16_t key = NO_KEY;
+	char name[] = NO_CALLER;
+
+	if (rb_profile_frames(0, own + 1, frames, NULL) > own)
+		key = key_at_hand(keys, frames[own]);
+	if (key != NO_KEY)
+		return key;
+	for (int limit = FRAMES_FIRST, count = limit; count == limit; limit = FRAMES_MAX) {
+		count = rb_profile_frames(0, limit, frames, lines);
+		for (int i = own; i < count; i++)
+			if (lines[i] > 0 && key_of_frame(keys, frames[i], &key))
+				return key;
+		if (limit == FRAMES_MAX)
+			break;
+	}
+	key = find_key(keys, 0, name);
+	return key == NO_KEY ? add_key(keys, 0, name) : key;
+}
+
 /* --- Pairs */
 
 static struct tally *tally_of(struct tally_keys *keys, struct probe *probe, uint16_t key)
@@ -172,9 +255,22 @@ static struct tally *tally_of(struct tally_keys *keys, struct probe *probe, uint
 	return &pair->tally;
 }
 
-struct tally *tally_keys_choose(struct tally_keys *keys, struct probe *probe, struct call_stack *stack, VALUE receiver, int *jump)
+static uint16_t key_of_call(struct tally_keys *keys, struct call_stack *stack, const struct seen_call *seen, int *jump)
 {
-	uint16_t key = keys->by_class ? key_of_class(keys, receiver, jump) : key_of_thread(keys, stack, jump);
+	switch (keys->by) {
+	case TRACE_BY_CLASS:
+		return key_of_class(keys, seen->trace_arg ? rb_tracearg_self(seen->trace_arg) : seen->receiver, jump);
+	case TRACE_BY_CALLER:
+		return key_of_caller(keys, seen);
+	default:
+		return key_of_thread(keys, stack, jump);
+	}
+}
+
+struct tally *tally_keys_choose(struct tally_keys *keys, struct probe *probe, struct call_stack *stack,
+                                const struct seen_call *seen, int *jump)
+{
+	uint16_t key = key_of_call(keys, stack, seen, jump);
 
 	return key == NO_KEY ? probe->tally : tally_of(keys, probe, key);
 }

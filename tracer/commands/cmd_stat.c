@@ -41,15 +41,15 @@ static int parse_format(const char *word, enum stat_format *format)
 
 static int parse_by(const char *word, struct stat *stat)
 {
-	static const char *const words[] = {"thread", "class", NULL};
-	static const uint32_t by[] = {TRACE_BY_THREAD, TRACE_BY_CLASS};
+	static const char *const words[] = {"thread", "class", "caller", NULL};
+	static const uint32_t by[] = {TRACE_BY_THREAD, TRACE_BY_CLASS, TRACE_BY_CALLER};
 	uint32_t *flags = &stat->invocation.options.trace.flags;
 	unsigned chosen;
 
 	if (options_choice("--by", word, words, &chosen))
 		return EINVAL;
 	stat->view.by = word;
-	*flags = (*flags & ~(uint32_t)(TRACE_BY_THREAD | TRACE_BY_CLASS)) | by[chosen];
+	*flags = (*flags & ~(uint32_t)TRACE_BY_KEYS) | by[chosen];
 	return 0;
 }
 
@@ -87,7 +87,8 @@ static error_t parse_stat(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option stat_list[] = {
 	{"calls", OPTION_CALLS, NULL, 0, "Only count calls, which costs less: no times, no errors", 3},
-	{"by", OPTION_BY, "thread|class", 0, "A row for each thread, or each class of the receivers, of each method", 3},
+	{"by", OPTION_BY, "thread|class|caller", 0,
+         "A row for each thread, each class of the receivers, or each method that called, of each method", 3},
 	{"sort", OPTION_SORT, "calls|errors|total|self|mean|min|p50|p90|p99|p99.9|max|method", 0,
          "Which rows come first: those with the most in this column (default total)", 4},
 	{"top", OPTION_TOP, "N", 0, "Show so many rows", 4},
