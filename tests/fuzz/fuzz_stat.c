@@ -36,10 +36,10 @@ static void read_back(int fd, struct buffer *to)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *texts[] = {"String#x"};
-	static const char *sorts[] = {"total", "calls", "p99", "method"};
+	static const char *sorts[] = {"total", "calls", "p99", "method", "cpu", "allocs"};
 	static const struct sink_style style = {.many_pids = true};
 	struct lies lies = {data, size};
-	uint8_t mode = lies_byte(&lies);
+	uint8_t mode = lies_byte(&lies), more = lies_byte(&lies);
 	struct output output = {.fd = file()};
 	struct buffer written = {0};
 	struct options options = {.quiet = true, .selectors = {.texts = texts, .count = 1}};
@@ -50,7 +50,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct attachment *attachment = &traced.attachment;
 	struct error err;
 
-	stat->view = (struct stat_view){.sort = sorts[mode % 4], .top = mode & 4, .histogram = mode & 8, .calls_only = mode & 16};
+	stat->view = (struct stat_view){.sort = sorts[more % 6],
+	                                .top = mode & 4,
+	                                .histogram = mode & 8,
+	                                .calls_only = mode & 16,
+	                                .by = mode & 1 ? "caller" : NULL,
+	                                .measures = more & 8 ? TRACE_CPU | TRACE_OBJECTS | TRACE_GC : 0};
 	stat->format = (enum stat_format)((mode >> 5) % 3);
 	stat->sum = mode & 0x80;
 	attachment->target.pid = attachment->target.own_pid = 1;

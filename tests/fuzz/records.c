@@ -103,11 +103,16 @@ static void pack_key(msgpack_packer *packer, const char *key)
 /* What has been counted of one method. */
 static void pack_figures(struct lies *lies, msgpack_packer *packer)
 {
-	static const char *const keys[] = {"method", "calls", "errors", "total", "self", "min", "max", "unplaced"};
-	size_t count = 1 + lies_byte(lies) % 8;
+	static const char *const keys[] = {"method", "calls",    "errors", "total",   "self",  "min",
+	                                   "max",    "unplaced", "cpu_ns", "objects", "gc_ns", "unmeasured"};
+	size_t count = 1 + lies_byte(lies) % (sizeof(keys) / sizeof(*keys));
 	uint32_t pairs = lies_byte(lies) % 8;
+	struct slice key = some(lies);
 
-	msgpack_pack_map(packer, count + 1);
+	msgpack_pack_map(packer, count + 2);
+	pack_key(packer, "key");
+	msgpack_pack_str(packer, key.size);
+	msgpack_pack_str_body(packer, key.bytes, key.size);
 	for (size_t i = 0; i < count; i++) {
 		pack_key(packer, keys[i]);
 		msgpack_pack_uint64(packer, number(lies));

@@ -310,10 +310,22 @@ static void pack_pair(msgpack_packer *packer, const char *key, uint64_t number)
 	msgpack_pack_uint64(packer, number);
 }
 
+static void pack_text_of(msgpack_packer *packer, const char *words)
+{
+	msgpack_pack_str(packer, strlen(words));
+	msgpack_pack_str_body(packer, words, strlen(words));
+}
+
 /* Figures of one method, with every bucket that there is, and that many calls in each. */
 static void pack_figures(msgpack_packer *packer, uint32_t method, uint64_t calls, uint32_t buckets)
 {
-	msgpack_pack_map(packer, 8);
+	msgpack_pack_map(packer, 13);
+	pack_key(packer, "key");
+	pack_text_of(packer, "\x1b[31m\x9b\n\xff");
+	pack_pair(packer, "cpu_ns", UINT64_MAX);
+	pack_pair(packer, "objects", UINT64_MAX);
+	pack_pair(packer, "gc_ns", UINT64_MAX);
+	pack_pair(packer, "unmeasured", UINT64_MAX);
 	pack_pair(packer, "method", method);
 	pack_pair(packer, "calls", UINT64_MAX);
 	pack_pair(packer, "errors", UINT64_MAX);

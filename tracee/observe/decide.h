@@ -17,6 +17,7 @@
 struct call_stack;
 struct fiber_state;
 struct frame_end;
+struct measured;
 struct expression_list;
 struct open_call;
 struct probe;
@@ -50,6 +51,7 @@ struct expression_list *decider_condition_for_line(const struct session *session
 struct ended_call {
 	const struct frame_end *end;
 	const struct seen_call *seen;
+	const struct measured *measured; /* NULL: nothing was measured */
 };
 
 enum verdict {

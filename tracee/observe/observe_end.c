@@ -44,6 +44,8 @@ static void count_end(struct session *session, struct fiber_state *fiber, struct
 		}
 		tally_add(session->tallies, call->tally, elapsed, call->inner);
 		call->tally->errors += ended && ended->end && ended->end->ending == FRAME_RAISED;
+		if (session->options.flags & TRACE_MEASURES)
+			tally_add_measured(call->tally, ended ? ended->measured : NULL);
 	}
 	if (stack->depth)
 		stack->calls[stack->depth - 1].inner += elapsed;
@@ -173,7 +175,8 @@ void observe_end_call(struct session *session, struct fiber_state *fiber, struct
 
 	if (is_to_measure)
 		measure_end(&measured, &call, session->options.flags);
-	if (!is_shown(session, fiber, stack, &call, time, &(struct ended_call){.end = end}, &jump))
+	if (!is_shown(session, fiber, stack, &call, time,
+	              &(struct ended_call){.end = end, .measured = is_to_measure ? &measured : NULL}, &jump))
 		return;
 	if (is_to_measure && session->options.flags & TRACE_STACK)
 		measured.stack = callers_take(session, end->own);
@@ -201,12 +204,12 @@ bool observe_has_values(const struct session *session, const struct frame_end *e
 int observe_end_call_with_values(struct session *session, struct fiber_state *fiber, struct call_stack *stack,
                                  const struct frame_end *end, const struct seen_call *seen)
 {
-	const struct ended_call ended = {end, seen};
 	struct open_call call = call_stack_pop(stack);
 	uint64_t time = ticks_now();
 	bool is_to_measure = is_measured(session, &call, time);
 	size_t room = VALUES_SIZE_MAX - (is_to_measure ? MEASURE_SIZE_MAX : 0);
 	struct measured measured;
+	const struct ended_call ended = {end, seen, is_to_measure ? &measured : NULL};
 	struct making making;
 	bool shown;
 

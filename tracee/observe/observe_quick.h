@@ -40,7 +40,7 @@ static inline bool observe_quick_count(struct probe *probe, struct fiber_state *
 	struct call_stack *stack = &fiber->stacks[session->slot];
 	struct open_call *call = &stack->calls[stack->depth];
 
-	if (__builtin_expect(!observe_is_ordinary(session, fiber) || session->asks_at_start || session->counts_by ||
+	if (__builtin_expect(!observe_is_ordinary(session, fiber) || session->asks_at_start || session->counts_long ||
 	                             probe->only_kind_of != Qundef || probe->waiting,
 	                     0))
 		return false;

@@ -43,8 +43,20 @@ static void add_histogram(struct msgpack_builder *answer, const struct tallies *
 	builder_end(answer);
 }
 
+static void add_measured(struct msgpack_builder *answer, uint32_t flags, const struct tally *tally)
+{
+	if (flags & TRACE_CPU)
+		builder_uint(answer, "cpu_ns", tally->cpu_ns);
+	if (flags & TRACE_OBJECTS)
+		builder_uint(answer, "objects", tally->objects);
+	if (flags & TRACE_GC)
+		builder_uint(answer, "gc_ns", tally->gc_ns);
+	if (flags & TRACE_MEASURES)
+		builder_uint(answer, "unmeasured", tally->unmeasured);
+}
+
 /* key: NULL, or what these calls have in common. */
-static void add_tally(struct msgpack_builder *answer, const struct tallies *tallies, uint32_t method, const char *key,
+static void add_tally(struct msgpack_builder *answer, const struct session *session, uint32_t method, const char *key,
                       const struct tally *tally)
 {
 	builder_map(answer, NULL);
@@ -59,7 +71,8 @@ static void add_tally(struct msgpack_builder *answer, const struct tallies *tall
 		builder_uint(answer, "min", tally->least);
 		builder_uint(answer, "max", tally->most);
 		builder_uint(answer, "unplaced", tally->unplaced);
-		add_histogram(answer, tallies, tally);
+		add_measured(answer, session->options.flags, tally);
+		add_histogram(answer, session->tallies, tally);
 	}
 	builder_end(answer);
 }
@@ -106,7 +119,7 @@ static void add(struct report *report, const struct probe *probe, const char *ke
 {
 	if (!tally || !tally->calls)
 		return;
-	add_tally(&report->answer, report->session->tallies, probe->ref, key, tally);
+	add_tally(&report->answer, report->session, probe->ref, key, tally);
 	if (report->answer.buffer.size < PIECE_SIZE)
 		return;
 	builder_end(&report->answer);

@@ -1,9 +1,10 @@
-/* What is counted of calls. See tally.h. Context: job, but for tally_take_block(): event. */
+/* What is counted of calls. See tally.h. Context: job; event, where tally.h says so. */
 
 #define _GNU_SOURCE
 #include "tracee/observe/tally.h"
 
 #include "proto/clock.h"
+#include "tracee/observe/measure.h"
 #include "tracee/observe/tally_keys.h"
 #include "tracee/session/session.h"
 
@@ -20,7 +21,7 @@ int tallies_open(struct session *session, const struct command *command, struct 
 	void *blocks;
 
 	session->tallies = NULL;
-	session->counts_by = false;
+	session->counts_by = session->counts_long = false;
 	if (!(command->options.flags & TRACE_COUNT))
 		return 0;
 	tallies = calloc(1, sizeof(*tallies));
@@ -34,6 +35,7 @@ int tallies_open(struct session *session, const struct command *command, struct 
 	madvise(blocks, ARENA_SIZE, MADV_NOHUGEPAGE); /* one of those would be zeroed in an event */
 	tallies->blocks = blocks;
 	session->counts_by = command->options.flags & TRACE_BY_KEYS;
+	session->counts_long = session->counts_by || command->options.flags & TRACE_MEASURES;
 	if (session->counts_by)
 		tallies->keys = tally_keys_new(command->options.flags);
 	if (session->counts_by && !tallies->keys) {
@@ -74,4 +76,15 @@ uint16_t tally_take_block(struct tallies *tallies, struct tally *tally, uint32_t
 	if (tallies->used == TALLY_BLOCKS)
 		return 0;
 	return tally->octaves[octave] = (uint16_t)++tallies->used;
+}
+
+void tally_add_measured(struct tally *tally, const struct measured *measured)
+{
+	if (!measured || measured->moved || measured->gc_unknown)
+		tally->unmeasured++;
+	if (!measured)
+		return;
+	tally->objects += measured->objects;
+	tally->cpu_ns += measured->moved ? 0 : measured->cpu_ns;
+	tally->gc_ns += measured->moved || measured->gc_unknown ? 0 : measured->gc_ns;
 }

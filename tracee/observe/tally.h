@@ -17,6 +17,7 @@
  * histogram, which is counted.
  */
 
+struct measured;
 struct session;
 struct tally_keys;
 
@@ -30,6 +31,9 @@ struct tally {
 	uint64_t errors;
 	uint64_t unplaced;                   /* times that are in no bucket */
 	uint16_t octaves[HISTOGRAM_OCTAVES]; /* their blocks in the arena; 0: none yet */
+	/* Where calls are measured (measure.h): the sums, */
+	uint64_t cpu_ns, objects, gc_ns;
+	uint64_t unmeasured; /* and how many calls are not in all of those that are measured */
 };
 
 /* A session's. */
@@ -52,6 +56,9 @@ struct tally *tally_new(void);
 
 /* Event context. Which block the octave has; 0: there are no more. */
 uint16_t tally_take_block(struct tallies *tallies, struct tally *tally, uint32_t octave);
+
+/* What was measured of a call that ended; NULL: nothing was. Event context. */
+void tally_add_measured(struct tally *tally, const struct measured *measured);
 
 /* One call that ended; inner: the part of its time that counted calls inside of it took. Event context. */
 static inline void tally_add(struct tallies *tallies, struct tally *tally, uint64_t elapsed, uint64_t inner)

@@ -71,6 +71,7 @@ struct session {
 	bool tests_end;               /* when a call ends an expression decides whether it is shown */
 	bool asks_at_end;             /* and may not be known before it ends */
 	bool counts_calls;            /* CALLS_COUNTED, and nothing but that they began */
+	bool counts_long;             /* the same, and more than calls and times */
 	uint64_t slow_ticks;          /* shorter calls are not shown */
 	struct trace_options options; /* set by the trace command, under the GVL */
 

@@ -38,32 +38,39 @@ static int measures(const char *text, uint32_t *flags)
 	}
 }
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse_measure(int key, char *argument, struct argp_state *state)
 {
 	struct options *options = state->input;
-	uint64_t frames;
 
-	switch (key) {
-	case OPTION_MEASURE:
-		return measures(argument, &options->trace.flags);
-	case OPTION_STACK:
-		options->trace.flags |= TRACE_STACK;
-		frames = STACK_FRAMES_DEFAULT;
-		if (argument && options_whole_number("--stack", argument, 1, STACK_FRAMES_MAX, &frames))
-			return EINVAL;
-		options->trace.stack_frames = (uint32_t)frames;
-		return 0;
-	}
-	return ARGP_ERR_UNKNOWN;
+	return key == OPTION_MEASURE ? measures(argument, &options->trace.flags) : ARGP_ERR_UNKNOWN;
 }
 
-static const struct argp_option list[] = {
+static error_t parse_stack(int key, char *argument, struct argp_state *state)
+{
+	struct options *options = state->input;
+	uint64_t frames = STACK_FRAMES_DEFAULT;
+
+	if (key != OPTION_STACK)
+		return ARGP_ERR_UNKNOWN;
+	options->trace.flags |= TRACE_STACK;
+	if (argument && options_whole_number("--stack", argument, 1, STACK_FRAMES_MAX, &frames))
+		return EINVAL;
+	options->trace.stack_frames = (uint32_t)frames;
+	return 0;
+}
+
+static const struct argp_option measure_list[] = {
 	{"measure", OPTION_MEASURE, "cpu,alloc,gc", 0,
          "Show also the CPU time of the call's thread, the objects that the process allocated meanwhile (all threads), and the "
          "time that the thread spent in the garbage collector",
          3},
+	{0},
+};
+
+static const struct argp_option stack_list[] = {
 	{"stack", OPTION_STACK, "N", OPTION_ARG_OPTIONAL, "Show who called: at most N frames of Ruby code (default 20)", 3},
 	{0},
 };
 
-const struct argp options_actions = {.options = list, .parser = parse};
+const struct argp options_measure = {.options = measure_list, .parser = parse_measure};
+const struct argp options_stack = {.options = stack_list, .parser = parse_stack};

@@ -60,7 +60,8 @@ extern const struct argp options_color;      /* --color */
 extern const struct argp options_engine;     /* --engine */
 extern const struct argp options_selectors;  /* -m and everything that is not an option */
 extern const struct argp options_conditions; /* which calls are shown; condition_options.c */
-extern const struct argp options_actions;    /* what else is shown of them; action_options.c */
+extern const struct argp options_measure;    /* what is measured of them, and ... */
+extern const struct argp options_stack;      /* ... who called; action_options.c */
 extern const struct argp options_events;     /* events beside calls; event_options.c */
 extern const struct argp options_run;        /* which methods altogether, where to, and until when */
 extern const struct argp options_trace;      /* what to show of the calls, how, and until how many */

@@ -89,7 +89,7 @@ static const struct argp_option stat_list[] = {
 	{"calls", OPTION_CALLS, NULL, 0, "Only count calls, which costs less: no times, no errors", 3},
 	{"by", OPTION_BY, "thread|class|caller", 0,
          "A row for each thread, each class of the receivers, or each method that called, of each method", 3},
-	{"sort", OPTION_SORT, "calls|errors|total|self|mean|min|p50|p90|p99|p99.9|max|method", 0,
+	{"sort", OPTION_SORT, "calls|errors|total|self|cpu|gc|allocs|mean|min|p50|p90|p99|p99.9|max|method", 0,
          "Which rows come first: those with the most in this column (default total)", 4},
 	{"top", OPTION_TOP, "N", 0, "Show so many rows", 4},
 	{"histogram", OPTION_HISTOGRAM, NULL, 0, "Draw how the times of each method are spread", 4},
@@ -129,6 +129,15 @@ static int stat_check(void *self)
 	}
 	if (status == 0 && options->trace.flags & TRACE_TREE) {
 		message("stat counts calls; --tree, which shows them, is an option of trace");
+		status = STATUS_USAGE;
+	}
+	stat->view.measures = options->trace.flags & TRACE_MEASURES;
+	if (status == 0 && stat->view.calls_only && stat->view.measures) {
+		message("--calls only counts calls, which --measure measures");
+		status = STATUS_USAGE;
+	}
+	if (status == 0 && stat_column_measure(stat->view.sort) & ~stat->view.measures) {
+		message("--sort %s needs --measure, which brings that column", stat->view.sort);
 		status = STATUS_USAGE;
 	}
 	options->trace.flags |= TRACE_COUNT | (stat->view.calls_only ? TRACE_NO_TIMES : 0);
@@ -182,8 +191,8 @@ const struct subcommand cmd_stat = {
 		"calls itself has all of its calls in both.\n\n" TRACE_HELP_STATUS,
 	.pids = PIDS_SOME,
 	.timeout = TRACE_HELP_TIMEOUT,
-	.options = (const struct argp *const[]){&options_selectors, &options_run, &options_stat, &options_conditions,
-                                                &options_engine, NULL},
+	.options = (const struct argp *const[]){&options_selectors, &options_run, &options_stat, &options_measure,
+                                                &options_conditions, &options_engine, NULL},
 	.size = sizeof(struct stat),
 	.init = stat_init,
 	.check = stat_check,

@@ -3,118 +3,13 @@
 #include "tracer/commands/stat_report.h"
 
 #include "tracer/base/json.h"
+#include "tracer/commands/stat_columns.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define BAR_WIDTH 40
-
-enum column { CALLS, ERRORS, TOTAL, SELF, MEAN, MIN, P50, P90, P99, P999, MAX, METHOD, COLUMNS };
-
-static const struct {
-	const char *name;
-	const char *json; /* what is no time has the name itself */
-	double part;
-	int width;
-} columns[COLUMNS] = {
-	[CALLS] = {.name = "calls", .width = 10},
-	[ERRORS] = {.name = "errors", .width = 8},
-	[TOTAL] = {.name = "total", .json = "total_ns", .width = 8},
-	[SELF] = {.name = "self", .json = "self_ns", .width = 8},
-	[MEAN] = {.name = "mean", .json = "mean_ns", .width = 8},
-	[MIN] = {.name = "min", .json = "min_ns", .width = 8},
-	[P50] = {.name = "p50", .json = "p50_ns", .part = 0.5, .width = 8},
-	[P90] = {.name = "p90", .json = "p90_ns", .part = 0.9, .width = 8},
-	[P99] = {.name = "p99", .json = "p99_ns", .part = 0.99, .width = 8},
-	[P999] = {.name = "p99.9", .json = "p99.9_ns", .part = 0.999, .width = 8},
-	[MAX] = {.name = "max", .json = "max_ns", .width = 8},
-	[METHOD] = {.name = "method"},
-};
-
-/* What is too large for a number of this type is the largest. */
-static uint64_t whole(double number)
-{
-	return number < 0x1p63 ? (uint64_t)(number + 0.5) : number < 0x1p64 ? (uint64_t)number : UINT64_MAX;
-}
-
-static enum column column_of(const char *name)
-{
-	enum column column = CALLS;
-
-	while (column < COLUMNS && strcmp(columns[column].name, name) != 0)
-		column++;
-	return column;
-}
-
-bool stat_column_is(const char *name)
-{
-	return column_of(name) < COLUMNS;
-}
-
-const char *stat_columns(void)
-{
-	return "calls, errors, total, self, mean, min, p50, p90, p99, p99.9, max or method";
-}
-
-/* What a column has in a row; 0 for its name. */
-static double figure(const struct stat_row *row, enum column column)
-{
-	switch (column) {
-	case CALLS:
-		return (double)row->calls;
-	case ERRORS:
-		return (double)row->errors;
-	case TOTAL:
-		return row->total_ns;
-	case SELF:
-		return row->self_ns;
-	case MEAN:
-		return stat_row_mean(row);
-	case MIN:
-		return row->min_ns;
-	case MAX:
-		return row->max_ns;
-	case P50:
-	case P90:
-	case P99:
-	case P999:
-		return stat_row_quantile(row, columns[column].part);
-	case METHOD:
-	case COLUMNS:
-		break;
-	}
-	return 0;
-}
-
-struct ranked {
-	const struct stat_row *row;
-	double figure;
-};
-
-static int compare(const void *one, const void *other)
-{
-	const struct ranked *a = one, *b = other;
-	int order = (a->figure < b->figure) - (a->figure > b->figure);
-
-	/* Rows are in the order of their names. */
-	return order ? order : (a->row > b->row) - (a->row < b->row);
-}
-
-/* The rows to show, in their order; free() it. */
-static struct ranked *rank(const struct stat_table *table, const struct stat_view *view, size_t *count)
-{
-	struct ranked *ranked = memory_zeroed((table->count + 1) * sizeof(*ranked));
-	enum column column = column_of(view->sort);
-
-	if (view->calls_only && column != METHOD)
-		column = CALLS;
-	for (size_t i = 0; i < table->count; i++)
-		ranked[i] = (struct ranked){&table->rows[i], figure(&table->rows[i], column)};
-	qsort(ranked, table->count, sizeof(*ranked), compare);
-	*count = view->top && view->top < table->count ? view->top : table->count;
-	return ranked;
-}
 
 /* --- Text */
 
@@ -139,16 +34,11 @@ static void time_text(char text[16], double ns)
 	         number < 1e9 ? number : 1e9, units[unit].name);
 }
 
-static bool is_shown(enum column column, const struct stat_view *view)
-{
-	return !view->calls_only || column == CALLS || column == METHOD;
-}
-
 static void add_headings(struct buffer *to, const struct stat_view *view)
 {
-	for (enum column column = CALLS; column < METHOD; column++)
-		if (is_shown(column, view))
-			buffer_add_format(to, "%*s", columns[column].width, columns[column].name);
+	for (enum stat_column column = STAT_CALLS; column < STAT_METHOD; column++)
+		if (stat_column_shown(column, view))
+			buffer_add_format(to, "%*s", stat_column_kinds[column].width, stat_column_kinds[column].name);
 	buffer_add_text(to, "  method");
 	if (view->by)
 		buffer_add_format(to, "  %s", view->by);
@@ -157,16 +47,16 @@ static void add_headings(struct buffer *to, const struct stat_view *view)
 
 static void add_row(struct buffer *to, const struct stat_row *row, const struct stat_view *view)
 {
-	for (enum column column = CALLS; column < METHOD; column++) {
+	for (enum stat_column column = STAT_CALLS; column < STAT_METHOD; column++) {
 		char text[32] = "-";
 
-		if (!is_shown(column, view))
+		if (!stat_column_shown(column, view))
 			continue;
-		if (column == CALLS || (column == ERRORS && row->timed))
-			snprintf(text, sizeof(text), "%.0f", figure(row, column));
-		else if (row->timed)
-			time_text(text, figure(row, column));
-		buffer_add_format(to, "%*s", columns[column].width, text);
+		if (stat_column_known(row, column) && stat_column_kinds[column].is_count)
+			snprintf(text, sizeof(text), "%.0f", stat_column_figure(row, column));
+		else if (stat_column_known(row, column))
+			time_text(text, stat_column_figure(row, column));
+		buffer_add_format(to, "%*s", stat_column_kinds[column].width, text);
 	}
 	buffer_add_text(to, "  ");
 	buffer_add_slice(to, row->name);
@@ -241,34 +131,48 @@ static void add_title(struct buffer *to, const struct stat_table *table, size_t 
 
 static void add_remarks(struct buffer *to, const struct stat_table *table)
 {
-	uint64_t unplaced = 0;
+	uint64_t unplaced = 0, unmeasured = 0;
 
-	for (size_t i = 0; i < table->count; i++)
+	for (size_t i = 0; i < table->count; i++) {
 		unplaced += table->rows[i].unplaced;
+		unmeasured += table->rows[i].unmeasured;
+	}
 	if (unplaced)
 		buffer_add_format(to,
 		                  "percentiles are without %llu calls: the memory for histograms is full; select fewer methods\n",
 		                  (unsigned long long)unplaced);
+	if (unmeasured)
+		buffer_add_format(
+			to,
+			"cpu, gc and allocs are without some of %llu calls: their end was not seen, or was in another native "
+			"thread, or the process cannot follow STAT_GC\n",
+			(unsigned long long)unmeasured);
 }
 
 void stat_report_text(struct buffer *to, const struct stat_table *table, const struct stat_view *view, uint64_t interval)
 {
 	size_t count;
-	struct ranked *ranked = rank(table, view, &count);
+	const struct stat_row **ranked = stat_columns_rank(table, view, &count);
 
 	add_title(to, table, count, interval);
 	if (count)
 		add_headings(to, view);
 	for (size_t i = 0; i < count; i++) {
-		add_row(to, ranked[i].row, view);
+		add_row(to, ranked[i], view);
 		if (view->histogram)
-			add_histogram(to, ranked[i].row);
+			add_histogram(to, ranked[i]);
 	}
 	add_remarks(to, table);
 	free(ranked);
 }
 
 /* --- JSON */
+
+/* What is too large for a number of this type is the largest. */
+static uint64_t whole(double number)
+{
+	return number < 0x1p63 ? (uint64_t)(number + 0.5) : number < 0x1p64 ? (uint64_t)number : UINT64_MAX;
+}
 
 static void begin_line(struct buffer *to, const char *type, const struct stat_table *table, uint64_t interval)
 {
@@ -291,10 +195,13 @@ static void add_json_row(struct buffer *to, const struct stat_row *row, const st
 	if (!row->timed)
 		return;
 	json_member_uint(to, "errors", row->errors);
-	for (enum column column = TOTAL; column < METHOD; column++)
-		json_member_uint(to, columns[column].json, whole(figure(row, column)));
+	for (enum stat_column column = STAT_TOTAL; column < STAT_METHOD; column++)
+		if (stat_column_shown(column, view) && stat_column_known(row, column))
+			json_member_uint(to, stat_column_kinds[column].json, whole(stat_column_figure(row, column)));
 	if (row->unplaced)
 		json_member_uint(to, "unplaced", row->unplaced);
+	if (row->unmeasured)
+		json_member_uint(to, "unmeasured", row->unmeasured);
 	if (!view->histogram)
 		return;
 	json_open_array(json_key(to, "histogram"));
@@ -312,11 +219,11 @@ void stat_report_json(struct buffer *to, const struct stat_table *table, const s
                       const char *reason)
 {
 	size_t count;
-	struct ranked *ranked = rank(table, view, &count);
+	const struct stat_row **ranked = stat_columns_rank(table, view, &count);
 
 	for (size_t i = 0; i < count; i++) {
 		begin_line(to, "method", table, interval);
-		add_json_row(to, ranked[i].row, view);
+		add_json_row(to, ranked[i], view);
 		json_close_line(to);
 	}
 	begin_line(to, "summary", table, interval);
@@ -330,102 +237,4 @@ void stat_report_json(struct buffer *to, const struct stat_table *table, const s
 		json_member_string(to, "reason", reason);
 	json_close_line(to);
 	free(ranked);
-}
-
-/* --- Prometheus */
-
-static void add_label(struct buffer *to, struct slice text)
-{
-	for (size_t i = 0; i < text.size; i++) {
-		if (text.bytes[i] == '"' || text.bytes[i] == '\\')
-			buffer_add_char(to, '\\');
-		buffer_add_char(to, text.bytes[i]);
-	}
-}
-
-static void add_labels(struct buffer *to, const struct stat_table *table, const struct stat_row *row, const char *quantile)
-{
-	buffer_add_char(to, '{');
-	if (table->pid)
-		buffer_add_format(to, "pid=\"%d\",", (int)table->pid);
-	buffer_add_text(to, "method=\"");
-	add_label(to, row->name);
-	buffer_add_char(to, '"');
-	if (row->key.size) {
-		buffer_add_text(to, ",key=\"");
-		add_label(to, row->key);
-		buffer_add_char(to, '"');
-	}
-	if (quantile)
-		buffer_add_format(to, ",quantile=\"%s\"", quantile);
-	buffer_add_char(to, '}');
-}
-
-static void add_counter(struct buffer *to, const char *name, const struct stat_table *table, const struct stat_row *row,
-                        const char *quantile, double number)
-{
-	buffer_add_text(to, name);
-	add_labels(to, table, row, quantile);
-	buffer_add_format(to, " %.17g\n", number);
-}
-
-struct metric {
-	const char *name, *type, *help;
-	void (*add)(struct buffer *to, const struct metric *metric, const struct stat_table *table, const struct stat_row *row);
-};
-
-static void add_calls(struct buffer *to, const struct metric *metric, const struct stat_table *table, const struct stat_row *row)
-{
-	add_counter(to, metric->name, table, row, NULL, (double)row->calls);
-}
-
-static void add_errors(struct buffer *to, const struct metric *metric, const struct stat_table *table, const struct stat_row *row)
-{
-	if (row->timed)
-		add_counter(to, metric->name, table, row, NULL, (double)row->errors);
-}
-
-static void add_self(struct buffer *to, const struct metric *metric, const struct stat_table *table, const struct stat_row *row)
-{
-	if (row->timed)
-		add_counter(to, metric->name, table, row, NULL, row->self_ns / 1e9);
-}
-
-static void add_durations(struct buffer *to, const struct metric *metric, const struct stat_table *table,
-                          const struct stat_row *row)
-{
-	static const char *const quantiles[] = {"0.5", "0.9", "0.99", "0.999"};
-	char name[64];
-
-	if (!row->timed)
-		return;
-	for (size_t i = 0; i < sizeof(quantiles) / sizeof(*quantiles); i++)
-		add_counter(to, metric->name, table, row, quantiles[i], stat_row_quantile(row, atof(quantiles[i])) / 1e9);
-	snprintf(name, sizeof(name), "%s_sum", metric->name);
-	add_counter(to, name, table, row, NULL, row->total_ns / 1e9);
-	snprintf(name, sizeof(name), "%s_count", metric->name);
-	add_counter(to, name, table, row, NULL, (double)row->calls);
-}
-
-static const struct metric metrics[] = {
-	{"rbprobe_method_calls_total", "counter", "Calls of a method.", add_calls},
-	{"rbprobe_method_errors_total", "counter", "Calls that an exception left.", add_errors},
-	{"rbprobe_method_self_seconds_total", "counter", "Time in a method, without that in counted methods inside.", add_self},
-	{"rbprobe_method_duration_seconds", "summary", "How long calls of a method took.", add_durations},
-};
-
-void stat_report_prometheus(struct buffer *to, const struct stat_table *const *tables, size_t count, const struct stat_view *view)
-{
-	for (size_t i = 0; i < sizeof(metrics) / sizeof(*metrics); i++) {
-		buffer_add_format(to, "# HELP %s %s\n# TYPE %s %s\n", metrics[i].name, metrics[i].help, metrics[i].name,
-		                  metrics[i].type);
-		for (size_t table = 0; table < count; table++) {
-			size_t rows;
-			struct ranked *ranked = rank(tables[table], view, &rows);
-
-			for (size_t row = 0; row < rows; row++)
-				metrics[i].add(to, &metrics[i], tables[table], ranked[row].row);
-			free(ranked);
-		}
-	}
 }

@@ -10,15 +10,18 @@
 /* Tables of figures, as they are shown. */
 
 struct stat_view {
-	const char *sort; /* a column's name: stat_column_is() */
-	uint64_t top;     /* rows that are shown; 0: all */
-	bool calls_only;  /* nothing else was counted */
-	const char *by;   /* what rows of one method differ in; NULL: there is one of each */
-	bool histogram;   /* is shown, too */
+	const char *sort;  /* a column's name: stat_column_is() */
+	uint64_t top;      /* rows that are shown; 0: all */
+	bool calls_only;   /* nothing else was counted */
+	const char *by;    /* what rows of one method differ in; NULL: there is one of each */
+	bool histogram;    /* is shown, too */
+	uint32_t measures; /* what else was measured: TRACE_CPU, TRACE_OBJECTS, TRACE_GC */
 };
 
 /* Whether there is such a column; for the message where not: all of them. */
 bool stat_column_is(const char *name);
+/* What has to be measured for a column: one of the above; 0: nothing. */
+uint32_t stat_column_measure(const char *name);
 const char *stat_columns(void);
 
 /* interval: 0, or the number of the table, which then has what has come since the one before. reason: why it ended, or NULL. */

@@ -3,6 +3,7 @@
 #include "tracer/commands/stat_table.h"
 
 #include "proto/histogram.h"
+#include "proto/wire.h"
 #include "tracer/base/buffer.h"
 #include "tracer/base/value.h"
 
@@ -109,6 +110,11 @@ static void row_add(struct stat_row *to, const struct stat_row *from)
 	to->total_ns += from->total_ns;
 	to->self_ns += from->self_ns;
 	to->unplaced += from->unplaced;
+	to->cpu_ns += from->cpu_ns;
+	to->objects += from->objects;
+	to->gc_ns += from->gc_ns;
+	to->unmeasured += from->unmeasured;
+	to->measures |= from->measures;
 	if (!from->timed)
 		return;
 	to->min_ns = !to->timed || from->min_ns < to->min_ns ? from->min_ns : to->min_ns;
@@ -171,6 +177,14 @@ static void add_buckets(struct stat_row *row, const msgpack_object *pairs)
 	}
 }
 
+static double measured(struct stat_row *row, const msgpack_object *from, const char *key, uint32_t flag)
+{
+	const msgpack_object *number = value_get(from, key);
+
+	row->measures |= number ? flag : 0;
+	return (double)value_uint(number);
+}
+
 static void add_figures(struct stat_row *row, const msgpack_object *from)
 {
 	row->calls = value_uint(value_get(from, "calls"));
@@ -181,6 +195,10 @@ static void add_figures(struct stat_row *row, const msgpack_object *from)
 	row->min_ns = (double)value_uint(value_get(from, "min"));
 	row->max_ns = (double)value_uint(value_get(from, "max"));
 	row->unplaced = value_uint(value_get(from, "unplaced"));
+	row->cpu_ns = measured(row, from, "cpu_ns", TRACE_CPU);
+	row->objects = measured(row, from, "objects", TRACE_OBJECTS);
+	row->gc_ns = measured(row, from, "gc_ns", TRACE_GC);
+	row->unmeasured = value_uint(value_get(from, "unmeasured"));
 	add_buckets(row, value_get(from, "histogram"));
 }
 
@@ -271,6 +289,10 @@ static void row_subtract(struct stat_row *row, const struct stat_row *before)
 	row->total_ns = greater(row->total_ns - before->total_ns, 0);
 	row->self_ns = greater(row->self_ns - before->self_ns, 0);
 	row->unplaced = less(row->unplaced, before->unplaced);
+	row->cpu_ns = greater(row->cpu_ns - before->cpu_ns, 0);
+	row->objects = greater(row->objects - before->objects, 0);
+	row->gc_ns = greater(row->gc_ns - before->gc_ns, 0);
+	row->unmeasured = less(row->unmeasured, before->unmeasured);
 	for (size_t i = 0; i < row->bucket_count; i++) {
 		struct stat_bucket bucket = row->buckets[i];
 

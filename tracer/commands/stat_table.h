@@ -26,6 +26,9 @@ struct stat_row {
 	bool timed;        /* and only then: */
 	uint64_t errors;
 	double total_ns, self_ns, min_ns, max_ns;
+	uint32_t measures; /* what was measured of the calls: TRACE_CPU, TRACE_OBJECTS, TRACE_GC; only that of: */
+	double cpu_ns, objects, gc_ns;
+	uint64_t unmeasured;         /* calls that are not in all of these */
 	uint64_t unplaced;           /* calls whose times are in no bucket */
 	struct stat_bucket *buckets; /* ascending */
 	size_t bucket_count;
