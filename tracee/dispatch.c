@@ -8,13 +8,12 @@
 #include "tracee/engine/engine.h"
 #include "tracee/engine/engine_line.h"
 #include "tracee/entry.h"
+#include "tracee/long_command.h"
 #include "tracee/observe/marks.h"
 #include "tracee/observe/overdue.h"
 #include "tracee/requests/silent_fork.h"
 #include "tracee/select/compiler_watch.h"
-#include "tracee/select/method_added.h"
 #include "tracee/select/selection.h"
-#include "tracee/selftest/vm_assumptions.h"
 #include "tracee/session/bell.h"
 #include "tracee/session/debug.h"
 #include "tracee/session/queue.h"
@@ -23,6 +22,7 @@
 #include "tracee/vm/evaluation.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/gc_stress.h"
+#include "tracee/vm/gvl_slice.h"
 #include "tracee/vm/interrupts.h"
 #include "tracee/vm/quiet.h"
 
@@ -38,45 +38,6 @@
 /* 0, or negative and err. */
 typedef int (*handler)(struct session *session, const struct command *command, uint64_t *count, struct error *err);
 
-static void note_facts(struct session *session)
-{
-	char bytes[256];
-	struct text names = {.bytes = bytes, .size = sizeof(bytes)};
-
-	assumptions_failed(&names);
-	if (names.used)
-		session_note(session, NOTE_INFO, "self-test: %.*s failed; `rbprobe selftest` shows more", (int)names.used,
-		             names.bytes);
-}
-
-static int run_trace(struct session *session, const struct command *command, uint64_t *count, struct error *err)
-{
-	int failed = 0, status;
-	bool watched = RTEST(rb_protect(method_added_install, Qnil, &failed));
-
-	if (failed)
-		rb_set_errinfo(Qnil);
-	if (command->selector_count && (failed || !watched))
-		session_note(session, NOTE_WARNING,
-		             "the application defines method_added on Module or BasicObject: methods defined from now on are not "
-		             "traced");
-	status = marks_check(command, err);
-	if (status == 0)
-		status = selection_arm(session, command, count, err);
-	if (status == 0 && marks_start(session, command, err) < 0) {
-		selection_part.stop(session);
-		status = err->code;
-	}
-	if (status == 0)
-		note_facts(session);
-	return status;
-}
-
-static int run_methods(struct session *session, const struct command *command, uint64_t *count, struct error *err)
-{
-	return selection_list(session, command, count, err);
-}
-
 static int run_cancel(struct session *session, const struct command *command, uint64_t *count, struct error *err)
 {
 	(void)err;
@@ -85,8 +46,6 @@ static int run_cancel(struct session *session, const struct command *command, ui
 }
 
 static const handler handlers[COMMAND_COUNT] = {
-	[COMMAND_TRACE] = run_trace,
-	[COMMAND_METHODS] = run_methods,
 	[COMMAND_CANCEL] = run_cancel,
 };
 
@@ -95,7 +54,7 @@ static const handler handlers[COMMAND_COUNT] = {
 
 static const struct request_kind *const requests[COMMAND_COUNT] = {REQUESTS(REQUEST_ENTRY)};
 
-static void reply(struct session *session, uint32_t command_id, int status, const struct error *err, uint64_t count)
+void dispatch_reply(struct session *session, uint32_t command_id, int status, const struct error *err, uint64_t count)
 {
 	struct record record = {.kind = RECORD_REPLY, .reply = {.command_id = command_id, .count = count}};
 
@@ -110,7 +69,8 @@ static void reply(struct session *session, uint32_t command_id, int status, cons
 	session_send(session, &record);
 }
 
-static void run_in_session(struct session *session, const struct command *command, int decoded, struct error *err)
+static void run_in_session(struct session *session, const struct assembled_command *assembled, const struct command *command,
+                           int decoded, struct error *err)
 {
 	const char *missing = interrupts_missing();
 	uint64_t count = 0;
@@ -126,16 +86,22 @@ static void run_in_session(struct session *session, const struct command *comman
 		struct request *request;
 
 		status = request_open(&request, requests[command->kind], session, command, err);
-		reply(session, command->id, status, err, 0);
+		dispatch_reply(session, command->id, status, err, 0);
 		if (status == 0)
 			request_begin(request, command);
+		return;
+	}
+	if (status == 0 && (command->kind == COMMAND_TRACE || command->kind == COMMAND_METHODS)) {
+		status = long_command_begin(session, assembled, err);
+		if (status < 0)
+			dispatch_reply(session, command->id, status, err, 0);
 		return;
 	}
 	if (status == 0 && !handlers[command->kind])
 		status = error_set(err, -ENOSYS, "command %d cannot be used here", (int)command->kind);
 	if (status == 0)
 		status = handlers[command->kind](session, command, &count, err);
-	reply(session, command->id, status, err, count);
+	dispatch_reply(session, command->id, status, err, count);
 }
 
 /* For debug lines. */
@@ -179,7 +145,7 @@ static bool run_command(const struct assembled_command *assembled)
 	      assembled->size, decoded == 0 ? "" : ": ", decoded == 0 ? "" : err.text);
 	/* Who has no session can be answered only where the command names a socket. */
 	if (session)
-		run_in_session(session, &command, decoded, &err);
+		run_in_session(session, assembled, &command, decoded, &err);
 	else if (decoded == 0 && command.kind == COMMAND_ATTACH)
 		session_attach(assembled->nonce, &command, &err);
 	msgpack_zone_destroy(&zone);
@@ -240,6 +206,7 @@ static VALUE job(VALUE unused)
 	silent_forks_finish();
 	had_sessions = session_first() != NULL;
 	queue_drain(run_command, &err);
+	long_commands_go_on();
 	if (compiler_watch_take())
 		selection_compiler_on();
 	selection_look();
@@ -248,6 +215,8 @@ static VALUE job(VALUE unused)
 	sessions = session_reap();
 	sweep();
 	keep_or_remove_queue(sessions, had_sessions);
+	if (long_commands_are_left())
+		queue_ring_in(GVL_PAUSE_MS);
 	session_finish();
 	return Qnil;
 }
@@ -341,7 +310,7 @@ static bool armed(void)
 {
 	struct session *session = session_first();
 
-	return session && session->selection;
+	return session && session->selection && !long_command_of(session);
 }
 
 void dispatch_wait_for_client(unsigned timeout_ms)

@@ -9,6 +9,7 @@
 #include "tracee/engine/arming.h"
 #include "tracee/entry.h"
 #include "tracee/eval/console.h"
+#include "tracee/long_command.h"
 #include "tracee/observe/callers.h"
 #include "tracee/observe/marks.h"
 #include "tracee/observe/measure.h"
@@ -84,6 +85,7 @@ static VALUE init(VALUE stress_is_off)
 	ticks_init();
 	fiber_init(observe_fiber_died);
 	selection_init();
+	session_part_register(&long_command_part);
 	session_part_register(&marks_part);
 	session_part_register(&selection_part);
 	session_part_register(&measure_part);

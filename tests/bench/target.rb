@@ -2,6 +2,8 @@
 #
 #     ruby target.rb                    "NAME COUNT" on each line of stdin: runs that workload, prints the nanoseconds it took
 #     ruby target.rb sleep|waiting|compute|join goes into that state for good
+#     ruby target.rb gap                runs those workloads as well, and "gap 0" prints the longest time between two turns of its
+#                                       loop since the last line, of its thread's CPU time
 #
 # With each time comes when it began, on CLOCK_MONOTONIC, so that others can go on counting from there.
 
@@ -171,6 +173,20 @@ STATES = {
     sleep
   end,
   "compute" => -> { WORKLOADS["traced"].call(1_000_000) while true },
+  "gap" => lambda do
+    turn = -> { Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID, :nanosecond) }
+    longest, last = 0, turn.call
+    loop do
+      longest = [longest, turn.call - last].max
+      last = turn.call
+      next unless $stdin.wait_readable(0)
+
+      name, count = $stdin.gets.split
+      WORKLOADS.fetch(name).call(Integer(count)) unless name == "gap"
+      puts "#{longest} #{now_ns}"
+      longest, last = 0, turn.call
+    end
+  end,
   "join" => lambda do
     Array.new(BUSY_THREADS) { Thread.new { WORKLOADS["untraced"].call(1_000_000) while true } }.each(&:join)
   end,

@@ -11,6 +11,8 @@ class LifetimesTest < LiveTest
     target = start("console")
     target.run("$threads = Array.new(#{threads}) { Thread.new { loop { #{code} } } }; nil")
     TRACES.times do |i|
+      # What the trace before kept alive would be found by this one, and kept alive with what has come since.
+      target.run("GC.start; nil")
       result = rbprobe("trace", "-q", "-p", target.pid.to_s, "--yes", "--timeout", "30", "--duration", "0.05", *arguments)
       assert target.alive?, "the target is gone after #{i + 1} traces: #{target.stderr[0, 300]}"
       assert_exit 0, result

@@ -15,6 +15,8 @@
 #include "tracee/observe/tally_keys.h"
 #include "tracee/select/compiler_watch.h"
 #include "tracee/select/module_changes.h"
+#include "tracee/session/debug.h"
+#include "tracee/session/queue.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/fiber.h"
@@ -60,6 +62,7 @@ static void mark(void *data)
 	engine_target_mark_left_over();
 	engine_line_mark_left_over();
 	engine_patch_mark_all();
+	selection_works_mark();
 	for (struct selection *selection = selections.first; selection; selection = selection->next) {
 		rb_gc_mark(selection->hook.tracepoint);
 		callers_mark(selection->session);
@@ -209,12 +212,6 @@ static VALUE compile_anew(VALUE unused)
 	return unused;
 }
 
-static VALUE pass_slice(VALUE slice)
-{
-	gvl_slice_pass((struct gvl_slice *)slice);
-	return Qnil;
-}
-
 /* Each step by itself: what one of them raises must not keep the others from being done. */
 static void step(VALUE (*function)(VALUE), VALUE argument)
 {
@@ -225,22 +222,54 @@ static void step(VALUE (*function)(VALUE), VALUE argument)
 		rb_set_errinfo(Qnil);
 }
 
-void selection_disarm_all(struct selection *selection)
+static void disarm_one(struct selection *selection, struct probe *probe)
 {
-	bool left_to_interpreter = !NIL_P(selection->hook.tracepoint);
-	struct gvl_slice slice;
+	selection->left_to_interpreter = selection->left_to_interpreter || probe->sites || probe->line;
+	step(disarm_probe, (VALUE)probe);
+}
 
-	gvl_slice_begin(&slice);
-	refinements_forget();
-	step(stop_hook, (VALUE)selection);
-	for (struct probe *probe = selection->probes.first_made; probe; probe = probe->next_made) {
-		left_to_interpreter = left_to_interpreter || probe->sites || probe->line;
-		step(disarm_probe, (VALUE)probe);
-		step(pass_slice, (VALUE)&slice);
-	}
-	if (left_to_interpreter)
+static void end_disarming(struct selection *selection)
+{
+	selection->disarmed = true;
+	if (selection->left_to_interpreter)
 		step(compile_anew, Qnil);
 	refinements_forget();
+	if (selection_watches())
+		return;
+	compiler_watch_end();
+	module_changes_end();
+}
+
+void selection_disarm_all(struct selection *selection)
+{
+	refinements_forget();
+	selection->left_to_interpreter = selection->left_to_interpreter || !NIL_P(selection->hook.tracepoint);
+	step(stop_hook, (VALUE)selection);
+	for (struct probe *probe = selection->probes.first_made; probe; probe = probe->next_made)
+		disarm_one(selection, probe);
+	end_disarming(selection);
+}
+
+/* A part of it, if it is time for one. */
+static void disarm_part(struct selection *selection)
+{
+	bool in_parts = queue_rings_itself();
+	struct gvl_slice slice;
+
+	if (in_parts && !gvl_part_is_due())
+		return;
+	gvl_slice_begin_for(&slice, NULL, 0);
+	refinements_forget();
+	while (selection->disarm_next && !(in_parts && gvl_slice_part_is_over(&slice))) {
+		disarm_one(selection, selection->disarm_next);
+		selection->disarm_next = selection->disarm_next->next_made;
+	}
+	gvl_slice_end();
+	if (selection->disarm_next) {
+		debug(selection->session, DEBUG_SELECT, "disarming goes on in another job");
+		return;
+	}
+	end_disarming(selection);
 }
 
 void selection_disable(struct selection *selection)
@@ -248,11 +277,25 @@ void selection_disable(struct selection *selection)
 	if (selection->disabled)
 		return;
 	selection->disabled = selection->hook.over = true;
-	selection_disarm_all(selection);
-	if (selection_watches())
-		return;
-	compiler_watch_end();
-	module_changes_end();
+	selection->left_to_interpreter = !NIL_P(selection->hook.tracepoint);
+	step(stop_hook, (VALUE)selection);
+	selection->disarm_next = selection->probes.first_made;
+	disarm_part(selection);
+}
+
+bool selection_is_disarming(void)
+{
+	for (const struct selection *selection = selections.first; selection; selection = selection->next)
+		if (selection->disabled && !selection->disarmed)
+			return true;
+	return false;
+}
+
+void selection_go_on_disarming(void)
+{
+	for (struct selection *selection = selections.first; selection; selection = selection->next)
+		if (selection->disabled && !selection->disarmed)
+			disarm_part(selection);
 }
 
 /* Nobody may hold its session. */
@@ -260,7 +303,8 @@ static void selection_free(struct selection *selection)
 {
 	struct selection **link = &selections.first;
 
-	selection_disable(selection);
+	if (!selection->disarmed)
+		selection_disarm_all(selection);
 	while (*link != selection)
 		link = &(*link)->next;
 	*link = selection->next;
@@ -292,13 +336,19 @@ static void part_stop(struct session *session)
 		selection_disable(session->selection);
 }
 
+static bool part_stopped(const struct session *session)
+{
+	return !session->selection || session->selection->disarmed;
+}
+
 static void part_release(struct session *session)
 {
 	if (!session->selection)
 		return;
-	/* The parent may have forked in the middle of disabling it, in another thread. */
+	/* The parent may have forked in the middle of disarming it. */
 	if (session->pid != getpid())
-		session->selection->disabled = false;
+		session->selection->disarmed = false;
+	session->selection->disabled = session->selection->hook.over = true;
 	session->other_ractors = foreign_calls(session->selection);
 	if (session->pid == getpid())
 		observe_settle(session);
@@ -317,8 +367,11 @@ static void part_exit(struct session *session)
 		observe_settle(session);
 }
 
-const struct session_part selection_part = {
-	.last_words = statistics_last_words, .stop = part_stop, .release = part_release, .exit = part_exit};
+const struct session_part selection_part = {.last_words = statistics_last_words,
+                                            .stop = part_stop,
+                                            .stopped = part_stopped,
+                                            .release = part_release,
+                                            .exit = part_exit};
 
 bool selection_watches(void)
 {

@@ -19,13 +19,30 @@ struct session_part;
 void selection_init(void);
 
 /*
- * Arms what a trace command asks for. On success the session has its selection and *count is the number of methods; what matches
- * nothing yet stays pending, and the client is told by notes. 0, or negative and err: then nothing is armed.
+ * What a trace or methods command asks for, which may take several jobs. The command lives as long. NULL: no memory. It is freed
+ * before or after its session's parts are released, but not later than its session.
  */
-int selection_arm(struct session *session, const struct command *command, uint64_t *count, struct error *err);
+struct selection_work;
+struct selection_work *selection_work_new(struct session *session, const struct command *command);
+void selection_work_free(struct selection_work *work);
 
-/* Sends a MATCH record for each method that the command's selectors name; arms nothing. */
-int selection_list(struct session *session, const struct command *command, uint64_t *count, struct error *err);
+/*
+ * Then one of: the session's selection is made, to arm what the command names; 0, or negative and err: then nothing is armed. Or:
+ * a MATCH record is to be sent for each method that the selectors name.
+ */
+int selection_work_arm(struct selection_work *work, struct error *err);
+void selection_work_list(struct selection_work *work);
+
+/*
+ * A part of the work, or with in_parts false all that is left. -EINPROGRESS: there is more, for another job. 0: it is done,
+ * *count is the number of methods, and what matches nothing yet stays pending, of which the client is told by notes. Otherwise
+ * negative and err: nothing is armed any more.
+ */
+int selection_work_go_on(struct selection_work *work, bool in_parts, uint64_t *count, struct error *err);
+
+/* Whether some of what is over is armed still; and a part of disarming it. Job context. */
+bool selection_is_disarming(void);
+void selection_go_on_disarming(void);
 
 /* A part of each session: see session.h. */
 extern const struct session_part selection_part;

@@ -1,6 +1,10 @@
 /*
  * What a command asks for: arming what its selectors name, and listing it. See selection.h. Context: job, GVL held, under
  * rb_protect where Ruby is asked.
+ *
+ * Thousands of methods take a tenth of a second, in which the thread that has the job would stand still. So the work is a table
+ * of steps, each of which is called until it has nothing more to do, and a job ends between two calls. What the application does
+ * meanwhile is seen: methods that it defines are added to what was found, or are armed at once.
  */
 
 #include "tracee/select/selection_parts.h"
@@ -22,53 +26,125 @@
 #include "tracee/vm/refinements.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 /* CPU time that a command may take. With a compiler the process is slow meanwhile, too. */
 #define WORK_MAX_MS 5000u
 #define WORK_COMPILED_MAX_MS 2000u
 
-struct asked {
+struct step;
+
+struct selection_work {
 	struct session *session;
 	const struct command *command;
-	struct selection *selection;
+	struct selection *selection; /* NULL: a listing */
+	const struct step *step;     /* the next */
+	uint32_t selector;           /* that is looked for */
+	struct selector_walk walk;
+	size_t next;  /* of the matches */
+	size_t found; /* matches there were when all was looked for: what is defined faster than it is looked at, comes later */
+	struct hook_question question;
 	uint64_t count;
+	unsigned parts; /* jobs that it has taken */
+	bool in_parts;
 	struct error *err;
 	int status;
 	struct gvl_slice slice;
+	struct selection_work *next_work; /* of all, for the GC */
 };
 
-/* Everything that the selectors match, and whether it may be armed. */
-static VALUE look_for_all(VALUE argument)
+struct step {
+	const char *work; /* of which it is a part */
+	/* A piece of it, or all; true: there is more. May raise; or sets status, which ends the work. */
+	bool (*run)(struct selection_work *work);
+};
+
+static struct selection_work *works;
+
+void selection_works_mark(void)
 {
-	struct asked *asked = (struct asked *)argument;
-	struct selection *selection = asked->selection;
-
-	if (compat_compiler() != COMPAT_COMPILER_NONE)
-		asked->slice.limit_ns = WORK_COMPILED_MAX_MS * NS_PER_MS;
-	overhead_calibrate();
-	if (asked->command->options.conditions.expression.size)
-		expression_condition_check(asked->command->options.conditions.expression);
-	selection->looking = true;
-	lines_begin(selection);
-	for (uint32_t i = 0; i < selection->selector_count; i++) {
-		struct arming arming = {.selection = selection, .selector = i, .slice = &asked->slice};
-
-		if (!selector_line(&selection->selectors[i]))
-			selector_each_match(&selection->selectors[i], selection_arm_match, &arming);
-	}
-	asked->status = lines_look(selection, asked->err);
-	if (asked->status == 0)
-		asked->status = matches_ask_consent(&selection->matches, &asked->command->options, &asked->slice, asked->err);
-	return Qnil;
+	for (const struct selection_work *work = works; work; work = work->next_work)
+		selector_walk_mark(&work->walk);
 }
 
-static VALUE arm_all(VALUE argument)
+static bool is_compiling(const struct selection_work *work)
 {
-	struct asked *asked = (struct asked *)argument;
-	struct selection *selection = asked->selection;
+	return work->slice.limit_ns != WORK_MAX_MS * NS_PER_MS;
+}
 
-	selection->looking = false;
-	asked->count = matches_arm(selection, &asked->slice) + lines_arm(selection);
+/* --- The steps of a trace */
+
+static bool prepare(struct selection_work *work)
+{
+	if (compat_compiler() != COMPAT_COMPILER_NONE)
+		work->slice.limit_ns = WORK_COMPILED_MAX_MS * NS_PER_MS;
+	overhead_calibrate();
+	if (work->command->options.conditions.expression.size)
+		expression_condition_check(work->command->options.conditions.expression);
+	lines_begin(work->selection);
+	return false;
+}
+
+/* Everything that the selectors match is found before the first is armed: one of them may be refused. */
+static bool look_for_methods(struct selection_work *work)
+{
+	struct selection *selection = work->selection;
+	struct arming arming = {.selection = selection, .selector = work->selector};
+
+	if (work->selector == selection->selector_count)
+		return false;
+	work->walk.found = selection_arm_match;
+	work->walk.argument = &arming;
+	if (!work->walk.selector && !selector_line(&selection->selectors[work->selector]))
+		selector_walk_begin(&work->walk, &selection->selectors[work->selector]);
+	else if (!work->walk.selector || !selector_walk_next(&work->walk)) {
+		work->walk = (struct selector_walk){.selector = NULL};
+		work->selector++;
+	}
+	return true;
+}
+
+static bool look_for_lines(struct selection_work *work)
+{
+	work->status = lines_look(work->selection, work->err);
+	return false;
+}
+
+static bool ask_consent(struct selection_work *work)
+{
+	const struct matches *matches = &work->selection->matches;
+
+	if (work->next == 0) {
+		if (!hook_question_begin(&work->question, &work->command->options))
+			return false;
+		work->found = matches->count;
+	}
+	if (work->next < work->found) {
+		/* Others may add to the list meanwhile. */
+		struct match match = matches->list[work->next++].match;
+
+		hook_question_look(&work->question, &match);
+		return true;
+	}
+	work->status = hook_question_end(&work->question, work->err);
+	work->next = 0;
+	return false;
+}
+
+static bool arm_methods(struct selection_work *work)
+{
+	work->selection->looking = false;
+	if (work->next == work->selection->matches.count)
+		return false;
+	work->count += matches_arm(work->selection, work->next++);
+	return true;
+}
+
+static bool finish(struct selection_work *work)
+{
+	struct selection *selection = work->selection;
+
+	work->count += lines_arm(selection);
 	for (uint32_t i = 0; i < selection->selector_count; i++) {
 		const struct selector_result *result = &selection->results[i];
 		char text[512];
@@ -82,31 +158,78 @@ static VALUE arm_all(VALUE argument)
 	}
 	matches_free(&selection->matches);
 	left_out_report(selection);
-	if (asked->command->options.flags & TRACE_FIREHOSE) {
+	if (work->command->options.flags & TRACE_FIREHOSE) {
 		selection_announce_hook(selection, true);
 		engine_hook_start(&selection->hook, true);
 	}
 	selection_resolve(selection);
 	selection_look_later(selection);
-	return Qnil;
+	return false;
 }
 
-/* What was raised, or that the work was given up. */
-static int error_of_work(struct asked *asked, const char *work)
-{
-	uint32_t armed = asked->selection && !asked->selection->looking ? asked->selection->probes.count : 0;
+static const struct step trace_steps[] = {
+	{"looking for methods", prepare},
+	{"looking for methods", look_for_methods},
+	{"looking for methods", look_for_lines},
+	{"looking for methods", ask_consent},
+	{"arming", arm_methods},
+	{"arming", finish},
+	{NULL, NULL},
+};
 
-	if (!asked->slice.gave_up[0])
-		return selection_error(asked->err);
+/* --- The step of a listing */
+
+static void match_list(const struct match *match, void *argument)
+{
+	struct selection_work *work = argument;
+
+	selection_send_match(work->session, work->command->options.engine, match, work->selector);
+	work->count++;
+}
+
+static bool list_methods(struct selection_work *work)
+{
+	const struct command *command = work->command;
+
+	if (work->selector == command->selector_count)
+		return false;
+	if (selector_line(&command->selectors[work->selector])) {
+		work->count += lines_list(work->session, &command->selectors[work->selector], work->selector);
+		work->selector++;
+		return true;
+	}
+	work->walk.found = match_list;
+	work->walk.argument = work;
+	if (!work->walk.selector)
+		selector_walk_begin(&work->walk, &command->selectors[work->selector]);
+	else if (!selector_walk_next(&work->walk)) {
+		work->walk = (struct selector_walk){.selector = NULL};
+		work->selector++;
+	}
+	return true;
+}
+
+static const struct step list_steps[] = {{"listing", list_methods}, {NULL, NULL}};
+
+/* --- From job to job */
+
+/* What was raised, or that the work was given up. */
+static int error_of_work(struct selection_work *work)
+{
+	const char *name = work->step->work;
+	uint32_t armed = work->selection && !work->selection->looking ? work->selection->probes.count : 0;
+
+	if (!work->slice.gave_up[0])
+		return selection_error(work->err);
 	rb_set_errinfo(Qnil);
 	if (!armed)
-		return error_set(asked->err, -ETIMEDOUT, "%s was given up: %s; select fewer methods", work, asked->slice.gave_up);
-	return error_set(asked->err, -ETIMEDOUT, "%s was given up after %u methods, and none is traced: %s%s", work, armed,
-	                 asked->slice.gave_up,
-	                 asked->slice.limit_ns == WORK_MAX_MS * NS_PER_MS
-	                         ? "; select fewer methods"
-	                         : ", since the compiler drops all of its code for each of them; select fewer methods, or use "
-	                           "--engine hook");
+		return error_set(work->err, -ETIMEDOUT, "%s was given up: %s; select fewer methods", name, work->slice.gave_up);
+	return error_set(work->err, -ETIMEDOUT, "%s was given up after %u methods, and none is traced: %s%s", name, armed,
+	                 work->slice.gave_up,
+	                 is_compiling(work)
+	                         ? ", since the compiler drops all of its code for each of them; select fewer methods, or use "
+	                           "--engine hook"
+	                         : "; select fewer methods");
 }
 
 /* Where one was refused, another may follow. Nobody holds it but for a moment. */
@@ -122,105 +245,120 @@ static int make_room(struct session *session, struct error *err)
 	return 0;
 }
 
-static int begin_selection(struct asked *asked)
+static int begin_selection(struct session *session, const struct command *command, struct error *err)
 {
-	struct session *session = asked->session;
+	struct selection *selection;
 
-	session->options = asked->command->options;
+	session->options = command->options;
 	refinements_forget();
-	asked->selection = selection_new(session, asked->command);
-	if (!asked->selection)
-		return error_set(asked->err, -ENOMEM, "no memory for %u selectors", asked->command->selector_count);
-	session->selection = asked->selection;
-	if (decider_open(session, asked->command, asked->err) < 0 || tallies_open(session, asked->command, asked->err) < 0)
-		return asked->err->code;
+	selection = selection_new(session, command);
+	if (!selection)
+		return error_set(err, -ENOMEM, "no memory for %u selectors", command->selector_count);
+	session->selection = selection;
+	if (decider_open(session, command, err) < 0 || tallies_open(session, command, err) < 0)
+		return err->code;
 	measure_open(session);
 	overdue_open(session);
-	session->probes = &asked->selection->probes;
-	session->hook = &asked->selection->hook;
+	session->probes = &selection->probes;
+	session->hook = &selection->hook;
+	selection->looking = selection->unfinished = true;
 	compiler_watch_begin();
-	if (asked->selection->selector_count > 0)
+	if (selection->selector_count > 0)
 		module_changes_begin();
 	return 0;
 }
 
 /* From here on what is defined is seen, so that each selector has to be looked for once only. */
-static int look_and_arm(struct asked *asked)
+static int begin(struct selection_work *work, struct error *err)
 {
-	const char *work = "looking for methods";
-	int failed = 0;
-
-	arming_protect(look_for_all, (VALUE)asked, &failed);
-	if (!failed && asked->status == 0) {
-		work = "arming";
-		arming_protect(arm_all, (VALUE)asked, &failed);
-	}
-	if (failed)
-		asked->status = error_of_work(asked, work);
-	/* Events that have come already are the client's; its END will count them. */
-	if (asked->status < 0)
-		selection_disable(asked->selection);
-	return asked->status;
-}
-
-int selection_arm(struct session *session, const struct command *command, uint64_t *count, struct error *err)
-{
-	struct asked asked = {.session = session, .command = command, .err = err};
+	struct session *session = work->session;
 	int status = make_room(session, err);
 
 	if (status == 0)
-		status = hook_question_firehose(&command->options, err);
+		status = hook_question_firehose(&work->command->options, err);
 	if (status < 0)
 		return status;
-	gvl_slice_begin_for(&asked.slice, &session->gone, WORK_MAX_MS);
-	status = begin_selection(&asked);
-	if (status == 0)
-		status = look_and_arm(&asked);
-	gvl_slice_end();
-	if (status == 0)
-		selection_overhead_begin();
-	*count = asked.count;
+	status = begin_selection(session, work->command, err);
+	work->selection = session->selection;
 	return status;
 }
 
-struct listing {
-	struct asked *asked;
-	uint32_t selector;
-};
-
-static void match_list(const struct match *match, void *argument)
+struct selection_work *selection_work_new(struct session *session, const struct command *command)
 {
-	struct listing *listing = argument;
+	struct selection_work *work = calloc(1, sizeof(*work));
 
-	gvl_slice_pass(&listing->asked->slice);
-	selection_send_match(listing->asked->session, listing->asked->command->options.engine, match, listing->selector);
-	listing->asked->count++;
+	if (!work)
+		return NULL;
+	work->session = session;
+	work->command = command;
+	work->next_work = works;
+	works = work;
+	gvl_slice_begin_for(&work->slice, &session->gone, WORK_MAX_MS);
+	gvl_slice_end();
+	return work;
 }
 
-static VALUE list_all(VALUE argument)
+void selection_work_free(struct selection_work *work)
 {
-	struct asked *asked = (struct asked *)argument;
-	struct listing listing = {.asked = asked};
+	struct selection_work **link = &works;
 
-	for (; listing.selector < asked->command->selector_count; listing.selector++)
-		if (selector_line(&asked->command->selectors[listing.selector]))
-			asked->count +=
-				lines_list(asked->session, &asked->command->selectors[listing.selector], listing.selector);
-		else
-			selector_each_match(&asked->command->selectors[listing.selector], match_list, &listing);
+	while (*link != work)
+		link = &(*link)->next_work;
+	*link = work->next_work;
+	free(work);
+}
+
+int selection_work_arm(struct selection_work *work, struct error *err)
+{
+	work->step = trace_steps;
+	return begin(work, err);
+}
+
+void selection_work_list(struct selection_work *work)
+{
+	work->step = list_steps;
+}
+
+static VALUE run_part(VALUE argument)
+{
+	struct selection_work *work = (struct selection_work *)argument;
+
+	while (work->step->run) {
+		if (!work->step->run(work) && work->status == 0)
+			work->step++;
+		if (work->status < 0)
+			return Qnil;
+		if (work->in_parts && gvl_slice_part_is_over(&work->slice))
+			return Qnil;
+	}
 	return Qnil;
 }
 
-int selection_list(struct session *session, const struct command *command, uint64_t *count, struct error *err)
+int selection_work_go_on(struct selection_work *work, bool in_parts, uint64_t *count, struct error *err)
 {
-	struct asked asked = {.session = session, .command = command, .err = err};
 	int failed = 0;
 
-	gvl_slice_begin_for(&asked.slice, &session->gone, WORK_MAX_MS);
-	arming_protect(list_all, (VALUE)&asked, &failed);
+	work->err = err;
+	work->in_parts = in_parts;
+	work->parts++;
+	gvl_slice_part(&work->slice);
+	arming_protect(run_part, (VALUE)work, &failed);
 	gvl_slice_end();
 	if (failed)
-		return error_of_work(&asked, "listing");
-	*count = asked.count;
-	return 0;
+		work->status = error_of_work(work);
+	*count = work->count;
+	if (work->status == 0 && work->step->run) {
+		debug(work->session, DEBUG_SELECT, "%s goes on in another job: part %u is done, methods so far: %llu",
+		      work->step->work, work->parts, (unsigned long long)work->count);
+		return -EINPROGRESS;
+	}
+	if (!work->selection)
+		return work->status;
+	work->selection->unfinished = false;
+	/* Events that have come already are the client's; its END will count them. */
+	if (work->status < 0)
+		selection_disable(work->selection);
+	else
+		selection_overhead_begin();
+	return work->status;
 }

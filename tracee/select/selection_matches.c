@@ -5,10 +5,8 @@
 
 #include "tracee/select/selection_parts.h"
 
-#include "tracee/select/hook_consent.h"
 #include "tracee/select/selector.h"
 #include "tracee/vm/builtin_methods.h"
-#include "tracee/vm/gvl_slice.h"
 
 #include <stdlib.h>
 
@@ -47,39 +45,18 @@ void matches_free(struct matches *matches)
 	*matches = (struct matches){.list = NULL};
 }
 
-int matches_ask_consent(const struct matches *matches, const struct trace_options *options, struct gvl_slice *slice,
-                        struct error *err)
-{
-	struct hook_question question;
-
-	if (!hook_question_begin(&question, options))
-		return 0;
-	/* Others may add to the list meanwhile. */
-	for (size_t i = 0; i < matches->count; i++) {
-		struct match match = matches->list[i].match;
-
-		hook_question_look(&question, &match);
-		gvl_slice_pass(slice);
-	}
-	return hook_question_end(&question, err);
-}
-
-uint64_t matches_arm(struct selection *selection, struct gvl_slice *slice)
+uint64_t matches_arm(struct selection *selection, size_t i)
 {
 	const struct matches *matches = &selection->matches;
-	uint64_t armed = 0;
+	/* Others may add to the list meanwhile. */
+	struct selector_match one = matches->list[i];
+	struct arming arming = {.selection = selection, .selector = one.selector, .late = one.late};
 
-	for (size_t i = 0; i < matches->count; i++) {
-		struct selector_match one = matches->list[i];
-		struct arming arming = {.selection = selection, .selector = one.selector, .late = one.late, .slice = slice};
-
-		if (matches->stale && !selector_defines(one.match.owner, one.match.name))
-			continue;
-		if (matches->stale)
-			one.match.method = builtin_call(BUILTIN_MODULE_INSTANCE_METHOD, one.match.owner, 1, &one.match.name);
-		selection_arm_match(&one.match, &arming);
-		selection->results[one.selector].armed += (uint32_t)arming.armed;
-		armed += arming.armed;
-	}
-	return armed;
+	if (matches->stale && !selector_defines(one.match.owner, one.match.name))
+		return 0;
+	if (matches->stale)
+		one.match.method = builtin_call(BUILTIN_MODULE_INSTANCE_METHOD, one.match.owner, 1, &one.match.name);
+	selection_arm_match(&one.match, &arming);
+	selection->results[one.selector].armed += (uint32_t)arming.armed;
+	return arming.armed;
 }

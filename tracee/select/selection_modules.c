@@ -543,6 +543,9 @@ void selection_look(void)
 		int failed = 0;
 
 		selection->look_for_all = selection->look_for_all || all;
+		/* It is being looked for. */
+		if (selection->unfinished)
+			continue;
 		arming_protect(look, (VALUE)selection, &failed);
 		if (failed)
 			rb_set_errinfo(Qnil);

@@ -98,9 +98,13 @@ struct selection {
 	bool looking;
 	struct matches matches;
 	struct selected_line *lines; /* by selector; NULL: none is a line */
+	bool unfinished;             /* its command's work goes on in further jobs */
 	bool disabled;
-	bool overhead_told;      /* the client knows what its trace takes */
-	unsigned hook_announced; /* 0 no, 1 the light one, 2 the whole one */
+	bool disarmed;             /* after that, all of it */
+	struct probe *disarm_next; /* before that, */
+	bool left_to_interpreter;  /* and whether the compiler is to have its code again then */
+	bool overhead_told;        /* the client knows what its trace takes */
+	unsigned hook_announced;   /* 0 no, 1 the light one, 2 the whole one */
 	struct left_out left_out[LEFT_OUT_REASONS];
 	struct engine_hook_state hook;
 
@@ -123,7 +127,7 @@ struct probe *selection_hook_probe(struct engine_hook_state *hook, VALUE owner, 
 struct selection *selection_new(struct session *session, const struct command *command);
 /* Puts a probe without engine into the table, where the GC finds it; raises without memory. */
 struct probe *selection_add_probe(struct selection *selection, const struct match *match, uint32_t selector);
-/* Stops all events. */
+/* Stops all events, as far as a job may take; the rest is selection_go_on_disarming()'s. */
 void selection_disable(struct selection *selection);
 /*
  * Disarms all probes that there are; again where one was armed by somebody who did not know yet that the selection is over.
@@ -183,11 +187,8 @@ void matches_add(struct matches *matches, const struct match *match, uint32_t se
 /* In GC. */
 void matches_mark(const struct matches *matches);
 void matches_free(struct matches *matches);
-/* 0, or -EACCES and err, which names the methods that only engine hook can observe, and nobody has agreed to that. May raise. */
-int matches_ask_consent(const struct matches *matches, const struct trace_options *options, struct gvl_slice *slice,
-                        struct error *err);
-/* Arms them, and returns how many. May raise. */
-uint64_t matches_arm(struct selection *selection, struct gvl_slice *slice);
+/* Arms one of them, by its index, and returns how many that were: 0 or 1. May raise. */
+uint64_t matches_arm(struct selection *selection, size_t i);
 
 /* --- selection_lines.c */
 
@@ -247,6 +248,11 @@ void selection_settle_names(struct probe *probe);
  * does.
  */
 int selection_look_at_names(struct probe *probe);
+
+/* --- selection_command.c */
+
+/* In GC: of all works. */
+void selection_works_mark(void);
 
 /* --- selection_overhead.c */
 

@@ -19,12 +19,6 @@
 
 #define SUPER_METHODS_MAX 10000
 
-struct search {
-	const struct selector *selector;
-	void (*found)(const struct match *match, void *argument);
-	void *argument;
-};
-
 /* '*' stands for any bytes, also none. */
 static bool glob(struct slice pattern, const char *bytes, size_t size)
 {
@@ -83,11 +77,11 @@ static VALUE method_owner(VALUE method)
 	return builtin_call0(BUILTIN_UNBOUND_METHOD_OWNER, method);
 }
 
-static void report(const struct search *search, VALUE name, VALUE method, VALUE only_kind_of)
+static void report(const struct selector_walk *walk, VALUE name, VALUE method, VALUE only_kind_of)
 {
 	struct match match = {.owner = method_owner(method), .name = name, .method = method, .only_kind_of = only_kind_of};
 
-	search->found(&match, search->argument);
+	walk->found(&match, walk->argument);
 	RB_GC_GUARD(match.owner);
 	RB_GC_GUARD(method);
 }
@@ -96,19 +90,19 @@ static void report(const struct search *search, VALUE name, VALUE method, VALUE 
  * What a call finds, and where a prepended module hides the module's own method, that one, too. The VM says what the next one is,
  * and has been seen to name the same for ever: so there is an end to the asking.
  */
-static void report_found(const struct search *search, VALUE name, VALUE module)
+static void report_found(const struct selector_walk *walk, VALUE name, VALUE module)
 {
 	VALUE method = builtin_call(BUILTIN_MODULE_INSTANCE_METHOD, module, 1, &name);
 	bool own = method_owner(method) == module;
 
-	report(search, name, method, own ? Qundef : module);
+	report(walk, name, method, own ? Qundef : module);
 	for (int steps = 0; !own && !NIL_P(method = builtin_call0(BUILTIN_UNBOUND_METHOD_SUPER_METHOD, method)); steps++) {
 		if (steps == SUPER_METHODS_MAX)
 			rb_raise(rb_eRuntimeError, "the methods that `super` calls from %" PRIsVALUE " do not end after %d",
 			         rb_sym2str(name), SUPER_METHODS_MAX);
 		own = method_owner(method) == module;
 		if (own)
-			report(search, name, method, Qundef);
+			report(walk, name, method, Qundef);
 	}
 }
 
@@ -126,43 +120,6 @@ static VALUE literal_name(struct slice pattern)
 	ID id = rb_check_id_cstr(pattern.bytes, (long)pattern.size, rb_utf8_encoding());
 
 	return id ? ID2SYM(id) : Qnil;
-}
-
-static void search_own_methods(const struct search *search, VALUE module)
-{
-	static VALUE (*const lists[])(int, const VALUE *, VALUE) = {rb_class_instance_methods, rb_class_private_instance_methods};
-	VALUE own_only = Qfalse;
-
-	for (size_t l = 0; l < sizeof(lists) / sizeof(lists[0]); l++) {
-		VALUE names = lists[l](1, &own_only, module);
-
-		gvl_slice_pass_current();
-		for (long i = 0; i < RARRAY_LEN(names); i++) {
-			VALUE name = rb_ary_entry(names, i);
-			VALUE string = rb_sym2str(name);
-
-			if (method_name_matches(search->selector->method_pattern, RSTRING_PTR(string),
-			                        (size_t)RSTRING_LEN(string)))
-				report_found(search, name, module);
-		}
-		RB_GC_GUARD(names);
-	}
-}
-
-/* One module, itself named by the selector or, with inherited, one of whose ancestors may have the method. */
-static void search_module(const struct search *search, VALUE module, bool inherited)
-{
-	struct slice pattern = search->selector->method_pattern;
-	VALUE name;
-
-	if (is_method_glob(pattern)) {
-		search_own_methods(search, module);
-		return;
-	}
-	name = literal_name(pattern);
-	if (NIL_P(name) || !defines(module, name, inherited ? Qtrue : Qfalse))
-		return;
-	report_found(search, name, module);
 }
 
 /* The singleton class that exists already; Qnil where there is none. */
@@ -245,43 +202,6 @@ static struct selector without_star(const struct selector *selector, VALUE modul
 	return all;
 }
 
-static void search_named(const struct search *search, VALUE module, bool inherited)
-{
-	struct selector selector = without_star(search->selector, module);
-	struct search adapted = *search;
-
-	adapted.selector = &selector;
-	search_module(&adapted, module, inherited);
-}
-
-static void search_matching(const struct search *search, VALUE owner)
-{
-	if (!NIL_P(owner) && owner_matches(search->selector, owner))
-		search_named(search, owner, false);
-}
-
-/*
- * Every module, and every singleton class that exists, of classes, modules and other objects. Of a class's own singleton class
- * the walk may tell or not, so it is looked at with the class.
- */
-static void search_everywhere(const struct search *search)
-{
-	VALUE modules = all_modules();
-
-	for (long i = 0; i < RARRAY_LEN(modules); i++) {
-		VALUE module = rb_ary_entry(modules, i);
-
-		gvl_slice_pass_current();
-		if (!class_name_is_singleton(module)) {
-			search_matching(search, module);
-			search_matching(search, existing_singleton_class(module));
-		} else if (!is_own_module(compat_attached_object(module))) {
-			search_matching(search, module);
-		}
-	}
-	RB_GC_GUARD(modules);
-}
-
 bool selector_is_exact(const struct selector *selector)
 {
 	struct slice pattern = selector->class_pattern;
@@ -294,40 +214,147 @@ VALUE selector_module(const struct selector *selector)
 	return find_constant(selector->class_pattern);
 }
 
-static void search_exact(const struct search *search, VALUE module)
+/* --- The walk */
+
+static bool name_next(struct selector_walk *walk)
 {
-	if (search->selector->separator != '.')
-		search_named(search, module, true);
-	if (search->selector->separator != '#')
-		search_named(search, rb_singleton_class(module), true);
+	VALUE name, string;
+
+	if (walk->next_name >= RARRAY_LEN(walk->names))
+		return false;
+	name = rb_ary_entry(walk->names, walk->next_name++);
+	string = rb_sym2str(name);
+	if (method_name_matches(walk->adapted.method_pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string)))
+		report_found(walk, name, walk->module);
+	return true;
+}
+
+/* The module's own methods: the public and protected ones, then the private ones. */
+static bool list_next(struct selector_walk *walk)
+{
+	static VALUE (*const lists[])(int, const VALUE *, VALUE) = {rb_class_instance_methods, rb_class_private_instance_methods};
+	VALUE own_only = Qfalse;
+
+	if (NIL_P(walk->module) || walk->next_list == sizeof(lists) / sizeof(lists[0]))
+		return false;
+	walk->names = lists[walk->next_list++](1, &own_only, walk->module);
+	walk->next_name = 0;
+	return true;
+}
+
+/* One module, itself named by the selector or, by its constant, one of whose ancestors may have the method. */
+static void module_begin(struct selector_walk *walk, VALUE module)
+{
+	VALUE name;
+
+	if (!walk->exact && (NIL_P(module) || !owner_matches(walk->selector, module)))
+		return;
+	walk->adapted = without_star(walk->selector, module);
+	if (is_method_glob(walk->adapted.method_pattern)) {
+		walk->module = module;
+		walk->next_list = 0;
+		return;
+	}
+	name = literal_name(walk->adapted.method_pattern);
+	if (!NIL_P(name) && defines(module, name, walk->exact ? Qtrue : Qfalse))
+		report_found(walk, name, module);
+}
+
+static void turn_of(struct selector_walk *walk, VALUE module, bool is_singletons)
+{
+	if (walk->exact && walk->selector->separator != (is_singletons ? '#' : '.'))
+		module_begin(walk, is_singletons ? rb_singleton_class(module) : module);
+	else if (!walk->exact && is_singletons)
+		module_begin(walk, existing_singleton_class(module));
+	else if (!walk->exact &&
+	         (walk->alone || !class_name_is_singleton(module) || !is_own_module(compat_attached_object(module))))
+		module_begin(walk, module);
+}
+
+/*
+ * Every module, and every singleton class that exists, of classes, modules and other objects. Of a class's own singleton class
+ * the list of all modules may tell or not, so it is looked at with the class.
+ */
+static bool module_next(struct selector_walk *walk)
+{
+	bool is_singletons = walk->singletons_turn;
+	VALUE module;
+
+	walk->module = Qnil;
+	if (walk->next_module >= RARRAY_LEN(walk->modules))
+		return false;
+	module = rb_ary_entry(walk->modules, walk->next_module);
+	walk->singletons_turn = !is_singletons && (walk->alone || !class_name_is_singleton(module));
+	walk->next_module += !walk->singletons_turn;
+	turn_of(walk, module, is_singletons);
+	RB_GC_GUARD(module);
+	return true;
+}
+
+static void walk_begin(struct selector_walk *walk, const struct selector *selector, VALUE modules, bool alone)
+{
+	walk->selector = selector;
+	walk->exact = selector_is_exact(selector);
+	walk->alone = alone;
+	walk->module = Qnil;
+	walk->names = Qnil;
+	walk->modules = modules;
+}
+
+void selector_walk_begin(struct selector_walk *walk, const struct selector *selector)
+{
+	VALUE module;
+
+	if (!selector_is_exact(selector)) {
+		walk_begin(walk, selector, all_modules(), false);
+		return;
+	}
+	module = find_constant(selector->class_pattern);
+	walk_begin(walk, selector, NIL_P(module) ? rb_ary_new() : rb_ary_new_from_args(1, module), true);
+}
+
+bool selector_walk_next(struct selector_walk *walk)
+{
+	if (!NIL_P(walk->names) && name_next(walk))
+		return true;
+	walk->names = Qnil;
+	return list_next(walk) || module_next(walk);
+}
+
+void selector_walk_mark(const struct selector_walk *walk)
+{
+	if (!walk->selector)
+		return;
+	rb_gc_mark(walk->modules);
+	rb_gc_mark(walk->module);
+	rb_gc_mark(walk->names);
+}
+
+static void walk_to_end(struct selector_walk *walk)
+{
+	while (selector_walk_next(walk))
+		gvl_slice_pass_current();
+	RB_GC_GUARD(walk->modules);
+	RB_GC_GUARD(walk->module);
+	RB_GC_GUARD(walk->names);
 }
 
 void selector_each_match_in(const struct selector *selector, VALUE module,
                             void (*found)(const struct match *match, void *argument), void *argument)
 {
-	struct search search = {.selector = selector, .found = found, .argument = argument};
+	struct selector_walk walk = {.found = found, .argument = argument};
 
-	if (selector_is_exact(selector)) {
-		search_exact(&search, module);
-		return;
-	}
-	search_matching(&search, module);
-	search_matching(&search, existing_singleton_class(module));
+	walk_begin(&walk, selector, rb_ary_new_from_args(1, module), true);
+	walk_to_end(&walk);
 }
 
 void selector_each_match(const struct selector *selector, void (*found)(const struct match *match, void *argument),
                          void *argument)
 {
-	struct search search = {.selector = selector, .found = found, .argument = argument};
-	VALUE module;
+	struct selector_walk walk = {.found = found, .argument = argument};
 
-	if (!selector_is_exact(selector)) {
-		search_everywhere(&search);
-		return;
-	}
-	module = find_constant(selector->class_pattern);
-	if (!NIL_P(module))
-		search_exact(&search, module);
+	selector_walk_begin(&walk, selector);
+	walk_to_end(&walk);
 }
 
 bool selector_is_method_pattern(const struct selector *selector)

@@ -13,7 +13,35 @@
  * code and triggers no autoload.
  */
 
-/* Calls found for each of them, with the GC knowing all four values for that time. */
+/*
+ * A walk over them in pieces. Whoever keeps one marks it. What begins the struct is the caller's to set: found() is called for
+ * each method, with the GC knowing all four values for that time. The rest is zero at first, and the walk's own.
+ */
+struct selector_walk {
+	void (*found)(const struct match *match, void *argument);
+	void *argument;
+
+	const struct selector *selector; /* NULL: it has not begun */
+	struct selector adapted;         /* what it means of `module` */
+	bool exact;                      /* modules has what its constant is, */
+	bool alone;                      /* or one module */
+	VALUE modules;                   /* Array */
+	long next_module;
+	bool singletons_turn; /* of the next module its singleton class is next */
+	VALUE module;         /* whose names are gone through; nil: none */
+	VALUE names;          /* Array of Symbols, or nil */
+	long next_name;
+	unsigned next_list;
+};
+
+/* The selector lives as long as the walk. */
+void selector_walk_begin(struct selector_walk *walk, const struct selector *selector);
+/* Looks at the next method or module; false: there is none. */
+bool selector_walk_next(struct selector_walk *walk);
+/* In GC; also where it has not begun. */
+void selector_walk_mark(const struct selector_walk *walk);
+
+/* The whole walk, during which other threads may run. */
 void selector_each_match(const struct selector *selector, void (*found)(const struct match *match, void *argument),
                          void *argument);
 

@@ -191,7 +191,7 @@ int queue_own(void)
 }
 
 /* By our timer. */
-static bool can_be_rung(void)
+bool queue_rings_itself(void)
 {
 	return ringer_thread() != 0 || bell_is_ours();
 }
@@ -216,7 +216,7 @@ void queue_create(void)
 	id = make();
 	atomic_store(&queue.id, id);
 	/* Who rings without the signal, as the application has it, does so again himself. */
-	if (id >= 0 && can_be_rung())
+	if (id >= 0 && queue_rings_itself())
 		ring_in_ms(RING_AGAIN_MS);
 }
 
@@ -225,10 +225,15 @@ bool queue_exists(void)
 	return queue_own() >= 0;
 }
 
+void queue_ring_in(unsigned milliseconds)
+{
+	if (queue_rings_itself())
+		ring_in_ms(milliseconds);
+}
+
 void queue_ring_soon(void)
 {
-	if (can_be_rung())
-		ring_in_ms(RING_AGAIN_MS);
+	queue_ring_in(RING_AGAIN_MS);
 }
 
 void queue_timer_rang(void)
@@ -291,7 +296,7 @@ void queue_expire_after(unsigned seconds)
 		return;
 	queue.expiring = true;
 	queue.expires_at_ns = clock_now_ns() + seconds * NS_PER_S;
-	if (can_be_rung())
+	if (queue_rings_itself())
 		ring_in_ms(seconds * 1000);
 	else
 		wake_ring_after(seconds, bell_ring_self);

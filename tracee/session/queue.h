@@ -18,6 +18,10 @@ void queue_init(void);
 
 /* Has the bell ring in a moment, where it does by itself; who rings without the signal does so again. */
 void queue_ring_soon(void);
+/* The same in so many milliseconds. */
+void queue_ring_in(unsigned milliseconds);
+/* Whether it does by itself. */
+bool queue_rings_itself(void);
 
 /* The signal came from the queue's own timer. Async-signal-safe. */
 void queue_timer_rang(void);

@@ -377,6 +377,14 @@ static void stop_parts(struct session *session)
 			parts[i]->stop(session);
 }
 
+static bool have_stopped(const struct session *session)
+{
+	for (size_t i = 0; i < PARTS_MAX && parts[i]; i++)
+		if (parts[i]->stopped && !parts[i]->stopped(session))
+			return false;
+	return true;
+}
+
 static void exit_parts(struct session *session)
 {
 	for (size_t i = 0; i < PARTS_MAX && parts[i]; i++)
@@ -394,11 +402,14 @@ void session_detach(struct session *session, enum end_reason reason, const char 
 {
 	session->end_reason = reason;
 	snprintf(session->end_text, sizeof(session->end_text), "%s", text);
+	if (!session->detaching)
+		say_last_words(session);
 	session->detaching = true;
 	request_abandon_all(session, CANCEL_DETACHED);
-	say_last_words(session);
 	stop_parts(session);
 	evaluation_end(&session->options);
+	if (!have_stopped(session))
+		return;
 	if (session->held) {
 		debug(session, DEBUG_SESSION, "detached, and held by %u events or threads: freed when they let go of it",
 		      session->held);

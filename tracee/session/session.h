@@ -62,7 +62,7 @@ struct session {
 	/* What each event looks at, in one cache line; the ring has its own. */
 	_Alignas(64) unsigned slot; /* index into what others keep per session, below SESSIONS_MAX; set once, at attach */
 	_Atomic bool gone; /* the client cannot be reached: events return at once; between the GVL holder and the writer */
-	bool detaching;    /* as soon as nobody holds it; changes under the GVL */
+	bool detaching;    /* as soon as it has stopped and nobody holds it; changes under the GVL */
 	unsigned held;     /* how many hold it, of all threads; changes under the GVL */
 	uint64_t calls;    /* that began while armed, in the main Ractor; changes under the GVL */
 	/* Set by the trace command, under the GVL; decide.h. */
@@ -127,7 +127,9 @@ struct session {
 struct session_part {
 	/* The last that the client is sent, before anything is stopped; at exit, too: calls nothing of Ruby's. May be NULL */
 	void (*last_words)(struct session *session);
-	void (*stop)(struct session *session);    /* the session is over: no more events begin. May be NULL */
+	void (*stop)(struct session *session); /* the session is over: no more events begin. May be NULL */
+	/* Whether that is all done. If not, it goes on by itself, and later jobs ask again. May be NULL */
+	bool (*stopped)(const struct session *session);
 	void (*release)(struct session *session); /* after that, when nobody holds it: frees it */
 	void (*exit)(struct session *session);    /* the process exits: counts what is open, asks Ruby nothing. May be NULL */
 };

@@ -20,6 +20,8 @@ static struct {
 	VALUE thread;            /* runs it, which keeps it from the GC */
 } current;
 
+static uint64_t part_due_ns; /* when the next part may begin, of whatever work */
+
 void gvl_slice_begin(struct gvl_slice *slice)
 {
 	memset(slice, 0, sizeof(*slice));
@@ -37,24 +39,48 @@ void gvl_slice_begin_for(struct gvl_slice *slice, const _Atomic bool *client_gon
 	current.thread = rb_thread_current();
 }
 
+void gvl_slice_part(struct gvl_slice *slice)
+{
+	slice->began_ns = clock_now_ns();
+	slice->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	slice->part_ns = 0;
+	current.slice = slice;
+	current.thread = rb_thread_current();
+}
+
 void gvl_slice_end(void)
 {
+	if (current.slice)
+		part_due_ns = clock_now_ns() + current.slice->part_ns * GVL_PAUSE_MS / GVL_PART_MS;
 	current.slice = NULL;
 }
 
 static void give_up_if_due(struct gvl_slice *slice)
 {
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t worked_ns = cpu_ns > slice->cpu_ns ? cpu_ns - slice->cpu_ns : 0;
 
-	slice->worked_ns += cpu_ns > slice->cpu_ns ? cpu_ns - slice->cpu_ns : 0;
+	slice->worked_ns += worked_ns;
+	slice->part_ns += worked_ns;
 	slice->cpu_ns = cpu_ns;
-	if (atomic_load_explicit(slice->client_gone, memory_order_acquire))
+	if (slice->client_gone && atomic_load_explicit(slice->client_gone, memory_order_acquire))
 		snprintf(slice->gave_up, sizeof(slice->gave_up), "its client has left");
-	else if (slice->worked_ns > slice->limit_ns)
+	else if (slice->limit_ns && slice->worked_ns > slice->limit_ns)
 		snprintf(slice->gave_up, sizeof(slice->gave_up), "it took more than %g s of the process",
 		         (double)slice->limit_ns / 1e9);
 	if (slice->gave_up[0])
 		rb_raise(rb_eRuntimeError, "%s", slice->gave_up);
+}
+
+bool gvl_slice_part_is_over(struct gvl_slice *slice)
+{
+	give_up_if_due(slice);
+	return slice->part_ns >= GVL_PART_MS * NS_PER_MS;
+}
+
+bool gvl_part_is_due(void)
+{
+	return clock_now_ns() >= part_due_ns;
 }
 
 void gvl_slice_yield(void)

@@ -11,6 +11,9 @@
  * jobs hold interrupts back.
  *
  * Work for a client is also given up where that has left, or where it takes more of the process than a command may.
+ *
+ * Handing over the GVL helps no thread but others. So that the one in which the job runs goes on, too, work that can be left and
+ * taken up again goes over several jobs: a part in each (gvl_slice_part(), gvl_slice_part_is_over()).
  */
 
 struct gvl_slice {
@@ -20,6 +23,7 @@ struct gvl_slice {
 	uint64_t cpu_ns;                 /* of the thread, as the slice began */
 	uint64_t worked_ns;              /* CPU time of earlier turns */
 	uint64_t limit_ns;
+	uint64_t part_ns; /* CPU time of this job's part so far */
 	char gave_up[96]; /* why; "": it did not */
 };
 
@@ -31,6 +35,21 @@ void gvl_slice_begin(struct gvl_slice *slice);
  */
 void gvl_slice_begin_for(struct gvl_slice *slice, const _Atomic bool *client_gone, unsigned limit_ms);
 void gvl_slice_end(void);
+
+/* A part of the same work begins, in another job; gvl_slice_end() has to come then, too. */
+void gvl_slice_part(struct gvl_slice *slice);
+/*
+ * Between two pieces of it: whether the job has done enough for now, going by CPU time. Raises a RuntimeError where the work is
+ * to be given up.
+ */
+#define GVL_PART_MS 6u
+#define GVL_PAUSE_MS 2u /* after one that is over; a shorter part has a shorter pause */
+bool gvl_slice_part_is_over(struct gvl_slice *slice);
+/*
+ * Whether the application has had time since the last part. Not as much as that took: what it defines in the meantime has to be
+ * armed as well, and should not be more than what is armed.
+ */
+bool gvl_part_is_due(void);
 
 /*
  * Between two pieces of the work: lets the other threads run, if this one has used its slice. Where they compute it will get as
