@@ -112,7 +112,7 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		pack_slice(&packer, record->match.reason);
 		break;
 	case RECORD_END:
-		msgpack_pack_array(&packer, 9);
+		msgpack_pack_array(&packer, 10);
 		msgpack_pack_uint8(&packer, RECORD_END);
 		msgpack_pack_uint8(&packer, (uint8_t)record->end.reason);
 		pack_slice(&packer, record->end.text);
@@ -122,6 +122,7 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		msgpack_pack_uint64(&packer, record->end.left_out);
 		msgpack_pack_uint64(&packer, record->end.marks);
 		msgpack_pack_uint64(&packer, record->end.marks_lost);
+		msgpack_pack_uint64(&packer, record->end.counted);
 		break;
 	case RECORD_TOTALS:
 		msgpack_pack_array(&packer, 6);
@@ -320,6 +321,8 @@ int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgp
 		record->end.left_out = fields_uint(&fields, UINT64_MAX);
 		record->end.marks = fields_uint(&fields, UINT64_MAX);
 		record->end.marks_lost = fields_uint(&fields, UINT64_MAX);
+		/* An extension that was loaded before this was there. */
+		record->end.counted = fields.left ? fields_uint(&fields, UINT64_MAX) : 0;
 		break;
 	case RECORD_TOTALS:
 		totals_decode(&record->totals, &fields);

@@ -105,6 +105,7 @@ struct record_end {
 	uint64_t left_out;      /* calls that do not meet the conditions */
 	uint64_t marks;         /* happened while armed: delivered + lost */
 	uint64_t marks_lost;
+	uint64_t counted; /* calls and lines besides `calls`, of methods that were only counted to take less */
 };
 
 /* A selector of the trace has matched a method, for the first time. */

@@ -30,7 +30,7 @@ class OverheadTest < LiveTest
   test "the busiest method is let go, and the others are traced on" do
     target = hot_target
     tracer = trace(target, "--max-overhead", "5", "--overflow", "block", "Shop#")
-    tracer.wait_for(/Shop#hot is not traced any more: called \d+ times a second, it took \d+ % of the process's CPU time \(--max/)
+    tracer.wait_for(/Shop#hot is not traced any more: called \d+ times a second, it took \d+ % of the process's CPU time/)
     before = tracer.stdout.scan(/Shop#rare/).size
     wait_until("the other is traced") { tracer.stdout.scan(/Shop#rare/).size > before + 5 }
     result = tracer.stop
@@ -38,6 +38,73 @@ class OverheadTest < LiveTest
     assert_equal 1, notes(result).size
     refute_match(/another number arrived/, result.stderr)
     assert_equal "[false]", target.run("ObjectSpace.each_object(TracePoint).map(&:enabled?).uniq")
+  end
+
+  # Values that take far longer than the loop around them.
+  def start_with_dear_values
+    start("console").tap do |target|
+      target.run(<<~RUBY)
+        class Shop
+          def hot(number)
+            number
+          end
+
+          def dear
+            2_000.times { |i| i }
+          end
+        end
+        $made = 0
+        $run = lambda do
+          $thread = Thread.new { shop = Shop.new; until $stop; shop.hot($made); $made += 1; 200.times { |j| j }; end }
+          nil
+        end
+        nil
+      RUBY
+    end
+  end
+
+  [["text", []], ["json", ["--format", "json"]]].each do |format, options|
+    test "what its values make too dear is only counted, and each call is shown or counted, #{format}" do
+      target = start_with_dear_values
+      tracer = trace(target, "--max-overhead", "70", "--overflow", "block", *options, "Shop#hot(dear)")
+      target.run("$run.call")
+      tracer.wait_for(/Shop#hot is only counted from now on, and not shown: called \d+ times a second, it took \d+ % of the/)
+      counted_from = Integer(target.run("$made"))
+      wait_until("calls are counted") { Integer(target.run("$made")) > counted_from + 1_000 }
+      made = Integer(target.run("$stop = true; $thread.join; $made"))
+      result = tracer.stop
+      calls, counted = format == "json" ? result.events("summary").last.values_at("calls", "counted") : summary_of(result)
+      assert_operator counted, :>=, 1_000
+      assert_equal made, calls + counted, result.stderr
+      assert_empty notes(result)
+      refute_match(/another number arrived/, result.stderr)
+    end
+  end
+
+  def summary_of(result)
+    result.stderr.match(/^rbprobe: (\d+) calls?, 0 lost, (\d+) only counted, /).captures.map { |number| Integer(number) }
+  end
+
+  test "what is let go was only counted before" do
+    target = hot_target
+    tracer = trace(target, "--max-overhead", "1", "--overflow", "block", "Shop#hot")
+    tracer.wait_for(/Shop#hot is not traced any more: called \d+ times a second, it took \d+ % of .* time just to be counted \(/)
+    assert_match(/Shop#hot is only counted from now on.*Shop#hot is not traced any more/m, tracer.stop.stderr)
+  end
+
+  test "a C method and a line are only counted as well" do
+    target = start_with_dear_values
+    path = "#{directory}/line.rb"
+    File.write(path, "class Shop\n  def line(number)\n    number.succ\n  end\nend\n")
+    target.run("load #{path.dump}; class Integer; def dear; 2_000.times { |i| i }; end; end; nil")
+    tracer = trace(target, "--max-overhead", "70", "--overflow", "block", "#{path}:3(dear)", "Integer#gcd(dear)")
+    target.run("$thread = Thread.new { shop = Shop.new; until $stop; shop.line($made); 7.gcd($made += 1); " \
+               "200.times { |j| j }; end }; nil")
+    tracer.wait_for(/line.rb:3 is only counted from now on/)
+    tracer.wait_for(/Integer#gcd is only counted from now on/)
+    made = Integer(target.run("$stop = true; $thread.join; $made"))
+    summary = tracer.stop.stderr.match(/^rbprobe: (\d+) calls?, (\d+) lines?, 0 lost, (\d+) only counted, /)
+    assert_equal 2 * made, summary.captures.sum { |number| Integer(number) }
   end
 
   test "named methods are never let go unasked, and who they are is said once" do

@@ -373,7 +373,8 @@ static void add_end(struct lie *lie)
 	                                 .other_ractors = UINT64_MAX,
 	                                 .left_out = UINT64_MAX,
 	                                 .marks = 0,
-	                                 .marks_lost = UINT64_MAX};
+	                                 .marks_lost = UINT64_MAX,
+	                                 .counted = UINT64_MAX};
 	record_encode(&lie->records, &record);
 	flush(lie);
 	shutdown(lie->socket, SHUT_WR);

@@ -101,9 +101,10 @@ static void a_summary_says_what_was_left_out(void **state)
 {
 	struct fixture *f = *state;
 
-	f->sink->ops->summary(f->sink, &(struct sink_summary){.pid = 77, .calls = 1, .left_out = 41, .reason = "over"});
-	reads(f,
-	      "[{\"type\":\"summary\",\"pid\":77,\"calls\":1,\"lost\":0,\"left_out\":41,\"duration_ns\":0,\"reason\":\"over\"}]");
+	f->sink->ops->summary(f->sink,
+	                      &(struct sink_summary){.pid = 77, .calls = 1, .left_out = 41, .counted = 900, .reason = "over"});
+	reads(f, "[{\"type\":\"summary\",\"pid\":77,\"calls\":1,\"lost\":0,\"left_out\":41,\"counted\":900,\"duration_ns\":0,"
+	         "\"reason\":\"over\"}]");
 }
 
 static void a_line_is_no_call(void **state)

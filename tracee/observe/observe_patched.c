@@ -69,6 +69,10 @@ bool observe_c_call(struct probe *probe, struct fiber_state *fiber, const struct
 
 	if (observe_is_over(probe->session) || (!probe->waiting && !observe_is_meant(probe, call->receiver)))
 		return false;
+	if (probe->only_counted) {
+		observe_count_apart(probe);
+		return false;
+	}
 	if (!probe->waiting && !probe->expressions && !probe->session->asks_at_start && !probe->session->counts_by &&
 	    fiber->stacks[probe->session->slot].defined)
 		return observe_start_call(probe, fiber, call, NULL, 0);

@@ -90,6 +90,14 @@ static inline bool observe_quick_tally(const struct probe *probe, struct call_st
 	return true;
 }
 
+/* A call that is counted apart. */
+static inline void observe_count_apart(struct probe *probe)
+{
+	probe->session->counted++;
+	probe->counted++;
+	probe->calls++;
+}
+
 /* frame: of the call, not 0. told: frame_direct_is_call_of() says that this is its frame. */
 static inline bool observe_quick_call(struct probe *probe, struct fiber_state *fiber, uintptr_t frame, bool told)
 {
@@ -100,6 +108,12 @@ static inline bool observe_quick_call(struct probe *probe, struct fiber_state *f
 
 	if (probe->tally)
 		return observe_quick_count(probe, fiber, frame, told);
+	if (__builtin_expect(probe->only_counted, 0)) {
+		if (!observe_is_ordinary(session, fiber) || probe->only_kind_of != Qundef)
+			return false;
+		observe_count_apart(probe);
+		return true;
+	}
 	if (__builtin_expect(!observe_is_ordinary(session, fiber) || session->asks_at_start || probe->expressions ||
 	                             (session->options.flags & TRACE_MEASURES) || probe->only_kind_of != Qundef ||
 	                             probe->waiting || !stack->defined || stack->depth == stack->size ||

@@ -214,6 +214,11 @@ void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t
 
 	if (observe_is_over(session) || fiber->suppress_depth)
 		return;
+	if (probe->only_counted) {
+		if (observe_is_meant(probe, rb_tracearg_self(trace_arg)))
+			observe_count_apart(probe);
+		return;
+	}
 	session_hold_for(session, fiber);
 	if (observe_prepare(probe, fiber, rb_tracearg_self(trace_arg), &jump)) {
 		seen.frame = frame_of_call(trace_arg, event, anchor);
@@ -267,6 +272,10 @@ void observe_line(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t
 
 	if (observe_is_over(session) || fiber->suppress_depth)
 		return;
+	if (probe->only_counted) {
+		observe_count_apart(probe);
+		return;
+	}
 	session_hold_for(session, fiber);
 	seen.frame = frame_of_call(trace_arg, RUBY_EVENT_LINE, anchor);
 	if (observe_prepare(probe, fiber, rb_tracearg_self(trace_arg), &jump) &&

@@ -135,7 +135,8 @@ static void look(uint64_t now_ns)
 {
 	struct overhead now = overhead;
 	uint64_t cpu_ns = process_cpu_ns(), computed_ns = cpu_ns - account.cpu_ns;
-	uint64_t ticks = now.own_ticks - account.before.own_ticks + now.values_ticks - account.before.values_ticks;
+	uint64_t values_ticks = now.values_ticks - account.before.values_ticks;
+	uint64_t ticks = now.own_ticks - account.before.own_ticks + values_ticks;
 	double taken_ns = ((double)(now.events - account.before.events) * (double)account.event_ps +
 	                   (double)ticks * (double)account.tick_ps) /
 	                  1e3;
@@ -143,6 +144,8 @@ static void look(uint64_t now_ns)
 
 	if (share * 100 >= (double)atomic_load(&account.minimum) && !atomic_load(&account.due)) {
 		account.look.share = share > 1 ? 1 : share;
+		account.look.values =
+			taken_ns > 0 ? account.look.share * (double)values_ticks * (double)account.tick_ps / 1e3 / taken_ns : 0;
 		atomic_store(&account.due, true);
 	}
 	account.looked_ns = now_ns;

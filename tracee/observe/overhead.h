@@ -57,7 +57,8 @@ void overhead_calibrate(void);
 
 /* What has been since the last one. */
 struct overhead_look {
-	double share; /* of the process's CPU time, 0 to 1 */
+	double share;  /* of the process's CPU time, 0 to 1 */
+	double values; /* the part of it that making values took */
 };
 
 /* From how many percent on a job has to look; over 100: never. GVL. */

@@ -31,6 +31,7 @@ struct probe {
 	bool armed;
 	bool told;           /* the client knows it: its calls may be shown */
 	bool counts_only;    /* its calls are counted when they begin, and not followed */
+	bool only_counted;   /* the same, where others are streamed: following them would take too much of the process */
 	struct tally *tally; /* where calls are counted; its own */
 
 	struct engine_patch_link *patches; /* of engine patch */
@@ -41,6 +42,7 @@ struct probe {
 	VALUE callee;                      /* Symbol: the name it was selected by; an alias has its own */
 	uint32_t selector;                 /* index */
 	uint32_t calls_before;             /* when somebody last looked at `calls` */
+	uint64_t counted;                  /* calls since only_counted */
 	uint64_t met;                      /* its calls that met all conditions but those that count */
 	struct probe *former;              /* of the definition that this one replaced */
 	struct probe *next;                /* in its bucket */

@@ -1,6 +1,6 @@
 /*
- * What observing takes of the process, and what is done about it: methods that are called too often are let go, or the client is
- * told of them. See observe/overhead.h for how it is measured. Context: job.
+ * What observing takes of the process, and what is done about it: methods that are called too often are only counted, and if that
+ * is too much, too, let go; or the client is told of them. See observe/overhead.h for how it is measured. Context: job.
  */
 
 #include "tracee/select/selection_parts.h"
@@ -9,6 +9,7 @@
 #include "tracee/engine/engine_line.h"
 #include "tracee/observe/decide.h"
 #include "tracee/observe/overhead.h"
+#include "tracee/observe/retry.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/class_name.h"
 
@@ -29,14 +30,42 @@ static unsigned limit_of(const struct session *session)
 	return selection->overhead_told ? NEVER : TOLD_PERCENT;
 }
 
-/* Calls since the last look: of all sessions, as the share is. */
-static uint64_t count_calls(const struct selection *selection)
+static uint32_t new_calls(const struct probe *probe)
 {
-	uint64_t calls = 0;
+	return probe->calls - probe->calls_before;
+}
 
-	for (const struct probe *probe = selection->probes.first_made; probe; probe = probe->next_made)
-		calls += probe->calls - probe->calls_before;
-	return calls;
+/* Whether its calls have values, or a condition. */
+static bool has_values(const struct probe *probe)
+{
+	return (probe->expressions || probe->condition) && !probe->only_counted;
+}
+
+/* What the last look has found, of all sessions together. */
+struct account {
+	struct overhead_look look;
+	uint64_t calls;
+	uint64_t calls_with_values;
+};
+
+static void add_calls(struct account *account, const struct selection *selection)
+{
+	for (const struct probe *probe = selection->probes.first_made; probe; probe = probe->next_made) {
+		account->calls += new_calls(probe);
+		account->calls_with_values += has_values(probe) ? new_calls(probe) : 0;
+	}
+}
+
+/* A probe's part of what observing takes, by its calls: what values take, only those have that have some. */
+static double share_of(const struct account *account, const struct probe *probe)
+{
+	double share = 0;
+
+	if (account->calls)
+		share += (account->look.share - account->look.values) * new_calls(probe) / (double)account->calls;
+	if (account->calls_with_values && has_values(probe))
+		share += account->look.values * new_calls(probe) / (double)account->calls_with_values;
+	return share;
 }
 
 static void forget_calls(const struct selection *selection)
@@ -45,16 +74,16 @@ static void forget_calls(const struct selection *selection)
 		probe->calls_before = probe->calls;
 }
 
-/* The one that was called most often since the last look; NULL: none was. */
-static struct probe *busiest(const struct selection *selection)
+/* The one that takes most; NULL: none was called. */
+static struct probe *dearest(const struct selection *selection, const struct account *account)
 {
 	struct probe *found = NULL;
-	uint32_t most = 0;
+	double most = 0;
 
 	for (struct probe *probe = selection->probes.first_made; probe; probe = probe->next_made)
 		/* Of a line that was let go, an event may have been under way. */
-		if (probe->calls - probe->calls_before > most && (!probe->line || probe->armed)) {
-			most = probe->calls - probe->calls_before;
+		if (share_of(account, probe) > most && (!probe->line || probe->armed)) {
+			most = share_of(account, probe);
 			found = probe;
 		}
 	return found;
@@ -78,7 +107,8 @@ void selection_overhead_begin(void)
 struct shedding {
 	struct session *session;
 	struct probe *probe;
-	double share; /* of the process's CPU time, of this probe; where there is no limit, of all */
+	bool only_counts; /* from now on; else it is let go */
+	double share;     /* of the process's CPU time, of this probe; where there is no limit, of all */
 };
 
 static VALUE tell(VALUE argument)
@@ -87,7 +117,7 @@ static VALUE tell(VALUE argument)
 	struct probe *probe = shedding->probe;
 	unsigned limit = shedding->session->decider->conditions.max_overhead;
 	double seconds = (double)(clock_now_ns() - counted_since_ns + 1) / 1e9;
-	double rate = (probe->calls - probe->calls_before) / seconds;
+	double rate = new_calls(probe) / seconds;
 	char bytes[512], written[512];
 	struct text name = {.bytes = bytes, .size = sizeof(bytes)};
 
@@ -99,9 +129,12 @@ static VALUE tell(VALUE argument)
 	}
 	if (limit)
 		session_note(shedding->session, NOTE_WARNING,
-		             "%.*s is not traced any more: called %.0f times a second, it took %.0f %% of the process's CPU "
-		             "time (--max-overhead %u)",
-		             (int)name.used, name.bytes, rate, shedding->share * 100, limit);
+		             "%.*s is %s: called %.0f times a second, it took %.0f %% of the process's CPU time%s "
+		             "(--max-overhead %u)",
+		             (int)name.used, name.bytes,
+		             shedding->only_counts ? "only counted from now on, and not shown" : "not traced any more", rate,
+		             shedding->share * 100, probe->only_counted && !shedding->only_counts ? " just to be counted" : "",
+		             limit);
 	else
 		session_note(shedding->session, NOTE_WARNING,
 		             "tracing takes %.0f %% of the process's CPU time, most of it for %.*s (called %.0f times a second); "
@@ -110,13 +143,34 @@ static VALUE tell(VALUE argument)
 	return Qnil;
 }
 
-static VALUE let_go(VALUE argument)
+/*
+ * Whether calls of the probe can be counted without following them: a retry would look like one more, and what is inside of them
+ * may be asked for.
+ */
+static bool can_only_count(const struct session *session, struct probe *probe)
 {
-	const struct shedding *shedding = (const struct shedding *)argument;
+	int jump = 0;
+
+	if (probe->only_counted || probe->waiting || session->manner == CALLS_COUNTED || probe->roles != 1u << ROLE_SHOWN)
+		return false;
+	if (!probe->line && retry_is_possible(probe, &jump))
+		return false;
+	if (jump)
+		rb_jump_tag(jump);
+	return true;
+}
+
+/* Its calls that are open are followed to their ends. */
+static VALUE reduce(VALUE argument)
+{
+	struct shedding *shedding = (struct shedding *)argument;
 	struct probe *probe = shedding->probe;
 
+	shedding->only_counts = can_only_count(shedding->session, probe);
 	tell(argument);
-	if (probe->line)
+	if (shedding->only_counts)
+		probe->only_counted = true;
+	else if (probe->line)
 		engine_line_disarm(probe);
 	else if (probe->engine && probe->engine->disarm)
 		probe->engine->disarm(probe);
@@ -125,7 +179,7 @@ static VALUE let_go(VALUE argument)
 	return Qnil;
 }
 
-static void protect(VALUE (*function)(VALUE), const struct shedding *shedding)
+static void protect(VALUE (*function)(VALUE), struct shedding *shedding)
 {
 	int failed = 0;
 
@@ -135,37 +189,36 @@ static void protect(VALUE (*function)(VALUE), const struct shedding *shedding)
 }
 
 /* What remains is within the limit, as far as the last moment tells. */
-static void shed(struct session *session, const struct overhead_look *look, uint64_t all_calls)
+static void shed(struct session *session, const struct account *account)
 {
 	struct selection *selection = session->selection;
-	double limit = session->decider->conditions.max_overhead / 100.0, share = look->share;
+	double limit = session->decider->conditions.max_overhead / 100.0, share = account->look.share;
 
 	for (unsigned i = 0; i < SHED_MAX && share > limit && !selection->disabled; i++) {
-		struct shedding shedding = {.session = session, .probe = busiest(selection)};
+		struct shedding shedding = {.session = session, .probe = dearest(selection, account)};
 
 		if (!shedding.probe)
 			return;
-		shedding.share =
-			look->share * (shedding.probe->calls - shedding.probe->calls_before) / (all_calls ? all_calls : 1);
+		shedding.share = share_of(account, shedding.probe);
 		share -= shedding.share;
-		protect(let_go, &shedding);
+		protect(reduce, &shedding);
 		shedding.probe->calls_before = shedding.probe->calls;
 	}
 }
 
-static void look_at(struct session *session, const struct overhead_look *look, uint64_t all_calls)
+static void look_at(struct session *session, const struct account *account)
 {
 	struct selection *selection = session->selection;
 	unsigned limit = limit_of(session);
-	struct shedding shedding = {.session = session, .share = look->share};
+	struct shedding shedding = {.session = session, .share = account->look.share};
 
-	if (limit == NEVER || look->share * 100 < limit)
+	if (limit == NEVER || account->look.share * 100 < limit)
 		return;
 	if (session->decider->conditions.max_overhead) {
-		shed(session, look, all_calls);
+		shed(session, account);
 		return;
 	}
-	shedding.probe = busiest(selection);
+	shedding.probe = dearest(selection, account);
 	if (!shedding.probe)
 		return;
 	selection->overhead_told = true;
@@ -174,15 +227,15 @@ static void look_at(struct session *session, const struct overhead_look *look, u
 
 void selection_overhead_look(void)
 {
-	struct overhead_look look;
-	uint64_t all_calls = 0;
+	struct account account = {.calls = 0};
 
-	if (!overhead_take(&look))
+	if (!overhead_take(&account.look))
 		return;
 	for (const struct session *session = session_first(); session; session = session->next)
-		all_calls += session->selection ? count_calls(session->selection) : 0;
+		if (session->selection)
+			add_calls(&account, session->selection);
 	for (struct session *session = session_hold_next(NULL); session; session = session_hold_next(session))
 		if (session->selection)
-			look_at(session, &look, all_calls);
+			look_at(session, &account);
 	selection_overhead_begin();
 }

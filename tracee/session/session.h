@@ -97,6 +97,7 @@ struct session {
 	struct console *console;      /* NULL: no console's client; console.h */
 	struct request *requests;     /* under way, newest first; request.h */
 	bool told_missing;            /* what the application has taken away; session_tell_missing() */
+	uint64_t counted;             /* calls and lines besides `calls`, of probes that only count: probe.h */
 	uint64_t left_out;            /* of `calls`: those that do not meet the conditions */
 	struct caller_table *callers; /* callers.h; NULL: none yet */
 	bool follows_gc;              /* measure.h */

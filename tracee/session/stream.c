@@ -218,7 +218,8 @@ static void encode_end(struct writer *writer)
 	                .other_ractors = session->other_ractors,
 	                .left_out = session->left_out,
 	                .marks = session->mark_count,
-	                .marks_lost = session->marks_lost},
+	                .marks_lost = session->marks_lost,
+	                .counted = session->counted},
 	};
 
 	record_encode(&writer->output, &record);

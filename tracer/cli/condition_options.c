@@ -175,8 +175,8 @@ static const struct argp_option list[] = {
 	{"depth", OPTION_DEPTH, "N", 0, "At most N levels of traced calls", 10},
 	{"thread", OPTION_THREAD, "NAME|TID", 0, "Only in threads of this name (may be a pattern), or of this native id", 10},
 	{"max-overhead", OPTION_MAX_OVERHEAD, "PERCENT", 0,
-         "Let the methods go whose observation takes more than this of the process's CPU time, the busiest first. 0: any "
-         "(default; with --firehose 20)",
+         "Only count the calls of methods whose observation takes more than this of the process's CPU time, the busiest "
+         "first, then let them go. 0: any (default; with --firehose 20)",
          8},
 	{0},
 };

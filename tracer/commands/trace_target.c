@@ -59,6 +59,7 @@ static void summarise(struct trace_target *traced, const char *reason)
 		.lines = stream->lines,
 		.lost = traced->has_end && traced->end.lost > stream->lost ? traced->end.lost : stream->lost,
 		.left_out = traced->has_end ? traced->end.left_out : 0,
+		.counted = traced->has_end ? traced->end.counted : 0,
 		.other_ractors = traced->has_end ? traced->end.other_ractors : 0,
 		.mark_kinds = run->options->trace.marks.kinds,
 		.marks = stream->marks,
@@ -66,7 +67,7 @@ static void summarise(struct trace_target *traced, const char *reason)
 		.duration_ns = traced->armed_ns ? clock_now_ns() - traced->armed_ns : 0,
 		.reason = reason,
 	};
-	char pid[32] = "", lines[40] = "", left_out[80] = "", ractors[80] = "", events[200] = "";
+	char pid[32] = "", lines[40] = "", left_out[80] = "", counted[60] = "", ractors[80] = "", events[200] = "";
 
 	if (run->sink->ops->summary)
 		run->sink->ops->summary(run->sink, &summary);
@@ -80,12 +81,14 @@ static void summarise(struct trace_target *traced, const char *reason)
 	if (summary.left_out)
 		snprintf(left_out, sizeof(left_out), ", %llu other%s not meet the conditions",
 		         (unsigned long long)summary.left_out, summary.left_out == 1 ? " does" : "s do");
+	if (summary.counted)
+		snprintf(counted, sizeof(counted), ", %llu only counted", (unsigned long long)summary.counted);
 	if (summary.other_ractors)
 		snprintf(ractors, sizeof(ractors), ", %llu in other Ractors not followed",
 		         (unsigned long long)summary.other_ractors);
 	describe_events(&summary, events, sizeof(events));
-	message("%s%llu call%s%s, %llu lost%s%s%s, %.1f s; ended: %s", pid, (unsigned long long)summary.calls,
-	        summary.calls == 1 ? "" : "s", lines, (unsigned long long)summary.lost, left_out, ractors, events,
+	message("%s%llu call%s%s, %llu lost%s%s%s%s, %.1f s; ended: %s", pid, (unsigned long long)summary.calls,
+	        summary.calls == 1 ? "" : "s", lines, (unsigned long long)summary.lost, left_out, counted, ractors, events,
 	        (double)summary.duration_ns / 1e9, reason);
 	if (traced->has_end && !run->limit.limited &&
 	    traced->end.calls != summary.calls + summary.lines + summary.lost + summary.left_out)

@@ -20,6 +20,7 @@ struct sink_summary {
 	uint64_t lost;          /* of calls and lines */
 	uint64_t other_ractors; /* events of other Ractors, which are not followed */
 	uint64_t left_out;      /* calls that do not meet the conditions */
+	uint64_t counted;       /* calls and lines that were only counted, to take less of the process */
 	uint32_t mark_kinds;    /* bits by enum mark_kind: which were asked for; */
 	const uint64_t *marks;  /* how many of each there were, */
 	uint64_t marks_lost;    /* and how many others, of whatever kind */

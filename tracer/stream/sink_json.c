@@ -388,6 +388,8 @@ static void json_summary(struct sink *sink, const struct sink_summary *summary)
 	json_member_uint(to, "lost", summary->lost);
 	if (summary->left_out)
 		json_member_uint(to, "left_out", summary->left_out);
+	if (summary->counted)
+		json_member_uint(to, "counted", summary->counted);
 	for (uint32_t kind = 0; kind < MARK_COUNT; kind++)
 		if (summary->mark_kinds & 1u << kind)
 			json_member_uint(to, mark_form(kind)->plural, summary->marks[kind]);
