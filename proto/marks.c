@@ -23,6 +23,11 @@ static const struct mark_form forms[MARK_COUNT] = {
                       .labels = {"waited_ns"},
                       .numbers = 1u << 0,
                       .totals = {"waiting_ns", "holding_ns", "outside_ns", "waits", "longest_ns"}},
+	[MARK_ALLOCATION] = {.name = "allocation",
+                             .plural = "allocations",
+                             .labels = {"class", "file", "line", "in"},
+                             .numbers = 1u << 2,
+                             .totals = {"made", "shown"}},
 };
 
 const struct mark_form *mark_form(uint64_t kind)
@@ -41,9 +46,46 @@ uint32_t mark_value_count(const struct mark_form *form)
 
 void marks_encode(msgpack_packer *packer, const struct mark_options *marks)
 {
-	msgpack_pack_array(packer, 2);
+	msgpack_pack_array(packer, marks->allocation_count ? 3 : 2);
 	msgpack_pack_uint32(packer, marks->kinds);
 	pack_text(packer, marks->raise.bytes, marks->raise.size);
+	if (!marks->allocation_count)
+		return;
+	msgpack_pack_array(packer, marks->allocation_count);
+	for (uint32_t i = 0; i < marks->allocation_count; i++) {
+		const struct mark_allocation *one = &marks->allocations[i];
+
+		msgpack_pack_array(packer, 3);
+		pack_text(packer, one->class.bytes, one->class.size);
+		msgpack_pack_uint8(packer, one->below);
+		msgpack_pack_uint32(packer, one->every);
+	}
+}
+
+static void allocation_decode(struct mark_allocation *allocation, const msgpack_object *object, struct fields *outer)
+{
+	struct fields fields;
+
+	if (!fields_open(&fields, "class of allocations", object, outer->err)) {
+		outer->status = fields_status(&fields);
+		return;
+	}
+	allocation->class = fields_text(&fields, NAME_SIZE_MAX);
+	allocation->below = fields_uint(&fields, 1) != 0;
+	allocation->every = (uint32_t)fields_uint(&fields, UINT32_MAX);
+	if (!allocation->class.size || !allocation->every)
+		fields_refuse(&fields, "is empty or 0");
+	outer->status = fields_status(&fields);
+}
+
+static void allocations_decode(struct mark_options *marks, struct fields *fields)
+{
+	size_t count;
+	const msgpack_object *elements = fields_array(fields, MARK_ALLOCATIONS_MAX, &count);
+
+	for (size_t i = 0; i < count && fields_status(fields) == 0; i++)
+		allocation_decode(&marks->allocations[i], &elements[i], fields);
+	marks->allocation_count = (uint32_t)count;
 }
 
 void marks_decode(struct mark_options *marks, struct fields *outer)
@@ -60,5 +102,9 @@ void marks_decode(struct mark_options *marks, struct fields *outer)
 	}
 	marks->kinds = (uint32_t)fields_uint(&fields, UINT32_MAX);
 	marks->raise = fields_text(&fields, NAME_SIZE_MAX);
+	if (fields.left > 0)
+		allocations_decode(marks, &fields);
+	if (!marks->allocation_count)
+		marks->kinds &= ~(1u << MARK_ALLOCATION);
 	outer->status = fields_status(&fields);
 }

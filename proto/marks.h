@@ -17,16 +17,28 @@
 enum mark_kind {
 	MARK_NONE = 0, /* it is a method, and has calls */
 	MARK_RAISE = 1,
-	MARK_GC = 2,       /* a collection is over */
-	MARK_GC_PAUSE = 3, /* a long pause that was not the end of one */
-	MARK_GVL = 4,      /* a thread has waited for the GVL for long */
+	MARK_GC = 2,         /* a collection is over */
+	MARK_GC_PAUSE = 3,   /* a long pause that was not the end of one */
+	MARK_GVL = 4,        /* a thread has waited for the GVL for long */
+	MARK_ALLOCATION = 5, /* an object was made */
 	MARK_COUNT,
 };
+
+/* Objects that are wanted. */
+struct mark_allocation {
+	struct slice class; /* a constant's name, "Billing::Order" */
+	bool below;         /* also of classes below it */
+	uint32_t every;     /* the first, and every so many'th; 1: all */
+};
+
+#define MARK_ALLOCATIONS_MAX 8
 
 /* Which marks a trace wants. */
 struct mark_options {
 	uint32_t kinds;     /* bits by enum mark_kind */
 	struct slice raise; /* a pattern of classes' names; empty: exceptions of any class */
+	struct mark_allocation allocations[MARK_ALLOCATIONS_MAX];
+	uint32_t allocation_count;
 };
 
 #define MARK_VALUES_MAX 12

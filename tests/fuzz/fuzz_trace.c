@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	                                 .flags = (mode & 8 ? TRACE_CPU : 0) | (mode & 16 ? TRACE_OBJECTS | TRACE_GC : 0)};
 	bool json = mode & 1;
 	struct output output = {.fd = -1};
-	struct options options = {.quiet = true, .trace.marks.kinds = mode & 0x0e, .selectors = {.texts = texts, .count = 2}};
+	struct options options = {.quiet = true, .trace.marks.kinds = mode & 0x2e, .selectors = {.texts = texts, .count = 2}};
 	struct sink *sink = sink_new(json ? &sink_json : &sink_text, &output, &style);
 	struct run run = {.options = &options,
 	                  .output = &output,

@@ -108,6 +108,84 @@ class EventsTest < LiveTest
     assert_includes shown.map { |event| event["class"] }, "Timeout::Error"
   end
 
+  MAKERS = <<~'RUBY'
+    class Order; def initialize(n = 0); end; end
+    class Special < Order; end
+    class Maker
+      def one; Order.new; end
+      def many(n); n.times { |i| Order.new(i) }; end
+      def special; Special.new; end
+      def copy(order); order.dup; end
+    end
+  RUBY
+
+  def makers
+    start("console").tap do |target|
+      path = "#{directory}/makers.rb"
+      File.write(path, MAKERS)
+      target.run("load #{path.dump}; $order = Order.new; nil")
+    end
+  end
+
+  test "--allocations shows where objects of a class are made, in the call that makes them" do
+    target = makers
+    tracer = trace(target, "--allocations", "Order", "Maker#")
+    target.run("maker = Maker.new; maker.one; maker.special; maker.copy($order); nil")
+    result = tracer.stop
+    assert_equal <<~TREE, result.tree.gsub(%r{/\S*/}, "")
+      Maker#one
+         + Order made at makers.rb:4 in #{label("one")}
+      Maker#one <time>
+      Maker#special <time>
+      Maker#copy
+         + Order made at makers.rb:7 in #{label("copy")}
+      Maker#copy <time>
+    TREE
+    assert_match(/process \d+: 2 objects of Order were made, 2 shown$/, result.stderr)
+    assert_match(/^rbprobe: 3 calls, 0 lost, 2 objects made, .* s; ended: interrupted$/, result.stderr)
+  end
+
+  # From 3.4 on it has the class.
+  def label(name)
+    @qualified ||= `#{Processes::RUBY.shelljoin} -e 'print RUBY_VERSION >= "3.4"'`
+    @qualified == "true" ? "Maker##{name}" : name
+  end
+
+  test "--allocations CLASS+@N: classes below it, every Nth; each class by itself; without a selector" do
+    target = makers
+    tracer = trace(target, "--allocations", "Order+@10", "--allocations=Special", "--format", "json")
+    target.run("maker = Maker.new; maker.many(95); GC.start; GC.compact if GC.respond_to?(:compact); " \
+               "5.times { maker.special }; nil")
+    result = tracer.stop
+    shown = result.events("allocation").map { |event| event.values_at("class", "line") }
+    summary, = result.events("summary")
+    assert_equal [["Order", 5]] * 10 + [["Special", 6]] * 5, shown, result.stderr
+    assert_equal [15, 0], summary.values_at("allocations", "events_lost")
+    totals = result.events("totals").map { |event| event.values_at("of", "class", "made", "shown") }
+    assert_equal [["allocation", "Order", 100, 10], ["allocation", "Special", 5, 5]], totals
+  end
+
+  test "--allocations: threads and fibers, none of them harmed, and every object is shown or counted" do
+    target = makers
+    tracer = trace(target, "--allocations", "Order", "--overflow", "block", "--format", "json")
+    target.run("4.times.map { Thread.new { 50.times { Fiber.new { Maker.new.many(10) }.resume }; GC.start } }.each(&:join); nil")
+    result = tracer.stop
+    summary, = result.events("summary")
+    assert_equal 2000, result.events("totals").first["made"]
+    assert_equal 2000, summary["allocations"] + summary["events_lost"]
+    assert_equal summary["allocations"], result.events("allocation").size
+  end
+
+  test "--allocations: wrong usage, and a class that is not there" do
+    target = makers
+    ["", "@5", "Or*"].each do |wrong|
+      assert_refused 2, /--allocations takes the name of a class, no pattern/, "trace", "-p", "1", "--allocations", wrong
+    end
+    assert_refused 2, /--allocations CLASS@N takes a whole number/, "trace", "-p", "1", "--allocations", "Order@0"
+    assert_refused 1, /--allocations: there is no class Nothing::Here in the process so far/,
+                   "trace", "-p", target.pid.to_s, "--allocations", "Nothing::Here", "Maker#"
+  end
+
   test "each collection is shown in the call that pays for it, with its reason, pause and objects" do
     target = start("console")
     target.run("class Tidy; def all; GC.start; end; def young; GC.start(full_mark: false); end; end; nil")

@@ -139,7 +139,10 @@ static void conditions_and_roles_come_back(void **state)
 	(void)state;
 	assert_false(conditions_any(&command.options.conditions));
 	command.options.stack_frames = STACK_FRAMES_MAX;
-	command.options.marks = (struct mark_options){.kinds = 1u << MARK_RAISE, .raise = SLICE("Net::*")};
+	command.options.marks = (struct mark_options){.kinds = 1u << MARK_RAISE | 1u << MARK_ALLOCATION,
+	                                              .raise = SLICE("Net::*"),
+	                                              .allocations = {{SLICE("Order"), false, 1}, {SLICE("A::B"), true, 50}},
+	                                              .allocation_count = 2};
 	command.options.conditions = (struct conditions){.slow_ns = UINT64_MAX / 2,
 	                                                 .slow_cpu_ns = 7,
 	                                                 .every = UINT32_MAX,
@@ -158,7 +161,11 @@ static void conditions_and_roles_come_back(void **state)
 	assert_slice(result.options.conditions.raised, "Net::*");
 	assert_slice(result.options.conditions.thread, "puma*");
 	assert_slice(result.options.conditions.expression, "count > 3");
-	assert_int_equal(result.options.marks.kinds, 1u << MARK_RAISE);
+	assert_int_equal(result.options.marks.kinds, 1u << MARK_RAISE | 1u << MARK_ALLOCATION);
+	assert_int_equal(result.options.marks.allocation_count, 2);
+	assert_slice(result.options.marks.allocations[1].class, "A::B");
+	assert_true(result.options.marks.allocations[1].below);
+	assert_int_equal(result.options.marks.allocations[1].every, 50);
 	assert_slice(result.options.marks.raise, "Net::*");
 	assert_int_equal(result.options.stack_frames, STACK_FRAMES_MAX);
 	for (uint32_t i = 0; i < 3; i++)

@@ -35,7 +35,7 @@ static rb_event_hook_func_t *place_of(rb_event_hook_func_t function)
 static void tell(void)
 {
 	for (struct session *session = session_first(); session; session = session->next)
-		if (session->follows_gc || session->marking & 1u << MARK_GC) {
+		if (session->follows_gc || session->marking & (1u << MARK_GC | 1u << MARK_ALLOCATION)) {
 			session->gc_lost_ns = clock_now_ns();
 			session_note(session, NOTE_WARNING, "the application makes a Ractor; %s from here on", GC_HOOK_WHY);
 		}
@@ -92,7 +92,7 @@ bool gc_hook_is_on(rb_event_hook_func_t function)
 	return place_of(function) != NULL;
 }
 
-bool gc_hook_add(rb_event_hook_func_t function, rb_event_flag_t events)
+static bool add(rb_event_hook_func_t function, rb_event_flag_t events, rb_event_hook_flag_t flags)
 {
 	rb_event_hook_func_t *place = place_of(function);
 
@@ -102,8 +102,18 @@ bool gc_hook_add(rb_event_hook_func_t function, rb_event_flag_t events)
 	if (!place || (RACTORS_CRASH && (!compat_is_only_ractor() || !done(watch_ractors))))
 		return false;
 	*place = function;
-	rb_add_event_hook(function, events, Qnil);
+	rb_add_event_hook2(function, events, Qnil, flags);
 	return true;
+}
+
+bool gc_hook_add(rb_event_hook_func_t function, rb_event_flag_t events)
+{
+	return add(function, events, RUBY_EVENT_HOOK_FLAG_SAFE);
+}
+
+bool gc_hook_add_raw(rb_event_hook_func_t function, rb_event_flag_t events)
+{
+	return add(function, events, RUBY_EVENT_HOOK_FLAG_SAFE | RUBY_EVENT_HOOK_FLAG_RAW_ARG);
 }
 
 void gc_hook_remove(rb_event_hook_func_t function)

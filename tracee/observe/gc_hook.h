@@ -15,13 +15,15 @@
 
 /* Adds a hook; the same one again does no harm. False: it cannot be, or may not. Job context; raises nothing. */
 bool gc_hook_add(rb_event_hook_func_t function, rb_event_flag_t events);
+/* The same for one that is given the VM's trace argument: void (*)(VALUE, const rb_trace_arg_t *). */
+bool gc_hook_add_raw(rb_event_hook_func_t function, rb_event_flag_t events);
 void gc_hook_remove(rb_event_hook_func_t function);
 /* Event context. */
 bool gc_hook_is_on(rb_event_hook_func_t function);
 
 /* Why hooks are not added, or have been removed. */
 #define GC_HOOK_WHY                                                                                                              \
-	"before Ruby 3.2 the process could crash if garbage collection were observed while a Ractor starts: times in GC, and "   \
-	"collections, are not shown"
+	"before Ruby 3.2 the process could crash if garbage collection were observed while a Ractor starts: times in GC, "       \
+	"collections and allocations are not shown"
 
 #endif

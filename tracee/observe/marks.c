@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const struct mark_source *const sources[] = {&mark_raise, &mark_gc, &mark_gvl};
+static const struct mark_source *const sources[] = {&mark_raise, &mark_gc, &mark_gvl, &mark_allocation};
 
 #define SOURCES (sizeof(sources) / sizeof(sources[0]))
 
@@ -32,7 +32,13 @@ int marks_check(const struct command *command, struct error *err)
 	for (size_t i = 0; i < SOURCES; i++)
 		if (marks_wanted(marks, sources[i]->kind) && sources[i]->check && sources[i]->check(err) < 0)
 			return err->code;
-	return 0;
+	return mark_allocation_find(marks, NULL, err);
+}
+
+void marks_mark(const struct session *session)
+{
+	for (uint32_t i = 0; session->mark_state && i < session->mark_state->allocation_count; i++)
+		rb_gc_mark(session->mark_state->allocations[i].class);
 }
 
 /* The client learns what the values of such marks are. */
@@ -100,6 +106,7 @@ static struct marks *marks_new(const struct mark_options *options)
 	}
 	marks->options = *options;
 	marks->options.raise.bytes = raise;
+	marks->options.allocation_count = 0; /* their names are the command's */
 	return marks;
 }
 
@@ -215,6 +222,8 @@ static void tell_totals(struct session *session)
 		tell_gc(session);
 	if (session->marking & 1u << MARK_GVL)
 		mark_gvl_tell(session);
+	if (session->marking & 1u << MARK_ALLOCATION)
+		mark_allocation_tell(session);
 }
 
 /* No job comes any more. */
@@ -246,6 +255,8 @@ static void part_release(struct session *session)
 		return;
 	part_stop(session);
 	free((char *)session->mark_state->options.raise.bytes);
+	for (uint32_t i = 0; i < session->mark_state->allocation_count; i++)
+		free(session->mark_state->allocations[i].name);
 	free(session->mark_state->gvl);
 	free(session->mark_state);
 	session->mark_state = NULL;
@@ -262,6 +273,8 @@ int marks_start(struct session *session, const struct command *command, struct e
 	session->mark_state = marks_new(options);
 	if (!session->mark_state)
 		return error_set(err, -ENOMEM, "no memory for events");
+	if (mark_allocation_find(options, session->mark_state, err) < 0)
+		return err->code;
 	session->mark_state->began_ns = clock_now_ns();
 	session->mark_state->gc_elsewhere = mark_gc_elsewhere();
 	for (uint32_t kind = 1; kind < MARK_COUNT; kind++)
@@ -276,7 +289,9 @@ int marks_start(struct session *session, const struct command *command, struct e
 			continue;
 		if (!is_wanted(kind, session) && !is_done(switch_on, sources[i])) {
 			part_stop(session);
-			return error_set(err, -ENOTSUP, "%s", kind == MARK_GC ? GC_HOOK_WHY : "no memory for a hook of the VM's");
+			return error_set(err, -ENOTSUP, "%s",
+			                 kind == MARK_GC || kind == MARK_ALLOCATION ? GC_HOOK_WHY
+			                                                            : "no memory for a hook of the VM's");
 		}
 	}
 	if (session->marking & 1u << MARK_GVL)

@@ -5,6 +5,7 @@
 #include "proto/error.h"
 #include "tracee/session/session.h"
 
+#include <ruby.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,8 +15,8 @@
  * while at least one session wants it. Job context, where nothing else is said.
  */
 
-#define MARK_KEPT_SIZE 256 /* bytes of values that may wait */
-#define MARKS_KEPT 8
+#define MARK_KEPT_SIZE 1024 /* bytes of values that may wait */
+#define MARKS_KEPT 32
 
 /* A mark whose fiber the client does not know, until the next job. */
 struct kept_mark {
@@ -26,6 +27,14 @@ struct kept_mark {
 	char values[MARK_KEPT_SIZE];
 };
 
+/* Objects that a session wants to see made. */
+struct allocation_watch {
+	VALUE class;
+	char *name; /* as it was asked for */
+	bool below;
+	uint64_t every, made, shown; /* shown: or lost */
+};
+
 /* What a session keeps for its marks. */
 struct marks {
 	struct mark_options options; /* its texts are its own */
@@ -33,6 +42,8 @@ struct marks {
 	uint64_t gc_ns, gc_longest_ns; /* pauses */
 	uint64_t gc_elsewhere;         /* mark_gc_elsewhere() at the beginning */
 	struct mark_gvl_baseline *gvl; /* at the beginning; NULL: it does not ask for that */
+	struct allocation_watch allocations[MARK_ALLOCATIONS_MAX];
+	uint32_t allocation_count;
 	uint32_t kept_count;
 	uint32_t nobody_id; /* the thread that the fiber without a name was last said to be */
 	struct kept_mark kept[MARKS_KEPT];
@@ -49,7 +60,7 @@ struct mark_source {
 
 extern const struct mark_source mark_raise;
 extern const struct mark_source mark_gc;
-
+extern const struct mark_source mark_allocation;
 extern const struct mark_source mark_gvl;
 
 /* What a thread does, of the GVL. In the order of a TOTALS record. */
@@ -67,6 +78,14 @@ void mark_gvl_tell(struct session *session);
 /* Long waits become marks. */
 void mark_gvl_flush(void);
 
+/*
+ * Finds the classes whose objects are wanted, for marks, or with NULL only looks whether there are any of these names. 0, or
+ * negative and err. Job context; raises nothing.
+ */
+int mark_allocation_find(const struct mark_options *options, struct marks *marks, struct error *err);
+/* How many there were, for the client. Calls nothing of Ruby's. */
+void mark_allocation_tell(struct session *session);
+
 /* Collections that other Ractors' threads ended, while on: they are counted, and not shown. */
 uint64_t mark_gc_elsewhere(void);
 
@@ -76,6 +95,9 @@ int marks_check(const struct command *command, struct error *err);
 int marks_start(struct session *session, const struct command *command, struct error *err);
 /* Ends with them, and frees what they needed. */
 extern const struct session_part marks_part;
+
+/* In GC. */
+void marks_mark(const struct session *session);
 
 /* Whether events of a kind are the session's business now. Any context that has the GVL. */
 static inline bool marks_are_on(const struct session *session, enum mark_kind kind)

@@ -9,6 +9,7 @@
 #include "tracee/observe/callers.h"
 #include "tracee/observe/decide.h"
 #include "tracee/observe/expression.h"
+#include "tracee/observe/marks.h"
 #include "tracee/observe/observe.h"
 #include "tracee/observe/statistics.h"
 #include "tracee/observe/tally.h"
@@ -66,6 +67,7 @@ static void mark(void *data)
 	for (struct selection *selection = selections.first; selection; selection = selection->next) {
 		rb_gc_mark(selection->hook.tracepoint);
 		callers_mark(selection->session);
+		marks_mark(selection->session);
 		matches_mark(&selection->matches);
 		if (selection->session->tallies)
 			tally_keys_mark(selection->session->tallies->keys);

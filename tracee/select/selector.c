@@ -11,6 +11,7 @@
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/constant.h"
 #include "tracee/vm/gvl_slice.h"
 
 #include <ruby/encoding.h>
@@ -130,26 +131,6 @@ static VALUE existing_singleton_class(VALUE module)
 	return class_name_is_singleton(class) ? class : Qnil;
 }
 
-static VALUE find_constant(struct slice path)
-{
-	VALUE module = rb_cObject;
-	size_t from = 0;
-
-	while (from < path.size) {
-		const char *colon = memmem(path.bytes + from, path.size - from, "::", 2);
-		size_t to = colon ? (size_t)(colon - path.bytes) : path.size;
-		ID id = rb_check_id_cstr(path.bytes + from, (long)(to - from), rb_utf8_encoding());
-
-		if (!id || !rb_is_const_id(id) || !NIL_P(rb_autoload_p(module, id)) || !rb_const_defined_at(module, id))
-			return Qnil;
-		module = rb_const_get_at(module, id);
-		if (!RB_TYPE_P(module, T_CLASS) && !RB_TYPE_P(module, T_MODULE))
-			return Qnil;
-		from = to + 2;
-	}
-	return module;
-}
-
 static VALUE collect(RB_BLOCK_CALL_FUNC_ARGLIST(module, modules))
 {
 	(void)argc;
@@ -211,7 +192,7 @@ bool selector_is_exact(const struct selector *selector)
 
 VALUE selector_module(const struct selector *selector)
 {
-	return find_constant(selector->class_pattern);
+	return constant_module(selector->class_pattern);
 }
 
 /* --- The walk */
@@ -309,7 +290,7 @@ void selector_walk_begin(struct selector_walk *walk, const struct selector *sele
 		walk_begin(walk, selector, all_modules(), false);
 		return;
 	}
-	module = find_constant(selector->class_pattern);
+	module = constant_module(selector->class_pattern);
 	walk_begin(walk, selector, NIL_P(module) ? rb_ary_new() : rb_ary_new_from_args(1, module), true);
 }
 

@@ -41,9 +41,10 @@ static void describe_events(const struct sink_summary *summary, char *to, size_t
 	for (uint32_t kind = 0; kind < MARK_COUNT && used < size; kind++)
 		if (summary->mark_kinds & 1u << kind && (kind != MARK_GC_PAUSE || summary->marks[kind]))
 			used += (size_t)snprintf(to + used, size - used, ", %llu %s", (unsigned long long)summary->marks[kind],
-			                         kind == MARK_GC_PAUSE ? "long pauses in others"
-			                         : kind == MARK_GVL    ? "long waits for the GVL"
-			                                               : mark_form(kind)->plural);
+			                         kind == MARK_GC_PAUSE     ? "long pauses in others"
+			                         : kind == MARK_GVL        ? "long waits for the GVL"
+			                         : kind == MARK_ALLOCATION ? "objects made"
+			                                                   : mark_form(kind)->plural);
 	if (summary->marks_lost && used < size)
 		snprintf(to + used, size - used, ", %llu such events lost", (unsigned long long)summary->marks_lost);
 }
@@ -257,6 +258,17 @@ static void say_gvl(const struct trace_target *traced, const struct record_total
 	buffer_free(&name);
 }
 
+static void say_allocations(const struct trace_target *traced, const struct record_totals *totals)
+{
+	struct buffer name = {0};
+
+	buffer_add_printable(&name, totals->thread_name.bytes, totals->thread_name.size);
+	message("process %d: %llu objects of %.*s were made, %llu shown", (int)traced->pid,
+	        (unsigned long long)totals->numbers[0], (int)name.size, name.size ? name.bytes : "",
+	        (unsigned long long)totals->numbers[1]);
+	buffer_free(&name);
+}
+
 static int on_totals(void *owner, const struct record_totals *totals, struct error *err)
 {
 	struct trace_target *traced = owner;
@@ -276,6 +288,8 @@ static int on_totals(void *owner, const struct record_totals *totals, struct err
 		        percent(totals->numbers[0], totals->elapsed_ns), (double)totals->numbers[1] / 1e9);
 	else if (totals->mark == MARK_GVL)
 		say_gvl(traced, totals);
+	else if (totals->mark == MARK_ALLOCATION)
+		say_allocations(traced, totals);
 	return 0;
 }
 

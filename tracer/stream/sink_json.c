@@ -372,6 +372,8 @@ static void json_totals(struct sink *sink, struct stream *stream, const struct r
 		if (totals->thread_name.size)
 			json_member_text(to, "thread_name", totals->thread_name);
 	}
+	if (totals->mark == MARK_ALLOCATION)
+		json_member_text(to, "class", totals->thread_name);
 	json_member_uint(to, "elapsed_ns", totals->elapsed_ns);
 	for (uint32_t i = 0; i < totals->count && form->totals[i]; i++)
 		json_member_uint(to, form->totals[i], totals->numbers[i]);

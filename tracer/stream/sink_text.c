@@ -461,11 +461,27 @@ static void add_gvl(const struct sink *sink, struct buffer *to, struct values va
 	add_ns(to, values_get(values, 0));
 }
 
+static void add_allocation(const struct sink *sink, struct buffer *to, struct values values)
+{
+	struct slice class = values_get(values, 0), in = values_get(values, 3);
+
+	(void)sink;
+	buffer_add_text(to, "+ ");
+	if (class.size)
+		buffer_add_printable(to, class.bytes, class.size);
+	else
+		buffer_add_text(to, "(a class without a name)");
+	buffer_add_text(to, " made");
+	add_place(to, values_get(values, 1), values_get(values, 2));
+	if (!in.size)
+		return;
+	buffer_add_text(to, " in ");
+	buffer_add_printable(to, in.bytes, in.size);
+}
+
 static void (*const mark_texts[MARK_COUNT])(const struct sink *sink, struct buffer *to, struct values values) = {
-	[MARK_RAISE] = add_raise,
-	[MARK_GC] = add_gc,
-	[MARK_GC_PAUSE] = add_gc_pause,
-	[MARK_GVL] = add_gvl,
+	[MARK_RAISE] = add_raise,           [MARK_GC] = add_gc, [MARK_GC_PAUSE] = add_gc_pause, [MARK_GVL] = add_gvl,
+	[MARK_ALLOCATION] = add_allocation,
 };
 
 static void text_mark(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)

@@ -1,0 +1,197 @@
+/*
+ * Where objects are made. Context: in the allocation, on the thread that makes the object, but for on(), off() and the functions
+ * for jobs. Here nothing may be allocated, no Ruby code run, and nothing raised: the VM does not expect it.
+ *
+ * NEWOBJ is one of the VM's internal events, for which it rewrites no code. The object has its class and nothing else yet. What
+ * is read of the frames is there already: the String of a file's name and of a method's (as StackProf does it, too). While the
+ * hook is on, the VM makes every object, of any class, in its slower way. Like the other hooks of GC, a Ractor's own up to 3.4:
+ * what others make is not seen.
+ */
+
+#define _GNU_SOURCE
+#include "tracee/observe/marks.h"
+
+#include "proto/clock.h"
+#include "tracee/base/value_texts.h"
+#include "tracee/observe/gc_hook.h"
+#include "tracee/vm/compat.h"
+#include "tracee/vm/constant.h"
+#include "tracee/vm/fiber.h"
+
+#include <errno.h>
+#include <ruby.h>
+#include <ruby/debug.h>
+#include <string.h>
+
+#define PATH_MAX_SHOWN 600u /* bytes of its end */
+#define FRAMES_MAX 12       /* what is between the object and the Ruby code: Class#new, allocate, ... */
+
+static bool is_meant(const struct allocation_watch *watch, VALUE class)
+{
+	if (class == watch->class || !watch->below)
+		return class == watch->class;
+	/* What modules it includes stands between the classes. */
+	while ((class = rb_class_get_superclass(class)))
+		if (class == watch->class)
+			return true;
+	return false;
+}
+
+static void add_string(struct value_texts *values, VALUE string, size_t max)
+{
+	const char *bytes;
+	size_t size;
+
+	if (!RB_TYPE_P(string, T_STRING)) {
+		value_texts_leave_out(values);
+		return;
+	}
+	bytes = RSTRING_PTR(string);
+	size = (size_t)RSTRING_LEN(string);
+	if (size > max) {
+		bytes += size - max;
+		size = max;
+	}
+	value_texts_add(values, bytes, size);
+}
+
+/* The innermost method or block that is written in Ruby. */
+static VALUE label(void)
+{
+	VALUE frames[FRAMES_MAX];
+	int lines[FRAMES_MAX];
+	int count = rb_profile_frames(0, FRAMES_MAX, frames, lines);
+
+	for (int i = 0; i < count; i++)
+		if (lines[i] > 0)
+			return rb_profile_frame_label(frames[i]);
+	return Qnil;
+}
+
+static void tell(struct session *session, const struct fiber_state *fiber, VALUE class, rb_trace_arg_t *trace_arg)
+{
+	char buffer[MARK_KEPT_SIZE];
+	struct value_texts values;
+	VALUE line;
+
+	value_texts_begin(&values, buffer, sizeof(buffer));
+	add_string(&values, rb_mod_name(class), 200);
+	add_string(&values, rb_tracearg_path(trace_arg), PATH_MAX_SHOWN);
+	line = rb_tracearg_lineno(trace_arg);
+	if (RB_FIXNUM_P(line) && FIX2LONG(line) > 0)
+		value_texts_add_uint(&values, (uint64_t)FIX2LONG(line));
+	else
+		value_texts_leave_out(&values);
+	add_string(&values, label(), 150);
+	marks_push_or_keep(session, fiber, MARK_ALLOCATION, buffer, value_texts_end(&values));
+}
+
+static void look(struct session *session, VALUE class, rb_trace_arg_t *trace_arg)
+{
+	const struct fiber_state *fiber = NULL;
+	bool told = false;
+
+	for (uint32_t i = 0; i < session->mark_state->allocation_count; i++) {
+		struct allocation_watch *watch = &session->mark_state->allocations[i];
+
+		if (!is_meant(watch, class))
+			continue;
+		if (!fiber)
+			fiber = fiber_met_state();
+		if (fiber && fiber->suppress_depth)
+			return;
+		if (watch->made++ % watch->every)
+			continue;
+		watch->shown++;
+		/* One object, one line. */
+		if (!told)
+			tell(session, fiber, class, trace_arg);
+		told = true;
+	}
+}
+
+static void on_newobj(VALUE unused, const rb_trace_arg_t *trace_arg)
+{
+	VALUE object, class;
+
+	(void)unused;
+	if (!compat_in_main_ractor())
+		return;
+	object = rb_tracearg_object((rb_trace_arg_t *)trace_arg);
+	class = RBASIC_CLASS(object);
+	/* What the VM makes for itself. */
+	if (!class || RB_BUILTIN_TYPE(object) == T_IMEMO || RB_BUILTIN_TYPE(object) == T_ICLASS)
+		return;
+	for (struct session *session = session_first(); session; session = session->next)
+		if (marks_are_on(session, MARK_ALLOCATION))
+			look(session, class, (rb_trace_arg_t *)trace_arg);
+}
+
+static rb_event_hook_func_t hook(void)
+{
+	return (rb_event_hook_func_t)(void (*)(void))on_newobj;
+}
+
+static void on(void)
+{
+	if (!gc_hook_add_raw(hook(), RUBY_INTERNAL_EVENT_NEWOBJ))
+		rb_raise(rb_eRuntimeError, "%s", GC_HOOK_WHY);
+}
+
+static void off(void)
+{
+	gc_hook_remove(hook());
+}
+
+const struct mark_source mark_allocation = {.kind = MARK_ALLOCATION, .on = on, .off = off};
+
+/* --- For jobs */
+
+static VALUE find(VALUE name)
+{
+	return constant_module(*(const struct slice *)name);
+}
+
+int mark_allocation_find(const struct mark_options *options, struct marks *marks, struct error *err)
+{
+	for (uint32_t i = 0; i < options->allocation_count; i++) {
+		const struct mark_allocation *wanted = &options->allocations[i];
+		int failed = 0;
+		VALUE class = rb_protect(find, (VALUE)&wanted->class, &failed);
+
+		if (failed)
+			rb_set_errinfo(Qnil);
+		if (failed || !RB_TYPE_P(class, T_CLASS))
+			return error_set(err, -ENOENT, "--allocations: there is no class %.*s in the process so far",
+			                 (int)wanted->class.size, wanted->class.bytes);
+		if (!marks)
+			continue;
+		marks->allocations[i] = (struct allocation_watch){.class = class,
+		                                                  .name = strndup(wanted->class.bytes, wanted->class.size),
+		                                                  .below = wanted->below,
+		                                                  .every = wanted->every};
+		if (!marks->allocations[i].name)
+			return error_set(err, -ENOMEM, "no memory for events");
+		marks->allocation_count = i + 1;
+	}
+	return 0;
+}
+
+void mark_allocation_tell(struct session *session)
+{
+	const struct marks *marks = session->mark_state;
+
+	for (uint32_t i = 0; i < marks->allocation_count; i++) {
+		const struct allocation_watch *watch = &marks->allocations[i];
+		struct record record = {
+			.kind = RECORD_TOTALS,
+			.totals = {.mark = MARK_ALLOCATION,
+		                   .thread_name = {watch->name, strlen(watch->name)},
+		                   .elapsed_ns = (session->gc_lost_ns ? session->gc_lost_ns : clock_now_ns()) - marks->began_ns,
+		                   .count = 2,
+		                   .numbers = {watch->made, watch->shown}},
+		};
+
+		session_send(session, &record);
+	}
+}
