@@ -7,7 +7,11 @@
 #include <string.h>
 
 static const struct mark_form forms[MARK_COUNT] = {
-	[MARK_RAISE] = {.name = "raise", .plural = "raised", .labels = {"class", "message", "file", "line"}, .numbers = 1u << 3},
+	[MARK_RAISE] = {.name = "raise",
+                        .plural = "raised",
+                        .labels = {"class", "message", "file", "line", "stack"},
+                        .numbers = 1u << 3,
+                        .stack = MARK_RAISE_STACK},
 	[MARK_GC] = {.name = "gc",
                      .plural = "collections",
                      .labels = {"kind", "reason", "major_by", "sweep", "pause_ns", "pauses", "longest_ns", "objects_before",

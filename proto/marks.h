@@ -42,6 +42,7 @@ struct mark_options {
 };
 
 #define MARK_VALUES_MAX 12
+#define MARK_RAISE_STACK 4u /* index of the value */
 
 /* What is told of a mark: its values, in this order. */
 struct mark_form {
@@ -49,6 +50,7 @@ struct mark_form {
 	const char *plural; /* of the marks, in a summary */
 	const char *labels[MARK_VALUES_MAX];
 	uint32_t numbers;                    /* bits by value: its text is a decimal number */
+	uint32_t stack;                      /* which one is the number of a CALLER, where the trace asked for stacks; 0: none */
 	const char *totals[MARK_VALUES_MAX]; /* of the numbers of a TOTALS record */
 };
 

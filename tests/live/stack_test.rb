@@ -159,6 +159,37 @@ class StackTest < LiveTest
     TEXT
   end
 
+  test "an exception has the stack of where it is raised" do
+    target = start_called
+    tracer = trace(target, "--stack", "--raise", "--format", "json", "Called#failing")
+    target.run("$called.failing; Thread.new { Fiber.new { $called.failing }.resume }.join; nil")
+    raised = tracer.stop.events("raise")
+    assert_equal [["22 Called#fail_here", "26 Called#failing"]] * 2, raised.map { |event| own_frames(event) }
+  end
+
+  test "an exception without --stack has none, and in text the stack stands below it, at most so many frames" do
+    target = start_called
+    plain = trace(target, "--raise", "--format", "json")
+    tracer = trace(target, "--stack=2", "--raise=ArgumentError", "Called#failing")
+    target.run("$called.failing; nil")
+    assert_equal [["ArgumentError", false]], plain.stop.events("raise").map { |event| [event["class"], event.key?("stack")] }
+    assert_equal <<~TEXT, tracer.stop.tree.lines.grep_v(/console/).join
+      Called#failing
+         ! raised ArgumentError: no at called.rb:22
+            from called.rb:22 in Called#fail_here
+            from called.rb:26 in Called#failing
+      Called#failing <time>
+    TEXT
+  end
+
+  test "exceptions again and again, in threads, with collections meanwhile, each with its stack" do
+    target = start_called
+    tracer = trace(target, "--stack", "--raise=ArgumentError", "--overflow", "block", "--format", "json")
+    target.run("4.times.map { Thread.new { 200.times { |i| $called.failing; GC.start if i % 50 == 0 } } }.each(&:join); nil")
+    stacks = tracer.stop.events("raise").map { |event| own_frames(event) }
+    assert_equal [["22 Called#fail_here", "26 Called#failing"]] * 800, stacks
+  end
+
   test "what is defined, collected and moved meanwhile keeps its frames" do
     calls = calls_of(<<~'RUBY', "--stack=4", "Called#inner")["inner"]
       60.times do |i|

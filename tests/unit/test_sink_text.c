@@ -236,6 +236,21 @@ static void a_mark_stands_in_the_open_call(void **state)
 	assert_int_equal(f->stream->calls, 1);
 }
 
+static void an_exception_has_its_stack_below(void **state)
+{
+	static const char *const texts[] = {"ArgumentError", "no", "shop.rb", "12", "0"};
+	static const char *const unknown[] = {"ArgumentError", "no", "shop.rb", "12", "7"};
+	struct fixture *f = *state;
+
+	marks_of(f, MARK_RAISE);
+	fiber(f, 1, 100, "");
+	mark(f, MARK_RAISE, 1, 1, texts, 5);
+	mark(f, MARK_RAISE, 1, 2, unknown, 5);
+	prints(f, "! raised ArgumentError: no at shop.rb:12\n"
+	          "! raised ArgumentError: no at shop.rb:12\n"
+	          "   from ?\n");
+}
+
 static void collections_and_waits_are_marks_too(void **state)
 {
 	static const char *const minor[] = {"minor", "newobj", "", "lazy", "1200000", "1", "1200000", "40210", "9000"};
@@ -337,6 +352,7 @@ int main(void)
 		TEST(threads_that_interleave_keep_their_own_trees),
 		TEST(a_loss_stands_where_it_happened),
 		TEST(a_mark_stands_in_the_open_call),
+		TEST(an_exception_has_its_stack_below),
 		TEST(collections_and_waits_are_marks_too),
 		TEST(a_kind_of_mark_that_is_not_known_is_passed_over),
 		TEST(calls_that_do_not_end_are_shown_as_begun),

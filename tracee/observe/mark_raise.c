@@ -13,6 +13,7 @@
 #include "tracee/observe/marks.h"
 
 #include "tracee/base/value_texts.h"
+#include "tracee/observe/callers.h"
 #include "tracee/observe/decide.h"
 #include "tracee/observe/observe.h"
 #include "tracee/vm/capture.h"
@@ -65,11 +66,28 @@ static VALUE look(VALUE argument)
 	add_class(raising);
 	add_message(raising);
 	path = rb_tracearg_path(raising->trace_arg);
-	if (!RB_TYPE_P(path, T_STRING))
+	if (!RB_TYPE_P(path, T_STRING)) {
+		value_texts_leave_out(raising->values);
+		value_texts_leave_out(raising->values);
 		return Qnil;
+	}
 	value_texts_add(raising->values, RSTRING_PTR(path), (size_t)RSTRING_LEN(path));
 	value_texts_add_uint(raising->values, (uint64_t)NUM2ULONG(rb_tracearg_lineno(raising->trace_arg)));
 	return Qnil;
+}
+
+/* The number of the stack, from where it is raised outwards; left out, where it cannot be kept. */
+static void add_stack(struct session *session, struct value_texts *values)
+{
+	uint64_t number;
+
+	if (!(session->options.flags & TRACE_STACK) || values->count != MARK_RAISE_STACK)
+		return;
+	number = callers_take(session, 0);
+	if (number == CALLERS_NONE)
+		value_texts_leave_out(values);
+	else
+		value_texts_add_uint(values, number);
 }
 
 /* What was made of the values before something failed is shown. */
@@ -92,6 +110,8 @@ static void tell(struct session *session, struct fiber_state *fiber, rb_trace_ar
 	quiet = quiet_begin();
 	fiber->suppress_depth++;
 	rb_protect(look, (VALUE)&raising, &failed);
+	if (raising.meant)
+		add_stack(session, &values);
 	fiber->suppress_depth--;
 	quiet_end(quiet);
 	if (failed)

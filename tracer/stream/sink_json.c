@@ -302,9 +302,11 @@ static void json_mark(struct sink *sink, struct fiber *fiber, struct method *met
 	json_member_uint(to, "depth", fiber->depth);
 	json_member_uint(to, "time_ns", wall_ns(fiber->stream, event->time_ns));
 	for (uint32_t i = 0; i < MARK_VALUES_MAX && method->mark->labels[i] && values_next(&values, &value); i++) {
-		if (!value.bytes)
+		if (method->mark->stack && i == method->mark->stack)
+			callers_add_json(to, fiber->stream, value.bytes ? number_of(value) : UINT64_MAX);
+		else if (!value.bytes)
 			continue;
-		if (method->mark->numbers & 1u << i)
+		else if (method->mark->numbers & 1u << i)
 			json_member_uint(to, method->mark->labels[i], number_of(value));
 		else
 			json_member_text(to, method->mark->labels[i], value);

@@ -484,6 +484,18 @@ static void (*const mark_texts[MARK_COUNT])(const struct sink *sink, struct buff
 	[MARK_ALLOCATION] = add_allocation,
 };
 
+/* Of a mark. Where the process could not say: one that no stack has. */
+static uint64_t stack_number(struct slice digits)
+{
+	uint64_t number = 0;
+
+	if (!digits.bytes)
+		return UINT64_MAX;
+	for (size_t i = 0; i < digits.size && digits.bytes[i] >= '0' && digits.bytes[i] <= '9'; i++)
+		number = number * 10 + (uint64_t)(digits.bytes[i] - '0');
+	return number;
+}
+
 static void text_mark(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
 {
 	struct text_sink *text = (struct text_sink *)sink;
@@ -496,6 +508,8 @@ static void text_mark(struct sink *sink, struct fiber *fiber, struct method *met
 	indent(sink, to, fiber->depth);
 	mark_texts[method->mark_kind](sink, to, event->values);
 	line_end(sink);
+	if (method->mark->stack && event->values.count > method->mark->stack)
+		add_stack(sink, to, fiber, stack_number(values_get(event->values, method->mark->stack)));
 }
 
 static void text_line(struct sink *sink, struct fiber *fiber, struct method *line, const struct event *event)
