@@ -125,6 +125,10 @@ int main(int argc, char **argv)
 		word = argv[2];
 	}
 	subcommand = subcommand_find(word);
+	if (!subcommand && word[0] == '-') {
+		message("a subcommand comes first, as in `rbprobe trace -p PID SELECTOR...`; `rbprobe --help` lists them");
+		return STATUS_USAGE;
+	}
 	if (!subcommand) {
 		message("there is no subcommand \"%s\"; `rbprobe --help` lists them", word);
 		return STATUS_USAGE;

@@ -49,6 +49,24 @@ class EventsTest < LiveTest
     assert_equal "! raised ArgumentError: no 3 at shop.rb:7\n! raised Late: too late at shop.rb:15\n", result.tree
   end
 
+  test "a class that cannot match is told, once, and one that is loaded later counts" do
+    target = start("shop")
+    target.run("class Later < StandardError; end; module Fleeting; end; Alias = Later; nil")
+    { "Nope" => "there is no such class yet; it counts once it is loaded", "Shop" => "that is no class of exceptions",
+      "Alias" => nil, "Later" => nil, "Fleeting" => nil, "No*" => nil, "Object" => nil }.each do |name, message|
+      %w[--raise --raised].each do |option|
+        result = trace(target, "#{option}=#{name}", "Shop#price").stop
+        message = "matches nothing: the name of that class is Later" if name == "Alias"
+        separator = name == "Alias" ? " " : ": "
+        told = result.stderr.lines.grep(/#{option}=/)
+        assert_equal message ? ["rbprobe: process #{target.pid}: #{option}=#{name}#{separator}#{message}\n"] : [], told
+      end
+    end
+    tracer = trace(target, "--raise=Nope", "--format", "json")
+    target.run("class Nope < StandardError; end; begin; raise Nope; rescue Nope; end; nil")
+    assert_equal(%w[Nope], tracer.stop.events("raise").map { |event| event["class"] })
+  end
+
   test "--raise=CLASS means classes below it, modules, and patterns, as rescue does" do
     target = shop
     expected = {"ArgumentError" => %w[ArgumentError], "StandardError" => %w[ArgumentError Late], "Retriable" => %w[Late],

@@ -200,9 +200,17 @@ class OutputTest < LiveTest
       refute_match(/^\S/, result.stdout[/(?<=^Output:\n).*?(?=^A call)/m].to_s)
     end
     assert_match(/\A(?:rbprobe )?\d+\.\d+\.\d+/, rbprobe("--version").stdout)
+    [%w[trace -h], %w[trace -?], %w[heap -h], %w[heap report -h], %w[-h], %w[ps -h]].each do |words|
+      result = rbprobe(*words)
+      assert_exit 0, result
+      assert_match(/\AUsage: rbprobe/, result.stdout)
+    end
     assert_exit 0, rbprobe("--help")
     assert_refused 2, /./, "frobnicate"
-    assert_refused 2, /./, "trace", "--nonsense"
+    assert_refused 2, /a subcommand comes first, as in/, "-p", "12", "Shop#price"
+    assert_refused 2, /trace has no option --nonsense; `rbprobe trace --help`/, "trace", "--nonsense"
+    assert_refused 2, /heap dump has no option --gzipp; did you mean --gzip\?/, "heap", "dump", "--gzipp"
+    assert_refused 2, /backtrace has no option --slow; `rbprobe/, "bt", "--slow"
     assert_refused 2, /-p PID/, "trace", "Shop#price"
     assert_refused 2, /./, "trace", "-p", "twelve", "Shop#price"
     assert_refused 2, /./, "trace", "-p", Process.pid.to_s

@@ -1,6 +1,7 @@
 /* Options that subcommands share: each parses, and a wrong value gives one line and the status for wrong usage. */
 
 #define _GNU_SOURCE
+#include "tracer/cli/option_names.h"
 #include "tracer/cli/options.h"
 
 #include "stderr_fixture.h"
@@ -29,10 +30,11 @@ static int teardown(void **state)
 /* What is in the line's words, parsed by all that there is. */
 static int parse(const char *line)
 {
-	static const struct argp_child children[] = {
-		{.argp = &options_target},     {.argp = &options_session},   {.argp = &options_color},
-		{.argp = &options_engine},     {.argp = &options_run},       {.argp = &options_trace},
-		{.argp = &options_conditions}, {.argp = &options_selectors}, {0}};
+	static const struct argp_child children[] = {{.argp = &options_target},     {.argp = &options_session},
+	                                             {.argp = &options_color},      {.argp = &options_engine},
+	                                             {.argp = &options_run},        {.argp = &options_trace},
+	                                             {.argp = &options_conditions}, {.argp = &options_selectors},
+	                                             {.argp = &options_standard},   {0}};
 	const struct argp argp = {.children = children};
 	static char copy[512];
 	char name[] = "rbprobe test", *words[32] = {name}, *save = NULL;
@@ -250,6 +252,8 @@ static void conditions(void **state)
 	parsed("a --raised=Errno::* --depth 2");
 	assert_slice(options.trace.conditions.raised, "Errno::*");
 	assert_int_equal(options.trace.conditions.depth, 2);
+	parsed("a --raised=::IOError");
+	assert_slice(options.trace.conditions.raised, "IOError");
 }
 
 static void wrong_conditions(void **state)
@@ -260,8 +264,9 @@ static void wrong_conditions(void **state)
 	refused("--slow 1s", "--slow takes milliseconds, such as 100 or 0.5, not \"1s\"");
 	refused("--slow-cpu -1", "--slow-cpu takes milliseconds, such as 100 or 0.5, not \"-1\"");
 	refused("--slow nan", "--slow takes milliseconds, such as 100 or 0.5, not \"nan\"");
-	refused("--raised=", "--raised takes the name of a class, or a pattern, of at most 4096 bytes");
-	refused("--thread=", "--thread takes the name of a thread, or a pattern, of at most 4096 bytes");
+	refused("--raised=", "--raised= names no class; --raised alone means every exception");
+	refused("--raised=::", "--raised= names no class; --raised alone means every exception");
+	refused("--thread=", "--thread= names no thread");
 	refused("--within a(b)", "--within takes a selector without expressions, not \"a(b)\"");
 }
 
@@ -307,13 +312,55 @@ static void all_methods_without_consent_are_those_that_cost_little(void **state)
 	assert_int_equal(options.trace.flags, TRACE_FIREHOSE | TRACE_HOOK);
 }
 
-static void an_unknown_option_is_wrong_usage(void **state)
+static void an_option_that_does_not_exist(void **state)
 {
 	(void)state;
-	assert_int_equal(parse("--no-such-option"), STATUS_USAGE);
-	assert_non_null(strstr(stderr_take(), "--no-such-option"));
+	refused("--no-such-option", "test has no option --no-such-option; `rbprobe test --help` lists them");
+	refused("--slowcpu 5", "test has no option --slowcpu; did you mean --slow-cpu?");
+	refused("--retrun", "test has no option --retrun; did you mean --return?");
+	refused("--nohook=1", "test has no option --nohook; did you mean --no-hook?");
+	refused("-duration 5", "test has no option -d; did you mean --duration?");
+	refused("-yZ", "test has no option -Z as in -yZ; `rbprobe test --help` lists them");
+	refused("-Z", "test has no option -Z; `rbprobe test --help` lists them");
+	/* Longer than any. */
+	refused("--aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+	        "test has no option --aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; `rbprobe test "
+	        "--help` lists them");
+	/* What rbtrace has. */
+	refused("-s", "test has no option -s; it is --slow MS");
+	refused("--eval 1", "test has no option --eval; that is `rbprobe eval -p PID CODE`");
+	refused("--slow-methods a", "test has no option --slow-methods; name the methods, and give --slow MS");
+}
+
+static void what_looks_like_an_option_and_is_none(void **state)
+{
+	(void)state;
+	parsed("--slow 5 --thread --x -r 3 -- -Z");
+	assert_slice(options.trace.conditions.thread, "--x");
+	assert_string_equal(options.selectors.texts[0], "-Z");
+	parsed("-p1 --if -Z --slow-c 1 --durat=2");
+	assert_slice(options.trace.conditions.expression, "-Z");
+	assert_int_equal(options.trace.conditions.slow_cpu_ns, NS_PER_MS);
+}
+
+static void what_getopt_says(void **state)
+{
+	(void)state;
 	assert_int_equal(parse("-p"), STATUS_USAGE);
 	assert_non_null(strstr(stderr_take(), "requires an argument"));
+	assert_int_equal(parse("--ret=5"), STATUS_USAGE);
+	assert_non_null(strstr(stderr_take(), "doesn't allow an argument"));
+	assert_int_equal(parse("--no"), STATUS_USAGE);
+	assert_non_null(strstr(stderr_take(), "is ambiguous"));
+}
+
+static void a_process_that_is_given_as_a_selector(void **state)
+{
+	(void)state;
+	refused("-p 12 34", "34 is no selector; for several processes: -p 12,34");
+	refused("34 -p 12", "34 is no selector; for several processes: -p 12,34");
+	refused("34", "34 is no selector; a process is given with -p 34");
+	refused("-p 12, 34,35", "34,35 is no selector; for several processes: -p 12,34,35");
 }
 
 int main(void)
@@ -334,7 +381,10 @@ int main(void)
 		TEST(wrong_conditions),
 		TEST(what_contradicts_itself),
 		TEST(all_methods_without_consent_are_those_that_cost_little),
-		TEST(an_unknown_option_is_wrong_usage),
+		TEST(an_option_that_does_not_exist),
+		TEST(what_looks_like_an_option_and_is_none),
+		TEST(what_getopt_says),
+		TEST(a_process_that_is_given_as_a_selector),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

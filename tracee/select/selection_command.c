@@ -144,6 +144,7 @@ static bool finish(struct selection_work *work)
 {
 	struct selection *selection = work->selection;
 
+	selection_check_exceptions(selection->session, &work->command->options);
 	work->count += lines_arm(selection);
 	for (uint32_t i = 0; i < selection->selector_count; i++) {
 		const struct selector_result *result = &selection->results[i];

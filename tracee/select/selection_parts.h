@@ -208,6 +208,11 @@ void lines_method_added(struct selection *selection, VALUE owner, VALUE name, VA
 /* What METHODS answers of a selector that is a line; returns how many were listed. May raise. */
 uint64_t lines_list(struct session *session, const struct selector *selector, uint32_t index);
 
+/* --- selection_exceptions.c */
+
+/* Says why a class of exceptions that the command names matches nothing, as far as that is known. May raise. */
+void selection_check_exceptions(struct session *session, const struct trace_options *options);
+
 /* --- selection_modules.c */
 
 /* Fills in the sets of names, and whether there are patterns; false without memory. */

@@ -3,8 +3,10 @@
 #include "tracer/cli/complete.h"
 
 #include "proto/clock.h"
+#include "tracer/cli/option_names.h"
 #include "tracer/process/ruby_processes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define PROCESSES_NS (2 * NS_PER_S) /* for finding them */
@@ -12,8 +14,9 @@
 struct completion {
 	struct buffer *answer;
 	const struct subcommand *subcommand;
-	struct slice prefix; /* what stands before the word in the same word, and stays */
-	const char *word;    /* its part so far */
+	const struct argp *argp; /* its options */
+	struct slice prefix;     /* what stands before the word in the same word, and stays */
+	const char *word;        /* its part so far */
 };
 
 static bool begins_with(const char *text, const char *beginning)
@@ -54,50 +57,6 @@ static void offer_text(struct completion *completion, const char *word, const ch
 static void ask_shell(struct completion *completion, const char *what)
 {
 	buffer_add_text(completion->answer, what);
-}
-
-/* --- Options by their names */
-
-struct search {
-	const char *name; /* NULL: key is looked for */
-	size_t size;
-	int key;
-	struct argp_option option;
-	unsigned count;
-};
-
-static void compare(void *owner, const struct argp_option *option)
-{
-	struct search *search = owner;
-
-	if (search->name ? strncmp(option->name, search->name, search->size) != 0 : option->key != search->key)
-		return;
-	search->count += search->count == 0 || search->option.key != option->key;
-	search->option = *option;
-	if (search->name && strlen(option->name) == search->size) {
-		search->count = 1;
-		search->name = option->name; /* no other begins with all of it: names are compared with its end */
-		search->size++;
-	}
-}
-
-/* As getopt does, it also finds what an abbreviation means. Returns whether there is just one. */
-static bool find_long(const struct subcommand *subcommand, const char *name, size_t size, struct argp_option *option)
-{
-	struct search search = {.name = name, .size = size};
-
-	subcommand_options(subcommand, compare, &search);
-	*option = search.option;
-	return search.count == 1;
-}
-
-static bool find_short(const struct subcommand *subcommand, char letter, struct argp_option *option)
-{
-	struct search search = {.key = letter};
-
-	subcommand_options(subcommand, compare, &search);
-	*option = search.option;
-	return search.count > 0;
 }
 
 /* --- What an option takes */
@@ -169,6 +128,8 @@ static void offer_option(void *owner, const struct argp_option *option)
 	struct completion *completion = owner;
 	char word[64] = {'-', (char)option->key, '\0'};
 
+	if (option->flags & OPTION_HIDDEN)
+		return;
 	/* All letters where only the dash is there: with a second dash nobody wants them. */
 	if (option->key > ' ' && option->key < 0x7f && (!completion->word[1] || completion->word[1] == option->key))
 		offer_text(completion, word, option->doc);
@@ -176,27 +137,35 @@ static void offer_option(void *owner, const struct argp_option *option)
 	offer_text(completion, word, option->doc);
 }
 
-/* "--format=t", "-p12", or a name that is not all there. */
-static void complete_option(struct completion *completion)
+/* What stands before the value of an option stays: "--format=", "-p". */
+static void complete_value(struct completion *completion, const struct argp_option *option, size_t before, bool cut)
+{
+	const char *word = completion->word;
+
+	if (!option->arg)
+		return;
+	completion->word += before;
+	if (!cut)
+		completion->prefix = (struct slice){word, before};
+	offer_values(completion, option->arg);
+}
+
+/* cut: bash cuts words at "=". */
+static void complete_option(struct completion *completion, bool cut)
 {
 	const char *word = completion->word, *equals = strchr(word, '=');
 	struct argp_option option;
 
 	if (begins_with(word, "--") && equals) {
-		if (!find_long(completion->subcommand, word + 2, (size_t)(equals - word - 2), &option) || !option.arg)
-			return;
-		completion->prefix = (struct slice){word, (size_t)(equals + 1 - word)};
-		completion->word = equals + 1;
-		offer_values(completion, option.arg);
+		if (options_find(completion->argp, word + 2, (size_t)(equals - word - 2), &option) == 1)
+			complete_value(completion, &option, (size_t)(equals + 1 - word), cut);
 		return;
 	}
-	if (word[1] && word[1] != '-' && word[2] && find_short(completion->subcommand, word[1], &option) && option.arg) {
-		completion->prefix = (struct slice){word, 2};
-		completion->word = word + 2;
-		offer_values(completion, option.arg);
+	if (word[1] && word[1] != '-' && word[2] && options_find_letter(completion->argp, word[1], &option) && option.arg) {
+		complete_value(completion, &option, 2, false);
 		return;
 	}
-	subcommand_options(completion->subcommand, offer_option, completion);
+	options_each(completion->argp, offer_option, completion);
 }
 
 /* What the words before the last one mean for it. */
@@ -207,61 +176,79 @@ struct place {
 	size_t after_dashes; /* how many words are between "--" and it, and one; 0: there is no "--" */
 };
 
-/* The option that takes the word after this one as its value. */
-static bool takes_next(const struct subcommand *subcommand, const char *word, bool equals, struct argp_option *option)
-{
-	if (begins_with(word, "--"))
-		return !strchr(word, '=') && find_long(subcommand, word + 2, strlen(word + 2), option) && option->arg &&
-		       (equals || !(option->flags & OPTION_ARG_OPTIONAL));
-	for (const char *letter = word + 1; *letter; letter++)
-		if (find_short(subcommand, *letter, option) && option->arg)
-			return !letter[1] && !(option->flags & OPTION_ARG_OPTIONAL);
-	return false;
-}
-
-static struct place place_of(const struct subcommand *subcommand, const char *const *words, size_t count)
+static struct place place_of(const struct argp *argp, const char *const *words, size_t count)
 {
 	struct place place = {0};
 
 	for (size_t i = 0; i + 1 < count; i++) {
-		/* bash makes words of "=" */
-		bool equals = strcmp(words[i + 1], "=") == 0;
-
 		if (strcmp(words[i], "--") == 0) {
 			place.after_dashes = count - 1 - i;
 			return place;
 		}
-		if (words[i][0] != '-' || !words[i][1])
-			continue;
 		place.has_pid = place.has_pid || begins_with(words[i], "-p") || begins_with(words[i], "--p");
-		if (!takes_next(subcommand, words[i], equals, &place.option))
-			continue;
-		i += equals && i + 2 < count ? 2 : 1;
-		place.is_value = i + 1 == count;
+		i += place.is_value = options_takes_next(argp, words[i], &place.option);
+		place.is_value = place.is_value && i + 1 == count;
 	}
 	return place;
 }
 
-static void complete_word(struct completion *completion, const char *const *words, size_t count)
+/* As one word again what bash has made three words of: --option = value. Returns how many there are; *cut: the last was. */
+static size_t words_join(struct buffer *joined, const char *const *words, size_t count, const char **result, bool *cut)
+{
+	size_t after = 0;
+
+	for (size_t i = 0; i < count; i++)
+		joined->capacity += strlen(words[i]) + 1;
+	joined->bytes = memory_zeroed(joined->capacity + 1);
+	*cut = false;
+	for (size_t i = 0; i < count; i++) {
+		bool equals = i > 0 && strcmp(words[i], "=") == 0 && begins_with(words[i - 1], "--");
+		bool value = i > 1 && strcmp(words[i - 1], "=") == 0 && begins_with(words[i - 2], "--");
+
+		*cut = equals || value;
+		if (*cut)
+			joined->size--; /* the NUL */
+		else
+			result[after++] = joined->bytes + joined->size;
+		buffer_add(joined, words[i], strlen(words[i]) + 1);
+	}
+	return after;
+}
+
+static void complete_word(struct completion *completion, const char *const *words, size_t count, bool cut)
 {
 	const struct subcommand *subcommand = completion->subcommand;
-	struct place place = place_of(subcommand, words, count);
-	bool is_first = place.after_dashes == 1;
+	struct place place = place_of(completion->argp, words, count);
 
 	completion->word = words[count - 1];
 	if (place.is_value) {
-		if (count > 1 && strcmp(completion->word, "=") == 0)
-			completion->word = "";
 		offer_values(completion, place.option.arg);
 	} else if (place.after_dashes && subcommand->takes_words) {
-		ask_shell(completion, is_first ? ":programs\n" : ":files\n");
+		ask_shell(completion, place.after_dashes == 1 ? ":programs\n" : ":files\n");
 	} else if (completion->word[0] == '-' && !place.after_dashes) {
-		complete_option(completion);
+		complete_option(completion, cut);
 	} else if (subcommand->words != WORDS_OTHER) {
 		ask_shell(completion, subcommand->words == WORDS_FILES ? ":files\n" : ":programs\n");
 	} else if (subcommand->pids != PIDS_NONE && !place.has_pid && !place.after_dashes) {
 		offer_text(completion, "-p", "Attach to this process");
 	}
+}
+
+/* Words are those that follow its name. */
+static void complete_words(struct completion *completion, const char *const *words, size_t count)
+{
+	const char **whole = memory_zeroed(count * sizeof(*whole));
+	struct subcommand_parser parser;
+	struct buffer joined = {0};
+	bool cut;
+
+	subcommand_parser_init(&parser, completion->subcommand);
+	completion->argp = &parser.argp;
+	count = words_join(&joined, words, count, whole, &cut);
+	complete_word(completion, whole, count, cut);
+	completion->argp = NULL;
+	buffer_free(&joined);
+	free(whole);
 }
 
 /* --- The subcommands */
@@ -319,5 +306,5 @@ void complete(struct buffer *answer, const struct subcommand *const *subcommands
 		count--;
 	}
 	if (completion.subcommand)
-		complete_word(&completion, words + 1, count - 1);
+		complete_words(&completion, words + 1, count - 1);
 }

@@ -93,7 +93,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		return milliseconds("--slow-cpu", argument, &conditions->slow_cpu_ns);
 	case OPTION_RAISED:
 		conditions->raised = (struct slice){"", 0};
-		return argument ? options_pattern("--raised", "class", argument, &conditions->raised) : 0;
+		return options_exceptions("--raised", argument, &conditions->raised);
 	case OPTION_EVERY:
 		return number_of("--every", argument, &conditions->every);
 	case OPTION_RATE:

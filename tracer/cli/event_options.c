@@ -51,7 +51,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	switch (key) {
 	case OPTION_RAISE:
 		marks->kinds |= 1u << MARK_RAISE;
-		return argument ? options_pattern("--raise", "class", argument, &marks->raise) : 0;
+		return options_exceptions("--raise", argument, &marks->raise);
 	case OPTION_GC:
 		marks->kinds |= 1u << MARK_GC | 1u << MARK_GC_PAUSE;
 		return 0;

@@ -41,10 +41,22 @@ int options_seconds(const char *option, const char *text, uint64_t *ns)
 
 int options_pattern(const char *option, const char *of_what, const char *text, struct slice *pattern)
 {
-	if (!*text || strlen(text) > NAME_SIZE_MAX)
+	if (!*text)
+		return WRONG("%s= names no %s", option, of_what);
+	if (strlen(text) > NAME_SIZE_MAX)
 		return WRONG("%s takes the name of a %s, or a pattern, of at most %u bytes", option, of_what, NAME_SIZE_MAX);
 	*pattern = (struct slice){text, strlen(text)};
 	return 0;
+}
+
+int options_exceptions(const char *option, const char *text, struct slice *pattern)
+{
+	if (!text)
+		return 0;
+	if (strncmp(text, "::", 2) == 0)
+		text += 2;
+	return *text ? options_pattern(option, "class", text, pattern)
+	             : WRONG("%s= names no class; %s alone means every exception", option, option);
 }
 
 int options_timeout(const char *text, struct options *options)

@@ -11,6 +11,7 @@
 #include "proto/clock.h"
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/cli/option_names.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -108,6 +109,19 @@ static error_t parse_engine(int key, char *argument, struct argp_state *state)
 	return 0;
 }
 
+/* What can only be a process id. */
+static error_t no_selector(const struct options *options, const char *text)
+{
+	const struct pid_list *pids = &options->pids;
+	struct argp_option option;
+
+	if (pids->count)
+		return WRONG("%s is no selector; for several processes: -p %d,%s", text, (int)pids->items[pids->count - 1], text);
+	if (options_find_letter(options->argp, 'p', &option))
+		return WRONG("%s is no selector; a process is given with -p %s", text, text);
+	return WRONG("%s is no selector", text);
+}
+
 static error_t parse_selectors(int key, char *argument, struct argp_state *state)
 {
 	struct error err;
@@ -116,6 +130,8 @@ static error_t parse_selectors(int key, char *argument, struct argp_state *state
 		return ARGP_ERR_UNKNOWN;
 	if (!argument)
 		return 0; /* -m alone: the selectors follow */
+	if (*argument && argument[strspn(argument, "0123456789,")] == '\0')
+		return no_selector(options_of(state), argument);
 	if (selector_parse(&options_of(state)->selectors, argument, &err) < 0)
 		return WRONG("%s", err.text);
 	return 0;
@@ -305,11 +321,18 @@ const struct argp options_selectors = {.options = selector_options, .parser = pa
 const struct argp options_trace = {.options = trace_list, .parser = parse_trace};
 const struct argp options_run = {.options = run_list, .parser = parse_run};
 
+/* The name of the subcommand in argv[0], which is "rbprobe NAME". */
+static const char *command_in(const char *name)
+{
+	const char *space = strchr(name, ' ');
+
+	return space ? space + 1 : name;
+}
+
 /* The root parser of every subcommand: hands the input on, and keeps argp itself quiet. */
 static error_t parse_root(int key, char *argument, struct argp_state *state)
 {
 	const struct argp_child *children = options_of(state)->argp->children;
-	const char *space, *subcommand;
 
 	switch (key) {
 	case ARGP_KEY_INIT:
@@ -321,12 +344,10 @@ static error_t parse_root(int key, char *argument, struct argp_state *state)
 		for (size_t i = 0; children && children[i].argp; i++)
 			if (children[i].argp == options_of(state)->positional)
 				return ARGP_ERR_UNKNOWN; /* that one takes it */
-		space = strchr(state->name, ' ');
-		subcommand = space ? space + 1 : state->name;
 		if (argument[strspn(argument, "0123456789,")] == '\0')
-			return WRONG("%s takes no argument such as \"%s\"; a process is given with -p %s", subcommand, argument,
-			             argument);
-		return WRONG("%s takes no argument such as \"%s\"", subcommand, argument);
+			return WRONG("%s takes no argument such as \"%s\"; a process is given with -p %s",
+			             command_in(state->name), argument, argument);
+		return WRONG("%s takes no argument such as \"%s\"", command_in(state->name), argument);
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -337,10 +358,12 @@ int options_parse(const struct argp *argp, int argc, char **argv, struct options
 	int first_unknown = 0;
 	error_t status;
 
+	if (options_check_names(argp, command_in(argv[0]), argc, argv))
+		return STATUS_USAGE;
 	root.parser = parse_root;
 	options->argp = &root;
 	argp_err_exit_status = STATUS_USAGE;
-	status = argp_parse(&root, argc, argv, 0, &first_unknown, options);
+	status = argp_parse(&root, argc, argv, ARGP_NO_HELP, &first_unknown, options);
 	options->argp = NULL;
 	if (status == 0)
 		return 0;

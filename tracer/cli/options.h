@@ -74,14 +74,12 @@ void options_free(struct options *options);
 /* Returns 0, or STATUS_USAGE after a line on stderr. --help prints and ends the program. */
 int options_parse(const struct argp *argp, int argc, char **argv, struct options *options);
 
-/* Visits each option of the parser and of its children, those of argp itself as well. The option is valid meanwhile. */
-typedef void (*options_visit)(void *owner, const struct argp_option *option);
-void options_each(const struct argp *argp, options_visit visit, void *owner);
-
 /* For parsers of a subcommand's own: 0, or EINVAL after a line on stderr that names the option. */
 int options_whole_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *number);
 int options_seconds(const char *option, const char *text, uint64_t *ns);
 int options_pattern(const char *option, const char *of_what, const char *text, struct slice *pattern);
+/* Of classes; without a text it stays as it is. */
+int options_exceptions(const char *option, const char *text, struct slice *pattern);
 /* One of the words, up to a NULL, that stand for 0, 1, ... */
 int options_choice(const char *option, const char *text, const char *const *words, unsigned *chosen);
 /* Adds those that are not yet in the list. */

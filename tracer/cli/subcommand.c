@@ -5,13 +5,12 @@
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
 #include "tracer/base/signals.h"
+#include "tracer/cli/option_names.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define PARTS_MAX 12 /* of a subcommand's options */
 
 /* Of no other parser. */
 enum long_option {
@@ -58,20 +57,12 @@ static error_t parse_every(int key, char *argument, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-/* A subcommand's options together, of which some texts are its own. It points into itself: it stays where it is. */
-struct parser {
-	struct argp_option format_list[2], timeout_list[2], every_list[3];
-	struct argp format, timeout, every;
-	struct argp_child parts[PARTS_MAX];
-	struct argp argp;
-};
-
-static void parser_init(struct parser *parser, const struct subcommand *subcommand)
+void subcommand_parser_init(struct subcommand_parser *parser, const struct subcommand *subcommand)
 {
 	const char *timeout_help = subcommand->timeout ? subcommand->timeout : "How long attaching may take (default 5)";
 	size_t count = 0;
 
-	*parser = (struct parser){
+	*parser = (struct subcommand_parser){
 		.format_list = {{"format", OPTION_FORMAT, "text|json", 0, subcommand->format, 4}},
 		.timeout_list = {{"timeout", OPTION_TIMEOUT, "SEC", 0, timeout_help, 9}},
 		.every_list = {{"every", OPTION_EVERY, "SEC", 0, subcommand->every, 2},
@@ -93,24 +84,17 @@ static void parser_init(struct parser *parser, const struct subcommand *subcomma
 		parser->parts[count++].argp = &parser->timeout;
 		parser->parts[count++].argp = &options_session;
 	}
+	parser->parts[count].argp = &options_standard;
 }
 
 static int parse(struct invocation *invocation, int argc, char **argv)
 {
-	struct parser parser;
+	struct subcommand_parser parser;
 
-	parser_init(&parser, invocation->subcommand);
+	subcommand_parser_init(&parser, invocation->subcommand);
 	if (invocation->subcommand->positional)
 		invocation->options.positional = invocation->subcommand->positional;
 	return options_parse(&parser.argp, argc, argv, &invocation->options);
-}
-
-void subcommand_options(const struct subcommand *subcommand, options_visit visit, void *owner)
-{
-	struct parser parser;
-
-	parser_init(&parser, subcommand);
-	options_each(&parser.argp, visit, owner);
 }
 
 /* Leaves what belongs to the command after "--" to it. */

@@ -93,8 +93,17 @@ struct subcommand {
 /* argv[0] is "rbprobe NAME". Returns an enum exit_status. */
 int subcommand_run(const struct subcommand *subcommand, int argc, char **argv);
 
-/* Visits each option that it takes, as --help lists them. It has no verbs. */
-void subcommand_options(const struct subcommand *subcommand, options_visit visit, void *owner);
+#define SUBCOMMAND_PARTS_MAX 14 /* of its options */
+
+/* A subcommand's options together. It points into itself: it stays where it is. The subcommand has no verbs. */
+struct subcommand_parser {
+	struct argp_option format_list[2], timeout_list[2], every_list[3];
+	struct argp format, timeout, every;
+	struct argp_child parts[SUBCOMMAND_PARTS_MAX];
+	struct argp argp;
+};
+
+void subcommand_parser_init(struct subcommand_parser *parser, const struct subcommand *subcommand);
 
 /* --- For run() */
 
