@@ -169,6 +169,30 @@ class LinesTest < LiveTest
     assert_match(/other\.rb:7: no method is from a file of that name so far$/, result.stderr)
   end
 
+  test "a method of which Ruby reports no lines is named" do
+    target = start("console")
+    endless = Processes.target_ruby?(">= 3.0")
+    load_into(target, <<~RUBY)
+      class Order
+        def empty
+        end
+        #{"def short = [1].sum" if endless}
+        #{"def long =\n    [1].sum" if endless}
+        def full
+          1
+        end
+      end
+    RUBY
+    silent = endless ? { 2 => "empty", 3 => "empty", 4 => "short", 5 => "long", 6 => "long" } : { 2 => "empty", 3 => "empty" }
+    result = rbprobe("methods", "-p", target.pid.to_s, *silent.keys.map { |line| "order.rb:#{line}" })
+    assert_equal(silent.map do |line, name|
+      "rbprobe: process #{target.pid}: order.rb:#{line}: Ruby reports no line of Order##{name}, which is there (a method " \
+        "without code, or written as `def x = ...`); select the method itself\n"
+    end.join, result.stderr)
+    assert_match(/order\.rb:2: Ruby reports no line of Order#empty/, traced("", "order.rb:2", target: target).stderr)
+    assert_match(/nearest line that has: #{endless ? 8 : 7}$/, rbprobe("methods", "-p", target.pid.to_s, "order.rb:1").stderr)
+  end
+
   test "a file that may be one of several is not guessed" do
     target = prepared
     load_into(target, "def ordered\n  1\nend\n", "/srv/app/jobs/order.rb")

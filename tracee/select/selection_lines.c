@@ -27,7 +27,6 @@
 #include <string.h>
 
 #define FRAMES_MAX 10000 /* of a thread */
-#define FILES_MAX 5      /* that are named where it is not clear which is meant */
 
 /* The elements of a hit. */
 enum { HIT_CODE, HIT_NAMES, HIT_OWNER, HIT_NAME, HIT_FILE };
@@ -117,6 +116,14 @@ static VALUE outer_names(VALUE block)
 	return failed ? Qnil : names;
 }
 
+/* A method that is there, and has no line. */
+static void note_silent(struct selected_line *line, const struct candidate *candidate)
+{
+	memset(line->silent, 0, sizeof(line->silent));
+	class_name_add_method(&(struct text){.bytes = line->silent, .size = sizeof(line->silent) - 1}, candidate->owner,
+	                      candidate->name);
+}
+
 static void consider(const struct wanted *wanted, const struct candidate *candidate)
 {
 	for (uint32_t i = 0; i < wanted->count; i++) {
@@ -129,7 +136,7 @@ static void consider(const struct wanted *wanted, const struct candidate *candid
 		keeping.file = file_of(&wanted->selectors[i], candidate->code);
 		if (NIL_P(keeping.file))
 			continue;
-		if (RARRAY_LEN(line->files) < FILES_MAX && !has_file(line, keeping.file))
+		if (RARRAY_LEN(line->files) < LINE_FILES_MAX && !has_file(line, keeping.file))
 			rb_ary_push(line->files, keeping.file);
 		look.before = line->before;
 		look.after = line->after;
@@ -141,6 +148,8 @@ static void consider(const struct wanted *wanted, const struct candidate *candid
 			continue;
 		line->before = look.before;
 		line->after = look.after;
+		if (look.silent && !NIL_P(candidate->owner))
+			note_silent(line, candidate);
 	}
 }
 
@@ -263,26 +272,6 @@ static struct wanted wanted_of(const struct selection *selection)
 	return (struct wanted){selection->selectors, selection->lines, selection->selector_count};
 }
 
-/* Whether it is clear which file is meant. If not, names them. */
-static bool is_clear(const struct selector *selector, const struct selected_line *line, struct error *err)
-{
-	char name[512], bytes[512];
-	struct text files = {.bytes = bytes, .size = sizeof(bytes)};
-
-	if (RARRAY_LEN(line->files) < 2)
-		return true;
-	for (long i = 0; i < RARRAY_LEN(line->files); i++) {
-		VALUE file = rb_ary_entry(line->files, i);
-
-		text_append_cstr(&files, i ? ", " : "");
-		text_append(&files, RSTRING_PTR(file), (size_t)RSTRING_LEN(file));
-	}
-	selector_write(selector, name, sizeof(name));
-	error_set(err, -EINVAL, "%s may be a line of several files; write more of the path: %.*s%s", name, (int)files.used,
-	          files.bytes, RARRAY_LEN(line->files) == FILES_MAX ? ", perhaps others" : "");
-	return false;
-}
-
 void lines_begin(struct selection *selection)
 {
 	for (uint32_t i = 0; selection->lines && i < selection->selector_count; i++) {
@@ -303,7 +292,7 @@ int lines_look(struct selection *selection, struct error *err)
 		return error_set(err, -EINVAL, "a line has no end, so no condition can be about its end");
 	look(&wanted);
 	for (uint32_t i = 0; i < selection->selector_count; i++)
-		if (selection->lines[i].line && !is_clear(&selection->selectors[i], &selection->lines[i], err))
+		if (selection->lines[i].line && !selection_line_is_clear(&selection->selectors[i], &selection->lines[i], err))
 			return err->code;
 	return 0;
 }
@@ -314,31 +303,6 @@ static bool runs_once(VALUE owner, VALUE name)
 	VALUE label = rb_sym2str(name);
 
 	return NIL_P(owner) && RSTRING_LEN(label) > 0 && RSTRING_PTR(label)[0] == '<';
-}
-
-/* Why there is no code for a line. */
-static void tell_of_none(struct session *session, const struct selector *selector, const struct selected_line *line,
-                         const char *later)
-{
-	char name[512], near_lines[64];
-	VALUE file = rb_ary_entry(line->files, 0);
-
-	selector_write(selector, name, sizeof(name));
-	if (NIL_P(file) || (!line->before && !line->after)) {
-		session_note(session, NOTE_WARNING, "%s: no method is from a file of that name so far%s", name, later);
-		return;
-	}
-	if (line->before && line->after)
-		snprintf(near_lines, sizeof(near_lines), "lines near it that have: %u, %u", line->before, line->after);
-	else
-		snprintf(near_lines, sizeof(near_lines), "the nearest line that has: %u",
-		         line->before ? line->before : line->after);
-	session_note(
-		session, NOTE_WARNING,
-		"%s: line %u of %.*s has no code of its own in a method or block (what runs while the file is loaded, as the "
-		"body of a class, is over); %s",
-		name, line->line, (int)RSTRING_LEN(file), RSTRING_PTR(file), near_lines);
-	RB_GC_GUARD(file);
 }
 
 /* --- Arming */
@@ -430,8 +394,8 @@ uint64_t lines_arm(struct selection *selection)
 		if (!line->line)
 			continue;
 		if (RARRAY_LEN(line->hits) == 0)
-			tell_of_none(selection->session, &selection->selectors[i], line,
-			             "; it will be traced when one is defined");
+			selection_tell_of_no_line(selection->session, &selection->selectors[i], line,
+			                          "; it will be traced when one is defined");
 		armed += arm_hits(selection, i, false);
 	}
 	return armed;
@@ -484,8 +448,8 @@ uint64_t lines_list(struct session *session, const struct selector *selector, ui
 	struct wanted wanted = {selector, &line, 1};
 
 	look(&wanted);
-	if (RARRAY_LEN(line.hits) == 0)
-		tell_of_none(session, selector, &line, "");
+	if (!RARRAY_LEN(line.hits))
+		selection_tell_of_no_line(session, selector, &line, "");
 	for (long i = 0; i < RARRAY_LEN(line.hits); i++) {
 		VALUE hit = rb_ary_entry(line.hits, i);
 		struct line_hit one = {.code = rb_ary_entry(hit, HIT_CODE),

@@ -69,10 +69,13 @@ struct line_hit {
 	bool once; /* it is running, and does not run again */
 };
 
+#define LINE_FILES_MAX 5 /* that are named where it is not clear which is meant */
+
 /* What is known of a selector that is a line. All zero: it is for methods. */
 struct selected_line {
 	uint32_t line;
 	uint32_t before, after; /* lines near it that have code; 0: none */
+	char silent[256];       /* the method that is there, of which Ruby reports no lines; "": none was seen */
 	VALUE files;            /* Array: of the files that the selector may mean, as far as they were seen */
 	VALUE hits;             /* Array of Arrays: what was found before it may be armed */
 };
@@ -274,6 +277,11 @@ void selection_send_method(const struct probe *probe, const struct engine *engin
 void selection_send_line(const struct probe *probe, VALUE file);
 /* Lists code that has a line. */
 void selection_send_line_match(struct session *session, uint32_t selector, const struct line_hit *hit);
+/* Whether it is clear which file a line's selector means. If not, err names them. */
+bool selection_line_is_clear(const struct selector *selector, const struct selected_line *line, struct error *err);
+/* Why there is no code for a line; later: what is added where no such file was seen. */
+void selection_tell_of_no_line(struct session *session, const struct selector *selector, const struct selected_line *line,
+                               const char *later);
 /* Lists a method that a selector, by its index, names. */
 void selection_send_match(struct session *session, enum engine_id wanted, const struct match *match, uint32_t selector);
 

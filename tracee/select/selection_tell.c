@@ -7,6 +7,8 @@
 #include "tracee/session/session.h"
 #include "tracee/vm/class_name.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LABEL_SIZE_MAX 1024u /* bytes that the client is told of an expression */
@@ -157,4 +159,54 @@ void selection_send_match(struct session *session, enum engine_id wanted, const 
 	session_send(session, &record);
 	RB_GC_GUARD(names.keep[0]);
 	RB_GC_GUARD(names.keep[1]);
+}
+
+bool selection_line_is_clear(const struct selector *selector, const struct selected_line *line, struct error *err)
+{
+	char name[512], bytes[512];
+	struct text files = {.bytes = bytes, .size = sizeof(bytes)};
+
+	if (RARRAY_LEN(line->files) < 2)
+		return true;
+	for (long i = 0; i < RARRAY_LEN(line->files); i++) {
+		VALUE file = rb_ary_entry(line->files, i);
+
+		text_append_cstr(&files, i ? ", " : "");
+		text_append(&files, RSTRING_PTR(file), (size_t)RSTRING_LEN(file));
+	}
+	selector_write(selector, name, sizeof(name));
+	error_set(err, -EINVAL, "%s may be a line of several files; write more of the path: %.*s%s", name, (int)files.used,
+	          files.bytes, RARRAY_LEN(line->files) == LINE_FILES_MAX ? ", perhaps others" : "");
+	return false;
+}
+
+void selection_tell_of_no_line(struct session *session, const struct selector *selector, const struct selected_line *line,
+                               const char *later)
+{
+	char name[512], near_lines[64];
+	VALUE file = rb_ary_entry(line->files, 0);
+
+	selector_write(selector, name, sizeof(name));
+	if (NIL_P(file) || (!line->before && !line->after && !line->silent[0])) {
+		session_note(session, NOTE_WARNING, "%s: no method is from a file of that name so far%s", name, later);
+		return;
+	}
+	if (line->silent[0]) {
+		session_note(session, NOTE_WARNING,
+		             "%s: Ruby reports no line of %s, which is there (a method without code, or written as "
+		             "`def x = ...`); select the method itself",
+		             name, line->silent);
+		return;
+	}
+	if (line->before && line->after)
+		snprintf(near_lines, sizeof(near_lines), "lines near it that have: %u, %u", line->before, line->after);
+	else
+		snprintf(near_lines, sizeof(near_lines), "the nearest line that has: %u",
+		         line->before ? line->before : line->after);
+	session_note(
+		session, NOTE_WARNING,
+		"%s: line %u of %.*s has no code of its own in a method or block (what runs while the file is loaded, as the "
+		"body of a class, is over); %s",
+		name, line->line, (int)RSTRING_LEN(file), RSTRING_PTR(file), near_lines);
+	RB_GC_GUARD(file);
 }

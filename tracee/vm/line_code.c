@@ -106,25 +106,32 @@ static VALUE visible_names(const struct walk *walk)
 	return names;
 }
 
-/* Whether the code itself has the line; its other lines are noted. */
+/* Whether the code itself has the line; its other lines are noted. A method that is empty, or `def x = ...`, has none. */
 static bool has_line(struct line_look *look, VALUE code)
 {
 	VALUE points = builtin_call0(BUILTIN_ISEQ_TRACE_POINTS, code), event = ID2SYM(rb_intern("line"));
-	bool found = false;
+	bool found = false, any = false;
+	uint32_t first = 0, last = 0;
 
 	for (long i = 0; i < instruction_length(points); i++) {
 		VALUE point = rb_ary_entry(points, i), number = instruction_element(point, 0);
 		uint32_t line;
 
-		if (instruction_element(point, 1) != event || !RB_FIXNUM_P(number) || FIX2LONG(number) <= 0)
+		if (!RB_FIXNUM_P(number) || FIX2LONG(number) <= 0)
 			continue;
 		line = (uint32_t)FIX2LONG(number);
+		first = first && first < line ? first : line;
+		last = last > line ? last : line;
+		if (instruction_element(point, 1) != event)
+			continue;
+		any = true;
 		found = found || line == look->line;
 		if (line < look->line && line > look->before)
 			look->before = line;
 		if (line > look->line && (!look->after || line < look->after))
 			look->after = line;
 	}
+	look->silent = !any && first <= look->line && look->line <= last;
 	return found;
 }
 
@@ -157,13 +164,15 @@ static VALUE enter_child(RB_BLOCK_CALL_FUNC_ARGLIST(child, argument))
 
 static void enter(struct walk *walk, VALUE code)
 {
-	bool inside = !NIL_P(walk->names), hit;
+	bool inside = !NIL_P(walk->names), silent = walk->look->silent, hit;
 
 	if (RARRAY_LEN(walk->within) >= NESTING_MAX)
 		return;
 	gvl_slice_pass_current();
 	rb_ary_push(walk->within, code);
 	hit = has_line(walk->look, code);
+	if (RARRAY_LEN(walk->within) > 1)
+		walk->look->silent = silent; /* that of the outermost counts */
 	if (hit && inside)
 		add_locals(walk->names, builtin_call0(BUILTIN_ISEQ_TO_A, code));
 	else if (hit)

@@ -19,6 +19,7 @@ VALUE line_code_absolute_path(VALUE code);
 struct line_look {
 	uint32_t line;
 	uint32_t before, after; /* the nearest lines that have code, so far; 0: none */
+	bool silent;            /* the code itself, but for its blocks, spans the line and has no line event at all */
 	/*
 	 * Called for the outermost code that has an event on the line: what is written in it and on the same line belongs to it.
 	 * names: an Array of the local variables that are visible there, Symbols.
