@@ -52,7 +52,8 @@ static int completion(const char *const *words, size_t count)
 	struct buffer answer = {0};
 
 	complete(&answer, subcommands, SUBCOMMAND_COUNT, words, count);
-	fwrite(answer.bytes, 1, answer.size, stdout);
+	if (answer.size)
+		fwrite(answer.bytes, 1, answer.size, stdout);
 	buffer_free(&answer);
 	return fflush(stdout) == 0 ? STATUS_DONE : STATUS_FAILED;
 }

@@ -34,10 +34,9 @@ static bool is_given(struct slice prefix, struct slice word)
 	return false;
 }
 
-/* A word, if it goes on as it was begun. Only the first sentence of what it means. */
-static void offer(struct completion *completion, struct slice word, const char *meaning)
+/* A word, if it goes on as it was begun. */
+static void offer(struct completion *completion, struct slice word, struct slice meaning)
 {
-	const char *end = strstr(meaning, ". ");
 	size_t begun = strlen(completion->word);
 
 	if (word.size < begun || memcmp(word.bytes, completion->word, begun) != 0 || is_given(completion->prefix, word))
@@ -45,13 +44,17 @@ static void offer(struct completion *completion, struct slice word, const char *
 	buffer_add_slice(completion->answer, completion->prefix);
 	buffer_add_slice(completion->answer, word);
 	buffer_add_char(completion->answer, '\t');
-	buffer_add_printable(completion->answer, meaning, end ? (size_t)(end - meaning) : strlen(meaning));
+	buffer_add_printable(completion->answer, meaning.bytes, meaning.size);
 	buffer_add_char(completion->answer, '\n');
 }
 
+/* Only the first sentence of what it means. */
 static void offer_text(struct completion *completion, const char *word, const char *meaning)
 {
-	offer(completion, (struct slice){word, strlen(word)}, meaning);
+	const char *end = strstr(meaning, ". ");
+
+	offer(completion, (struct slice){word, strlen(word)},
+	      (struct slice){meaning, end ? (size_t)(end - meaning) : strlen(meaning)});
 }
 
 static void ask_shell(struct completion *completion, const char *what)
@@ -76,7 +79,7 @@ static void offer_words(struct completion *completion, const char *words, const 
 {
 	for (size_t size; *words; words += size + (words[size] != '\0')) {
 		size = strcspn(words, separator);
-		offer(completion, (struct slice){words, size}, "");
+		offer(completion, (struct slice){words, size}, (struct slice){"", 0});
 	}
 }
 
@@ -99,7 +102,7 @@ static void on_process(void *owner, const struct target *target)
 	int size = snprintf(pid, sizeof(pid), "%d", (int)target->pid);
 
 	target_command_line(target, command, sizeof(command));
-	offer(owner, (struct slice){pid, (size_t)size}, command);
+	offer(owner, (struct slice){pid, (size_t)size}, (struct slice){command, strlen(command)});
 }
 
 static void offer_values(struct completion *completion, const char *argument)
