@@ -175,11 +175,12 @@ void *compat_stopped_context(void)
 
 #ifdef HAVE_RUBY_SINGLE_MAIN_RACTOR
 
-extern void *ruby_single_main_ractor;
+/* Weak: a Ruby that is linked statically has it, and hides it from what it loads. */
+extern void *ruby_single_main_ractor __attribute__((weak));
 
 bool compat_names_need_no_lock(void)
 {
-	return ruby_single_main_ractor != NULL;
+	return &ruby_single_main_ractor && ruby_single_main_ractor;
 }
 
 #else
