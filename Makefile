@@ -22,7 +22,7 @@ OWN_CXX_FLAGS := -std=gnu++17 -fno-rtti -fno-exceptions -iquote . -Wall -Wextra 
 OWN_FLAGS := -std=gnu11 -pthread -iquote . $(WARNINGS) $(WERROR)
 # The name of libmsgpack's pkg-config file up to version 5, and since.
 MSGPACK := $(shell pkg-config --exists msgpack-c && echo msgpack-c || echo msgpack)
-PACKAGES := $(MSGPACK) jansson simdjson zlib libzstd readline libdw
+PACKAGES := $(MSGPACK) jansson simdjson zlib libzstd readline libdw ncursesw
 PACKAGE_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
 PACKAGE_LIBS   = $(shell pkg-config --libs $(PACKAGES)) -lstdc++
 export CC BUILD RUBY V

@@ -6,19 +6,21 @@ require "pty"
 module Processes
   # Looks like a Tracer to the test's clean-up.
   class Terminal
-    attr_reader :pid, :arguments
+    attr_reader :pid, :arguments, :settings_before, :settings_after
 
     ROWS = 24
     COLUMNS = 80
     # Colours, modes, and movements of the cursor. (Of readline's redrawing only the text is left, with carriage returns.)
     ESCAPES = /\e\[[?\d;]*[a-zA-Z]|\e[=>]|\a/.freeze
 
-    def initialize(arguments, env: {}, rows: ROWS, columns: COLUMNS)
+    # wrapper: a command that runs the one that follows.
+    def initialize(arguments, env: {}, rows: ROWS, columns: COLUMNS, wrapper: [])
       @arguments = arguments
       environment = { "TERM" => "xterm", "LC_ALL" => "C.UTF-8", "NO_COLOR" => nil, "INPUTRC" => "/dev/null", "PAGER" => nil }
       @output, terminal = PTY.open
       terminal.winsize = [rows, columns]
-      @pid = Process.spawn(environment.merge(env), "setsid", "--ctty", RBPROBE, *arguments,
+      @settings_before = settings
+      @pid = Process.spawn(environment.merge(env), "setsid", "--ctty", *wrapper, RBPROBE, *arguments,
                            in: terminal, out: terminal, err: terminal)
       terminal.close
       @read = +""
@@ -33,6 +35,17 @@ module Processes
     def raw
       read_more
       @read.dup.force_encoding(Encoding::UTF_8).scrub
+    end
+
+    # The same as it came.
+    def bytes
+      read_more
+      @read.b
+    end
+
+    # What `stty -g` says of it.
+    def settings
+      IO.popen(["stty", "-g"], in: @output, &:read)
     end
 
     def text
@@ -90,6 +103,7 @@ module Processes
     def wait(seconds = 30)
       Processes.wait_until(-> { "#{command} ends; it printed:\n#{text}" }, seconds) { !running? }
       @as_usual = @output.echo? unless @output.closed?
+      @settings_after = settings unless @output.closed?
       close
       @status.exitstatus || -@status.termsig
     end

@@ -1,7 +1,7 @@
 /* Figures that a process has counted: buckets that are narrow enough, rows that add up, and tables to the letter. */
 
 #include "tracer/commands/stat_report.h"
-#include "tracer/commands/stat_table.h"
+#include "tracer/stream/stat_table.h"
 #include "unit.h"
 
 #include "proto/histogram.h"

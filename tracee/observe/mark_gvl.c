@@ -229,6 +229,20 @@ static bool is_in_use(uint32_t index)
 	return index == ACCOUNTS || gvl.accounts[index].thread > TAKING;
 }
 
+void mark_gvl_sums(uint64_t sums[MARK_GVL_DOINGS])
+{
+	uint64_t now_ns = clock_now_ns(), one[MARK_GVL_DOINGS];
+
+	memset(sums, 0, MARK_GVL_DOINGS * sizeof(*sums));
+	for (uint32_t i = 0; gvl.accounts && i <= ACCOUNTS; i++) {
+		if (!is_in_use(i))
+			continue;
+		sums_of(&gvl.accounts[i], now_ns, one);
+		for (int k = 0; k < MARK_GVL_DOINGS; k++)
+			sums[k] += one[k];
+	}
+}
+
 struct mark_gvl_baseline *mark_gvl_baseline(void)
 {
 	struct mark_gvl_baseline *baseline = calloc(ACCOUNTS + 1, sizeof(*baseline));

@@ -75,6 +75,8 @@ struct mark_gvl_baseline {
 struct mark_gvl_baseline *mark_gvl_baseline(void);
 /* What they have done since then, for the client. Calls nothing of Ruby's. */
 void mark_gvl_tell(struct session *session);
+/* What all threads have done together, since the first of the sessions that ask for it began. Calls nothing of Ruby's. */
+void mark_gvl_sums(uint64_t sums[MARK_GVL_DOINGS]);
 /* Long waits become marks. */
 void mark_gvl_flush(void);
 

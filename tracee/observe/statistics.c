@@ -1,20 +1,24 @@
 /*
  * The statistics request: what has been counted so far. Context: job; the exit of the process, where statistics_last_words() says
- * so. Nothing of Ruby's is called but to hand over the GVL.
+ * so. Nothing of Ruby's is called but to hand over the GVL and, for who asks, GC.total_time.
  */
 
 #include "tracee/observe/statistics.h"
 
 #include "tracee/base/msgpack_builder.h"
+#include "tracee/observe/marks.h"
 #include "tracee/observe/probe.h"
 #include "tracee/observe/tally.h"
 #include "tracee/observe/tally_keys.h"
 #include "tracee/session/request.h"
 #include "tracee/session/session.h"
+#include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/gvl_slice.h"
+#include "tracee/vm/interrupts.h"
 
 #include <errno.h>
+#include <ruby.h>
 
 #define PIECE_SIZE (64u << 10) /* about so large is one DATA */
 
@@ -99,6 +103,37 @@ static bool send_piece(struct report *report)
 	return true;
 }
 
+/* May raise. */
+static VALUE ask_gc(VALUE total_ns)
+{
+	if (builtin_has(BUILTIN_GC_TOTAL_TIME) && builtin_has(BUILTIN_GC_MEASURE_TOTAL_TIME) &&
+	    RTEST(builtin_call0(BUILTIN_GC_MEASURE_TOTAL_TIME, rb_mGC)))
+		*(uint64_t *)total_ns = NUM2ULL(builtin_call0(BUILTIN_GC_TOTAL_TIME, rb_mGC));
+	return Qnil;
+}
+
+/* What else takes the time of all threads. */
+static void add_shares(struct report *report)
+{
+	uint64_t gvl[MARK_GVL_DOINGS], gc_total_ns = UINT64_MAX;
+	int failed = 0;
+
+	/* At the process's end Ruby is not called any more. */
+	if (report->request)
+		rb_protect(ask_gc, (VALUE)&gc_total_ns, &failed);
+	if (failed)
+		interrupts_forget_failure();
+	if (gc_total_ns != UINT64_MAX)
+		builder_uint(&report->answer, "gc_total_ns", gc_total_ns);
+	if (!(report->session->marking & 1u << MARK_GVL))
+		return;
+	mark_gvl_sums(gvl);
+	builder_array(&report->answer, "gvl_ns");
+	for (int i = 0; i < MARK_GVL_DOINGS; i++)
+		builder_uint(&report->answer, NULL, gvl[i]);
+	builder_end(&report->answer);
+}
+
 static void end_report(struct report *report)
 {
 	struct session *session = report->session;
@@ -112,6 +147,7 @@ static void end_report(struct report *report)
 	builder_uint(answer, "open", fiber_calls_left(session->slot, RING_LATER));
 	builder_uint(answer, "left_out", session->left_out);
 	builder_bool(answer, "full", tallies->used == TALLY_BLOCKS);
+	add_shares(report);
 	report->failed = !send_piece(report) || report->failed;
 }
 

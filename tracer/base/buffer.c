@@ -4,20 +4,16 @@
 
 #include "proto/character.h"
 #include "proto/clock.h"
+#include "tracer/base/leave.h"
 #include "tracer/base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 static _Noreturn void memory_exhausted(void)
 {
-	static const char text[] = "rbprobe: out of memory\n";
-
-	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
-		_exit(1);
-	_exit(1);
+	leave_at_once(1, "rbprobe: out of memory\n");
 }
 
 void *memory_resize(void *block, size_t size)

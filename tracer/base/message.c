@@ -8,6 +8,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
+static void (*diverted)(const char *text, size_t size);
+
+void message_divert(void (*to)(const char *text, size_t size))
+{
+	diverted = to;
+}
+
 void message(const char *format, ...)
 {
 	struct buffer line = {0};
@@ -20,8 +27,14 @@ void message(const char *format, ...)
 	va_end(args);
 	if (size < 0)
 		return;
-	buffer_add_text(&line, "rbprobe: ");
+	if (!diverted)
+		buffer_add_text(&line, "rbprobe: ");
 	buffer_add_printable(&line, text, (size_t)size < sizeof(text) ? (size_t)size : sizeof(text) - 1);
+	if (diverted) {
+		diverted(line.bytes, line.size);
+		buffer_free(&line);
+		return;
+	}
 	buffer_add_char(&line, '\n');
 	if (write(STDERR_FILENO, line.bytes, line.size) < 0)
 		line.size = 0; /* nowhere left to complain to */

@@ -1,10 +1,18 @@
 #ifndef RBPROBE_MESSAGE_H
 #define RBPROBE_MESSAGE_H
 
+#include <stddef.h>
+
 /*
  * Lines on standard error: "rbprobe: ...", each in one write, and printable whatever text of a target is in it.
  * Only debug.c, cli/ and the rooms above cli/ speak; the rooms below fill a struct error.
  */
 void message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * While the terminal is a screen: each of them goes there instead, without "rbprobe: " and the line's end. NULL: to standard
+ * error again.
+ */
+void message_divert(void (*to)(const char *text, size_t size));
 
 #endif

@@ -4,6 +4,7 @@
 #include "tracer/base/signals.h"
 
 #include "proto/clock.h"
+#include "tracer/base/leave.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +49,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 
 	(void)context;
 	if (!(signals.outlives_interrupts && number == SIGINT) && is_another() && signals.received > 1)
-		_exit(128 + number);
+		leave_at_once(128 + number, NULL);
 	if (write(signals.pipe[1], &byte, 1) < 0)
 		errno = saved;
 	errno = saved;

@@ -167,14 +167,23 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
 	case OPTION_ATTRIBUTES:
 		options->trace.flags |= TRACE_ATTRIBUTES;
 		return 0;
+	case OPTION_DURATION:
+		return options_seconds("--duration", argument, &options->duration_ns);
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static error_t parse_file(int key, char *argument, struct argp_state *state)
+{
+	struct options *options = options_of(state);
+
+	switch (key) {
 	case 'o':
 		options->output_path = argument;
 		return 0;
 	case 'a':
 		options->append = true;
 		return 0;
-	case OPTION_DURATION:
-		return options_seconds("--duration", argument, &options->duration_ns);
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -289,9 +298,13 @@ static const struct argp_option run_list[] = {
          "Trace attr_reader and attr_writer methods also where the selector names many (String#, Order#*, --firehose). Every "
          "call of a C method is slower meanwhile",
          8},
+	{"duration", OPTION_DURATION, "SEC", 0, "Stop after this time", 6},
+	{0},
+};
+
+static const struct argp_option file_list[] = {
 	{"output", 'o', "FILE", 0, "Write to a file", 5},
 	{"append", 'a', NULL, 0, "Append to it", 5},
-	{"duration", OPTION_DURATION, "SEC", 0, "Stop after this time", 6},
 	{0},
 };
 
@@ -320,6 +333,7 @@ const struct argp options_engine = {.options = engine_list, .parser = parse_engi
 const struct argp options_selectors = {.options = selector_options, .parser = parse_selectors};
 const struct argp options_trace = {.options = trace_list, .parser = parse_trace};
 const struct argp options_run = {.options = run_list, .parser = parse_run};
+const struct argp options_file = {.options = file_list, .parser = parse_file};
 
 /* The name of the subcommand in argv[0], which is "rbprobe NAME". */
 static const char *command_in(const char *name)
@@ -406,8 +420,8 @@ int options_check_trace(struct options *options)
 	bool consented = options->trace.flags & TRACE_HOOK;
 	const char *wrong_conditions = options_check_conditions(options);
 
-	if (!firehose && (options->selectors.count == 0 || options->selectors.items[0].role != ROLE_SHOWN) &&
-	    !options->trace.marks.kinds)
+	if (!firehose && !options->selectors_optional &&
+	    (options->selectors.count == 0 || options->selectors.items[0].role != ROLE_SHOWN) && !options->trace.marks.kinds)
 		wrong = "which methods? Give selectors such as String#gsub, or --firehose for all";
 	else if (firehose && options->trace.engine != ENGINE_AUTO && options->trace.engine != ENGINE_HOOK)
 		wrong = "--firehose is by all engines, or by --engine hook";

@@ -34,6 +34,7 @@ struct options {
 	bool quiet;
 	bool verbose;
 	/* what */
+	bool selectors_optional; /* set before the check: there may be none */
 	struct selector_list selectors;
 	struct trace_options trace;
 	bool overhead_given; /* --max-overhead, 0 included */
@@ -63,7 +64,8 @@ extern const struct argp options_conditions; /* which calls are shown; condition
 extern const struct argp options_measure;    /* what is measured of them, and ... */
 extern const struct argp options_stack;      /* ... who called; action_options.c */
 extern const struct argp options_events;     /* events beside calls; event_options.c */
-extern const struct argp options_run;        /* which methods altogether, where to, and until when */
+extern const struct argp options_run;        /* which methods altogether, and until when */
+extern const struct argp options_file;       /* where to */
 extern const struct argp options_trace;      /* what to show of the calls, how, and until how many */
 
 struct attach_manner options_manner(const struct options *options);

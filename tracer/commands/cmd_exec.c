@@ -115,9 +115,9 @@ const struct subcommand cmd_exec = {
 		"rbprobe alone.",
 	.pids = PIDS_NONE,
 	.timeout = TRACE_HELP_TIMEOUT,
-	.options =
-		(const struct argp *const[]){&options_selectors, &options_run, &options_trace, &options_measure, &options_stack,
-                                             &options_conditions, &options_events, &options_color, &options_engine, NULL},
+	.options = (const struct argp *const[]){&options_selectors, &options_run, &options_file, &options_trace, &options_measure,
+                                                &options_stack, &options_conditions, &options_events, &options_color,
+                                                &options_engine, NULL},
 	.takes_words = true,
 	.size = sizeof(struct exec),
 	.check = exec_check,

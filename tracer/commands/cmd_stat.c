@@ -191,7 +191,7 @@ const struct subcommand cmd_stat = {
 		"calls itself has all of its calls in both.\n\n" TRACE_HELP_STATUS,
 	.pids = PIDS_SOME,
 	.timeout = TRACE_HELP_TIMEOUT,
-	.options = (const struct argp *const[]){&options_selectors, &options_run, &options_stat, &options_measure,
+	.options = (const struct argp *const[]){&options_selectors, &options_run, &options_file, &options_stat, &options_measure,
                                                 &options_conditions, &options_engine, NULL},
 	.size = sizeof(struct stat),
 	.init = stat_init,

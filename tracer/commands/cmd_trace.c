@@ -42,9 +42,9 @@ const struct subcommand cmd_trace = {
 		TRACE_HELP_OUTPUT TRACE_HELP_STATUS,
 	.pids = PIDS_SOME,
 	.timeout = TRACE_HELP_TIMEOUT,
-	.options =
-		(const struct argp *const[]){&options_selectors, &options_run, &options_trace, &options_measure, &options_stack,
-                                             &options_conditions, &options_events, &options_color, &options_engine, NULL},
+	.options = (const struct argp *const[]){&options_selectors, &options_run, &options_file, &options_trace, &options_measure,
+                                                &options_stack, &options_conditions, &options_events, &options_color,
+                                                &options_engine, NULL},
 	.check = trace_check,
 	.run = trace_run,
 };

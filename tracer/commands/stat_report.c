@@ -13,27 +13,6 @@
 
 /* --- Text */
 
-/* Three digits and a unit: "1.23ms". */
-static void time_text(char text[16], double ns)
-{
-	static const struct {
-		double ns;
-		const char *name;
-	} units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
-	size_t unit = 0;
-	double number;
-
-	/* What would be rounded up to 1000 of a unit is 1 of the next. */
-	while (unit < 3 && ns < units[unit].ns * 0.9995)
-		unit++;
-	number = ns / units[unit].ns;
-	snprintf(text, 16, "%.*f%s",
-	         unit == 3 || number >= 99.95 ? 0
-	         : number >= 9.995            ? 1
-	                                      : 2,
-	         number < 1e9 ? number : 1e9, units[unit].name);
-}
-
 static void add_headings(struct buffer *to, const struct stat_view *view)
 {
 	for (enum stat_column column = STAT_CALLS; column < STAT_METHOD; column++)
@@ -55,7 +34,7 @@ static void add_row(struct buffer *to, const struct stat_row *row, const struct 
 		if (stat_column_known(row, column) && stat_column_kinds[column].is_count)
 			snprintf(text, sizeof(text), "%.0f", stat_column_figure(row, column));
 		else if (stat_column_known(row, column))
-			time_text(text, stat_column_figure(row, column));
+			stat_time_text(text, stat_column_figure(row, column));
 		buffer_add_format(to, "%*s", stat_column_kinds[column].width, text);
 	}
 	buffer_add_text(to, "  ");
@@ -83,8 +62,8 @@ static void add_histogram(struct buffer *to, const struct stat_row *row)
 			if (drawn && most) {
 				size_t bar = (size_t)((count * BAR_WIDTH + most - 1) / most);
 
-				time_text(least, row->buckets[i].least_ns);
-				time_text(limit, row->buckets[next - 1].most_ns);
+				stat_time_text(least, row->buckets[i].least_ns);
+				stat_time_text(limit, row->buckets[next - 1].most_ns);
 				buffer_add_format(to, "    %8s to %8s %10llu ", least, limit, (unsigned long long)count);
 				for (size_t k = 0; k < bar; k++)
 					buffer_add_char(to, '#');

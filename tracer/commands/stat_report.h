@@ -2,7 +2,7 @@
 #define RBPROBE_STAT_REPORT_H
 
 #include "tracer/base/buffer.h"
-#include "tracer/commands/stat_table.h"
+#include "tracer/stream/stat_table.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -11,6 +11,7 @@
 	X(ps)                                                                                                                    \
 	X(trace)                                                                                                                 \
 	X(stat)                                                                                                                  \
+	X(top)                                                                                                                   \
 	X(methods)                                                                                                               \
 	X(eval)                                                                                                                  \
 	X(console)                                                                                                               \

@@ -237,6 +237,23 @@ int confined_open(const struct confined *confined, const char *path)
 	return fd;
 }
 
+int confined_open_here(const struct confined *confined, const char *path)
+{
+	struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+	int found, fd;
+
+	if (path[0] == '/' || confined->directory < 0)
+		return -1;
+	found = (int)syscall(SYS_openat2, confined->directory, path, &how, sizeof(how));
+	if (found < 0 && (errno == ENOSYS || errno == EPERM))
+		found = openat(confined->directory, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (found < 0)
+		return -1;
+	fd = open_checked(confined, found);
+	close(found);
+	return fd;
+}
+
 int confined_open_program(const struct confined *confined)
 {
 	return confined->program < 0 ? -1 : open_checked(confined, confined->program);

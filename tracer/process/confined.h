@@ -51,6 +51,8 @@ int confined_run(const struct confined_job *job, struct buffer *answer);
 
 /* A regular file, for reading, under the name that the process's memory map has for it. -1: none, or it is something else. */
 int confined_open(const struct confined *confined, const char *path);
+/* The same by a name that is relative to its current directory, and leads to nothing outside of that. */
+int confined_open_here(const struct confined *confined, const char *path);
 /* The same for what the process executes. */
 int confined_open_program(const struct confined *confined);
 bool confined_read_memory(const struct confined *confined, uint64_t address, void *bytes, size_t size);

@@ -1,6 +1,6 @@
 /* Figures of methods, as a process sends them. See stat_table.h. */
 
-#include "tracer/commands/stat_table.h"
+#include "tracer/stream/stat_table.h"
 
 #include "proto/histogram.h"
 #include "proto/wire.h"
@@ -8,6 +8,7 @@
 #include "tracer/base/value.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +106,7 @@ static void settle_buckets(struct stat_row *row)
 /* Adds one method's figures to another row of it, whose buckets are to be settled then. */
 static void row_add(struct stat_row *to, const struct stat_row *from)
 {
+	to->method = from->method > to->method ? from->method : to->method;
 	to->calls += from->calls;
 	to->errors += from->errors;
 	to->total_ns += from->total_ns;
@@ -187,6 +189,7 @@ static double measured(struct stat_row *row, const msgpack_object *from, const c
 
 static void add_figures(struct stat_row *row, const msgpack_object *from)
 {
+	row->method = (uint32_t)value_uint(value_get(from, "method"));
 	row->calls = value_uint(value_get(from, "calls"));
 	row->timed = value_get(from, "total") != NULL;
 	row->errors = value_uint(value_get(from, "errors"));
@@ -202,6 +205,17 @@ static void add_figures(struct stat_row *row, const msgpack_object *from)
 	add_buckets(row, value_get(from, "histogram"));
 }
 
+static void add_shares(struct stat_table *table, const msgpack_object *piece)
+{
+	const msgpack_object *gc = value_get(piece, "gc_total_ns"), *gvl = value_get(piece, "gvl_ns");
+
+	table->gc_known = gc != NULL;
+	table->gc_total_ns = value_uint(gc);
+	table->gvl_known = value_count(gvl) >= 2;
+	table->gvl_waiting_ns = value_uint(value_at(gvl, 0));
+	table->gvl_holding_ns = value_uint(value_at(gvl, 1));
+}
+
 static void complete(struct stat_table *table, const msgpack_object *piece)
 {
 	double rate = (double)value_uint(value_get(piece, "rate")) / 4294967296.0;
@@ -213,6 +227,7 @@ static void complete(struct stat_table *table, const msgpack_object *piece)
 	table->open = value_uint(value_get(piece, "open"));
 	table->left_out = value_uint(value_get(piece, "left_out"));
 	table->full = value_bool(value_get(piece, "full"));
+	add_shares(table, piece);
 	table->complete = true;
 }
 
@@ -349,4 +364,24 @@ double stat_row_quantile(const struct stat_row *row, double part)
 double stat_row_mean(const struct stat_row *row)
 {
 	return row->calls ? row->total_ns / (double)row->calls : 0;
+}
+
+void stat_time_text(char text[16], double ns)
+{
+	static const struct {
+		double ns;
+		const char *name;
+	} units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
+	size_t unit = 0;
+	double number;
+
+	/* What would be rounded up to 1000 of a unit is 1 of the next. */
+	while (unit < 3 && ns < units[unit].ns * 0.9995)
+		unit++;
+	number = ns / units[unit].ns;
+	snprintf(text, 16, "%.*f%s",
+	         unit == 3 || number >= 99.95 ? 0
+	         : number >= 9.995            ? 1
+	                                      : 2,
+	         number < 1e9 ? number : 1e9, units[unit].name);
 }

@@ -22,6 +22,7 @@ struct stat_bucket {
 struct stat_row {
 	struct slice name; /* "Class#method", printable; the row's own */
 	struct slice key;  /* --by: what these calls have in common, printable; the row's own. {"", 0}: nothing, or the rest */
+	uint32_t method;   /* its number; of several definitions, or processes, that of one */
 	uint64_t calls;    /* that ended, or began where only these were counted */
 	bool timed;        /* and only then: */
 	uint64_t errors;
@@ -46,6 +47,10 @@ struct stat_table {
 	uint64_t left_out; /* calls that do not meet the conditions */
 	uint64_t lost;
 	bool full; /* the process had no more room for histograms */
+	/* Of a table as a process sent it, where it could tell: sums that only grow while it is counted. */
+	bool gc_known, gvl_known;
+	uint64_t gc_total_ns;                    /* of all garbage collections */
+	uint64_t gvl_waiting_ns, gvl_holding_ns; /* of all threads */
 };
 
 /* A zeroed table is an empty one. */
@@ -70,5 +75,8 @@ struct stat_table stat_table_since(const struct stat_table *now, const struct st
 /* The time that this part of the calls did not exceed: 0.5 is the median. */
 double stat_row_quantile(const struct stat_row *row, double part);
 double stat_row_mean(const struct stat_row *row);
+
+/* Three digits and a unit: "1.23ms". */
+void stat_time_text(char text[16], double ns);
 
 #endif
