@@ -42,7 +42,7 @@ class ArmingTest < LiveTest
 
   test "a process of one thread runs between two parts of the arming, and letting go has parts as well" do
     target = start_with_code(10_000)
-    path = "#{directory}/armed"
+    path = "#{shared_directory}/armed"
     tracer = launch("trace", "-v", "--yes", "-p", target.pid.to_s, "Own*#", env: { "RBPROBE_DEBUG" => "select" })
     counting = Thread.new { Integer(target.run(format(COUNT_WHILE_TRUE, "!File.exist?(#{path.dump})"))) }
     tracer.wait_until_armed
@@ -69,7 +69,7 @@ class ArmingTest < LiveTest
 
   test "what is defined, defined anew and removed between two parts of the arming is traced for what it is" do
     target = start_with_code(10_000)
-    path = "#{directory}/armed"
+    path = "#{shared_directory}/armed"
     tracer = launch("trace", "-v", "--yes", "-p", target.pid.to_s, "--args", "Own*#")
     defining = Thread.new do
       target.run("i = 0; until File.exist?(#{path.dump}); eval(%(class OwnNew\#{i}; def b(n); n; end; end)); " \

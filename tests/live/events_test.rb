@@ -139,7 +139,7 @@ class EventsTest < LiveTest
 
   def makers
     start("console").tap do |target|
-      path = "#{directory}/makers.rb"
+      path = "#{shared_directory}/makers.rb"
       File.write(path, MAKERS)
       target.run("load #{path.dump}; $order = Order.new; nil")
     end

@@ -94,7 +94,7 @@ class OverheadTest < LiveTest
 
   test "a C method and a line are only counted as well" do
     target = start_with_dear_values
-    path = "#{directory}/line.rb"
+    path = "#{shared_directory}/line.rb"
     File.write(path, "class Shop\n  def line(number)\n    number.succ\n  end\nend\n")
     target.run("load #{path.dump}; class Integer; def dear; 2_000.times { |i| i }; end; end; nil")
     tracer = trace(target, "--max-overhead", "70", "--overflow", "block", "#{path}:3(dear)", "Integer#gcd(dear)")
