@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <ruby.h>
 #include <ruby/debug.h>
+#include <stdio.h>
 #include <string.h>
 
 #define PATH_MAX_SHOWN 600u /* bytes of its end */
@@ -157,6 +158,7 @@ int mark_allocation_find(const struct mark_options *options, struct marks *marks
 	for (uint32_t i = 0; i < options->allocation_count; i++) {
 		const struct mark_allocation *wanted = &options->allocations[i];
 		int failed = 0;
+		char *name;
 		VALUE class = rb_protect(find, (VALUE)&wanted->class, &failed);
 
 		if (failed)
@@ -166,12 +168,10 @@ int mark_allocation_find(const struct mark_options *options, struct marks *marks
 			                 (int)wanted->class.size, wanted->class.bytes);
 		if (!marks)
 			continue;
-		marks->allocations[i] = (struct allocation_watch){.class = class,
-		                                                  .name = strndup(wanted->class.bytes, wanted->class.size),
-		                                                  .below = wanted->below,
-		                                                  .every = wanted->every};
-		if (!marks->allocations[i].name)
+		if (asprintf(&name, "%.*s%s", (int)wanted->class.size, wanted->class.bytes, wanted->below ? "+" : "") < 0)
 			return error_set(err, -ENOMEM, "no memory for events");
+		marks->allocations[i] =
+			(struct allocation_watch){.class = class, .name = name, .below = wanted->below, .every = wanted->every};
 		marks->allocation_count = i + 1;
 	}
 	return 0;
