@@ -102,6 +102,19 @@ class TopTest < LiveTest
     assert_equal "0", target.run("Work.new.outer; 0")
   end
 
+  test "--gvl shows how much threads wait for the GVL, where Ruby tells" do
+    target = busy
+    target.run("2.times { Thread.new { loop { Work.new.inner } } }; 0")
+    top("-p", target.pid, "--interval", "0.2", "--gvl", "Work#outer")
+    if target_ruby?(">= 3.2")
+      await(/^ *#{target.pid}  Ruby .*  GVL wait [1-9]\d* %  /)
+      leave
+    else
+      assert_left([1, 3])
+      assert_match(/rbprobe: process #{target.pid}: .*--gvl needs Ruby 3\.2 or newer/, @terminal.text)
+    end
+  end
+
   test "rows are sorted, filtered and selected by keys" do
     target = busy
     top("-p", target.pid, "--interval", "0.2", "--sort", "calls", "Work#")
