@@ -36,6 +36,7 @@
 
 #define STEPS_MAX 8     /* of functions of libc one inside the other */
 #define STACK_WORDS 512 /* how far up the stack IO#sysread and IO#syswrite are looked for */
+#define STACK_WIPED (32u << 10)
 #define SOCKET_LIBRARY "/socket.so"
 
 static struct {
@@ -110,6 +111,14 @@ static VALUE learn(VALUE unused)
 	return Qnil;
 }
 
+/* What was on the stack while these were looked for would be found there later, by is_plain(). */
+static __attribute__((noinline)) void wipe_stack(void)
+{
+	char room[STACK_WIPED];
+
+	explicit_bzero(room, sizeof(room));
+}
+
 void waiting_learn(void)
 {
 	int failed = 0;
@@ -117,6 +126,7 @@ void waiting_learn(void)
 	rb_protect(learn, Qnil, &failed);
 	if (failed)
 		rb_set_errinfo(Qnil);
+	wipe_stack();
 }
 
 static bool is_plain(uintptr_t sp)
