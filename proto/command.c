@@ -44,7 +44,7 @@ static void trace_encode(msgpack_packer *packer, const struct command *command)
 {
 	const struct trace_options *options = &command->options;
 
-	header_encode(packer, command, 11);
+	header_encode(packer, command, 12);
 	msgpack_pack_uint32(packer, options->flags);
 	msgpack_pack_uint32(packer, options->engine);
 	msgpack_pack_uint32(packer, options->overflow);
@@ -56,6 +56,7 @@ static void trace_encode(msgpack_packer *packer, const struct command *command)
 	conditions_encode(packer, &options->conditions);
 	marks_encode(packer, &options->marks);
 	msgpack_pack_uint32(packer, options->stack_frames);
+	pack_text(packer, options->key.bytes, options->key.size);
 }
 
 static void request_encode(msgpack_packer *packer, const struct command *command)
@@ -179,6 +180,8 @@ static void trace_decode(struct command *command, struct fields *fields, msgpack
 		marks_decode(&options->marks, fields);
 	if (fields->left > 0)
 		options->stack_frames = (uint32_t)fields_uint(fields, STACK_FRAMES_MAX);
+	if (fields->left > 0)
+		options->key = fields_text(fields, EXPRESSION_SIZE_MAX);
 }
 
 static void request_decode(struct command *command, struct fields *fields)

@@ -64,6 +64,7 @@ struct trace_options {
 	struct conditions conditions;
 	struct mark_options marks;
 	uint32_t stack_frames; /* with TRACE_STACK: so many callers of a call, at most */
+	struct slice key;      /* with TRACE_COUNT: a Ruby expression, by whose value calls are counted apart; empty: none */
 };
 
 struct command {

@@ -55,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	                                .histogram = mode & 8,
 	                                .calls_only = mode & 16,
 	                                .by = mode & 1 ? "caller" : NULL,
+	                                .by_title = "caller",
 	                                .measures = more & 8 ? TRACE_CPU | TRACE_OBJECTS | TRACE_GC : 0};
 	stat->format = (enum stat_format)((mode >> 5) % 3);
 	stat->sum = mode & 0x80;

@@ -124,4 +124,115 @@ class StatByTest < LiveTest
     target.run("Calls.new.through_c")
     assert_match(/  method  caller\n.*  Callee#called  Calls#through_c$/, counter.stop.stdout)
   end
+
+  QUERIES = <<~'RUBY'
+    class Store
+      def initialize(name)
+        @name = name
+      end
+      attr_reader :name
+
+      def query(sql, limit = 10)
+        raise IOError if sql == "broken"
+        limit
+      end
+
+      define_method(:by_block) { |value, *rest| value }
+
+      def inspect
+        raise "an application's inspect is not called"
+      end
+
+      def self.all
+        stores = %w[main replica].map { |name| new(name) }
+        5.times { |i| stores[i % 2].query("select 1", i) }
+        3.times { stores[0].query("select \n'\e[31m'") }
+        2.times { stores[1].query("broken") rescue nil }
+        stores[0].query(nil)
+        stores[0].query(stores[1])
+        stores[0].query(:sym, [1, { a: 2.5 }])
+        4.times { |i| stores[0].by_block(i, i + 1) }
+        Array.new(3) { |i| Thread.new { 10.times { stores[1].query("thread \#{i}") } } }.each(&:join)
+        6.times { |i| "text".center(i % 2 + 10) }
+        "done"
+      end
+    end
+  RUBY
+
+  def with_queries
+    start("console").tap { |target| target.run("eval(#{QUERIES.dump}, TOPLEVEL_BINDING, 'store.rb', 1)") }
+  end
+
+  # Of a trace of these values, and of what was counted by it.
+  def compare_with_trace(target, selector, expression)
+    tracer = trace(target, "--format", "json", "#{selector}(#{expression})")
+    counter = stat(target, "--format", "json", "--by", expression, selector)
+    target.run("Store.all")
+    calls = tracer.stop.events("call")
+    expected = calls.group_by { |call| call["values"].fetch(expression) }
+    expected.transform_values! { |same| [same.size, same.count { |call| call["ended"] == "raised" }] }
+    counted = rows_of(counter.stop).to_h { |row| [row["key"], row.values_at("calls", "errors")] }
+    assert_equal expected, counted, "#{selector} by #{expression}"
+    counted
+  end
+
+  test "--by EXPR: the values are those of a full trace" do
+    target = with_queries
+    counted = compare_with_trace(target, "Store#query", "sql")
+    assert_equal [5, 0], counted['"select 1"']
+    assert_equal [2, 2], counted['"broken"']
+    assert_equal [1, 0], counted["#<Store>"]
+    compare_with_trace(target, "Store#query", "limit")
+    assert_equal %w["main" "replica"], compare_with_trace(target, "Store#query", "@name").keys.sort
+    assert_equal %w["main" "replica"], compare_with_trace(target, "Store#query", "name").keys.sort
+    compare_with_trace(target, "Store#query", "self")
+    compare_with_trace(target, "Store#query", "sql.class")
+    compare_with_trace(target, "Store#by_block", "value")
+    assert_equal({ "10" => [3, 0], "11" => [3, 0] }, compare_with_trace(target, "String#center", "arg1"))
+    counter = stat(target, "--calls", "--engine", "hook", "--format", "json", "--by", "sql", "Store#query")
+    target.run("Store.all")
+    assert_equal 5, rows_of(counter.stop).find { |row| row["key"] == '"select 1"' }["calls"]
+  end
+
+  test "--by EXPR: an expression that raises, throws or takes too long is said to" do
+    target = with_queries
+    by = lambda do |expression, *arguments|
+      counter = stat(target, "--format", "json", "--calls", "--by", expression, *arguments, "Store#query")
+      target.run("store = Store.new('main'); [1, 2, nil, 'x'].each { |sql| store.query(sql) }")
+      result = counter.stop
+      [rows_of(result).to_h { |row| [row["key"], row["calls"]] }, result]
+    end
+    assert_equal({ "2" => 1, "3" => 1, "(error: NoMethodError)" => 1, "(error: TypeError)" => 1 }, by.call("sql + 1").first)
+    assert_equal({ "(error: NameError)" => 4 }, by.call("moon").first)
+    assert_equal({ "(throw)" => 4 }, by.call("throw :up").first.transform_keys { |key| key[/throw/i] ? "(throw)" : key })
+    counted, result = by.call("sleep 20", "--timeout", "0.3")
+    assert_equal({ "(timed out)" => 1, "(switched off: it timed out)" => 3 }, counted)
+    assert_match(/--by took longer than 300 ms and is switched off for a method/, result.stderr)
+    assert_equal({ "4" => 4 }, by.call("caller.size > 1 ? 4 : 0").first)
+  end
+
+  test "--by EXPR: a word that means something else in parentheses; a heading; what does not compile" do
+    target = with_queries
+    target.run("class Store; def thread; 77; end; end")
+    counter = stat(target, "--by", "(thread)", "Store#query")
+    target.run("Store.new('main').query(1)")
+    assert_match(/  method  \(thread\)\n.*  Store#query  77$/, counter.stop.stdout)
+    assert_refused 1, /syntax error|unexpected|SyntaxError/i, "stat", "-p", target.pid.to_s, "--by", "sql +", "Store#query"
+  end
+
+  test "--by EXPR: what is beyond the limit is counted together; long values are cut" do
+    target = with_queries
+    counter = stat(target, "--format", "json", "--calls", "--by", "sql", "Store#query")
+    target.run("store = Store.new('main'); 300.times { |i| store.query(i) }; 300.times { |i| store.query(i) }")
+    counted = rows_of(counter.stop)
+    assert_equal 201, counted.size
+    assert_equal 200, counted.find { |row| !row.key?("key") }["calls"]
+    assert_equal [2], counted.select { |row| row.key?("key") }.map { |row| row["calls"] }.uniq
+    counter = stat(target, "--format", "json", "--calls", "--by", "sql", "Store#query")
+    target.run("store = Store.new('main'); 3.times { |i| store.query('x' * 100_000 + i.to_s) }")
+    row = rows_of(counter.stop).first
+    assert_equal 3, row["calls"]
+    assert_operator row["key"].size, :<, 400
+    assert_match(/\A"xxx.*\.\.\./, row["key"])
+  end
 end

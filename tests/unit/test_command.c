@@ -139,6 +139,7 @@ static void conditions_and_roles_come_back(void **state)
 	(void)state;
 	assert_false(conditions_any(&command.options.conditions));
 	command.options.stack_frames = STACK_FRAMES_MAX;
+	command.options.key = (struct slice)SLICE("sql.size");
 	command.options.marks = (struct mark_options){.kinds = 1u << MARK_RAISE | 1u << MARK_ALLOCATION,
 	                                              .raise = SLICE("Net::*"),
 	                                              .allocations = {{SLICE("Order"), false, 1}, {SLICE("A::B"), true, 50}},
@@ -168,6 +169,7 @@ static void conditions_and_roles_come_back(void **state)
 	assert_int_equal(result.options.marks.allocations[1].every, 50);
 	assert_slice(result.options.marks.raise, "Net::*");
 	assert_int_equal(result.options.stack_frames, STACK_FRAMES_MAX);
+	assert_slice(result.options.key, "sql.size");
 	for (uint32_t i = 0; i < 3; i++)
 		assert_int_equal(result.selectors[i].role, i);
 }

@@ -1,234 +1,14 @@
 /* The values of an event, rendered. See expression.h. Context: event, GVL held; what may raise runs under evaluate(). */
 
-#include "tracee/observe/expression.h"
+#include "tracee/observe/expression_parts.h"
 
 #include "tracee/base/value_texts.h"
-#include "tracee/frame/frame_locals.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/capture.h"
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/evaluation.h"
 
-#include <string.h>
-
-#define FRAMES_LOOKED_AT 16
 #define TRACE_ENDED "#<the trace has ended>"
-
-struct rendering {
-	struct expression *item; /* NULL: value is given */
-	VALUE value;
-	const struct seen_call *call;
-	const struct trace_options *options;
-	struct text *text;
-	VALUE *binding; /* made at the first need */
-	bool ended;     /* nobody waits for any value any more */
-	bool absent;    /* there is no such variable here */
-	long callers;   /* frames that `caller` shows, where the expression has it */
-};
-
-/* The place a method was called from. A C call's event has it; of a Ruby method it is the nearest frame above with a file. */
-static void render_source(const struct rendering *rendering)
-{
-	VALUE frames[FRAMES_LOOKED_AT];
-	int lines[FRAMES_LOOKED_AT];
-	VALUE path = Qnil;
-	int line = 0;
-
-	if (rendering->call->trace_arg && rendering->call->event == RUBY_EVENT_C_CALL) {
-		path = rb_tracearg_path(rendering->call->trace_arg);
-		line = NUM2INT(rb_tracearg_lineno(rendering->call->trace_arg));
-	} else {
-		/* Asked to skip frames, rb_profile_frames does not before 3.4; the first is a Ruby method's own. */
-		int count = rb_profile_frames(0, FRAMES_LOOKED_AT, frames, lines);
-
-		for (int i = rendering->call->trace_arg ? 1 : 0; i < count && NIL_P(path); i++) {
-			path = rb_profile_frame_path(frames[i]);
-			line = lines[i];
-		}
-	}
-	if (RB_TYPE_P(path, T_STRING)) {
-		capture_escaped(rendering->text, RSTRING_PTR(path), (size_t)RSTRING_LEN(path), true);
-		text_printf(rendering->text, ":%d", line);
-	} else {
-		text_append_cstr(rendering->text, "unknown");
-	}
-}
-
-static VALUE receiver_of(const struct seen_call *call)
-{
-	return call->trace_arg ? rb_tracearg_self(call->trace_arg) : call->receiver;
-}
-
-/* A C method's argument, counted from 1; nil where the call has fewer. */
-static VALUE argument_of(const struct seen_call *call, unsigned number)
-{
-	if (number == 0)
-		return rb_block_given_p() ? rb_block_proc() : Qnil;
-	if (call->arity == -2)
-		return rb_ary_entry(call->argv[0], (long)number - 1);
-	return number <= (unsigned)call->argc ? call->argv[number - 1] : Qnil;
-}
-
-static VALUE rest_of(const struct seen_call *call, unsigned from)
-{
-	if (call->arity == -2)
-		return rb_ary_subseq(call->argv[0], (long)from - 1, RARRAY_LEN(call->argv[0]));
-	return rb_ary_new_from_values(call->argc - (long)from + 1, call->argv + from - 1);
-}
-
-static bool is_left_out(const struct expression *item, const struct seen_call *call)
-{
-	long count = call->arity == -2 ? RARRAY_LEN(call->argv[0]) : call->argc;
-
-	if (!item->optional || item->kind == EXPRESSION_LOCAL)
-		return false;
-	return item->number ? (long)item->number > count : !rb_block_given_p();
-}
-
-static VALUE binding_of(const struct rendering *rendering)
-{
-	if (NIL_P(*rendering->binding))
-		*rendering->binding = rb_tracearg_binding(rendering->call->trace_arg);
-	return *rendering->binding;
-}
-
-/* A line may be reached by code around the block that has the variable, too. */
-static bool is_absent(const struct rendering *rendering)
-{
-	return rendering->item->optional && !NIL_P(binding_of(rendering)) &&
-	       !RTEST(builtin_call1(BUILTIN_BINDING_LOCAL_VARIABLE_DEFINED_P, *rendering->binding, ID2SYM(rendering->item->id)));
-}
-
-/* A parameter as the frame has it; Qundef: it has to be asked for. */
-static VALUE local_in_frame(const struct rendering *rendering)
-{
-	struct expression *item = rendering->item;
-	const struct seen_call *call = rendering->call;
-	uintptr_t frame;
-
-	if (!call->trace_arg || call->event != RUBY_EVENT_CALL || item->is_block || !frame_locals_are_known())
-		return Qundef;
-	frame = frame_direct_frame(call->trace_arg);
-	if (item->in_code != frame_locals_code(frame)) {
-		item->place = frame_locals_place(frame, item->id);
-		item->in_code = frame_locals_code(frame);
-	}
-	return item->place ? frame_locals_read(frame, item->place) : Qundef;
-}
-
-static VALUE local_variable(const struct rendering *rendering, VALUE name)
-{
-	if (!rendering->call->trace_arg)
-		return argument_of(rendering->call, expression_argument_number(name));
-	if (NIL_P(binding_of(rendering)))
-		return Qnil;
-	return builtin_call1(BUILTIN_BINDING_LOCAL_VARIABLE_GET, *rendering->binding, name);
-}
-
-/* While nothing of ours has a frame yet. Calls no method. */
-static VALUE count_callers(VALUE argument)
-{
-	struct rendering *rendering = (struct rendering *)argument;
-	const struct seen_call *call = rendering->call;
-	bool has_frame = !call->trace_arg || call->event != RUBY_EVENT_C_CALL;
-
-	rendering->callers = RARRAY_LEN(rb_make_backtrace()) - has_frame;
-	return Qnil;
-}
-
-/* The outermost frames, which are those of the callers. */
-static VALUE callers_of(const struct rendering *rendering, VALUE name)
-{
-	VALUE frames, level = INT2FIX(0);
-	long count;
-
-	if (name == ID2SYM(rb_intern("caller")))
-		frames = rb_make_backtrace();
-	else
-		frames = builtin_call(BUILTIN_KERNEL_CALLER_LOCATIONS, rb_cObject, 1, &level);
-	if (!RB_TYPE_P(frames, T_ARRAY))
-		return rb_ary_new();
-	count = RARRAY_LEN(frames) < rendering->callers ? RARRAY_LEN(frames) : rendering->callers;
-	return rb_ary_subseq(frames, RARRAY_LEN(frames) - count, count);
-}
-
-static VALUE outcome_of(const struct call_outcome *outcome, const char *name)
-{
-	if (strcmp(name, "result") == 0)
-		return outcome->result;
-	return strcmp(name, "error") == 0 ? outcome->error : DBL2NUM(outcome->elapsed);
-}
-
-/* What stands for no parameter. */
-static VALUE own_value(const struct rendering *rendering, VALUE name)
-{
-	const char *bytes = rb_id2name(rb_sym2id(name));
-
-	if (rendering->call->outcome && strncmp(bytes, "caller", strlen("caller")) != 0)
-		return outcome_of(rendering->call->outcome, bytes);
-	return callers_of(rendering, name);
-}
-
-static VALUE run_code(const struct rendering *rendering)
-{
-	const struct expression *item = rendering->item;
-	long count = RARRAY_LEN(item->names);
-	VALUE arguments[VALUES_MAX + 1];
-
-	if (count > (long)VALUES_MAX)
-		count = VALUES_MAX;
-	arguments[0] = receiver_of(rendering->call);
-	for (long i = 0; i < count; i++) {
-		VALUE name = rb_ary_entry(item->names, i);
-		bool own = i >= RARRAY_LEN(item->names) - item->own_names;
-
-		arguments[i + 1] = own ? own_value(rendering, name) : local_variable(rendering, name);
-	}
-	return rb_method_call_with_block((int)count + 1, arguments, item->code, Qnil);
-}
-
-/* What to show; Qundef: that is shown already. */
-static VALUE value_of(struct rendering *rendering)
-{
-	VALUE value = rendering->value;
-
-	if (rendering->item) {
-		switch (rendering->item->kind) {
-		case EXPRESSION_SOURCE:
-			render_source(rendering);
-			return Qundef;
-		case EXPRESSION_SELF:
-			value = receiver_of(rendering->call);
-			break;
-		case EXPRESSION_IVAR:
-			value = rb_attr_get(receiver_of(rendering->call), rendering->item->id);
-			break;
-		case EXPRESSION_LOCAL:
-			rendering->absent = is_absent(rendering);
-			if (rendering->absent)
-				return Qundef;
-			value = local_in_frame(rendering);
-			if (value == Qundef)
-				value = local_variable(rendering, ID2SYM(rendering->item->id));
-			break;
-		case EXPRESSION_ARGUMENT:
-			/* Nobody asked for it by name: then no Proc is made of it, which would cost the application something. */
-			if (rendering->item->number == 0 && rendering->item->optional) {
-				text_append_cstr(rendering->text, "#<Proc>");
-				return Qundef;
-			}
-			value = argument_of(rendering->call, rendering->item->number);
-			break;
-		case EXPRESSION_REST:
-			value = rest_of(rendering->call, rendering->item->number);
-			break;
-		case EXPRESSION_COMPILED:
-			value = run_code(rendering);
-			break;
-		}
-	}
-	return value;
-}
 
 /* To show these, no method is called. */
 static bool is_plain(VALUE value)
@@ -249,7 +29,7 @@ static VALUE rendering_try(VALUE argument)
 {
 	struct rendering *rendering = (struct rendering *)argument;
 
-	rendering->value = value_of(rendering);
+	rendering->value = expression_value_of(rendering);
 	rendering->item = NULL;
 	if (rendering->value != Qundef && !is_plain(rendering->value))
 		return Qnil;
@@ -262,7 +42,7 @@ static VALUE rendering_try(VALUE argument)
 static VALUE rendering_run(VALUE argument)
 {
 	struct rendering *rendering = (struct rendering *)argument;
-	VALUE value = value_of(rendering);
+	VALUE value = expression_value_of(rendering);
 
 	if (value == Qundef)
 		return Qnil;
@@ -305,7 +85,7 @@ static enum evaluation_outcome run(VALUE (*part)(VALUE), struct rendering *rende
 		return evaluate(part, (VALUE)rendering, rendering->options, rendering->options->expression_timeout_ms, value,
 		                jump);
 	if (item && item->kind == EXPRESSION_LOCAL && rendering->call->trace_arg) {
-		VALUE local = local_in_frame(rendering);
+		VALUE local = expression_local_in_frame(rendering);
 
 		is_at_hand = local != Qundef;
 		if (is_simple(local)) {
@@ -334,7 +114,7 @@ static void render(struct rendering *rendering, int *jump)
 	VALUE value;
 
 	if (item && item->own_names)
-		evaluate_quickly(count_callers, (VALUE)rendering, &value);
+		evaluate_quickly(expression_count_callers, (VALUE)rendering, &value);
 	switch (run(rendering_run, rendering, &value, jump)) {
 	case EVALUATION_DONE:
 		break;
@@ -365,6 +145,15 @@ static void render(struct rendering *rendering, int *jump)
 		break;
 	}
 	RB_GC_GUARD(value);
+}
+
+static bool is_left_out(const struct expression *item, const struct seen_call *call)
+{
+	long count = call->arity == -2 ? RARRAY_LEN(call->argv[0]) : call->argc;
+
+	if (!item->optional || item->kind == EXPRESSION_LOCAL)
+		return false;
+	return item->number ? (long)item->number > count : !rb_block_given_p();
 }
 
 size_t expression_list_render(struct expression_list *list, const struct seen_call *call, const struct trace_options *options,
@@ -419,7 +208,7 @@ static VALUE test_run(VALUE argument)
 {
 	struct test *test = (struct test *)argument;
 
-	test->met = RTEST(value_of(&test->rendering));
+	test->met = RTEST(expression_value_of(&test->rendering));
 	return Qnil;
 }
 
@@ -435,7 +224,7 @@ enum expression_truth expression_test(struct expression_list *condition, const s
 		return EXPRESSION_FAILED;
 	if (*jump)
 		return EXPRESSION_FALSE;
-	evaluate_quickly(count_callers, (VALUE)&test.rendering, &value);
+	evaluate_quickly(expression_count_callers, (VALUE)&test.rendering, &value);
 	switch (evaluate(test_run, (VALUE)&test, options, options->expression_timeout_ms, &value, jump)) {
 	case EVALUATION_DONE:
 		return test.met ? EXPRESSION_TRUE : EXPRESSION_FALSE;
@@ -451,6 +240,61 @@ enum expression_truth expression_test(struct expression_list *condition, const s
 	default:
 		return EXPRESSION_FALSE;
 	}
+}
+
+static VALUE key_of_error(VALUE argument)
+{
+	const struct rendering *rendering = (const struct rendering *)argument;
+
+	text_append_cstr(rendering->text, "(error: ");
+	class_name_add(rendering->text, rb_obj_class(rendering->value));
+	text_append_cstr(rendering->text, ")");
+	return Qnil;
+}
+
+bool expression_key(struct expression_list *list, const struct seen_call *call, const struct trace_options *options,
+                    struct text *name, int *jump)
+{
+	struct expression *item = &list->items[0];
+	VALUE binding = Qnil, value = Qnil;
+	struct rendering rendering = {
+		.item = item, .value = Qnil, .call = call, .options = options, .text = name, .binding = &binding};
+	bool in_time = true;
+
+	if (item->switched_off) {
+		text_append_cstr(name, "(switched off: it timed out)");
+		return true;
+	}
+	if (item->own_names)
+		evaluate_quickly(expression_count_callers, (VALUE)&rendering, &value);
+	switch (run(rendering_run, &rendering, &value, jump)) {
+	case EVALUATION_DONE:
+		break;
+	case EVALUATION_RAISED:
+		restart(name);
+		rendering.value = value;
+		if (!*jump)
+			evaluate_undisturbed(key_of_error, (VALUE)&rendering, &value, jump);
+		break;
+	case EVALUATION_TIMED_OUT:
+		restart(name);
+		text_append_cstr(name, "(timed out)");
+		item->switched_off = true;
+		in_time = false;
+		break;
+	case EVALUATION_THREW:
+		restart(name);
+		text_append_cstr(name, "(throw)");
+		break;
+	case EVALUATION_ENDED:
+	case EVALUATION_JUMPED:
+		restart(name);
+		break;
+	}
+	RB_GC_GUARD(binding);
+	RB_GC_GUARD(rendering.value);
+	RB_GC_GUARD(value);
+	return in_time;
 }
 
 size_t expression_render_result(VALUE value, const struct trace_options *options, char *buffer, size_t size, int *jump)

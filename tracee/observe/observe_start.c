@@ -201,7 +201,7 @@ bool observe_is_followed(struct probe *probe, struct fiber_state *fiber, struct 
 	seen->hidden = verdict == VERDICT_SCOPE;
 	if (probe->session->counts_by && verdict == VERDICT_SHOWN)
 		fiber->stacks[probe->session->slot].tally =
-			tally_keys_choose(probe->session->tallies->keys, probe, &fiber->stacks[probe->session->slot], seen, jump);
+			tally_keys_choose(probe->session->tallies->keys, probe, fiber, seen, jump);
 	return verdict != VERDICT_UNSEEN && !observe_is_over(probe->session);
 }
 

@@ -39,6 +39,7 @@ struct probe {
 	struct line_site *line;            /* of a probe of a line, see engine_line.h; NULL: it is of calls */
 	const struct engine *engine;
 	struct expression_list *condition; /* of the session, for this method; NULL: none */
+	struct expression_list *key;       /* the same: by its value calls are counted apart */
 	VALUE callee;                      /* Symbol: the name it was selected by; an alias has its own */
 	uint32_t selector;                 /* index */
 	uint32_t calls_before;             /* when somebody last looked at `calls` */

@@ -34,10 +34,10 @@ int tallies_open(struct session *session, const struct command *command, struct 
 	}
 	madvise(blocks, ARENA_SIZE, MADV_NOHUGEPAGE); /* one of those would be zeroed in an event */
 	tallies->blocks = blocks;
-	session->counts_by = command->options.flags & TRACE_BY_KEYS;
+	session->counts_by = command->options.flags & TRACE_BY_KEYS || command->options.key.size;
 	session->counts_long = session->counts_by || command->options.flags & TRACE_MEASURES;
 	if (session->counts_by)
-		tallies->keys = tally_keys_new(command->options.flags);
+		tallies->keys = tally_keys_new(command);
 	if (session->counts_by && !tallies->keys) {
 		munmap(blocks, ARENA_SIZE);
 		free(tallies);

@@ -1,58 +1,85 @@
-/* Calls counted apart by thread, class or caller. See tally_keys.h. Context: event, but for what makes and frees: job. */
+/* Calls counted apart by thread, class, caller or value. See tally_keys.h. Context: event, but for what makes and frees: job. */
 
 #include "tracee/observe/tally_keys.h"
 
 #include "proto/wire.h"
 #include "tracee/base/text.h"
 #include "tracee/observe/call.h"
+#include "tracee/observe/expression.h"
 #include "tracee/observe/probe.h"
+#include "tracee/session/session.h"
 #include "tracee/vm/aside.h"
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/evaluation.h"
 #include "tracee/vm/fiber.h"
+#include "tracee/vm/quiet.h"
 
 #include <ruby/debug.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_ROOM 256u
+#define NAME_ROOM 512u /* a value is 256 bytes long unless the client says so, and its mark where it is cut */
 #define BUCKETS 4096u
 #define NO_KEY UINT16_MAX /* there are too many */
+#define NAMED 512u        /* more than keys */
 #define NO_CALLER "(no caller)"
 #define FRAMES_FIRST 8u
 #define FRAMES_MAX 128u /* so far out a caller is looked for */
 
 struct tally_key {
-	VALUE object; /* a class, or the frame of a caller; pinned. 0: the name alone tells it */
+	VALUE object;  /* a class, or the frame of a caller; pinned. 0: the name alone tells it */
+	uint32_t hash; /* of the name, then */
 	char name[NAME_ROOM];
 };
 
 struct tally_keys {
-	uint32_t by; /* TRACE_BY_... */
+	uint32_t by;             /* TRACE_BY_...; 0: the expression */
+	struct slice expression; /* its own */
 	uint32_t count;
 	uint32_t pair_count;
 	struct tally_key keys[TALLY_KEYS_MAX];
-	uint16_t near[256]; /* the key of an object with these bits in its address, + 1 */
+	uint16_t near[256];    /* the key of an object with these bits in its address, + 1 */
+	uint16_t named[NAMED]; /* the keys that have but a name, + 1, by its hash */
 	uint16_t buckets[BUCKETS];
 	struct keyed_tally pairs[KEYED_TALLIES_MAX];
 };
 
-struct tally_keys *tally_keys_new(uint32_t flags)
+struct tally_keys *tally_keys_new(const struct command *command)
 {
 	struct tally_keys *keys = aligned_alloc(_Alignof(struct tally_keys), sizeof(*keys));
+	struct slice expression = command->options.key;
 
 	if (!keys)
 		return NULL;
 	/* What is not used stays as it came: pairs are set up when they are taken. */
 	memset(keys, 0, offsetof(struct tally_keys, pairs));
-	keys->by = flags & TRACE_BY_KEYS;
-	return keys;
+	keys->by = command->options.flags & TRACE_BY_KEYS;
+	if (keys->by)
+		return keys;
+	keys->expression = (struct slice){strndup(expression.bytes, expression.size), expression.size};
+	if (keys->expression.bytes)
+		return keys;
+	free(keys);
+	return NULL;
 }
 
 void tally_keys_free(struct tally_keys *keys)
 {
+	if (keys)
+		free((char *)keys->expression.bytes);
 	free(keys);
+}
+
+struct expression_list *tally_keys_expression(const struct session *session, VALUE method, VALUE owner, bool in_hand)
+{
+	const struct tally_keys *keys = session->tallies ? session->tallies->keys : NULL;
+	struct selector selector = {.expression_count = 1};
+
+	if (!keys || keys->by)
+		return NULL;
+	selector.expressions = &keys->expression;
+	return expression_list_new(&selector, method, owner, false, in_hand);
 }
 
 void tally_keys_mark(const struct tally_keys *keys)
@@ -63,6 +90,16 @@ void tally_keys_mark(const struct tally_keys *keys)
 }
 
 /* --- Keys */
+
+/* Equal names have equal ones. */
+static uint32_t hash_of(const char *name)
+{
+	uint32_t hash = 2166136261u; /* FNV-1a */
+
+	for (; *name; name++)
+		hash = (hash ^ (uint8_t)*name) * 16777619u;
+	return hash;
+}
 
 static uint16_t add_key(struct tally_keys *keys, VALUE object, const char *name)
 {
@@ -76,12 +113,32 @@ static uint16_t add_key(struct tally_keys *keys, VALUE object, const char *name)
 	return (uint16_t)keys->count++;
 }
 
-static uint16_t find_key(const struct tally_keys *keys, VALUE object, const char *name)
+static uint16_t find_object(const struct tally_keys *keys, VALUE object)
 {
 	for (uint32_t i = 0; i < keys->count; i++)
-		if (object ? keys->keys[i].object == object : strcmp(keys->keys[i].name, name) == 0)
+		if (keys->keys[i].object == object)
 			return (uint16_t)i;
 	return NO_KEY;
+}
+
+/* The key with that name, which it gets if it is new. */
+static uint16_t key_of_name(struct tally_keys *keys, const char *name)
+{
+	uint32_t hash = hash_of(name), at = hash % NAMED;
+	uint16_t key;
+
+	for (; keys->named[at]; at = (at + 1) % NAMED) {
+		const struct tally_key *named = &keys->keys[keys->named[at] - 1];
+
+		if (named->hash == hash && strcmp(named->name, name) == 0)
+			return (uint16_t)(keys->named[at] - 1);
+	}
+	key = add_key(keys, 0, name);
+	if (key != NO_KEY) {
+		keys->keys[key].hash = hash;
+		keys->named[at] = (uint16_t)(key + 1);
+	}
+	return key;
 }
 
 static uint16_t *near_of(struct tally_keys *keys, VALUE object)
@@ -130,7 +187,7 @@ static uint16_t key_of_class(struct tally_keys *keys, VALUE receiver, int *jump)
 
 	if (key != NO_KEY)
 		return key;
-	key = find_key(keys, class, name);
+	key = find_object(keys, class);
 	if (key == NO_KEY && keys->count < TALLY_KEYS_MAX && !*jump) {
 		*jump = aside_protect(name_class, (VALUE)&naming);
 		key = add_key(keys, class, name);
@@ -167,9 +224,7 @@ static uint16_t key_of_thread(struct tally_keys *keys, struct call_stack *stack,
 	if (*jump)
 		return NO_KEY;
 	*jump = aside_protect(name_thread, (VALUE)&naming);
-	key = find_key(keys, 0, name);
-	if (key == NO_KEY)
-		key = add_key(keys, 0, name);
+	key = key_of_name(keys, name);
 	if (key != NO_KEY)
 		stack->thread_key = (uint16_t)(key + 1);
 	return key;
@@ -197,7 +252,7 @@ static bool key_of_frame(struct tally_keys *keys, VALUE frame, uint16_t *key)
 	struct naming naming = {frame, name};
 	VALUE unused;
 
-	*key = find_key(keys, frame, name);
+	*key = find_object(keys, frame);
 	if (*key == NO_KEY && keys->count < TALLY_KEYS_MAX) {
 		if (evaluate_quickly(name_frame, (VALUE)&naming, &unused) != EVALUATION_DONE || !name[0])
 			return false;
@@ -217,7 +272,6 @@ static uint16_t key_of_caller(struct tally_keys *keys, const struct seen_call *s
 	VALUE frames[FRAMES_MAX];
 	int lines[FRAMES_MAX];
 	uint16_t key = NO_KEY;
-	char name[] = NO_CALLER;
 
 	if (rb_profile_frames(0, own + 1, frames, NULL) > own)
 		key = key_at_hand(keys, frames[own]);
@@ -231,8 +285,35 @@ static uint16_t key_of_caller(struct tally_keys *keys, const struct seen_call *s
 		if (limit == FRAMES_MAX)
 			break;
 	}
-	key = find_key(keys, 0, name);
-	return key == NO_KEY ? add_key(keys, 0, name) : key;
+	return key_of_name(keys, NO_CALLER);
+}
+
+/* As decide.c tries a condition: what the expression does is no call of the application's. */
+static uint16_t key_of_value(struct tally_keys *keys, const struct probe *probe, struct fiber_state *fiber,
+                             const struct seen_call *seen, int *jump)
+{
+	struct session *session = probe->session;
+	struct call_stack *stack = &fiber->stacks[session->slot];
+	char bytes[NAME_ROOM] = "";
+	struct text name = {.bytes = bytes, .size = NAME_ROOM - 1};
+	struct quiet quiet;
+	bool in_time;
+
+	if (!probe->key || *jump)
+		return NO_KEY;
+	stack->starting = true;
+	fiber->suppress_depth++;
+	quiet = quiet_begin();
+	in_time = expression_key(probe->key, seen, &session->options, &name, jump);
+	quiet_end(quiet);
+	fiber->suppress_depth--;
+	stack->starting = false;
+	if (!in_time)
+		session_note(session, NOTE_WARNING,
+		             "--by took longer than %u ms and is switched off for a method, whose calls are counted together now",
+		             session->options.expression_timeout_ms);
+	bytes[name.used] = '\0';
+	return name.used ? key_of_name(keys, bytes) : NO_KEY;
 }
 
 /* --- Pairs */
@@ -255,22 +336,25 @@ static struct tally *tally_of(struct tally_keys *keys, struct probe *probe, uint
 	return &pair->tally;
 }
 
-static uint16_t key_of_call(struct tally_keys *keys, struct call_stack *stack, const struct seen_call *seen, int *jump)
+static uint16_t key_of_call(struct tally_keys *keys, const struct probe *probe, struct fiber_state *fiber,
+                            const struct seen_call *seen, int *jump)
 {
 	switch (keys->by) {
 	case TRACE_BY_CLASS:
 		return key_of_class(keys, seen->trace_arg ? rb_tracearg_self(seen->trace_arg) : seen->receiver, jump);
 	case TRACE_BY_CALLER:
 		return key_of_caller(keys, seen);
+	case TRACE_BY_THREAD:
+		return key_of_thread(keys, &fiber->stacks[probe->session->slot], jump);
 	default:
-		return key_of_thread(keys, stack, jump);
+		return key_of_value(keys, probe, fiber, seen, jump);
 	}
 }
 
-struct tally *tally_keys_choose(struct tally_keys *keys, struct probe *probe, struct call_stack *stack,
+struct tally *tally_keys_choose(struct tally_keys *keys, struct probe *probe, struct fiber_state *fiber,
                                 const struct seen_call *seen, int *jump)
 {
-	uint16_t key = key_of_call(keys, stack, seen, jump);
+	uint16_t key = key_of_call(keys, probe, fiber, seen, jump);
 
 	return key == NO_KEY ? probe->tally : tally_of(keys, probe, key);
 }

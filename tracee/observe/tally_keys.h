@@ -6,13 +6,17 @@
 #include <ruby.h>
 
 /*
- * Calls of a method, counted apart by what they have in common: their thread, their receiver's class, or their caller. There are
- * at most so many keys, and so many pairs of a method and a key; the rest is counted with the method itself. GVL held.
+ * Calls of a method, counted apart by what they have in common: their thread, their receiver's class, their caller, or the value
+ * of an expression. There are at most so many keys, and so many pairs of a method and a key; the rest is counted with the method
+ * itself. GVL held.
  */
 
-struct call_stack;
+struct command;
+struct expression_list;
+struct fiber_state;
 struct probe;
 struct seen_call;
+struct session;
 
 #define TALLY_KEYS_MAX 200u
 #define KEYED_TALLIES_MAX 4096u
@@ -27,16 +31,18 @@ struct keyed_tally {
 
 struct tally_keys;
 
-/* For the flags of a trace command. Job context. */
-struct tally_keys *tally_keys_new(uint32_t flags);
+/* For a trace command that wants keys. NULL without memory. Job context. */
+struct tally_keys *tally_keys_new(const struct command *command);
 void tally_keys_free(struct tally_keys *keys);
+/* The expression whose value is the key, for a method; NULL: there is none. As expression_list_new(). Raises SyntaxError. */
+struct expression_list *tally_keys_expression(const struct session *session, VALUE method, VALUE owner, bool in_hand);
 void tally_keys_mark(const struct tally_keys *keys);
 
 /*
- * Where a call that begins is counted. Event context, long way: makes the name of a key that is new. *jump is set to a state for
- * rb_jump_tag(), or stays.
+ * Where a call that begins is counted. Event context, long way: makes the name of a key that is new; runs application code where
+ * an expression does. *jump is set to a state for rb_jump_tag(), or stays.
  */
-struct tally *tally_keys_choose(struct tally_keys *keys, struct probe *probe, struct call_stack *stack,
+struct tally *tally_keys_choose(struct tally_keys *keys, struct probe *probe, struct fiber_state *fiber,
                                 const struct seen_call *seen, int *jump);
 
 /* The pairs, by number; NULL: no more. name: of the key. */

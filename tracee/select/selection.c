@@ -85,6 +85,7 @@ static void mark(void *data)
 			rb_gc_mark(probe->waiting);
 			expression_list_mark(probe->expressions);
 			expression_list_mark(probe->condition);
+			expression_list_mark(probe->key);
 		}
 	}
 }
@@ -317,6 +318,7 @@ static void selection_free(struct selection *selection)
 		engine_patch.release(probe);
 		expression_list_free(probe->expressions);
 		expression_list_free(probe->condition);
+		expression_list_free(probe->key);
 		free(probe->tally);
 	}
 	free_parts(selection);

@@ -9,6 +9,7 @@
 #include "tracee/observe/decide.h"
 #include "tracee/observe/expression.h"
 #include "tracee/observe/retry.h"
+#include "tracee/observe/tally_keys.h"
 #include "tracee/select/hook_consent.h"
 #include "tracee/session/debug.h"
 #include "tracee/session/session.h"
@@ -110,6 +111,7 @@ static bool arm_one(const struct arming_one *one)
 	probe->expressions = expression_list_new(&selection->selectors[probe->selector], method, probe->owner,
 	                                         session->options.flags & TRACE_ARGUMENTS, engine == &engine_patch);
 	probe->condition = decider_condition(session, method, probe->owner, engine == &engine_patch);
+	probe->key = tally_keys_expression(session, method, probe->owner, engine == &engine_patch);
 	if (engine->id == ENGINE_HOOK)
 		selection_announce_hook(selection, engine_hook_stays(method, probe->owner, probe->callee));
 	if (one->when) {

@@ -81,6 +81,8 @@ static bool prepare(struct selection_work *work)
 	overhead_calibrate();
 	if (work->command->options.conditions.expression.size)
 		expression_condition_check(work->command->options.conditions.expression);
+	if (work->command->options.key.size)
+		expression_condition_check(work->command->options.key);
 	lines_begin(work->selection);
 	return false;
 }

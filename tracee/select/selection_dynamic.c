@@ -8,6 +8,7 @@
 #include "tracee/engine/patch.h"
 #include "tracee/observe/decide.h"
 #include "tracee/observe/expression.h"
+#include "tracee/observe/tally_keys.h"
 #include "tracee/session/debug.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/aside.h"
@@ -180,6 +181,8 @@ static VALUE first_sight(VALUE argument)
 	selection_send_method(sighting->probe, &engine_hook, sighting->match.method);
 	sighting->probe->told = true;
 	sighting->probe->engine = &engine_hook;
+	if (!NIL_P(sighting->match.method))
+		sighting->probe->key = tally_keys_expression(session, sighting->match.method, sighting->match.owner, false);
 	return Qnil;
 }
 

@@ -64,13 +64,13 @@ static void ask_shell(struct completion *completion, const char *what)
 
 /* --- What an option takes */
 
-/* Whether it names all there is: words between these separators. */
+/* Whether it names what there is: words between these separators. Those in capitals stand for others. */
 static bool is_list(const char *argument, char separator)
 {
 	if (!strchr(argument, separator))
 		return false;
 	for (; *argument; argument++)
-		if (*argument != separator && !strchr("abcdefghijklmnopqrstuvwxyz0123456789.-", *argument))
+		if (*argument != separator && !strchr("abcdefghijklmnopqrstuvwxyz0123456789.-EXPR", *argument))
 			return false;
 	return true;
 }
@@ -79,6 +79,8 @@ static void offer_words(struct completion *completion, const char *words, const 
 {
 	for (size_t size; *words; words += size + (words[size] != '\0')) {
 		size = strcspn(words, separator);
+		if (size && words[0] >= 'A' && words[0] <= 'Z')
+			continue;
 		offer(completion, (struct slice){words, size}, (struct slice){"", 0});
 	}
 }

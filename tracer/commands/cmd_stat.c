@@ -41,15 +41,26 @@ static int parse_format(const char *word, enum stat_format *format)
 
 static int parse_by(const char *word, struct stat *stat)
 {
-	static const char *const words[] = {"thread", "class", "caller", NULL};
-	static const uint32_t by[] = {TRACE_BY_THREAD, TRACE_BY_CLASS, TRACE_BY_CALLER};
-	uint32_t *flags = &stat->invocation.options.trace.flags;
-	unsigned chosen;
+	static const struct {
+		const char *word;
+		uint32_t flag;
+	} keys[] = {{"thread", TRACE_BY_THREAD}, {"class", TRACE_BY_CLASS}, {"caller", TRACE_BY_CALLER}};
+	struct trace_options *options = &stat->invocation.options.trace;
 
-	if (options_choice("--by", word, words, &chosen))
+	if (!word[strspn(word, " \t\n")] || strlen(word) > EXPRESSION_SIZE_MAX) {
+		message("--by takes thread, class, caller, or a Ruby expression of at most %u bytes", EXPRESSION_SIZE_MAX);
 		return EINVAL;
-	stat->view.by = word;
-	*flags = (*flags & ~(uint32_t)TRACE_BY_KEYS) | by[chosen];
+	}
+	stat->view.by_title = stat->view.by = word;
+	options->flags &= ~(uint32_t)TRACE_BY_KEYS;
+	options->key = (struct slice){NULL, 0};
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+		if (strcmp(word, keys[i].word) == 0) {
+			options->flags |= keys[i].flag;
+			return 0;
+		}
+	options->key = (struct slice){word, strlen(word)};
+	stat->view.by = "key";
 	return 0;
 }
 
@@ -87,8 +98,10 @@ static error_t parse_stat(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option stat_list[] = {
 	{"calls", OPTION_CALLS, NULL, 0, "Only count calls, which costs less: no times, no errors", 3},
-	{"by", OPTION_BY, "thread|class|caller", 0,
-         "A row for each thread, each class of the receivers, or each method that called, of each method", 3},
+	{"by", OPTION_BY, "thread|class|caller|EXPR", 0,
+         "A row for each thread, each class of the receivers, each method that called, or each value of a Ruby expression of "
+         "self, @ivars and arguments, of each method",
+         3},
 	{"sort", OPTION_SORT, "calls|errors|total|self|cpu|gc|allocs|mean|min|p50|p90|p99|p99.9|max|method", 0,
          "Which rows come first: those with the most in this column (default total)", 4},
 	{"top", OPTION_TOP, "N", 0, "Show so many rows", 4},

@@ -19,8 +19,10 @@ static void add_headings(struct buffer *to, const struct stat_view *view)
 		if (stat_column_shown(column, view))
 			buffer_add_format(to, "%*s", stat_column_kinds[column].width, stat_column_kinds[column].name);
 	buffer_add_text(to, "  method");
-	if (view->by)
-		buffer_add_format(to, "  %s", view->by);
+	if (view->by) {
+		buffer_add_text(to, "  ");
+		buffer_add_printable(to, view->by_title, strlen(view->by_title));
+	}
 	buffer_add_char(to, '\n');
 }
 

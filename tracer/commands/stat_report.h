@@ -10,12 +10,13 @@
 /* Tables of figures, as they are shown. */
 
 struct stat_view {
-	const char *sort;  /* a column's name: stat_column_is() */
-	uint64_t top;      /* rows that are shown; 0: all */
-	bool calls_only;   /* nothing else was counted */
-	const char *by;    /* what rows of one method differ in; NULL: there is one of each */
-	bool histogram;    /* is shown, too */
-	uint32_t measures; /* what else was measured: TRACE_CPU, TRACE_OBJECTS, TRACE_GC */
+	const char *sort;     /* a column's name: stat_column_is() */
+	uint64_t top;         /* rows that are shown; 0: all */
+	bool calls_only;      /* nothing else was counted */
+	const char *by;       /* what rows of one method differ in, as a member of JSON; NULL: there is one of each */
+	const char *by_title; /* the same, for people */
+	bool histogram;       /* is shown, too */
+	uint32_t measures;    /* what else was measured: TRACE_CPU, TRACE_OBJECTS, TRACE_GC */
 };
 
 /* Whether there is such a column; for the message where not: all of them. */
