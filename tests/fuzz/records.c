@@ -103,8 +103,8 @@ static void pack_key(msgpack_packer *packer, const char *key)
 /* What has been counted of one method. */
 static void pack_figures(struct lies *lies, msgpack_packer *packer)
 {
-	static const char *const keys[] = {"method", "calls",    "errors", "total",   "self",  "min",
-	                                   "max",    "unplaced", "cpu_ns", "objects", "gc_ns", "unmeasured"};
+	static const char *const keys[] = {"method",   "calls",  "errors",  "total", "self",       "min",    "max",
+	                                   "unplaced", "cpu_ns", "objects", "gc_ns", "unmeasured", "parent", "folded"};
 	size_t count = 1 + lies_byte(lies) % (sizeof(keys) / sizeof(*keys));
 	uint32_t pairs = lies_byte(lies) % 8;
 	struct slice key = some(lies);
@@ -125,8 +125,8 @@ static void pack_figures(struct lies *lies, msgpack_packer *packer)
 
 static void add_statistics(struct lies *lies, msgpack_sbuffer *buffer, struct record *record)
 {
-	static const char *const keys[] = {"rate", "elapsed_ns", "open", "left_out", "full"};
-	uint32_t methods = lies_byte(lies) % 4, count = lies_byte(lies) % 6;
+	static const char *const keys[] = {"rate", "elapsed_ns", "open", "left_out", "full", "folded"};
+	uint32_t methods = lies_byte(lies) % 4, count = lies_byte(lies) % 7;
 	msgpack_sbuffer packed;
 	msgpack_packer packer;
 

@@ -157,8 +157,8 @@ class StatMeasureTest < LiveTest
 
   test "what makes no sense is refused" do
     assert_refused 2, /--calls only counts calls, which --measure measures/, "stat", "-p", "1", "--calls", "--measure=cpu", "A#"
-    assert_refused 2, /--sort cpu needs --measure/, "stat", "-p", "1", "--sort", "cpu", "A#"
-    assert_refused 2, /--sort allocs needs --measure/, "stat", "-p", "1", "--sort", "allocs", "--measure", "gc", "A#"
+    assert_refused 2, /--sort cpu, gc and allocs need --measure/, "stat", "-p", "1", "--sort", "cpu", "A#"
+    assert_refused 2, /--sort cpu, gc and allocs need --measure/, "stat", "-p", "1", "--sort", "allocs", "--measure", "gc", "A#"
     assert_refused 2, /--measure takes cpu, alloc and gc/, "stat", "-p", "1", "--measure", "wall", "A#"
   end
 end

@@ -316,10 +316,16 @@ static void pack_text_of(msgpack_packer *packer, const char *words)
 	msgpack_pack_str_body(packer, words, strlen(words));
 }
 
+#define NO_PARENT (UINT64_MAX - 1)
+
 /* Figures of one method, with every bucket that there is, and that many calls in each. */
-static void pack_figures(msgpack_packer *packer, uint32_t method, uint64_t calls, uint32_t buckets)
+static void pack_figures(msgpack_packer *packer, uint32_t method, uint64_t calls, uint32_t buckets, uint64_t parent)
 {
-	msgpack_pack_map(packer, 13);
+	msgpack_pack_map(packer, parent == NO_PARENT ? 13 : 15);
+	if (parent != NO_PARENT) {
+		pack_pair(packer, "parent", parent);
+		pack_pair(packer, "folded", UINT64_MAX);
+	}
 	pack_key(packer, "key");
 	pack_text_of(packer, "\x1b[31m\x9b\n\xff");
 	pack_pair(packer, "cpu_ns", UINT64_MAX);
@@ -341,8 +347,8 @@ static void pack_figures(msgpack_packer *packer, uint32_t method, uint64_t calls
 	}
 }
 
-/* A piece of what was counted, of so many methods. rate 0: not the last one. */
-static void add_statistics(struct lie *lie, uint32_t methods, uint64_t calls, uint32_t buckets, uint64_t rate)
+/* A piece of what was counted, of so many methods. rate 0: not the last one. parent: in a tree, where it is no sound one. */
+static void add_statistics(struct lie *lie, uint32_t methods, uint64_t calls, uint32_t buckets, uint64_t rate, uint64_t parent)
 {
 	msgpack_sbuffer packed;
 	msgpack_packer packer;
@@ -353,7 +359,7 @@ static void add_statistics(struct lie *lie, uint32_t methods, uint64_t calls, ui
 	pack_key(&packer, "methods");
 	msgpack_pack_array(&packer, methods);
 	for (uint32_t i = 0; i < methods; i++)
-		pack_figures(&packer, i, calls, buckets);
+		pack_figures(&packer, i, calls, buckets, parent == NO_PARENT || parent > methods ? parent : i);
 	if (rate) {
 		pack_pair(&packer, "rate", rate);
 		pack_pair(&packer, "elapsed_ns", UINT64_MAX);
@@ -388,15 +394,32 @@ static void impossible_statistics(struct lie *lie)
 
 	for (uint32_t ref = 0; ref < 4; ref++)
 		add_method(lie, ref);
-	add_statistics(lie, 4, calls[which % 4], which < 4 ? 4 : 3000, which % 2 ? UINT64_MAX : 1);
+	add_statistics(lie, 4, calls[which % 4], which < 4 ? 4 : 3000, which % 2 ? UINT64_MAX : 1, which < 8 ? NO_PARENT : 0);
 	add_end(lie);
 }
 
 static void statistics_of_nothing(struct lie *lie)
 {
 	add_method(lie, 0);
-	add_statistics(lie, 2, 1, 1, 1);
+	add_statistics(lie, 2, 1, 1, 1, NO_PARENT);
 	flush(lie);
+}
+
+static void statistics_below_nothing(struct lie *lie)
+{
+	add_method(lie, 0);
+	add_method(lie, 1);
+	add_statistics(lie, 2, 1, 1, 1, UINT64_MAX);
+	flush(lie);
+}
+
+/* A tree as deep as it is long. */
+static void deep_statistics(struct lie *lie)
+{
+	for (uint32_t ref = 0; ref < 80; ref++)
+		add_method(lie, ref);
+	add_statistics(lie, 80, 1, 1, 1, 0);
+	add_end(lie);
 }
 
 /* Of a report that never ends; each piece is said to be a whole answer. */
@@ -405,7 +428,7 @@ static void statistics_for_ever(struct lie *lie)
 	for (uint32_t ref = 0; ref < 20; ref++)
 		add_method(lie, ref);
 	do {
-		add_statistics(lie, 20, 1, 1920, 0);
+		add_statistics(lie, 20, 1, 1920, 0, NO_PARENT);
 		add_done(lie);
 	} while (flush(lie));
 }
@@ -750,6 +773,8 @@ static const struct {
 	{"random", random_records},
 	{"statistics", impossible_statistics},
 	{"statistics-of-nothing", statistics_of_nothing},
+	{"statistics-below-nothing", statistics_below_nothing},
+	{"deep-statistics", deep_statistics},
 	{"statistics-for-ever", statistics_for_ever},
 	{"marks", odd_marks},
 	{"mark-of-nothing", mark_of_nothing},

@@ -13,6 +13,8 @@ class LiarTest < SecurityTest
     "stat" => %w[stat --by caller --measure cpu,alloc,gc --duration 20 --interval 0.5 --histogram String#x],
     "stat json" => %w[stat --by caller --measure cpu,alloc,gc --duration 20 --interval 0.5 --format json --histogram String#x],
     "stat prometheus" => %w[stat --by caller --measure cpu,gc --duration 20 --interval 0.5 --format prometheus --sum String#x],
+    "stat tree" => %w[stat --tree --measure cpu --duration 20 --interval 0.5 String#x],
+    "stat tree json" => %w[stat --tree --duration 20 --interval 0.5 --format json --sum String#x],
     "methods" => ["methods", "String#x"],
     "eval" => ["eval", "--timeout", "20", "1"],
     "eval json" => ["eval", "--timeout", "20", "--format", "json", "1"],
@@ -35,6 +37,7 @@ class LiarTest < SecurityTest
     "output" => [["eval json"], /wrote more than 64 MiB, which --format json would have to keep in memory/],
     "statistics-for-ever" => [["stat", "stat json"], /figures of more than 128 MiB/],
     "statistics-of-nothing" => [["stat", "stat prometheus"], /figures of a method \(1\) that was not announced/],
+    "statistics-below-nothing" => [["stat tree", "stat json"], /figures below some \(18446744073709551615\) that were not sent/],
     "mark-of-nothing" => [["measured", "measured json"], /an event of a method \(77\) that was not announced/],
     "data" => [["backtrace", "selftest", "console"], /answers one request with more than 64 MiB/],
     "zeroes" => [["heap dump"], /announced a pipe and sent something else/],
@@ -72,14 +75,23 @@ class LiarTest < SecurityTest
   end
 
   test "figures that cannot be" do
-    ["stat", "stat json", "stat prometheus"].each do |name|
-      8.times do |which|
+    ["stat", "stat json", "stat prometheus", "stat tree", "stat tree json"].each do |name|
+      (name.include?("tree") ? 16 : 8).times do |which|
         result = hear_of("statistics", name, which)
         assert_includes [0, 1], result.status, "#{name}, #{which}: #{result.stderr[-2000..]}"
         shows_no_commands(result)
-        result.objects if name == "stat json"
+        result.objects if name.end_with?("json")
         assert_includes result.stdout, "mmmm#mmmm"
       end
+    end
+  end
+
+  test "a tree of calls as deep as it is long" do
+    ["stat tree", "stat tree json", "stat"].each do |name|
+      result = hear_of("deep-statistics", name)
+      assert_includes [0, 1], result.status, result.stderr[-2000..]
+      shows_no_commands(result)
+      assert_operator result.stdout.lines.grep(/mmmm#mmmm/).size, :>=, 1
     end
   end
 

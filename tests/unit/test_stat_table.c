@@ -336,6 +336,81 @@ static void figures_of_more_than_a_process_has_are_refused(void **state)
 	stat_table_free(&table);
 }
 
+/* A path below the row with that number. */
+static void node(uint64_t method, uint64_t parent, uint64_t calls, uint64_t ticks, uint64_t folded)
+{
+	msgpack_pack_map(&packer, 8);
+	pair("parent", parent);
+	pair("folded", folded);
+	pair("method", method);
+	pair("calls", calls);
+	pair("total", calls * ticks);
+	pair("self", calls * ticks / 2);
+	pair("min", ticks);
+	pair("max", ticks);
+}
+
+static void paths_are_drawn_below_each_other(void **state)
+{
+	static const struct stat_view view = {.sort = "total", .tree = true}, first = {.sort = "total", .tree = true, .top = 1};
+	struct stat_table table = {0}, since;
+	struct error err;
+
+	(void)state;
+	begin_piece(1, 3);
+	node(0, 0, 2, 4000000, 0);
+	node(1, 1, 0, 0, 0);
+	node(0, 2, 1, 200, 5);
+	assert_int_equal(add(&table, &err), 0);
+	begin_piece(3, 3);
+	node(1, 0, 1, 9000000, 0);
+	node(1, 3, 0, 0, 0); /* nothing was called below it */
+	node(2, 1, 3, 400, 0);
+	pair("rate", UINT64_C(1) << 31);
+	pair("folded", 2);
+	assert_int_equal(add(&table, &err), 0);
+	table.pid = 7;
+	stat_report_text(&shown, &table, &view, 0);
+	stat_report_text(&shown, &table, &first, 0);
+	shows("process 7, 0.0 s: 14 calls of 2 methods\n"
+	      "     calls  errors   total    self  method\n"
+	      "         1       0  4.50ms  2.25ms  Order#total\n"
+	      "         2       0  4.00ms  2.00ms  Order#save\n"
+	      "         3       0   600ns   300ns     Order#save\n"
+	      "         0       0     0ns     0ns     Order#total\n"
+	      "         1       0   100ns    50ns        Order#save\n"
+	      "7 calls have no line, as the process keeps 64 levels and 8192 lines: their time is in that of the innermost call "
+	      "around them that has one\n"
+	      "process 7, 0.0 s: 14 calls of 2 methods, 1 rows shown\n"
+	      "     calls  errors   total    self  method\n"
+	      "         1       0  4.50ms  2.25ms  Order#total\n"
+	      "7 calls have no line, as the process keeps 64 levels and 8192 lines: their time is in that of the innermost call "
+	      "around them that has one\n");
+	buffer_free(&shown);
+	shown = (struct buffer){0};
+	stat_report_json(&shown, &table, &first, 0, NULL);
+	buffer_add_char(&shown, '\0');
+	assert_non_null(strstr(shown.bytes, "\"path\":[\"Order#total\"],\"calls\":1,"));
+	since = stat_table_since(&table, &table);
+	assert_int_equal(stat_table_calls(&since), 0);
+	stat_table_free(&since);
+	stat_table_free(&table);
+}
+
+static void a_path_below_nothing_is_refused(void **state)
+{
+	struct stat_table table = {0};
+	struct error err;
+
+	(void)state;
+	begin_piece(1, 2);
+	node(0, 0, 1, 1, 0);
+	node(0, 2, 1, 1, 0);
+	assert_int_equal(add(&table, &err), -EPROTO);
+	assert_error(&err, -EPROTO, "figures below some (2) that were not sent");
+	stat_table_free(&table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -345,6 +420,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(sorted_and_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_has_come_since, setup, teardown),
 		cmocka_unit_test_setup_teardown(processes_add_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(paths_are_drawn_below_each_other, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_path_below_nothing_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(figures_of_no_method_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(figures_that_cannot_be_are_shown_all_the_same, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_time_that_no_number_holds_is_the_largest, setup, teardown),

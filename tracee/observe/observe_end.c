@@ -10,7 +10,7 @@
 #include "tracee/observe/kept.h"
 #include "tracee/observe/measure.h"
 #include "tracee/observe/observe_quick.h"
-#include "tracee/observe/tally_keys.h"
+#include "tracee/observe/tally_tree.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
@@ -36,12 +36,17 @@ static void count_end(struct session *session, struct fiber_state *fiber, struct
 	uint64_t elapsed = call->inner;
 
 	if (call->start == RING_LATER && (!session->asks_at_end || decide_end(fiber, call, time, ended, jump))) {
-		elapsed = time - call->began;
 		/* The expression that decided let other threads run, and what was counted has been sent meanwhile. */
 		if (session->tallies->told) {
 			session->left_out++;
 			return;
 		}
+		/* Its time is that of the call around it. */
+		if (call->roles & CALL_FOLDED) {
+			tally_tree_fold(session->tallies->tree, call);
+			return;
+		}
+		elapsed = time - call->began;
 		tally_add(session->tallies, call->tally, elapsed, call->inner);
 		call->tally->errors += ended && ended->end && ended->end->ending == FRAME_RAISED;
 		if (session->options.flags & TRACE_MEASURES)

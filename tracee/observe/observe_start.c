@@ -12,6 +12,7 @@
 #include "tracee/observe/observe_quick.h"
 #include "tracee/observe/retry.h"
 #include "tracee/observe/tally_keys.h"
+#include "tracee/observe/tally_tree.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/fiber.h"
 
@@ -99,6 +100,8 @@ bool observe_start_call(struct probe *probe, struct fiber_state *fiber, const st
 		call.tally->calls++;
 		return false;
 	}
+	if (session->tallies && session->tallies->tree)
+		tally_tree_place(session->tallies->tree, stack, &call);
 	if (session->manner != CALLS_STREAMED) {
 		keep_start(session, fiber, &call, payload, payload_size);
 	} else {

@@ -10,6 +10,7 @@
 #include "tracee/observe/probe.h"
 #include "tracee/observe/tally.h"
 #include "tracee/observe/tally_keys.h"
+#include "tracee/observe/tally_tree.h"
 #include "tracee/session/request.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/builtin_methods.h"
@@ -59,13 +60,17 @@ static void add_measured(struct msgpack_builder *answer, uint32_t flags, const s
 		builder_uint(answer, "unmeasured", tally->unmeasured);
 }
 
-/* key: NULL, or what these calls have in common. */
+/* key: NULL, or what these calls have in common. node: NULL, or what these figures are of. */
 static void add_tally(struct msgpack_builder *answer, const struct session *session, uint32_t method, const char *key,
-                      const struct tally *tally)
+                      const struct tally_node *node, const struct tally *tally)
 {
 	builder_map(answer, NULL);
 	if (key)
 		builder_cstr(answer, "key", key);
+	if (node) {
+		builder_uint(answer, "parent", node->parent);
+		builder_uint(answer, "folded", node->folded);
+	}
 	builder_uint(answer, "method", method);
 	builder_uint(answer, "calls", tally->calls);
 	if (tally->least <= tally->most) {
@@ -146,16 +151,20 @@ static void end_report(struct report *report)
 	builder_uint(answer, "elapsed_ns", clock_now_ns() - tallies->began_ns);
 	builder_uint(answer, "open", fiber_calls_left(session->slot, RING_LATER));
 	builder_uint(answer, "left_out", session->left_out);
+	if (tallies->tree)
+		builder_uint(answer, "folded", tally_tree_folded(tallies->tree));
 	builder_bool(answer, "full", tallies->used == TALLY_BLOCKS);
 	add_shares(report);
 	report->failed = !send_piece(report) || report->failed;
 }
 
-static void add(struct report *report, const struct probe *probe, const char *key, const struct tally *tally)
+static void add(struct report *report, const struct probe *probe, const char *key, const struct tally_node *node,
+                const struct tally *tally)
 {
-	if (!tally || !tally->calls)
+	/* A node without calls may have others below it. */
+	if (!tally || (!tally->calls && !node))
 		return;
-	add_tally(&report->answer, report->session, probe->ref, key, tally);
+	add_tally(&report->answer, report->session, probe->ref, key, node, tally);
 	if (report->answer.buffer.size < PIECE_SIZE)
 		return;
 	builder_end(&report->answer);
@@ -169,15 +178,20 @@ static void add(struct report *report, const struct probe *probe, const char *ke
 static bool send_report(struct report *report)
 {
 	const struct session *session = report->session;
+	const struct tally_tree *tree = session->tallies->tree;
 	const struct keyed_tally *keyed;
+	const struct tally_node *node;
 	const char *key = NULL;
 
 	builder_init(&report->answer);
 	begin_piece(report);
 	for (const struct probe *probe = session->probes->first_made; probe; probe = probe->next_made)
-		add(report, probe, NULL, probe->tally);
+		add(report, probe, NULL, NULL, probe->tally);
 	for (uint32_t i = 0; (keyed = tally_keys_at(session->tallies->keys, i, &key)); i++)
-		add(report, keyed->probe, key, &keyed->tally);
+		add(report, keyed->probe, key, NULL, &keyed->tally);
+	/* In a tree no probe has figures of its own, so that these are numbered from 1. */
+	for (uint32_t i = 0; tree && (node = tally_tree_at(tree, i)); i++)
+		add(report, node->probe, NULL, node, &node->tally);
 	end_report(report);
 	builder_free(&report->answer);
 	return !report->failed;

@@ -6,6 +6,7 @@
 #include "proto/clock.h"
 #include "tracee/observe/measure.h"
 #include "tracee/observe/tally_keys.h"
+#include "tracee/observe/tally_tree.h"
 #include "tracee/session/session.h"
 
 #include <errno.h>
@@ -35,11 +36,15 @@ int tallies_open(struct session *session, const struct command *command, struct 
 	madvise(blocks, ARENA_SIZE, MADV_NOHUGEPAGE); /* one of those would be zeroed in an event */
 	tallies->blocks = blocks;
 	session->counts_by = command->options.flags & TRACE_BY_KEYS || command->options.key.size;
-	session->counts_long = session->counts_by || command->options.flags & TRACE_MEASURES;
+	session->counts_long = session->counts_by || command->options.flags & (TRACE_MEASURES | TRACE_TREE);
 	if (session->counts_by)
 		tallies->keys = tally_keys_new(command);
-	if (session->counts_by && !tallies->keys) {
+	if (command->options.flags & TRACE_TREE)
+		tallies->tree = tally_tree_new();
+	if ((session->counts_by && !tallies->keys) || (command->options.flags & TRACE_TREE && !tallies->tree)) {
 		munmap(blocks, ARENA_SIZE);
+		tally_keys_free(tallies->keys);
+		tally_tree_free(tallies->tree);
 		free(tallies);
 		return error_set(err, -ENOMEM, "no memory to count calls");
 	}
@@ -57,8 +62,10 @@ void tallies_close(struct session *session)
 	/* A child does not have the arena, and may have something else in its place. */
 	if (tallies && session->pid == getpid())
 		munmap(tallies->blocks, ARENA_SIZE);
-	if (tallies)
+	if (tallies) {
 		tally_keys_free(tallies->keys);
+		tally_tree_free(tallies->tree);
+	}
 	free(tallies);
 }
 

@@ -20,6 +20,7 @@
 struct measured;
 struct session;
 struct tally_keys;
+struct tally_tree;
 
 #define TALLY_BLOCKS 65535u /* of 32 counters: 16 MiB at most */
 
@@ -42,6 +43,7 @@ struct tallies {
 	uint32_t used;
 	struct ticks_clock clock;
 	struct tally_keys *keys; /* NULL: nothing is counted apart */
+	struct tally_tree *tree; /* NULL: calls are not counted by the calls around them */
 	uint64_t began_ns;
 	bool told; /* the session is over, and its figures have been sent */
 };

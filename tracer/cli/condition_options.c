@@ -167,7 +167,10 @@ static const struct argp_option list[] = {
          "(seconds) in it, when they end",
          10},
 	{"tree", OPTION_TREE, NULL, 0,
-         "With a call that meets --slow, --slow-cpu, --raised or such an --if, also the traced calls inside it, as one tree", 10},
+         "With a call that meets --slow, --slow-cpu, --raised or such an --if, also the traced calls inside it, as one tree; "
+         "with stat, "
+         "calls are counted by the counted calls around them",
+         10},
 	{"every", OPTION_EVERY, "N", 0, "Every Nth of the calls of a method that meet the other conditions", 10},
 	{"rate", OPTION_RATE, "N", 0, "At most N calls a second", 10},
 	{"within", OPTION_WITHIN, "SELECTOR", 0, "Only inside a call of such a method", 10},

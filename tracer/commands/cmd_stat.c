@@ -15,6 +15,7 @@ struct stat {
 	struct stat_view view;
 	enum stat_format format;
 	bool sum;
+	bool sort_given;
 };
 
 enum long_option {
@@ -74,6 +75,7 @@ static error_t parse_stat(int key, char *argument, struct argp_state *state)
 		return 0;
 	case OPTION_SORT:
 		stat->view.sort = argument;
+		stat->sort_given = true;
 		if (stat_column_is(argument))
 			return 0;
 		message("--sort takes %s, not \"%s\"", stat_columns(), argument);
@@ -119,42 +121,73 @@ static void stat_init(void *self)
 	((struct stat *)self)->view.sort = "total";
 }
 
+/* What is wrong with a selector, and which it is; NULL: nothing. */
+static const char *wrong_selector(const struct options *options, const char **text)
+{
+	for (uint32_t i = 0; i < options->selectors.count; i++) {
+		*text = options->selectors.texts[i];
+		if (options->selectors.items[i].expression_count)
+			return "stat shows no values: leave out the parentheses of %s, or use --by";
+		if (selector_line(&options->selectors.items[i]))
+			return "stat counts calls of methods, not lines such as %s";
+	}
+	return NULL;
+}
+
+/* Options that have no effect beside others. */
+static const char *pointless(const struct stat *stat)
+{
+	const struct stat_view *view = &stat->view;
+	const struct trace_options *trace = &stat->invocation.options.trace;
+	bool sorts_by_time = stat->sort_given && strcmp(view->sort, "calls") != 0 && strcmp(view->sort, "method") != 0;
+
+	if (view->calls_only && view->histogram)
+		return "--calls counts no times, which --histogram shows";
+	if (view->calls_only && view->measures)
+		return "--calls only counts calls, which --measure measures";
+	if (view->calls_only && sorts_by_time)
+		return "--calls counts no times and no errors: there is --sort calls, and --sort method";
+	if (stat_column_measure(view->sort) & ~view->measures)
+		return "--sort cpu, gc and allocs need --measure, which brings that column";
+	if (view->histogram && stat->format == STAT_PROMETHEUS)
+		return "--format prometheus has no place for --histogram";
+	if (!view->tree)
+		return NULL;
+	if (conditions_at_end(&trace->conditions))
+		return "stat --tree counts calls by the calls around them, and cannot go with conditions that are known at their "
+		       "end "
+		       "(--slow, --slow-cpu, --raised, --if of a result); trace --tree can";
+	if (view->by)
+		return "--tree counts calls by the calls around them, --by by something else: give one of them";
+	if (view->calls_only)
+		return "--calls does not follow calls, as --tree has to";
+	if (view->histogram)
+		return "--tree has no place for --histogram";
+	if (stat->format == STAT_PROMETHEUS)
+		return "--format prometheus has no place for a --tree";
+	return NULL;
+}
+
 static int stat_check(void *self)
 {
 	struct stat *stat = self;
 	struct options *options = &stat->invocation.options;
-	int status = options_check_trace(options);
+	uint32_t tree = options->trace.flags & TRACE_TREE;
+	const char *wrong, *text = "";
+	int status;
 
-	for (uint32_t i = 0; i < options->selectors.count && status == 0; i++) {
-		const struct selector *selector = &options->selectors.items[i];
-
-		if (selector->expression_count)
-			message("stat shows no values: leave out the parentheses of %s", options->selectors.texts[i]);
-		else if (selector_line(selector))
-			message("stat counts calls of methods, not lines such as %s", options->selectors.texts[i]);
-		else
-			continue;
-		status = STATUS_USAGE;
-	}
-	if (status == 0 && stat->view.calls_only && stat->view.histogram) {
-		message("--calls counts no times, which --histogram shows");
-		status = STATUS_USAGE;
-	}
-	if (status == 0 && options->trace.flags & TRACE_TREE) {
-		message("stat counts calls; --tree, which shows them, is an option of trace");
-		status = STATUS_USAGE;
-	}
+	stat->view.tree = tree;
 	stat->view.measures = options->trace.flags & TRACE_MEASURES;
-	if (status == 0 && stat->view.calls_only && stat->view.measures) {
-		message("--calls only counts calls, which --measure measures");
-		status = STATUS_USAGE;
-	}
-	if (status == 0 && stat_column_measure(stat->view.sort) & ~stat->view.measures) {
-		message("--sort %s needs --measure, which brings that column", stat->view.sort);
-		status = STATUS_USAGE;
-	}
-	options->trace.flags |= TRACE_COUNT | (stat->view.calls_only ? TRACE_NO_TIMES : 0);
-	return status;
+	/* Of other subcommands it wants such conditions. */
+	options->trace.flags &= ~tree;
+	status = options_check_trace(options);
+	wrong = status ? NULL : wrong_selector(options, &text);
+	if (wrong)
+		message(wrong, text);
+	else if (!status && (wrong = pointless(stat)))
+		message("%s", wrong);
+	options->trace.flags |= TRACE_COUNT | tree | (stat->view.calls_only ? TRACE_NO_TIMES : 0);
+	return wrong ? STATUS_USAGE : status;
 }
 
 static int count(struct stat *stat, int signals, struct error *question)

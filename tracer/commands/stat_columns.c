@@ -99,10 +99,10 @@ static int compare(const void *one, const void *other)
 	return order ? order : (a->row > b->row) - (a->row < b->row);
 }
 
-const struct stat_row **stat_columns_rank(const struct stat_table *table, const struct stat_view *view, size_t *count)
+struct stat_line *stat_columns_rank(const struct stat_table *table, const struct stat_view *view, size_t *count)
 {
 	struct ranked *ranked = memory_zeroed((table->count + 1) * sizeof(*ranked));
-	const struct stat_row **rows = memory_zeroed((table->count + 1) * sizeof(*rows));
+	struct stat_line *lines = memory_zeroed((table->count + 1) * sizeof(*lines));
 	enum stat_column column = column_of(view->sort);
 
 	if (view->calls_only && column != STAT_METHOD)
@@ -111,10 +111,10 @@ const struct stat_row **stat_columns_rank(const struct stat_table *table, const 
 		ranked[i] = (struct ranked){&table->rows[i], stat_column_figure(&table->rows[i], column)};
 	qsort(ranked, table->count, sizeof(*ranked), compare);
 	for (size_t i = 0; i < table->count; i++)
-		rows[i] = ranked[i].row;
+		lines[i].row = ranked[i].row;
 	free(ranked);
 	*count = view->top && view->top < table->count ? view->top : table->count;
-	return rows;
+	return lines;
 }
 
 bool stat_column_shown(enum stat_column column, const struct stat_view *view)

@@ -42,7 +42,14 @@ bool stat_column_known(const struct stat_row *row, enum stat_column column);
 /* What it has in a row; 0 for the method's name. */
 double stat_column_figure(const struct stat_row *row, enum stat_column column);
 
-/* The rows to show, in their order; free() it. */
-const struct stat_row **stat_columns_rank(const struct stat_table *table, const struct stat_view *view, size_t *count);
+struct stat_line {
+	const struct stat_row *row;
+	size_t level; /* in a tree */
+};
+
+/* The rows to show, which are *count, and then all others, in their order; free() it. */
+struct stat_line *stat_columns_rank(const struct stat_table *table, const struct stat_view *view, size_t *count);
+/* The same where they are paths, below each other: those to show alone. */
+struct stat_line *stat_tree_arrange(const struct stat_table *table, const struct stat_view *view, size_t *count);
 
 #endif

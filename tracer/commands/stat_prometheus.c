@@ -109,10 +109,10 @@ void stat_report_prometheus(struct buffer *to, const struct stat_table *const *t
 		                  metrics[i].type);
 		for (size_t table = 0; table < count; table++) {
 			size_t rows;
-			const struct stat_row **ranked = stat_columns_rank(tables[table], view, &rows);
+			struct stat_line *ranked = stat_columns_rank(tables[table], view, &rows);
 
 			for (size_t row = 0; row < rows; row++)
-				metrics[i].add(to, &metrics[i], tables[table], ranked[row]);
+				metrics[i].add(to, &metrics[i], tables[table], ranked[row].row);
 			free(ranked);
 		}
 	}

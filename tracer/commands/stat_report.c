@@ -10,13 +10,23 @@
 #include <string.h>
 
 #define BAR_WIDTH 40
+#define INDENT 3
+#define INDENTS_MAX 64 /* a process that has deeper trees is none of ours */
 
 /* --- Text */
+
+/* In a tree there is no room for all of them. */
+static bool is_drawn(enum stat_column column, const struct stat_view *view)
+{
+	if (view->tree && column >= STAT_MEAN && strcmp(stat_column_kinds[column].name, view->sort) != 0)
+		return false;
+	return stat_column_shown(column, view);
+}
 
 static void add_headings(struct buffer *to, const struct stat_view *view)
 {
 	for (enum stat_column column = STAT_CALLS; column < STAT_METHOD; column++)
-		if (stat_column_shown(column, view))
+		if (is_drawn(column, view))
 			buffer_add_format(to, "%*s", stat_column_kinds[column].width, stat_column_kinds[column].name);
 	buffer_add_text(to, "  method");
 	if (view->by) {
@@ -26,12 +36,14 @@ static void add_headings(struct buffer *to, const struct stat_view *view)
 	buffer_add_char(to, '\n');
 }
 
-static void add_row(struct buffer *to, const struct stat_row *row, const struct stat_view *view)
+static void add_row(struct buffer *to, const struct stat_line *line, const struct stat_view *view)
 {
+	const struct stat_row *row = line->row;
+
 	for (enum stat_column column = STAT_CALLS; column < STAT_METHOD; column++) {
 		char text[32] = "-";
 
-		if (!stat_column_shown(column, view))
+		if (!is_drawn(column, view))
 			continue;
 		if (stat_column_known(row, column) && stat_column_kinds[column].is_count)
 			snprintf(text, sizeof(text), "%.0f", stat_column_figure(row, column));
@@ -39,7 +51,7 @@ static void add_row(struct buffer *to, const struct stat_row *row, const struct 
 			stat_time_text(text, stat_column_figure(row, column));
 		buffer_add_format(to, "%*s", stat_column_kinds[column].width, text);
 	}
-	buffer_add_text(to, "  ");
+	buffer_add_format(to, "%*s", 2 + INDENT * (int)(line->level < INDENTS_MAX ? line->level : INDENTS_MAX), "");
 	buffer_add_slice(to, row->name);
 	if (view->by) {
 		buffer_add_text(to, row->key.size ? "  " : "  (others)");
@@ -112,12 +124,18 @@ static void add_title(struct buffer *to, const struct stat_table *table, size_t 
 
 static void add_remarks(struct buffer *to, const struct stat_table *table)
 {
-	uint64_t unplaced = 0, unmeasured = 0;
+	uint64_t unplaced = 0, unmeasured = 0, folded = stat_table_folded(table);
 
 	for (size_t i = 0; i < table->count; i++) {
 		unplaced += table->rows[i].unplaced;
 		unmeasured += table->rows[i].unmeasured;
 	}
+	if (folded)
+		buffer_add_format(
+			to,
+			"%llu calls have no line, as the process keeps 64 levels and 8192 lines: their time is in that of the "
+			"innermost call around them that has one\n",
+			(unsigned long long)folded);
 	if (unplaced)
 		buffer_add_format(to,
 		                  "percentiles are without %llu calls: the memory for histograms is full; select fewer methods\n",
@@ -126,25 +144,30 @@ static void add_remarks(struct buffer *to, const struct stat_table *table)
 		buffer_add_format(
 			to,
 			"cpu, gc and allocs are without some of %llu calls: their end was not seen, or was in another native "
-			"thread, or the process cannot follow STAT_GC\n",
+			"thread, or the process cannot follow GC\n",
 			(unsigned long long)unmeasured);
+}
+
+static struct stat_line *lines_of(const struct stat_table *table, const struct stat_view *view, size_t *count)
+{
+	return view->tree ? stat_tree_arrange(table, view, count) : stat_columns_rank(table, view, count);
 }
 
 void stat_report_text(struct buffer *to, const struct stat_table *table, const struct stat_view *view, uint64_t interval)
 {
 	size_t count;
-	const struct stat_row **ranked = stat_columns_rank(table, view, &count);
+	struct stat_line *lines = lines_of(table, view, &count);
 
-	add_title(to, table, count, interval);
+	add_title(to, table, view->tree && !view->top ? table->count : count, interval);
 	if (count)
 		add_headings(to, view);
 	for (size_t i = 0; i < count; i++) {
-		add_row(to, ranked[i], view);
+		add_row(to, &lines[i], view);
 		if (view->histogram)
-			add_histogram(to, ranked[i]);
+			add_histogram(to, lines[i].row);
 	}
 	add_remarks(to, table);
-	free(ranked);
+	free(lines);
 }
 
 /* --- JSON */
@@ -167,12 +190,27 @@ static void begin_line(struct buffer *to, const char *type, const struct stat_ta
 		json_member_uint(to, "interval", interval);
 }
 
+static void add_json_path(struct buffer *to, struct slice path)
+{
+	json_open_array(json_key(to, "path"));
+	for (const char *end; path.size; path = (struct slice){end, (size_t)(path.bytes + path.size - end)}) {
+		end = memchr(path.bytes, STAT_PATH_SEPARATOR, path.size);
+		json_add_text(to, (struct slice){path.bytes, end ? (size_t)(end - path.bytes) : path.size});
+		end = end ? end + 1 : path.bytes + path.size;
+	}
+	json_close_array(to);
+}
+
 static void add_json_row(struct buffer *to, const struct stat_row *row, const struct stat_view *view)
 {
 	json_member_text(to, "method", row->name);
-	if (view->by && row->key.size)
+	if (view->tree)
+		add_json_path(to, row->key);
+	else if (view->by && row->key.size)
 		json_member_text(to, view->by, row->key);
 	json_member_uint(to, "calls", row->calls);
+	if (row->folded)
+		json_member_uint(to, "folded", row->folded);
 	if (!row->timed)
 		return;
 	json_member_uint(to, "errors", row->errors);
@@ -200,17 +238,19 @@ void stat_report_json(struct buffer *to, const struct stat_table *table, const s
                       const char *reason)
 {
 	size_t count;
-	const struct stat_row **ranked = stat_columns_rank(table, view, &count);
+	struct stat_line *ranked = lines_of(table, view, &count);
 
 	for (size_t i = 0; i < count; i++) {
-		begin_line(to, "method", table, interval);
-		add_json_row(to, ranked[i], view);
+		begin_line(to, view->tree ? "node" : "method", table, interval);
+		add_json_row(to, ranked[i].row, view);
 		json_close_line(to);
 	}
 	begin_line(to, "summary", table, interval);
 	json_member_uint(to, "methods", methods_of(table));
 	json_member_uint(to, "calls", stat_table_calls(table) - table->open);
 	json_member_uint(to, "open", table->open);
+	if (view->tree)
+		json_member_uint(to, "folded", stat_table_folded(table));
 	json_member_uint(to, "left_out", table->left_out);
 	json_member_uint(to, "lost", table->lost);
 	json_member_uint(to, "duration_ns", table->elapsed_ns);

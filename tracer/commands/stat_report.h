@@ -15,6 +15,7 @@ struct stat_view {
 	bool calls_only;      /* nothing else was counted */
 	const char *by;       /* what rows of one method differ in, as a member of JSON; NULL: there is one of each */
 	const char *by_title; /* the same, for people */
+	bool tree;            /* rows are paths */
 	bool histogram;       /* is shown, too */
 	uint32_t measures;    /* what else was measured: TRACE_CPU, TRACE_OBJECTS, TRACE_GC */
 };

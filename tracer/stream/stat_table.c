@@ -112,6 +112,8 @@ static void row_add(struct stat_row *to, const struct stat_row *from)
 	to->total_ns += from->total_ns;
 	to->self_ns += from->self_ns;
 	to->unplaced += from->unplaced;
+	to->folded += from->folded;
+	to->is_node = to->is_node || from->is_node;
 	to->cpu_ns += from->cpu_ns;
 	to->objects += from->objects;
 	to->gc_ns += from->gc_ns;
@@ -198,10 +200,12 @@ static void add_figures(struct stat_row *row, const msgpack_object *from)
 	row->min_ns = (double)value_uint(value_get(from, "min"));
 	row->max_ns = (double)value_uint(value_get(from, "max"));
 	row->unplaced = value_uint(value_get(from, "unplaced"));
+	row->folded = value_uint(value_get(from, "folded"));
 	row->cpu_ns = measured(row, from, "cpu_ns", TRACE_CPU);
 	row->objects = measured(row, from, "objects", TRACE_OBJECTS);
 	row->gc_ns = measured(row, from, "gc_ns", TRACE_GC);
 	row->unmeasured = value_uint(value_get(from, "unmeasured"));
+	row->is_node = value_get(from, "parent") != NULL;
 	add_buckets(row, value_get(from, "histogram"));
 }
 
@@ -226,9 +230,26 @@ static void complete(struct stat_table *table, const msgpack_object *piece)
 	table->elapsed_ns = value_uint(value_get(piece, "elapsed_ns"));
 	table->open = value_uint(value_get(piece, "open"));
 	table->left_out = value_uint(value_get(piece, "left_out"));
+	table->folded = value_uint(value_get(piece, "folded"));
 	table->full = value_bool(value_get(piece, "full"));
 	add_shares(table, piece);
 	table->complete = true;
+}
+
+/* What tells rows of one method apart. parent: in a tree, the row around it, or NULL. */
+static void add_key(struct buffer *key, const msgpack_object *figures, struct slice name, const struct stat_row *parent)
+{
+	struct slice text = value_text(value_get(figures, "key"));
+
+	if (!value_get(figures, "parent")) {
+		buffer_add_printable(key, text.bytes, text.size);
+		return;
+	}
+	if (parent) {
+		buffer_add_slice(key, parent->key);
+		buffer_add_char(key, STAT_PATH_SEPARATOR);
+	}
+	buffer_add_slice(key, name);
 }
 
 int stat_table_add(struct stat_table *table, const msgpack_object *piece, stat_name_of *name_of, const void *owner,
@@ -239,14 +260,17 @@ int stat_table_add(struct stat_table *table, const msgpack_object *piece, stat_n
 	for (uint32_t i = 0; i < value_count(methods); i++) {
 		const msgpack_object *figures = value_at(methods, i);
 		uint64_t number = value_uint(value_get(figures, "method"));
-		struct slice text = value_text(value_get(figures, "key"));
+		uint64_t parent = value_uint(value_get(figures, "parent"));
 		struct buffer key = {0};
 		struct slice name = number <= UINT32_MAX ? name_of(owner, (uint32_t)number) : (struct slice){NULL, 0};
 
 		if (!name.bytes)
 			return error_set(err, -EPROTO, "malformed stream: figures of a method (%llu) that was not announced",
 			                 (unsigned long long)number);
-		buffer_add_printable(&key, text.bytes, text.size);
+		if (parent > table->count)
+			return error_set(err, -EPROTO, "malformed stream: figures below some (%llu) that were not sent",
+			                 (unsigned long long)parent);
+		add_key(&key, figures, name, parent ? &table->rows[parent - 1] : NULL);
 		add_figures(new_row(table, name, (struct slice){key.bytes, key.size}), figures);
 		buffer_free(&key);
 		table->size += row_size(&table->rows[table->count - 1]);
@@ -258,9 +282,25 @@ int stat_table_add(struct stat_table *table, const msgpack_object *piece, stat_n
 	return 0;
 }
 
+uint64_t stat_table_folded(const struct stat_table *table)
+{
+	uint64_t folded = table->folded;
+
+	for (size_t i = 0; i < table->count; i++)
+		folded += table->rows[i].folded;
+	return folded;
+}
+
+const struct stat_row *stat_table_find(const struct stat_table *table, struct slice name, struct slice key)
+{
+	const struct stat_row wanted = {.name = name, .key = key};
+
+	return table->count ? bsearch(&wanted, table->rows, table->count, sizeof(wanted), compare_names) : NULL;
+}
+
 uint64_t stat_table_calls(const struct stat_table *table)
 {
-	uint64_t calls = table->open;
+	uint64_t calls = table->open + stat_table_folded(table);
 
 	for (size_t i = 0; i < table->count; i++)
 		calls += table->rows[i].calls;
@@ -276,6 +316,7 @@ void stat_table_sum(struct stat_table *to, const struct stat_table *from)
 	to->open += from->open;
 	to->left_out += from->left_out;
 	to->lost += from->lost;
+	to->folded += from->folded;
 	to->elapsed_ns = from->elapsed_ns > to->elapsed_ns ? from->elapsed_ns : to->elapsed_ns;
 	to->full = to->full || from->full;
 	to->complete = true;
@@ -304,6 +345,7 @@ static void row_subtract(struct stat_row *row, const struct stat_row *before)
 	row->total_ns = greater(row->total_ns - before->total_ns, 0);
 	row->self_ns = greater(row->self_ns - before->self_ns, 0);
 	row->unplaced = less(row->unplaced, before->unplaced);
+	row->folded = less(row->folded, before->folded);
 	row->cpu_ns = greater(row->cpu_ns - before->cpu_ns, 0);
 	row->objects = greater(row->objects - before->objects, 0);
 	row->gc_ns = greater(row->gc_ns - before->gc_ns, 0);
@@ -326,15 +368,16 @@ struct stat_table stat_table_since(const struct stat_table *now, const struct st
 	size_t kept = 0;
 
 	stat_table_sum(&since, now);
+	since.folded = less(now->folded, before->folded);
 	since.elapsed_ns = less(now->elapsed_ns, before->elapsed_ns);
 	for (size_t i = 0; i < since.count; i++) {
 		struct stat_row *row = &since.rows[i];
-		const struct stat_row *earlier =
-			before->count ? bsearch(row, before->rows, before->count, sizeof(*row), compare_names) : NULL;
+		const struct stat_row *earlier = stat_table_find(before, row->name, row->key);
 
 		if (earlier)
 			row_subtract(row, earlier);
-		if (row->calls)
+		/* One without calls may have others below it. */
+		if (row->calls || row->is_node)
 			since.rows[kept++] = *row;
 		else
 			row_free(row);

@@ -21,10 +21,13 @@ struct stat_bucket {
 
 struct stat_row {
 	struct slice name; /* "Class#method", printable; the row's own */
-	struct slice key;  /* --by: what these calls have in common, printable; the row's own. {"", 0}: nothing, or the rest */
-	uint32_t method;   /* its number; of several definitions, or processes, that of one */
-	uint64_t calls;    /* that ended, or began where only these were counted */
-	bool timed;        /* and only then: */
+	/* --by: what these calls have in common, printable; the row's own. {"", 0}: nothing, or the rest. In a tree: the path. */
+	struct slice key;
+	bool is_node;    /* in a tree */
+	uint64_t folded; /* calls inside of these that have no row, and ended */
+	uint32_t method; /* its number; of several definitions, or processes, that of one */
+	uint64_t calls;  /* that ended, or began where only these were counted */
+	bool timed;      /* and only then: */
 	uint64_t errors;
 	double total_ns, self_ns, min_ns, max_ns;
 	uint32_t measures; /* what was measured of the calls: TRACE_CPU, TRACE_OBJECTS, TRACE_GC; only that of: */
@@ -46,12 +49,16 @@ struct stat_table {
 	uint64_t open;     /* calls that have not ended */
 	uint64_t left_out; /* calls that do not meet the conditions */
 	uint64_t lost;
-	bool full; /* the process had no more room for histograms */
 	/* Of a table as a process sent it, where it could tell: sums that only grow while it is counted. */
 	bool gc_known, gvl_known;
 	uint64_t gc_total_ns;                    /* of all garbage collections */
 	uint64_t gvl_waiting_ns, gvl_holding_ns; /* of all threads */
+	bool full;                               /* the process had no more room for histograms */
+	uint64_t folded;                         /* calls in no row, nor inside of one */
 };
+
+/* Between the methods of a path: no name has it. */
+#define STAT_PATH_SEPARATOR '\n'
 
 /* A zeroed table is an empty one. */
 void stat_table_free(struct stat_table *table);
@@ -65,6 +72,12 @@ int stat_table_add(struct stat_table *table, const msgpack_object *piece, stat_n
 
 /* All calls in it, ended or not. */
 uint64_t stat_table_calls(const struct stat_table *table);
+
+/* Those that have no row. */
+uint64_t stat_table_folded(const struct stat_table *table);
+
+/* A row of a table that is complete, or NULL. */
+const struct stat_row *stat_table_find(const struct stat_table *table, struct slice name, struct slice key);
 
 /* Adds the figures of another process. */
 void stat_table_sum(struct stat_table *to, const struct stat_table *from);
