@@ -57,6 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	                                .by = mode & 1 ? "caller" : NULL,
 	                                .by_title = "caller",
 	                                .tree = more & 16,
+	                                .rates = more & 32,
 	                                .measures = more & 8 ? TRACE_CPU | TRACE_OBJECTS | TRACE_GC : 0};
 	stat->format = (enum stat_format)((mode >> 5) % 3);
 	stat->sum = mode & 0x80;

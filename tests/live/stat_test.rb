@@ -2,6 +2,7 @@
 
 require_relative "helper"
 require_relative "stat_rows"
+require_relative "terminal"
 
 class StatTest < LiveTest
   include StatRows
@@ -158,6 +159,20 @@ class StatTest < LiveTest
     assert_match(/\A +[\d.]+[num]?s to +[\d.]+[num]?s +\d+ #+\n\z/, lines[3])
   end
 
+  test "on a narrow terminal the columns that are missed least are left out" do
+    target = prepared
+    terminal = Terminal.new(["stat", "-v", "-p", target.pid.to_s, "Work#down"], columns: 70)
+    @tracers << terminal
+    terminal.expect(/tracing 1 method/)
+    target.run("Work.new.down(3)")
+    terminal.signal(:INT)
+    terminal.wait
+    lines = terminal.text.lines.map(&:chomp)
+    heading = lines.find { |line| line.end_with?("  method") }
+    assert_equal %w[calls errors total self mean p99 max method], heading.split
+    assert_operator lines.find { |line| line.end_with?("  Work#down") }.size, :<=, 70
+  end
+
   test "for Prometheus" do
     target = prepared
     counter = stat(target, "--format", "prometheus", "Work#made", "Work#fail_with")
@@ -173,7 +188,7 @@ class StatTest < LiveTest
     target = prepared
     counter = stat(target, "--format", "json", "--interval", "0.2", "Work#made")
     target.run("3.times { |i| Work.new.made(i) }")
-    counter.wait_for(/"interval":\d+,"method":"Work#made","calls":3,/)
+    counter.wait_for(/"interval":\d+,"method":"Work#made","calls":3,"calls_per_s":\d/)
     target.run("2.times { |i| Work.new.made(i) }")
     counter.wait_for(/"interval":\d+,"method":"Work#made","calls":2,/)
     result = counter.stop
@@ -262,10 +277,13 @@ class StatTest < LiveTest
     assert_refused 2, /stat shows no values: leave out the parentheses of Work#made\(number\)/,
                    "stat", "-p", pid, "Work#made(number)"
     assert_refused 2, /stat counts calls of methods, not lines such as order\.rb:4/, "stat", "-p", pid, "order.rb:4"
-    assert_refused 2, /--sort takes calls, errors, .* not "size"/, "stat", "-p", pid, "--sort", "size", "Work#"
+    assert_refused 2, /--sort takes calls, rate, errors, .* not "size"/, "stat", "-p", pid, "--sort", "size", "Work#"
     assert_refused 2, /--format takes text, json or prometheus/, "stat", "-p", pid, "--format", "xml", "Work#"
     assert_refused 2, /--by takes thread, class, caller, or a Ruby expression/, "stat", "-p", pid, "--by", " ", "Work#"
     assert_refused 2, /--calls counts no times/, "stat", "-p", pid, "--calls", "--histogram", "Work#"
+    assert_refused 2, /there are --sort calls, rate and method/, "stat", "-p", pid, "--calls", "--sort", "p99", "Work#"
+    assert_refused 2, /--sort rate needs --interval/, "stat", "-p", pid, "--sort", "rate", "Work#"
+    assert_refused 2, /has no place for --histogram/, "stat", "-p", pid, "--histogram", "--format", "prometheus", "Work#"
     assert_refused 2, /which methods\?/, "stat", "-p", pid
   end
 end

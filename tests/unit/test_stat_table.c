@@ -189,6 +189,60 @@ static void a_table_for_people(void **state)
 	stat_table_free(&table);
 }
 
+static void what_does_not_fit_is_left_out(void **state)
+{
+	static const struct {
+		unsigned width;
+		const char *sort, *columns;
+	} terminals[] = {
+		{110, "total",
+	         "     calls  errors   total    self    mean     min     p50     p90     p99   p99.9     max  method"},
+		{103, "total",
+	         "     calls  errors   total    self    mean     min     p50     p90     p99   p99.9     max  method"},
+		{102, "total", "     calls  errors   total    self    mean     p50     p90     p99   p99.9     max  method"},
+		{80, "total", "     calls  errors   total    self    mean     p50     p99     max  method"},
+		{80, "p99.9", "     calls  errors   total    self    mean     p99   p99.9     max  method"},
+		{20, "total", "     calls   total    self  method"},
+	};
+	struct stat_table table = table_of(30, 100);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(terminals) / sizeof(*terminals); i++) {
+		const struct stat_view view = {.sort = terminals[i].sort, .width = terminals[i].width};
+		const char *line;
+
+		shown.size = 0;
+		stat_report_text(&shown, &table, &view, 0);
+		buffer_add_char(&shown, '\0');
+		line = strchr(shown.bytes, '\n') + 1;
+		assert_memory_equal(line, terminals[i].columns, strlen(terminals[i].columns));
+		for (size_t size; *line && i < 5; line += size + 1) {
+			size = strcspn(line, "\n");
+			assert_true(size <= terminals[i].width);
+		}
+	}
+	stat_table_free(&table);
+}
+
+static void calls_a_second(void **state)
+{
+	static const struct stat_view view = {.sort = "rate", .rates = true, .calls_only = true};
+	struct stat_table table = table_of(30, 100);
+
+	(void)state;
+	stat_table_rate(&table);
+	stat_report_text(&shown, &table, &view, 1);
+	shows("process 7, last 2.0 s: 140 calls of 2 methods; 3 more have not ended\n"
+	      "     calls     rate  method\n"
+	      "       100   50.0/s  Order#total\n"
+	      "        40   20.0/s  Order#save\n");
+	shown.size = 0;
+	stat_report_json(&shown, &table, &view, 1, NULL);
+	buffer_add_char(&shown, '\0');
+	assert_non_null(strstr(shown.bytes, "\"method\":\"Order#save\",\"calls\":40,\"calls_per_s\":20"));
+	stat_table_free(&table);
+}
+
 static void sorted_and_cut(void **state)
 {
 	struct stat_table table = table_of(30, 100);
@@ -417,6 +471,8 @@ int main(void)
 		cmocka_unit_test(every_number_is_in_a_narrow_bucket),
 		cmocka_unit_test_setup_teardown(definitions_of_one_method_are_one_row, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_table_for_people, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_does_not_fit_is_left_out, setup, teardown),
+		cmocka_unit_test_setup_teardown(calls_a_second, setup, teardown),
 		cmocka_unit_test_setup_teardown(sorted_and_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_has_come_since, setup, teardown),
 		cmocka_unit_test_setup_teardown(processes_add_up, setup, teardown),

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 bool term_colors(int fd, enum color_choice choice)
@@ -13,4 +14,11 @@ bool term_colors(int fd, enum color_choice choice)
 	if (choice != COLORS_AUTO)
 		return choice == COLORS_ALWAYS;
 	return isatty(fd) && !(no_color && *no_color) && terminal && strcmp(terminal, "dumb") != 0;
+}
+
+unsigned term_width(int fd)
+{
+	struct winsize size;
+
+	return isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }

@@ -8,4 +8,7 @@ enum color_choice { COLORS_AUTO, COLORS_ALWAYS, COLORS_NEVER };
 /* Whether to colour what is written to fd. AUTO: on a terminal, unless NO_COLOR is set or TERM is "dumb". */
 bool term_colors(int fd, enum color_choice choice);
 
+/* How many columns the terminal has that fd is; 0: it is none, or does not tell. */
+unsigned term_width(int fd);
+
 #endif

@@ -4,6 +4,7 @@
 #include "proto/clock.h"
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/base/term.h"
 #include "tracer/cli/subcommand.h"
 #include "tracer/inject/loader.h"
 #include "tracer/process/ruby_processes.h"
@@ -15,7 +16,6 @@
 
 #include <pwd.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,14 +37,6 @@ static const char *user_name(uid_t uid)
 		last = uid;
 	}
 	return name;
-}
-
-/* The columns in which a line ends on a terminal; 0: it is none. */
-static size_t line_width(void)
-{
-	struct winsize size;
-
-	return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 static void attachable(const struct target *target, char *text, size_t size)
@@ -123,7 +115,7 @@ static void on_found(void *owner, const struct target *target)
 
 static int list_all(struct output *output)
 {
-	struct list list = {.output = output, .width = line_width()};
+	struct list list = {.output = output, .width = term_width(STDOUT_FILENO)};
 	uint64_t deadline_ns = clock_now_ns() + LIST_NS;
 	struct error err;
 	size_t late;

@@ -104,7 +104,7 @@ static const struct argp_option stat_list[] = {
          "A row for each thread, each class of the receivers, each method that called, or each value of a Ruby expression of "
          "self, @ivars and arguments, of each method",
          3},
-	{"sort", OPTION_SORT, "calls|errors|total|self|cpu|gc|allocs|mean|min|p50|p90|p99|p99.9|max|method", 0,
+	{"sort", OPTION_SORT, "calls|rate|errors|total|self|cpu|gc|allocs|mean|min|p50|p90|p99|p99.9|max|method", 0,
          "Which rows come first: those with the most in this column (default total)", 4},
 	{"top", OPTION_TOP, "N", 0, "Show so many rows", 4},
 	{"histogram", OPTION_HISTOGRAM, NULL, 0, "Draw how the times of each method are spread", 4},
@@ -139,14 +139,17 @@ static const char *pointless(const struct stat *stat)
 {
 	const struct stat_view *view = &stat->view;
 	const struct trace_options *trace = &stat->invocation.options.trace;
-	bool sorts_by_time = stat->sort_given && strcmp(view->sort, "calls") != 0 && strcmp(view->sort, "method") != 0;
+	bool sorts_by_time = stat->sort_given && strcmp(view->sort, "calls") != 0 && strcmp(view->sort, "rate") != 0 &&
+	                     strcmp(view->sort, "method") != 0;
 
 	if (view->calls_only && view->histogram)
 		return "--calls counts no times, which --histogram shows";
 	if (view->calls_only && view->measures)
 		return "--calls only counts calls, which --measure measures";
 	if (view->calls_only && sorts_by_time)
-		return "--calls counts no times and no errors: there is --sort calls, and --sort method";
+		return "--calls counts no times and no errors: there are --sort calls, rate and method";
+	if (strcmp(view->sort, "rate") == 0 && !view->rates)
+		return "--sort rate needs --interval, which brings that column";
 	if (stat_column_measure(view->sort) & ~view->measures)
 		return "--sort cpu, gc and allocs need --measure, which brings that column";
 	if (view->histogram && stat->format == STAT_PROMETHEUS)
@@ -177,6 +180,7 @@ static int stat_check(void *self)
 	int status;
 
 	stat->view.tree = tree;
+	stat->view.rates = options->interval_ns;
 	stat->view.measures = options->trace.flags & TRACE_MEASURES;
 	/* Of other subcommands it wants such conditions. */
 	options->trace.flags &= ~tree;

@@ -10,6 +10,7 @@
 
 const struct stat_column_kind stat_column_kinds[STAT_COLUMNS] = {
 	[STAT_CALLS] = {.name = "calls", .width = 10, .is_count = true},
+	[STAT_RATE] = {.name = "rate", .json = "calls_per_s", .width = 9},
 	[STAT_ERRORS] = {.name = "errors", .width = 8, .is_count = true},
 	[STAT_TOTAL] = {.name = "total", .json = "total_ns", .width = 8},
 	[STAT_SELF] = {.name = "self", .json = "self_ns", .width = 8},
@@ -47,7 +48,7 @@ uint32_t stat_column_measure(const char *name)
 
 const char *stat_columns(void)
 {
-	return "calls, errors, total, self, cpu, gc, allocs, mean, min, p50, p90, p99, p99.9, max or method";
+	return "calls, rate, errors, total, self, cpu, gc, allocs, mean, min, p50, p90, p99, p99.9, max or method";
 }
 
 double stat_column_figure(const struct stat_row *row, enum stat_column column)
@@ -55,6 +56,8 @@ double stat_column_figure(const struct stat_row *row, enum stat_column column)
 	switch (column) {
 	case STAT_CALLS:
 		return (double)row->calls;
+	case STAT_RATE:
+		return row->rate;
 	case STAT_ERRORS:
 		return (double)row->errors;
 	case STAT_TOTAL:
@@ -105,7 +108,7 @@ struct stat_line *stat_columns_rank(const struct stat_table *table, const struct
 	struct stat_line *lines = memory_zeroed((table->count + 1) * sizeof(*lines));
 	enum stat_column column = column_of(view->sort);
 
-	if (view->calls_only && column != STAT_METHOD)
+	if (view->calls_only && column != STAT_METHOD && column != STAT_RATE)
 		column = STAT_CALLS;
 	for (size_t i = 0; i < table->count; i++)
 		ranked[i] = (struct ranked){&table->rows[i], stat_column_figure(&table->rows[i], column)};
@@ -121,6 +124,8 @@ bool stat_column_shown(enum stat_column column, const struct stat_view *view)
 {
 	if (stat_column_kinds[column].measure)
 		return view->measures & stat_column_kinds[column].measure;
+	if (column == STAT_RATE)
+		return view->rates;
 	return !view->calls_only || column == STAT_CALLS || column == STAT_METHOD;
 }
 
@@ -128,5 +133,10 @@ bool stat_column_known(const struct stat_row *row, enum stat_column column)
 {
 	if (stat_column_kinds[column].measure)
 		return row->measures & stat_column_kinds[column].measure;
-	return column == STAT_CALLS || row->timed;
+	return column == STAT_CALLS || column == STAT_RATE || row->timed;
+}
+
+bool stat_column_sorts(enum stat_column column, const struct stat_view *view)
+{
+	return strcmp(stat_column_kinds[column].name, view->sort) == 0;
 }

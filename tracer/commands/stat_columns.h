@@ -7,6 +7,7 @@
 
 enum stat_column {
 	STAT_CALLS,
+	STAT_RATE, /* calls a second */
 	STAT_ERRORS,
 	STAT_TOTAL,
 	STAT_SELF,
@@ -37,6 +38,8 @@ extern const struct stat_column_kind stat_column_kinds[STAT_COLUMNS];
 
 /* Whether the view has it at all. */
 bool stat_column_shown(enum stat_column column, const struct stat_view *view);
+/* Whether its rows are sorted by it. */
+bool stat_column_sorts(enum stat_column column, const struct stat_view *view);
 /* Whether the process has told it. */
 bool stat_column_known(const struct stat_row *row, enum stat_column column);
 /* What it has in a row; 0 for the method's name. */

@@ -10,23 +10,75 @@
 #include <string.h>
 
 #define BAR_WIDTH 40
+#define NAME_WIDTH 36 /* for longer names no column is left out */
 #define INDENT 3
 #define INDENTS_MAX 64 /* a process that has deeper trees is none of ours */
 
 /* --- Text */
 
-/* In a tree there is no room for all of them. */
-static bool is_drawn(enum stat_column column, const struct stat_view *view)
+/* The columns that text has; of those that are not asked for by name, in a tree but a few, and as many as fit. */
+struct layout {
+	bool drawn[STAT_METHOD];
+};
+
+/* Characters, as far as they are one column wide. */
+static int width_of(struct slice text)
 {
-	if (view->tree && column >= STAT_MEAN && strcmp(stat_column_kinds[column].name, view->sort) != 0)
-		return false;
-	return stat_column_shown(column, view);
+	int width = 0;
+
+	for (size_t i = 0; i < text.size; i++)
+		width += ((unsigned char)text.bytes[i] & 0xc0) != 0x80;
+	return width < NAME_WIDTH ? width : NAME_WIDTH;
 }
 
-static void add_headings(struct buffer *to, const struct stat_view *view)
+/* What the longest name takes, up to a limit: longer ones go into the next line of the terminal. */
+static int width_of_names(const struct stat_line *lines, size_t count, const struct stat_view *view)
+{
+	int most = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		int width = width_of(lines[i].row->name);
+
+		if (view->tree)
+			width += INDENT * (int)(lines[i].level < INDENTS_MAX ? lines[i].level : INDENTS_MAX);
+		else if (view->by)
+			width += 2 + width_of(lines[i].row->key);
+		most = width > most ? width : most;
+	}
+	return 2 + (most < NAME_WIDTH ? most : NAME_WIDTH);
+}
+
+static struct layout lay_out(const struct stat_line *lines, size_t count, const struct stat_view *view)
+{
+	/* The one that is missed least comes first. */
+	static const enum stat_column spare[] = {STAT_MIN,  STAT_P90, STAT_P999, STAT_P50,
+	                                         STAT_MEAN, STAT_MAX, STAT_P99,  STAT_ERRORS};
+	int width = width_of_names(lines, count, view);
+	struct layout layout;
+
+	for (enum stat_column column = STAT_CALLS; column < STAT_METHOD; column++) {
+		layout.drawn[column] =
+			stat_column_shown(column, view) && (!view->tree || column < STAT_MEAN || stat_column_sorts(column, view));
+		width += layout.drawn[column] ? stat_column_kinds[column].width : 0;
+	}
+	for (size_t i = 0; view->width && i < sizeof(spare) / sizeof(*spare) && width > (int)view->width; i++) {
+		if (!layout.drawn[spare[i]] || stat_column_sorts(spare[i], view))
+			continue;
+		layout.drawn[spare[i]] = false;
+		width -= stat_column_kinds[spare[i]].width;
+	}
+	return layout;
+}
+
+static void rate_text(char text[16], double rate)
+{
+	snprintf(text, 16, rate < 9.995 ? "%.2f/s" : rate < 99.95 ? "%.1f/s" : "%.0f/s", rate < 1e9 ? rate : 1e9);
+}
+
+static void add_headings(struct buffer *to, const struct layout *layout, const struct stat_view *view)
 {
 	for (enum stat_column column = STAT_CALLS; column < STAT_METHOD; column++)
-		if (is_drawn(column, view))
+		if (layout->drawn[column])
 			buffer_add_format(to, "%*s", stat_column_kinds[column].width, stat_column_kinds[column].name);
 	buffer_add_text(to, "  method");
 	if (view->by) {
@@ -36,17 +88,19 @@ static void add_headings(struct buffer *to, const struct stat_view *view)
 	buffer_add_char(to, '\n');
 }
 
-static void add_row(struct buffer *to, const struct stat_line *line, const struct stat_view *view)
+static void add_row(struct buffer *to, const struct stat_line *line, const struct layout *layout, const struct stat_view *view)
 {
 	const struct stat_row *row = line->row;
 
 	for (enum stat_column column = STAT_CALLS; column < STAT_METHOD; column++) {
 		char text[32] = "-";
 
-		if (!is_drawn(column, view))
+		if (!layout->drawn[column])
 			continue;
 		if (stat_column_known(row, column) && stat_column_kinds[column].is_count)
 			snprintf(text, sizeof(text), "%.0f", stat_column_figure(row, column));
+		else if (column == STAT_RATE)
+			rate_text(text, stat_column_figure(row, column));
 		else if (stat_column_known(row, column))
 			stat_time_text(text, stat_column_figure(row, column));
 		buffer_add_format(to, "%*s", stat_column_kinds[column].width, text);
@@ -157,12 +211,13 @@ void stat_report_text(struct buffer *to, const struct stat_table *table, const s
 {
 	size_t count;
 	struct stat_line *lines = lines_of(table, view, &count);
+	struct layout layout = lay_out(lines, count, view);
 
 	add_title(to, table, view->tree && !view->top ? table->count : count, interval);
 	if (count)
-		add_headings(to, view);
+		add_headings(to, &layout, view);
 	for (size_t i = 0; i < count; i++) {
-		add_row(to, &lines[i], view);
+		add_row(to, &lines[i], &layout, view);
 		if (view->histogram)
 			add_histogram(to, lines[i].row);
 	}
@@ -209,6 +264,8 @@ static void add_json_row(struct buffer *to, const struct stat_row *row, const st
 	else if (view->by && row->key.size)
 		json_member_text(to, view->by, row->key);
 	json_member_uint(to, "calls", row->calls);
+	if (view->rates)
+		json_add_real(json_key(to, stat_column_kinds[STAT_RATE].json), row->rate);
 	if (row->folded)
 		json_member_uint(to, "folded", row->folded);
 	if (!row->timed)

@@ -15,6 +15,8 @@ struct stat_view {
 	bool calls_only;      /* nothing else was counted */
 	const char *by;       /* what rows of one method differ in, as a member of JSON; NULL: there is one of each */
 	const char *by_title; /* the same, for people */
+	bool rates;           /* there is a column with calls a second */
+	unsigned width;       /* columns of the terminal that text is for; 0: as many as it takes */
 	bool tree;            /* rows are paths */
 	bool histogram;       /* is shown, too */
 	uint32_t measures;    /* what else was measured: TRACE_CPU, TRACE_OBJECTS, TRACE_GC */

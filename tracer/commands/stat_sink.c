@@ -3,6 +3,7 @@
 #include "tracer/commands/stat_sink.h"
 
 #include "tracer/base/message.h"
+#include "tracer/base/term.h"
 #include "tracer/stream/calls.h"
 
 #include <stdlib.h>
@@ -66,6 +67,8 @@ static void show(struct stat_sink *stat, const struct stat_table *const *tables,
 {
 	struct buffer *to = &stat->sink.output->buffer;
 
+	/* It may have another size each time. */
+	stat->view.width = term_width(stat->sink.output->fd);
 	if (stat->format == STAT_PROMETHEUS) {
 		stat_report_prometheus(to, tables, count, &stat->view);
 	} else if (stat->format == STAT_JSON) {
@@ -88,10 +91,12 @@ static void show_all(struct stat_sink *stat, struct stat_table *tables, size_t c
 	struct stat_table sum = {0};
 
 	for (size_t i = 0; i < count; i++) {
+		stat_table_rate(&tables[i]);
 		shown[i] = &tables[i];
 		if (stat->sum)
 			stat_table_sum(&sum, &tables[i]);
 	}
+	stat_table_rate(&sum);
 	if (stat->sum)
 		shown[0] = &sum;
 	if (count)

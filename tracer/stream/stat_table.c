@@ -307,6 +307,12 @@ uint64_t stat_table_calls(const struct stat_table *table)
 	return calls;
 }
 
+void stat_table_rate(struct stat_table *table)
+{
+	for (size_t i = 0; i < table->count; i++)
+		table->rows[i].rate = table->elapsed_ns ? (double)table->rows[i].calls * 1e9 / (double)table->elapsed_ns : 0;
+}
+
 void stat_table_sum(struct stat_table *to, const struct stat_table *from)
 {
 	for (size_t i = 0; i < from->count; i++)

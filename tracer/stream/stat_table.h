@@ -26,6 +26,7 @@ struct stat_row {
 	bool is_node;    /* in a tree */
 	uint64_t folded; /* calls inside of these that have no row, and ended */
 	uint32_t method; /* its number; of several definitions, or processes, that of one */
+	double rate;     /* of the calls, a second; stat_table_rate() */
 	uint64_t calls;  /* that ended, or began where only these were counted */
 	bool timed;      /* and only then: */
 	uint64_t errors;
@@ -78,6 +79,9 @@ uint64_t stat_table_folded(const struct stat_table *table);
 
 /* A row of a table that is complete, or NULL. */
 const struct stat_row *stat_table_find(const struct stat_table *table, struct slice name, struct slice key);
+
+/* Fills in the rates, as calls in the table's time. */
+void stat_table_rate(struct stat_table *table);
 
 /* Adds the figures of another process. */
 void stat_table_sum(struct stat_table *to, const struct stat_table *from);
