@@ -258,16 +258,20 @@ static int begin_selection(struct session *session, const struct command *comman
 	if (!selection)
 		return error_set(err, -ENOMEM, "no memory for %u selectors", command->selector_count);
 	session->selection = selection;
-	if (decider_open(session, command, err) < 0 || tallies_open(session, command, err) < 0)
-		return err->code;
-	measure_open(session);
-	overdue_open(session);
 	session->probes = &selection->probes;
 	session->hook = &selection->hook;
 	selection->looking = selection->unfinished = true;
 	compiler_watch_begin();
 	if (selection->selector_count > 0)
 		module_changes_begin();
+	/* The client may stay: nothing that is defined from now on may be armed. */
+	if (decider_open(session, command, err) < 0 || tallies_open(session, command, err) < 0) {
+		selection->unfinished = false;
+		selection_disable(selection);
+		return err->code;
+	}
+	measure_open(session);
+	overdue_open(session);
 	return 0;
 }
 
