@@ -12,6 +12,7 @@
 #include <time.h>
 
 #define LENGTH_MIN_NS (10 * NS_PER_MS)
+#define PART_MIN_NS (GVL_PART_MS * NS_PER_MS)
 #define LENGTH_MAX_NS (100 * NS_PER_MS) /* what Ruby gives a thread */
 
 /* Of the job: there is one at a time. Events in other threads find that it is not theirs. */
@@ -27,6 +28,7 @@ void gvl_slice_begin(struct gvl_slice *slice)
 	memset(slice, 0, sizeof(*slice));
 	slice->began_ns = clock_now_ns();
 	slice->length_ns = LENGTH_MIN_NS;
+	slice->part_length_ns = PART_MIN_NS;
 }
 
 void gvl_slice_begin_for(struct gvl_slice *slice, const _Atomic bool *client_gone, unsigned limit_ms)
@@ -39,10 +41,24 @@ void gvl_slice_begin_for(struct gvl_slice *slice, const _Atomic bool *client_gon
 	current.thread = rb_thread_current();
 }
 
+/*
+ * Where other threads compute, each job waits for its turn, and has as much time then as they had. A process of one thread has
+ * nobody that waits but itself.
+ */
+static uint64_t part_length_ns(const struct gvl_slice *slice)
+{
+	uint64_t others_ns = slice->over_ns && !rb_thread_alone() ? slice->began_ns - slice->over_ns : 0;
+
+	if (others_ns < PART_MIN_NS)
+		return PART_MIN_NS;
+	return others_ns < LENGTH_MAX_NS ? others_ns : LENGTH_MAX_NS;
+}
+
 void gvl_slice_part(struct gvl_slice *slice)
 {
 	slice->began_ns = clock_now_ns();
 	slice->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	slice->part_length_ns = part_length_ns(slice);
 	slice->part_ns = 0;
 	current.slice = slice;
 	current.thread = rb_thread_current();
@@ -50,8 +66,13 @@ void gvl_slice_part(struct gvl_slice *slice)
 
 void gvl_slice_end(void)
 {
-	if (current.slice)
-		part_due_ns = clock_now_ns() + current.slice->part_ns * GVL_PAUSE_MS / GVL_PART_MS;
+	struct gvl_slice *slice = current.slice;
+
+	if (slice) {
+		slice->over_ns = clock_now_ns();
+		part_due_ns = slice->over_ns +
+		              (slice->part_ns < PART_MIN_NS ? slice->part_ns : PART_MIN_NS) * GVL_PAUSE_MS / GVL_PART_MS;
+	}
 	current.slice = NULL;
 }
 
@@ -75,7 +96,7 @@ static void give_up_if_due(struct gvl_slice *slice)
 bool gvl_slice_part_is_over(struct gvl_slice *slice)
 {
 	give_up_if_due(slice);
-	return slice->part_ns >= GVL_PART_MS * NS_PER_MS;
+	return slice->part_ns >= slice->part_length_ns;
 }
 
 bool gvl_part_is_due(void)
