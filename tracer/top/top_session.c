@@ -67,9 +67,14 @@ static const struct sink_ops quiet_sink = {
 static void over(struct top_session *session, enum top_outcome outcome, const char *why)
 {
 	struct buffer text = {0};
+	char prefix[32];
 
 	if (top_session_is_over(session))
 		return;
+	/* The owner says of which process it is. */
+	snprintf(prefix, sizeof(prefix), "process %d: ", (int)session->pid);
+	if (strncmp(why, prefix, strlen(prefix)) == 0)
+		why += strlen(prefix);
 	session->outcome = outcome;
 	buffer_add_printable(&text, why, strlen(why));
 	snprintf(session->why, sizeof(session->why), "%.*s", (int)text.size, text.size ? text.bytes : "");
