@@ -271,6 +271,30 @@ class StatTest < LiveTest
     assert_match(/process #{target.pid} sent nothing of what it had counted before it ended/, result.stderr)
   end
 
+  # A sanitizer maps terabytes.
+  test "of an address space that is limited it leaves the application most" do
+    only_where_loading_is_possible
+    target = prepared
+    target.run("GC.start; $left = 40 << 20; $mapped = Integer(File.read('/proc/self/statm').split[0]) * 4096; " \
+               "Process.setrlimit(:AS, $mapped + $left); GC.disable; nil")
+    tracer = stat(target, "--format", "json", "Work#named")
+    target.run("10.times { Work.new.named }")
+    assert_equal "nil", target.run("String.new(capacity: $left / 4); nil")
+    result = tracer.stop
+    assert_exit 0, result
+    assert_equal 10, rows(result).fetch("Work#named")["calls"]
+  end
+
+  test "where little address space is left, counting is refused" do
+    only_where_loading_is_possible
+    target = prepared
+    target.run("$mapped = Integer(File.read('/proc/self/statm').split[0]) * 4096; " \
+               "Process.setrlimit(:AS, $mapped + (30 << 20)); nil")
+    result = rbprobe("stat", "-p", target.pid.to_s, "--duration", "0.1", "--tree", "Work#named")
+    assert_exit 1, result
+    assert_match(/counting calls there takes too much of it/, result.stderr)
+  end
+
   test "what makes no sense is refused" do
     target = prepared
     pid = target.pid.to_s

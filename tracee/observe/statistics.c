@@ -153,7 +153,7 @@ static void end_report(struct report *report)
 	builder_uint(answer, "left_out", session->left_out);
 	if (tallies->tree)
 		builder_uint(answer, "folded", tally_tree_folded(tallies->tree));
-	builder_bool(answer, "full", tallies->used == TALLY_BLOCKS);
+	builder_bool(answer, "full", tallies->used == tallies->limit);
 	add_shares(report);
 	report->failed = !send_piece(report) || report->failed;
 }

@@ -4,6 +4,7 @@
 #include "tracee/observe/tally.h"
 
 #include "proto/clock.h"
+#include "tracee/base/address_space.h"
 #include "tracee/observe/measure.h"
 #include "tracee/observe/tally_keys.h"
 #include "tracee/observe/tally_tree.h"
@@ -14,38 +15,75 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ARENA_SIZE ((TALLY_BLOCKS + 1) * sizeof(uint64_t[HISTOGRAM_PER_OCTAVE]))
+#define BLOCK_SIZE sizeof(uint64_t[HISTOGRAM_PER_OCTAVE])
+#define ARENA_MIN ((size_t)64 << 10)
+/* Where a process's address space is limited, so little of what is left is taken: the application needs the rest. */
+#define PART_OF_ADDRESS_SPACE 8
+
+static void free_tallies(struct tallies *tallies)
+{
+	if (!tallies)
+		return;
+	if (tallies->blocks)
+		munmap(tallies->blocks, tallies->arena_size);
+	tally_keys_free(tallies->keys);
+	tally_tree_free(tallies->tree);
+	free(tallies);
+}
+
+/* How large the arena may be; 0: there is no room. */
+static size_t arena_size(size_t others)
+{
+	size_t part = address_space_left() / PART_OF_ADDRESS_SPACE, size = (TALLY_BLOCKS + 1) * BLOCK_SIZE;
+
+	if (part < others + ARENA_MIN)
+		return 0;
+	return part - others < size ? (part - others) / BLOCK_SIZE * BLOCK_SIZE : size;
+}
+
+static bool open_arena(struct tallies *tallies)
+{
+	void *blocks =
+		mmap(NULL, tallies->arena_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (blocks == MAP_FAILED)
+		return false;
+	tallies->blocks = blocks;
+	tallies->limit = (uint32_t)(tallies->arena_size / BLOCK_SIZE - 1);
+	madvise(blocks, tallies->arena_size, MADV_NOHUGEPAGE); /* one of those would be zeroed in an event */
+	return madvise(blocks, tallies->arena_size, MADV_DONTFORK) == 0;
+}
 
 int tallies_open(struct session *session, const struct command *command, struct error *err)
 {
+	bool by = command->options.flags & TRACE_BY_KEYS || command->options.key.size, tree = command->options.flags & TRACE_TREE;
 	struct tallies *tallies;
-	void *blocks;
+	size_t size;
 
 	session->tallies = NULL;
 	session->counts_by = session->counts_long = false;
 	if (!(command->options.flags & TRACE_COUNT))
 		return 0;
+	size = arena_size((by ? tally_keys_size() : 0) + (tree ? tally_tree_size() : 0));
+	if (!size)
+		return error_set(err, -ENOMEM,
+		                 "it may have little more address space than it has (ulimit -v), and needs that itself: counting "
+		                 "calls there takes too much of it");
 	tallies = calloc(1, sizeof(*tallies));
-	blocks = mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (!tallies || blocks == MAP_FAILED || madvise(blocks, ARENA_SIZE, MADV_DONTFORK) != 0) {
-		if (blocks != MAP_FAILED)
-			munmap(blocks, ARENA_SIZE);
-		free(tallies);
+	if (tallies)
+		tallies->arena_size = size;
+	if (!tallies || !open_arena(tallies)) {
+		free_tallies(tallies);
 		return error_set(err, -ENOMEM, "no memory to count calls");
 	}
-	madvise(blocks, ARENA_SIZE, MADV_NOHUGEPAGE); /* one of those would be zeroed in an event */
-	tallies->blocks = blocks;
-	session->counts_by = command->options.flags & TRACE_BY_KEYS || command->options.key.size;
+	session->counts_by = by;
 	session->counts_long = session->counts_by || command->options.flags & (TRACE_MEASURES | TRACE_TREE);
 	if (session->counts_by)
 		tallies->keys = tally_keys_new(command);
-	if (command->options.flags & TRACE_TREE)
+	if (tree)
 		tallies->tree = tally_tree_new();
-	if ((session->counts_by && !tallies->keys) || (command->options.flags & TRACE_TREE && !tallies->tree)) {
-		munmap(blocks, ARENA_SIZE);
-		tally_keys_free(tallies->keys);
-		tally_tree_free(tallies->tree);
-		free(tallies);
+	if ((by && !tallies->keys) || (tree && !tallies->tree)) {
+		free_tallies(tallies);
 		return error_set(err, -ENOMEM, "no memory to count calls");
 	}
 	tallies->began_ns = clock_now_ns();
@@ -60,13 +98,9 @@ void tallies_close(struct session *session)
 
 	session->tallies = NULL;
 	/* A child does not have the arena, and may have something else in its place. */
-	if (tallies && session->pid == getpid())
-		munmap(tallies->blocks, ARENA_SIZE);
-	if (tallies) {
-		tally_keys_free(tallies->keys);
-		tally_tree_free(tallies->tree);
-	}
-	free(tallies);
+	if (tallies && session->pid != getpid())
+		tallies->blocks = NULL;
+	free_tallies(tallies);
 }
 
 struct tally *tally_new(void)
@@ -80,7 +114,7 @@ struct tally *tally_new(void)
 
 uint16_t tally_take_block(struct tallies *tallies, struct tally *tally, uint32_t octave)
 {
-	if (tallies->used == TALLY_BLOCKS)
+	if (tallies->used == tallies->limit)
 		return 0;
 	return tally->octaves[octave] = (uint16_t)++tallies->used;
 }

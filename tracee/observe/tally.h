@@ -40,7 +40,8 @@ struct tally {
 /* A session's. */
 struct tallies {
 	uint64_t (*blocks)[HISTOGRAM_PER_OCTAVE]; /* block 0 is not used */
-	uint32_t used;
+	uint32_t used, limit; /* blocks; the limit is less than TALLY_BLOCKS where the address space is limited */
+	size_t arena_size;    /* bytes */
 	struct ticks_clock clock;
 	struct tally_keys *keys; /* NULL: nothing is counted apart */
 	struct tally_tree *tree; /* NULL: calls are not counted by the calls around them */

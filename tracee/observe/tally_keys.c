@@ -64,6 +64,11 @@ struct tally_keys *tally_keys_new(const struct command *command)
 	return NULL;
 }
 
+size_t tally_keys_size(void)
+{
+	return sizeof(struct tally_keys);
+}
+
 void tally_keys_free(struct tally_keys *keys)
 {
 	if (keys)

@@ -33,6 +33,8 @@ struct tally_keys;
 
 /* For a trace command that wants keys. NULL without memory. Job context. */
 struct tally_keys *tally_keys_new(const struct command *command);
+/* Bytes of one. */
+size_t tally_keys_size(void);
 void tally_keys_free(struct tally_keys *keys);
 /* The expression whose value is the key, for a method; NULL: there is none. As expression_list_new(). Raises SyntaxError. */
 struct expression_list *tally_keys_expression(const struct session *session, VALUE method, VALUE owner, bool in_hand);

@@ -28,6 +28,11 @@ struct tally_tree *tally_tree_new(void)
 	return tree;
 }
 
+size_t tally_tree_size(void)
+{
+	return sizeof(struct tally_tree);
+}
+
 void tally_tree_free(struct tally_tree *tree)
 {
 	free(tree);

@@ -34,6 +34,8 @@ struct tally_tree;
 
 /* NULL without memory. Job context. */
 struct tally_tree *tally_tree_new(void);
+/* Bytes of one. */
+size_t tally_tree_size(void);
 void tally_tree_free(struct tally_tree *tree);
 
 /* Gives a call that is about to be pushed its node, or marks it as folded. Event context; allocates nothing. */
