@@ -123,6 +123,9 @@ static void start(void)
 	builtin_begin();
 	interrupts_init();
 	missing = interrupts_missing();
+	/* Deep in a recursion: the ringer asks again. */
+	if (missing == builtin_lack_text)
+		return;
 	if (missing) {
 		fail(missing);
 		return;

@@ -310,6 +310,9 @@ class TopTest < LiveTest
     top("-p", target.pid, "Shop#", env: { "TERM" => "nonesuch" })
     assert_equal 2, @terminal.wait
     assert_includes @terminal.text, 'the terminal "nonesuch" (TERM) is not known'
+    top("-p", target.pid, "Shop#", env: { "TERM" => "dumb" })
+    assert_equal 2, @terminal.wait
+    assert_includes @terminal.text, 'the terminal "dumb" (TERM) is not known, or has no screen'
   end
 
   test "a process that cannot be attached to is said after the screen, in the status, too" do

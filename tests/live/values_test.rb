@@ -260,4 +260,29 @@ class ValuesTest < LiveTest
     assert_equal ":done", target.run("$fiber.resume")
     assert_match(/seen/, tracer.stop.stdout)
   end
+
+  MISSING = <<~RUBY
+    class Missing
+      def look(name) = name == :there
+      def method_missing(name, *arguments) = look(name) ? arguments : super
+      def respond_to_missing?(name, all = false) = look(name) || super
+    end
+    def missed
+      Missing.new.nowhere
+    rescue NameError => e
+      e.class
+    end
+  RUBY
+
+  test "an expression with an unknown name changes no exception of a method_missing" do
+    target = start("console")
+    target.run("eval(#{MISSING.dump}, TOPLEVEL_BINDING)")
+    # Each session has code of its own, and names it has not met.
+    [["trace", "Missing#look(unknown)"], ["trace", "--if", "unknown", "Missing#look"], ["stat", "--by", "unknown", "Missing#look"],
+     ["trace", "Missing#method_missing(name, unknown.more)"]].each do |command, *arguments|
+      tracer = launch(command, "-v", "-p", target.pid.to_s, *arguments).wait_until_armed
+      assert_equal "[NoMethodError, NoMethodError, NoMethodError]", target.run("Array.new(3) { missed }"), arguments
+      assert_exit 0, tracer.stop
+    end
+  end
 end

@@ -3,6 +3,8 @@
 #include "tracee/base/ticks.h"
 #include "unit.h"
 
+#include <unistd.h>
+
 #define MS UINT64_C(1000000)
 
 static struct ticks_reading reading(uint64_t ns, double ticks_a_ns)
@@ -124,6 +126,26 @@ static void ticks_go_on(void **state)
 	}
 }
 
+/* A clock that catches up has a rate of its own: sums of ticks are not converted by that. */
+static void the_counters_rate_does_not_bend(void **state)
+{
+	struct ticks_reading opened;
+	uint64_t first;
+
+	(void)state;
+	ticks_init();
+	opened = ticks_read();
+	first = ticks_rate_since(&opened);
+	assert_true(first > 0);
+	for (int i = 0; i < 5; i++) {
+		uint64_t rate;
+
+		usleep(2000);
+		rate = ticks_rate_since(&opened);
+		assert_true(difference(rate, first) < first / 50);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -133,6 +155,7 @@ int main(void)
 		cmocka_unit_test(a_suspension_is_stepped_over),
 		cmocka_unit_test(what_lies_before_the_line_is_converted_too),
 		cmocka_unit_test(ticks_go_on),
+		cmocka_unit_test(the_counters_rate_does_not_bend),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

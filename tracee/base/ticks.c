@@ -130,6 +130,26 @@ void ticks_clock_adjust(struct ticks_clock *clock)
 	ticks_clock_begin(clock, clock->base, now);
 }
 
+struct ticks_reading ticks_read(void)
+{
+	return ticks_are_tsc ? read_both() : (struct ticks_reading){0};
+}
+
+uint64_t ticks_rate_since(const struct ticks_reading *earlier)
+{
+	struct timespec pause = {.tv_nsec = FIRST_NS};
+	struct ticks_reading now;
+
+	if (!ticks_are_tsc)
+		return ONE_TO_ONE;
+	now = read_both();
+	if (now.ns - earlier->ns < FIRST_NS) {
+		nanosleep(&pause, NULL);
+		now = read_both();
+	}
+	return rate_between(earlier, &now);
+}
+
 uint64_t ticks_rate(void)
 {
 	static uint64_t rate;

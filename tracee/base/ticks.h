@@ -62,6 +62,13 @@ void ticks_clock_bend(struct ticks_clock *clock, struct ticks_reading now);
  */
 uint64_t ticks_rate(void);
 
+/*
+ * The same over the time since a reading: the longer that is, the better. A clock's own rate is not that of the counter: it bends
+ * to catch up. For sums. Any thread; may take 2 ms soon after the reading.
+ */
+struct ticks_reading ticks_read(void);
+uint64_t ticks_rate_since(const struct ticks_reading *earlier);
+
 static inline uint64_t ticks_of_ns(uint64_t ns)
 {
 	return (uint64_t)(((unsigned __int128)ns << 32) / ticks_rate());

@@ -3,6 +3,7 @@
 #include "tracee/observe/expression_parts.h"
 
 #include "tracee/base/value_texts.h"
+#include "tracee/observe/missing_reason.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/capture.h"
 #include "tracee/vm/class_name.h"
@@ -121,6 +122,7 @@ static void render(struct rendering *rendering, int *jump)
 	case EVALUATION_RAISED:
 		restart(rendering->text);
 		rendering->value = value;
+		missing_reason_reset(value);
 		if (!*jump)
 			evaluate_undisturbed(describe_exception, (VALUE)rendering, &value, jump);
 		break;
@@ -230,6 +232,7 @@ enum expression_truth expression_test(struct expression_list *condition, const s
 		return test.met ? EXPRESSION_TRUE : EXPRESSION_FALSE;
 	case EVALUATION_RAISED:
 		test.rendering.value = value;
+		missing_reason_reset(value);
 		if (!*jump)
 			evaluate_undisturbed(describe_exception, (VALUE)&test.rendering, &value, jump);
 		return EXPRESSION_FAILED;
@@ -273,6 +276,7 @@ bool expression_key(struct expression_list *list, const struct seen_call *call, 
 	case EVALUATION_RAISED:
 		restart(name);
 		rendering.value = value;
+		missing_reason_reset(value);
 		if (!*jump)
 			evaluate_undisturbed(key_of_error, (VALUE)&rendering, &value, jump);
 		break;

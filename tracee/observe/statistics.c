@@ -145,9 +145,8 @@ static void end_report(struct report *report)
 	struct msgpack_builder *answer = &report->answer;
 	struct tallies *tallies = session->tallies;
 
-	ticks_clock_adjust(&tallies->clock);
 	builder_end(answer);
-	builder_uint(answer, "rate", tallies->clock.rate ? tallies->clock.rate : UINT64_C(1) << 32);
+	builder_uint(answer, "rate", ticks_rate_since(&tallies->opened));
 	builder_uint(answer, "elapsed_ns", clock_now_ns() - tallies->began_ns);
 	builder_uint(answer, "open", fiber_calls_left(session->slot, RING_LATER));
 	builder_uint(answer, "left_out", session->left_out);

@@ -87,7 +87,7 @@ int tallies_open(struct session *session, const struct command *command, struct 
 		return error_set(err, -ENOMEM, "no memory to count calls");
 	}
 	tallies->began_ns = clock_now_ns();
-	ticks_clock_open(&tallies->clock);
+	tallies->opened = ticks_read();
 	session->tallies = tallies;
 	return 0;
 }

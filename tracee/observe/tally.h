@@ -42,7 +42,7 @@ struct tallies {
 	uint64_t (*blocks)[HISTOGRAM_PER_OCTAVE]; /* block 0 is not used */
 	uint32_t used, limit; /* blocks; the limit is less than TALLY_BLOCKS where the address space is limited */
 	size_t arena_size;    /* bytes */
-	struct ticks_clock clock;
+	struct ticks_reading opened;
 	struct tally_keys *keys; /* NULL: nothing is counted apart */
 	struct tally_tree *tree; /* NULL: calls are not counted by the calls around them */
 	uint64_t began_ns;

@@ -17,6 +17,7 @@
 #define DEPTH_MAX 4 /* of questions about methods that answer questions about methods */
 
 static unsigned depth; /* GVL */
+static bool lacked;    /* GVL */
 
 struct place {
 	VALUE class;    /* where to look */
@@ -44,6 +45,25 @@ static VALUE look_up(VALUE argument)
 	                                 Qnil);
 }
 
+bool builtin_find_lack(VALUE error)
+{
+	return !RB_SPECIAL_CONST_P(error) && RB_BUILTIN_TYPE(error) == RUBY_T_OBJECT &&
+	       (rb_obj_class(error) == rb_eSysStackError || rb_obj_class(error) == rb_eNoMemError);
+}
+
+static void note_failure(void)
+{
+	lacked = lacked || builtin_find_lack(rb_errinfo());
+}
+
+bool builtin_find_lacked(void)
+{
+	bool was = lacked;
+
+	lacked = false;
+	return was;
+}
+
 /* Qnil where there is no such method, or none that can be asked for. */
 static VALUE method_at(const struct place *place, VALUE name)
 {
@@ -57,6 +77,7 @@ static VALUE method_at(const struct place *place, VALUE name)
 	method = rb_protect(look_up, (VALUE)&lookup, &failed);
 	if (!failed)
 		return method;
+	note_failure();
 	rb_set_errinfo(error);
 	return Qnil;
 }
@@ -145,6 +166,7 @@ static VALUE own_of(const struct place *place, VALUE name, VALUE *overriding)
 	method = rb_protect(search, (VALUE)&arguments, &failed);
 	depth--;
 	if (failed) {
+		note_failure();
 		rb_set_errinfo(error);
 		method = Qnil;
 	}

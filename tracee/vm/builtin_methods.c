@@ -158,8 +158,7 @@ static VALUE take(VALUE number)
 
 bool builtin_lacked(VALUE error)
 {
-	return !RB_SPECIAL_CONST_P(error) && RB_BUILTIN_TYPE(error) == RUBY_T_OBJECT &&
-	       (rb_obj_class(error) == rb_eSysStackError || rb_obj_class(error) == rb_eNoMemError);
+	return builtin_find_lack(error);
 }
 
 static void take_one(enum builtin_method method)
@@ -174,9 +173,11 @@ static void take_one(enum builtin_method method)
 		own_register(&core[method].method);
 		own_register(&core[method].caller);
 	}
+	builtin_find_lacked();
 	rb_protect(take, (VALUE)method, &failed);
+	lacked = builtin_find_lacked();
 	if (failed) {
-		lacked = builtin_lacked(rb_errinfo());
+		lacked = lacked || builtin_lacked(rb_errinfo());
 		rb_set_errinfo(error);
 	}
 	if (!NIL_P(core[method].caller))
@@ -286,6 +287,8 @@ static const char *what_was_done(enum builtin_method method)
 	return removed ? "has removed" : "has overridden";
 }
 
+const char builtin_lack_text[] = "the thread had no stack or memory left for a command; try again";
+
 const char *builtin_missing(enum builtin_method method)
 {
 	static char text[512];
@@ -306,7 +309,7 @@ const char *builtin_missing(enum builtin_method method)
 	place.method = core[method].method;
 	singleton = builtin_names[method].flags & BUILTIN_SINGLETON;
 	if (core[method].state == UNKNOWN && !(builtin_names[method].flags & BUILTIN_LIBRARY))
-		return "the thread had no stack or memory left for a command; try again";
+		return builtin_lack_text;
 	what = core[method].state == TAKEN ? what_was_done(method) : "has no";
 	if (core[method].state == TAKEN && !NIL_P(place.method))
 		rb_protect(describe_place, (VALUE)&place, &failed);

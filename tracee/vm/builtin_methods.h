@@ -44,7 +44,8 @@ bool builtin_has(enum builtin_method method);
 /* As an UnboundMethod. May raise. */
 VALUE builtin_method(enum builtin_method method);
 
-/* NULL: it can be called. Else why it cannot, until the next call of this. */
+/* NULL: it can be called. Else why it cannot, until the next call of this; builtin_lack_text: it may be found later. */
+extern const char builtin_lack_text[];
 const char *builtin_missing(enum builtin_method method);
 
 /* What a call failed with because of that, the first time; NULL: none did. */

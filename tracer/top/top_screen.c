@@ -7,6 +7,7 @@
 #include "proto/clock.h"
 #include "tracer/base/leave.h"
 #include "tracer/base/message.h"
+#include "tracer/top/top_terminal.h"
 
 #include <curses.h>
 #include <errno.h>
@@ -146,11 +147,12 @@ int top_screen_begin(struct error *err)
 		return error_set(err, -ENOTTY, "top needs a terminal; `rbprobe stat --interval 1` shows the same as text");
 	setlocale(LC_CTYPE, "");
 	forget_others_home();
-	screen.screen = newterm(NULL, stdout, stdin);
+	screen.screen = top_terminal_is_screen() ? newterm(NULL, stdout, stdin) : NULL;
 	if (!screen.screen)
-		return error_set(err, -ENOTTY,
-		                 "the terminal \"%.40s\" (TERM) is not known; `rbprobe stat --interval 1` needs none",
-		                 getenv("TERM") ? getenv("TERM") : "");
+		return error_set(
+			err, -ENOTTY,
+			"the terminal \"%.40s\" (TERM) is not known, or has no screen; `rbprobe stat --interval 1` needs none",
+			getenv("TERM") ? getenv("TERM") : "");
 	for (size_t i = 0; i < sizeof(capabilities) / sizeof(*capabilities); i++)
 		add_leaving(capabilities[i]);
 	screen.on = true;
