@@ -278,7 +278,8 @@ class ValuesTest < LiveTest
     target = start("console")
     target.run("eval(#{MISSING.dump}, TOPLEVEL_BINDING)")
     # Each session has code of its own, and names it has not met.
-    [["trace", "Missing#look(unknown)"], ["trace", "--if", "unknown", "Missing#look"], ["stat", "--by", "unknown", "Missing#look"],
+    [["trace", "Missing#look(unknown)"], ["trace", "--if", "unknown", "Missing#look"],
+     ["stat", "--by", "unknown", "Missing#look"],
      ["trace", "Missing#method_missing(name, unknown.more)"]].each do |command, *arguments|
       tracer = launch(command, "-v", "-p", target.pid.to_s, *arguments).wait_until_armed
       assert_equal "[NoMethodError, NoMethodError, NoMethodError]", target.run("Array.new(3) { missed }"), arguments
