@@ -248,30 +248,37 @@ static int make_room(struct session *session, struct error *err)
 	return 0;
 }
 
+static int refuse(struct session *session, int status)
+{
+	decider_close(session);
+	tallies_close(session);
+	return status;
+}
+
 static int begin_selection(struct session *session, const struct command *command, struct error *err)
 {
 	struct selection *selection;
 
 	session->options = command->options;
 	refinements_forget();
+	/*
+	 * First what events go by: as soon as there is a selection, another thread may define a method, which is armed then. The
+	 * client of a trace that was refused may stay.
+	 */
+	if (decider_open(session, command, err) < 0 || tallies_open(session, command, err) < 0)
+		return refuse(session, err->code);
 	selection = selection_new(session, command);
 	if (!selection)
-		return error_set(err, -ENOMEM, "no memory for %u selectors", command->selector_count);
-	session->selection = selection;
+		return refuse(session, error_set(err, -ENOMEM, "no memory for %u selectors", command->selector_count));
+	measure_open(session);
+	overdue_open(session);
 	session->probes = &selection->probes;
 	session->hook = &selection->hook;
 	selection->looking = selection->unfinished = true;
+	session->selection = selection;
 	compiler_watch_begin();
 	if (selection->selector_count > 0)
 		module_changes_begin();
-	/* The client may stay: nothing that is defined from now on may be armed. */
-	if (decider_open(session, command, err) < 0 || tallies_open(session, command, err) < 0) {
-		selection->unfinished = false;
-		selection_disable(selection);
-		return err->code;
-	}
-	measure_open(session);
-	overdue_open(session);
 	return 0;
 }
 
