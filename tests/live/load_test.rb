@@ -255,7 +255,7 @@ class LoadTest < LiveTest
   # It may start in there, or wait for a better moment; that it could not is not remembered.
   test "a process that has no stack left while the extension starts" do
     target = bare("console")
-    target.run_in_background("def deeper = deeper; at = Time.now; while Time.now - at < 3 do " \
+    target.run_in_background("def deeper; deeper; end; at = Time.now; while Time.now - at < 3 do " \
                              "begin; deeper; rescue SystemStackError; end; end; :back")
     wait_until_it_computes(target.pid)
     first = rbprobe("eval", "-p", target.pid.to_s, "1")

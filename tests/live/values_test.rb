@@ -263,9 +263,17 @@ class ValuesTest < LiveTest
 
   MISSING = <<~RUBY
     class Missing
-      def look(name) = name == :there
-      def method_missing(name, *arguments) = look(name) ? arguments : super
-      def respond_to_missing?(name, all = false) = look(name) || super
+      def look(name)
+        name == :there
+      end
+
+      def method_missing(name, *arguments)
+        look(name) ? arguments : super
+      end
+
+      def respond_to_missing?(name, all = false)
+        look(name) || super
+      end
     end
     def missed
       Missing.new.nowhere
