@@ -31,8 +31,8 @@ PROTO_OBJECTS  := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard proto/*.c))
 TRACER_SOURCES := $(wildcard tracer/*.c tracer/*/*.c)
 TRACER_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(TRACER_SOURCES)) $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tracer/*/*.cpp))
 # The parts of the extension that know no Ruby are unit-tested outside of it.
-RUBYLESS_SOURCES := $(addprefix tracee/,$(addsuffix .c,base/msgpack_builder base/encoder base/command_inbox base/job_due \
-	base/ring base/counter base/ticks session/stream vm/method_layout))
+RUBYLESS_SOURCES := $(addprefix tracee/,$(addsuffix .c,base/msgpack_builder base/encoder base/command_inbox \
+	base/fork_gate base/job_due base/ring base/counter base/ticks session/stream vm/method_layout))
 RUBYLESS_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(RUBYLESS_SOURCES))
 
 .PHONY: all tracer extension

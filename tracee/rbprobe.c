@@ -3,6 +3,7 @@
  */
 
 #include "proto/names.h"
+#include "tracee/base/fork_gate.h"
 #include "tracee/base/job_due.h"
 #include "tracee/base/ticks.h"
 #include "tracee/dispatch.h"
@@ -46,6 +47,7 @@ RUBY_FUNC_EXPORTED void Init_rbprobe(void);
 /* Only what is async-signal-safe: other threads' locks are in the state they had when the parent forked. */
 static void at_fork_in_child(void)
 {
+	fork_gate_fork_child();
 	session_fork_child();
 	silent_forks_fork_child();
 	dispatch_fork_child();
@@ -105,7 +107,7 @@ static VALUE init(VALUE stress_is_off)
 	job_due_register(JOB_EVENTUALLY, overhead_is_due);
 	if (bell_install(dispatch_job, at_exit_of_vm, &err) < 0)
 		rb_raise(rb_eLoadError, "rbprobe: %s", err.text);
-	pthread_atfork(NULL, NULL, at_fork_in_child);
+	pthread_atfork(fork_gate_close, fork_gate_open, at_fork_in_child);
 	entry_done();
 	return Qnil;
 }

@@ -441,6 +441,20 @@ class HeapDumpTest < LiveTest
     assert_gone(target, before)
   end
 
+  # As one whose allocator's lock was held by another thread when it was forked.
+  test "the copy does not go on" do
+    target = start_with(MANY)
+    before = possessions_of(target)
+    tracer, reader = held_dump(target)
+    Process.kill(:STOP, copy_of(target))
+    reader.read
+    result = tracer.wait(45)
+    assert_exit 1, result
+    assert_match(/\Arbprobe: the copy of process #{target.pid} has written nothing for 20 s, and is ended: /, result.stderr)
+    assert_equal "2", target.run("1 + 1")
+    assert_gone(target, before)
+  end
+
   test "no process can be made" do
     only_root_with_a_nobody
     # The kernel counts all processes of a user: this one has no others, in whatever tests that run beside this one.

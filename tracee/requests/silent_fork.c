@@ -20,6 +20,7 @@
 #define _GNU_SOURCE
 #include "tracee/requests/silent_fork.h"
 
+#include "tracee/base/fork_gate.h"
 #include "tracee/base/raw_syscall.h"
 
 #include <errno.h>
@@ -164,7 +165,7 @@ static void let_go(struct silent_fork *copy)
 	if (atomic_fetch_sub(&copy->owners, 1) > 1)
 		return;
 	munmap(copy->stack, KEEPER_STACK);
-	free(copy);
+	fork_gate_free(copy);
 }
 
 static void *collector_main(void *argument)

@@ -13,6 +13,7 @@
 #include "proto/clock.h"
 #include "tracee/base/command_inbox.h"
 #include "tracee/base/encoder.h"
+#include "tracee/base/fork_gate.h"
 #include "tracee/base/job_due.h"
 #include "tracee/session/bell.h"
 
@@ -85,7 +86,7 @@ static void take_message(struct writer *writer, struct message *message)
 	}
 	msgpack_sbuffer_write(&writer->output, message->bytes, message->size);
 	atomic_fetch_sub_explicit(&session->waiting, message->size, memory_order_relaxed);
-	free(session->oldest);
+	fork_gate_free(session->oldest);
 	session->oldest = message;
 }
 
@@ -281,7 +282,7 @@ static void session_free(struct session *session)
 
 		if (message->has_descriptor)
 			close(message->descriptor);
-		free(message);
+		fork_gate_free(message);
 		message = next;
 	}
 	session->oldest = NULL;
@@ -289,8 +290,8 @@ static void session_free(struct session *session)
 	if (session->leaked)
 		return;
 	ring_close(&session->ring);
-	free(session->scratch);
-	free(session);
+	fork_gate_free(session->scratch);
+	fork_gate_free(session);
 }
 
 /*

@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #include "tracee/session/wake.h"
 
+#include "tracee/base/fork_gate.h"
 #include "tracee/session/ringer.h"
 
 #include <dlfcn.h>
@@ -129,7 +130,7 @@ static void *wake_thread_begin(void *data)
 {
 	struct beginning beginning = *(struct beginning *)data;
 
-	free(data);
+	fork_gate_free(data);
 	if (beginning.on_own_stack)
 		atomic_store(&own_stack_user, (pid_t)syscall(SYS_gettid));
 	return beginning.run(beginning.argument);
@@ -185,7 +186,7 @@ static void *ring_later(void *argument)
 {
 	struct later later = *(struct later *)argument;
 
-	free(argument);
+	fork_gate_free(argument);
 	sleep(later.seconds);
 	later.ring();
 	return NULL;

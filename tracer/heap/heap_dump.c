@@ -29,8 +29,9 @@
 #include <unistd.h>
 
 #define READ_SIZE (1u << 20)
-#define READS_A_TURN 16      /* before the session is looked at again */
-#define LOOK_NS (300 * 1000) /* in which the copy fills a part of the pipe only */
+#define READS_A_TURN 16          /* before the session is looked at again */
+#define LOOK_NS (300 * 1000)     /* in which the copy fills a part of the pipe only */
+#define STALL_NS (20 * NS_PER_S) /* a copy that writes nothing for so long will not go on */
 /*
  * What a dump may have for each byte of the process's memory: a slot of 40 bytes takes some 200, one of references 3 for
  * each, a string up to 6.
@@ -62,6 +63,7 @@ struct heap_dump {
 	uint64_t size_max;
 	uint64_t lines;
 	uint64_t began_ns;
+	uint64_t heard_ns; /* when there was last something in the pipe */
 	uint64_t fork_ns, gc_ns;
 	uint64_t live_slots;
 	uint64_t own_objects; /* rbprobe's */
@@ -151,7 +153,7 @@ static int on_pipe(struct heap_dump *dump, const msgpack_object *object, struct 
 	dump->live_slots = value_uint(value_get(object, "live_slots"));
 	dump->fork_ns = value_uint(value_get(object, "fork_ns"));
 	dump->gc_ns = value_uint(value_get(object, "gc_ns"));
-	dump->began_ns = clock_now_ns();
+	dump->began_ns = dump->heard_ns = clock_now_ns();
 	process_memory_read(&memory, dump->request.attachment.target.pid);
 	dump->size_max = memory.known ? SIZE_BASE + SIZE_FACTOR * (memory.resident + memory.swapped) : UINT64_MAX;
 	dump_progress_begin(&dump->progress, !dump->order->options->quiet, dump->live_slots);
@@ -242,7 +244,29 @@ static void read_pipe(struct heap_dump *dump)
 			return;
 		}
 		dump_progress_update(&dump->progress, dump->lines, dump->size);
+		dump->heard_ns = clock_now_ns();
 	}
+}
+
+static uint64_t stalls_ns(const struct heap_dump *dump)
+{
+	bool waits = dump->pipe >= 0 && !(dump->order->flags & HEAP_DUMP_IN_PROCESS);
+
+	return waits ? dump->heard_ns + STALL_NS : UINT64_MAX;
+}
+
+/*
+ * The copy has the locks of all other threads as they were at the fork. libc's are seen to; those of an allocator without fork
+ * handlers may be held for ever.
+ */
+static void give_up_stalled(struct heap_dump *dump)
+{
+	dump_progress_end(&dump->progress);
+	message("the copy of process %d has written nothing for %llu s, and is ended: a lock may have been held when it was "
+	        "forked, or "
+	        "it is not allowed to run; try again, or with --no-fork; nothing was kept",
+	        (int)dump->request.attachment.target.pid, (unsigned long long)(STALL_NS / NS_PER_S));
+	give_up(dump, STATUS_FAILED);
 }
 
 /* --- The loop */
@@ -290,6 +314,8 @@ static void wait_for_something(struct heap_dump *dump, int signals_descriptor)
 		wake_ns = dump->recorded_ns;
 	if (look && now_ns + LOOK_NS < wake_ns)
 		wake_ns = now_ns + LOOK_NS;
+	if (stalls_ns(dump) < wake_ns)
+		wake_ns = stalls_ns(dump);
 	if (is_resting(dump))
 		wake_ns = now_ns;
 	poll_until(polled, 3, wake_ns);
@@ -297,6 +323,8 @@ static void wait_for_something(struct heap_dump *dump, int signals_descriptor)
 		on_signal(dump);
 	if ((look || polled[2].revents) && dump->pipe >= 0)
 		read_pipe(dump);
+	if (clock_now_ns() >= stalls_ns(dump))
+		give_up_stalled(dump);
 	if (dump->request.over)
 		return;
 	request_step(&dump->request, polled[1].revents != 0, clock_now_ns());
