@@ -349,6 +349,26 @@ class ConditionsTest < LiveTest
     target.run("$over = true; $threads.each(&:join); nil")
   end
 
+  # Disarming so many methods takes several jobs: between two of them fibers die with calls that are open.
+  test "fibers that are dropped while a --tree is disarmed" do
+    target = start("console")
+    target.run(<<~'RUBY')
+      class Dropped
+        def inward(depth); depth > 0 ? inward(depth - 1) : Fiber.yield; end
+        4_000.times { |i| class_eval("def other#{i}; end") }
+      end
+      $round = -> { 20.times { Fiber.new { Dropped.new.inward(20) }.resume } }
+      Thread.new { loop { GC.start; sleep 0.002 } }
+      Thread.new { loop { $round.call; sleep 0.0005 } }
+      nil
+    RUBY
+    10.times do
+      result = rbprobe("trace", "-p", target.pid.to_s, "--duration", "0.2", "--tree", "--slow", "1000", "Dropped#*")
+      assert_exit 0, result
+      refute_match(/please report/, result.stderr)
+    end
+  end
+
   test "in JSON it has a line of its own" do
     target = prepared
     tracer = trace(target, "--format", "json", "--slow", "200", "--args", "Work#around", "Work#fail_with")

@@ -324,6 +324,20 @@ void observe_settle(struct session *session)
 			kept_settle(session, fiber);
 }
 
+/* It may die while the session ends, or an expression still runs elsewhere: observe_settle() will not find this fiber. */
+static void settle_fiber(struct session *session, struct fiber_state *fiber)
+{
+	struct call_stack *stack = &fiber->stacks[session->slot];
+
+	if (session->manner == CALLS_DECIDED) {
+		session->left_out += fiber_calls_open(fiber, session->slot, RING_LATER) + stack->ending;
+	} else if (session->manner == CALLS_KEPT) {
+		if (stack->kept_ending)
+			kept_end_unseen(session, fiber, ticks_now());
+		kept_settle(session, fiber);
+	}
+}
+
 bool observe_fiber_died(struct fiber_state *fiber)
 {
 	struct ring_record gone = {.kind = RING_FIBER_GONE, .fiber = fiber->ref};
@@ -334,9 +348,7 @@ bool observe_fiber_died(struct fiber_state *fiber)
 		struct call_stack *stack = &fiber->stacks[session->slot];
 
 		if (observe_is_over(session)) {
-			/* It may end while an expression still runs elsewhere: observe_settle() will not find this fiber. */
-			if (session->manner == CALLS_DECIDED)
-				session->left_out += fiber_calls_open(fiber, session->slot, RING_LATER) + stack->ending;
+			settle_fiber(session, fiber);
 			continue;
 		}
 		if (stack->starting)
