@@ -68,6 +68,18 @@ static struct ticks_reading read_both(void)
 	return best;
 }
 
+/* Long enough after another reading that the rate between them can be measured. */
+static struct ticks_reading read_later(const struct ticks_reading *earlier)
+{
+	struct timespec pause = {.tv_nsec = FIRST_NS};
+	struct ticks_reading now = read_both();
+
+	if (now.ns - earlier->ns >= FIRST_NS)
+		return now;
+	nanosleep(&pause, NULL);
+	return read_both();
+}
+
 static uint64_t rate_between(const struct ticks_reading *from, const struct ticks_reading *to)
 {
 	if (to->ticks <= from->ticks || to->ns <= from->ns)
@@ -113,21 +125,12 @@ void ticks_clock_open(struct ticks_clock *clock)
 
 void ticks_clock_adjust(struct ticks_clock *clock)
 {
-	struct timespec pause = {.tv_nsec = FIRST_NS};
-	struct ticks_reading now;
-
 	if (!ticks_are_tsc || (clock->rate && ticks_to_ns(clock, ticks_now()) - clock->last.ns < ADJUST_NS))
 		return;
-	now = read_both();
-	if (clock->rate) {
-		ticks_clock_bend(clock, now);
-		return;
-	}
-	if (now.ns - clock->base.ns < FIRST_NS) {
-		nanosleep(&pause, NULL);
-		now = read_both();
-	}
-	ticks_clock_begin(clock, clock->base, now);
+	if (clock->rate)
+		ticks_clock_bend(clock, read_both());
+	else
+		ticks_clock_begin(clock, clock->base, read_later(&clock->base));
 }
 
 struct ticks_reading ticks_read(void)
@@ -137,27 +140,21 @@ struct ticks_reading ticks_read(void)
 
 uint64_t ticks_rate_since(const struct ticks_reading *earlier)
 {
-	struct timespec pause = {.tv_nsec = FIRST_NS};
 	struct ticks_reading now;
 
 	if (!ticks_are_tsc)
 		return ONE_TO_ONE;
-	now = read_both();
-	if (now.ns - earlier->ns < FIRST_NS) {
-		nanosleep(&pause, NULL);
-		now = read_both();
-	}
+	now = read_later(earlier);
 	return rate_between(earlier, &now);
 }
 
 uint64_t ticks_rate(void)
 {
 	static uint64_t rate;
-	struct ticks_clock clock;
+	struct ticks_reading first;
 
 	if (rate)
 		return rate;
-	ticks_clock_open(&clock);
-	ticks_clock_adjust(&clock);
-	return rate = clock.rate ? clock.rate : ONE_TO_ONE;
+	first = ticks_read();
+	return rate = ticks_rate_since(&first);
 }
