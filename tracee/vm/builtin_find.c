@@ -45,7 +45,7 @@ static VALUE look_up(VALUE argument)
 	                                 Qnil);
 }
 
-bool builtin_find_lack(VALUE error)
+bool builtin_find_is_lack(VALUE error)
 {
 	return !RB_SPECIAL_CONST_P(error) && RB_BUILTIN_TYPE(error) == RUBY_T_OBJECT &&
 	       (rb_obj_class(error) == rb_eSysStackError || rb_obj_class(error) == rb_eNoMemError);
@@ -53,7 +53,7 @@ bool builtin_find_lack(VALUE error)
 
 static void note_failure(void)
 {
-	lacked = lacked || builtin_find_lack(rb_errinfo());
+	lacked = lacked || builtin_find_is_lack(rb_errinfo());
 }
 
 bool builtin_find_lacked(void)

@@ -16,7 +16,7 @@ VALUE builtin_find(VALUE class, VALUE name, VALUE *overriding);
 VALUE builtin_find_bound(VALUE receiver, const char *name);
 
 /* Whether this exception says that the thread had no stack or memory left: of what was done then nothing is known. */
-bool builtin_find_lack(VALUE error);
+bool builtin_find_is_lack(VALUE error);
 /* Whether that was so in anything that was looked for since the last call of this. */
 bool builtin_find_lacked(void);
 

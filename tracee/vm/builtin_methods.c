@@ -156,11 +156,6 @@ static VALUE take(VALUE number)
 	return Qnil;
 }
 
-bool builtin_lacked(VALUE error)
-{
-	return builtin_find_lack(error);
-}
-
 static void take_one(enum builtin_method method)
 {
 	VALUE error = rb_errinfo();
@@ -177,7 +172,7 @@ static void take_one(enum builtin_method method)
 	rb_protect(take, (VALUE)method, &failed);
 	lacked = builtin_find_lacked();
 	if (failed) {
-		lacked = lacked || builtin_lacked(rb_errinfo());
+		lacked = lacked || builtin_find_is_lack(rb_errinfo());
 		rb_set_errinfo(error);
 	}
 	if (!NIL_P(core[method].caller))

@@ -35,9 +35,6 @@ enum builtin_flag {
 void builtin_begin(void);
 void builtin_init(void);
 
-/* Whether this exception says that the thread had no stack or memory left: of what was done then nothing is known. */
-bool builtin_lacked(VALUE error);
-
 /* Whether this Ruby has such a method. One that the application took away counts as had: to call it tells. */
 bool builtin_has(enum builtin_method method);
 

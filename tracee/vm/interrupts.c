@@ -2,6 +2,7 @@
 
 #include "tracee/vm/interrupts.h"
 
+#include "tracee/vm/builtin_find.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/layout.h"
 #include "tracee/vm/own.h"
@@ -303,7 +304,7 @@ bool interrupts_lacked(void)
 	VALUE error = rb_errinfo(), other;
 	int failed = 0;
 
-	if (!builtin_lacked(error))
+	if (!builtin_find_is_lack(error))
 		return false;
 	other = rb_protect(make_exception, Qnil, &failed);
 	if (!failed)
