@@ -33,6 +33,22 @@ static inline bool observe_is_gone(const struct open_call *call)
 	return call->told && frame_direct_is_gone(call->frame, call->probe->callee_id, call->probe->owner);
 }
 
+/* Puts a call that is shown onto the stack, at its free place. What depends on how calls are sent is the caller's to set. */
+static inline void observe_quick_open(struct session *session, struct probe *probe, struct call_stack *stack,
+                                      struct open_call *call, uintptr_t frame, bool told)
+{
+	session->calls++;
+	probe->calls++;
+	stack->depth++;
+	stack->shown++;
+	call->frame = frame;
+	call->probe = probe;
+	call->retries = 0;
+	call->told = told;
+	call->roles = 1u << ROLE_SHOWN;
+	call->values_size = 0;
+}
+
 /* A call of a session that counts. told: see below. */
 static inline bool observe_quick_count(struct probe *probe, struct fiber_state *fiber, uintptr_t frame, bool told)
 {
@@ -53,16 +69,7 @@ static inline bool observe_quick_count(struct probe *probe, struct fiber_state *
 	if (__builtin_expect(
 		    stack->depth == stack->size || (stack->depth && (call[-1].frame <= frame || observe_is_gone(&call[-1]))), 0))
 		return false;
-	session->calls++;
-	probe->calls++;
-	stack->depth++;
-	stack->shown++;
-	call->frame = frame;
-	call->probe = probe;
-	call->retries = 0;
-	call->told = told;
-	call->roles = 1u << ROLE_SHOWN;
-	call->values_size = 0;
+	observe_quick_open(session, probe, stack, call, frame, told);
 	call->start = RING_LATER;
 	call->tally = probe->tally;
 	call->inner = 0;
@@ -121,16 +128,7 @@ static inline bool observe_quick_call(struct probe *probe, struct fiber_state *f
 	                             !ring_has_room(&session->ring, 0),
 	                     0))
 		return false;
-	session->calls++;
-	probe->calls++;
-	stack->depth++;
-	stack->shown++;
-	call->frame = frame;
-	call->probe = probe;
-	call->retries = 0;
-	call->told = told;
-	call->roles = 1u << ROLE_SHOWN;
-	call->values_size = 0;
+	observe_quick_open(session, probe, stack, call, frame, told);
 	record.time = ticks_now();
 	if (session->manner == CALLS_STREAMED) {
 		call->start = ring_push_start(&session->ring, &record, NULL, 0);
