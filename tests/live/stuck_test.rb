@@ -100,10 +100,13 @@ class StuckTest < LiveTest
     target = start("threads")
     target.run_in_background("3.pow(7**60000, 11**60000)")
     wait_until_it_computes(target.pid)
-    result = holder_in { backtrace(target) }
+    # libgmp's assembly is where it mostly is; not all of that can be unwound.
+    unwound = /^   native: .* in (?:lib)?ruby/
+    result = nil
+    5.times { break if unwound.match?((result = holder_in { backtrace(target) }).stdout) }
     assert_match(/^the VM has not reached a safe point for [\d.]+ s; it is inside ./, result.stdout)
     assert_match(/^thread #{target.pid}, which has the GVL\n#{own}   console:1 in /, result.stdout)
-    assert_match(/^   native: .* in libruby|^   native: .* in ruby/, result.stdout)
+    assert_match(unwound, result.stdout)
     wait_until_it_computes(target.pid)
     assert target.alive?
     assert_equal "", target.stderr
