@@ -233,6 +233,19 @@ static void processes_are_added_up_or_apart(void **state)
 	assert_int_equal(top_model_selected(&model)->pid, 7);
 }
 
+static void the_rate_of_a_late_method_is_that_of_its_own_time(void **state)
+{
+	struct stat_row rows[] = {row("A#a", 40, 1e6), row("B#b", 40, 1e6)};
+
+	(void)state;
+	rows[1].counted_ns = 500000000;
+	count(rows, 2);
+	press('C');
+	assert_rows("B#b A#a");
+	assert_true(model.rows[0].rate == 80);
+	assert_true(model.rows[1].rate == 20);
+}
+
 static void narrow_screens_have_fewer_columns(void **state)
 {
 	uint32_t fit = top_columns_that_fit(80, TOP_MAX);
@@ -316,6 +329,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_selection_stays_with_its_method, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_selected_row_is_on_the_screen, setup, teardown),
 		cmocka_unit_test_setup_teardown(processes_are_added_up_or_apart, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_rate_of_a_late_method_is_that_of_its_own_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(narrow_screens_have_fewer_columns, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_row_is_as_wide_as_its_headings, setup, teardown),
 		cmocka_unit_test_setup_teardown(keys_ask_for_more_about_the_selected_method, setup, teardown),

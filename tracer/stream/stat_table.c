@@ -108,6 +108,7 @@ static void row_add(struct stat_row *to, const struct stat_row *from)
 {
 	to->method = from->method > to->method ? from->method : to->method;
 	to->calls += from->calls;
+	to->counted_ns = from->counted_ns > to->counted_ns ? from->counted_ns : to->counted_ns;
 	to->errors += from->errors;
 	to->total_ns += from->total_ns;
 	to->self_ns += from->self_ns;
@@ -347,6 +348,7 @@ static void row_subtract(struct stat_row *row, const struct stat_row *before)
 	size_t kept = 0, at = 0;
 
 	row->calls = less(row->calls, before->calls);
+	row->counted_ns = less(row->counted_ns, before->counted_ns);
 	row->errors = less(row->errors, before->errors);
 	row->total_ns = greater(row->total_ns - before->total_ns, 0);
 	row->self_ns = greater(row->self_ns - before->self_ns, 0);

@@ -23,12 +23,13 @@ struct stat_row {
 	struct slice name; /* "Class#method", printable; the row's own */
 	/* --by: what these calls have in common, printable; the row's own. {"", 0}: nothing, or the rest. In a tree: the path. */
 	struct slice key;
-	bool is_node;    /* in a tree */
-	uint64_t folded; /* calls inside of these that have no row, and ended */
-	uint32_t method; /* its number; of several definitions, or processes, that of one */
-	double rate;     /* of the calls, a second; stat_table_rate() */
-	uint64_t calls;  /* that ended, or began where only these were counted */
-	bool timed;      /* and only then: */
+	bool is_node;        /* in a tree */
+	uint64_t folded;     /* calls inside of these that have no row, and ended */
+	uint32_t method;     /* its number; of several definitions, or processes, that of one */
+	double rate;         /* of the calls, a second; stat_table_rate() */
+	uint64_t calls;      /* that ended, or began where only these were counted */
+	uint64_t counted_ns; /* for so long they were counted; 0: as long as the table's others */
+	bool timed;          /* and only then: */
 	uint64_t errors;
 	double total_ns, self_ns, min_ns, max_ns;
 	uint32_t measures; /* what was measured of the calls: TRACE_CPU, TRACE_OBJECTS, TRACE_GC; only that of: */

@@ -130,6 +130,13 @@ static bool contains(struct slice text, const struct buffer *part)
 	return false;
 }
 
+static double rate(const struct stat_row *row, const struct stat_table *table)
+{
+	uint64_t counted_ns = row->counted_ns ? row->counted_ns : table->elapsed_ns;
+
+	return counted_ns ? (double)row->calls / ((double)counted_ns / 1e9) : 0;
+}
+
 static void collect(struct top_model *model)
 {
 	size_t room = 1;
@@ -140,8 +147,6 @@ static void collect(struct top_model *model)
 	model->count = model->left_out = 0;
 	for (size_t i = 0; i < model->table_count; i++) {
 		const struct stat_table *table = &model->tables[i];
-		double seconds = (double)table->elapsed_ns / 1e9;
-
 		for (size_t k = 0; k < table->count; k++) {
 			struct top_row row = {.pid = table->pid, .stat = &table->rows[k]};
 
@@ -149,7 +154,7 @@ static void collect(struct top_model *model)
 				model->left_out++;
 				continue;
 			}
-			row.rate = seconds > 0 ? (double)row.stat->calls / seconds : 0;
+			row.rate = rate(row.stat, table);
 			row.figure = figure(&row, model->sort);
 			model->rows[model->count++] = row;
 		}

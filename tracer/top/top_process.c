@@ -83,7 +83,10 @@ static void update_shares(struct top_process *process, const struct stat_table *
 	process->shares_at_ns = now_ns;
 }
 
-/* All that was counted so far, of which `past` is the part of sessions that are over. */
+/*
+ * All that was counted so far, of which `past` is the part of sessions that are over. Where the methods are chosen here, each
+ * session may count others.
+ */
 static struct stat_table all_of(const struct top_process *process, const struct stat_table *now)
 {
 	struct stat_table all = {.pid = process->pid};
@@ -92,6 +95,13 @@ static struct stat_table all_of(const struct top_process *process, const struct 
 	stat_table_sum(&all, now);
 	all.elapsed_ns = process->past.elapsed_ns + now->elapsed_ns;
 	all.open = now->open;
+	for (size_t i = 0; i < all.count; i++) {
+		struct stat_row *row = &all.rows[i];
+		const struct stat_row *past = stat_table_find(&process->past, row->name, row->key);
+
+		row->counted_ns =
+			(past ? past->counted_ns : 0) + (stat_table_find(now, row->name, row->key) ? now->elapsed_ns : 0);
+	}
 	return all;
 }
 
