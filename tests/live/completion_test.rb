@@ -52,7 +52,7 @@ class CompletionTest < LiveTest
   test "the words that an option takes, each of which it does take" do
     PARSERS.each do |words|
       options(words).each do |_, name, argument|
-        next unless argument&.match?(/\A[a-z][a-z0-9.|]*\|[a-z0-9.|]+\z/)
+        next unless argument&.match?(%r{\A[a-z][a-z0-9./|]*\|[a-z0-9./|]+\z})
 
         choices = argument.split("|")
         assert_equal [choices, choices], bash([*words, "--#{name}", ""], [*words, "--#{name}", "="]), name

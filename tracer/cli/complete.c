@@ -70,7 +70,7 @@ static bool is_list(const char *argument, char separator)
 	if (!strchr(argument, separator))
 		return false;
 	for (; *argument; argument++)
-		if (*argument != separator && !strchr("abcdefghijklmnopqrstuvwxyz0123456789.-EXPR", *argument))
+		if (*argument != separator && !strchr("abcdefghijklmnopqrstuvwxyz0123456789.-/EXPR", *argument))
 			return false;
 	return true;
 }
