@@ -11,6 +11,7 @@
 #include "proto/record.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/evaluation.h"
+#include "tracee/vm/string_slice.h"
 
 #include <ruby.h>
 #include <ruby/debug.h>
@@ -73,17 +74,6 @@ struct telling {
 	bool is_ruby;
 };
 
-static struct slice slice_of(VALUE string)
-{
-	struct slice slice = {"", 0};
-
-	if (RB_TYPE_P(string, T_STRING))
-		slice = (struct slice){RSTRING_PTR(string), (size_t)RSTRING_LEN(string)};
-	if (slice.size > NAME_SIZE_MAX)
-		slice.size = NAME_SIZE_MAX;
-	return slice;
-}
-
 static VALUE tell(VALUE argument)
 {
 	struct telling *telling = (struct telling *)argument;
@@ -96,8 +86,8 @@ static VALUE tell(VALUE argument)
 	label = rb_profile_frame_full_label(telling->node.frame);
 	record.caller = (struct record_caller){.ref = telling->node.ref,
 	                                       .parent = telling->node.parent,
-	                                       .label = slice_of(label),
-	                                       .file = slice_of(path),
+	                                       .label = string_slice_of_name(label),
+	                                       .file = string_slice_of_name(path),
 	                                       .line = telling->node.line};
 	session_send(telling->session, &record);
 	RB_GC_GUARD(label);

@@ -8,19 +8,9 @@
 #include "tracee/vm/aside.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/quiet.h"
+#include "tracee/vm/string_slice.h"
 
 #include <time.h>
-
-static struct slice slice_of_name(VALUE name)
-{
-	struct slice slice = {"", 0};
-
-	if (!NIL_P(name))
-		slice = (struct slice){RSTRING_PTR(name), (size_t)RSTRING_LEN(name)};
-	if (slice.size > NAME_SIZE_MAX)
-		slice.size = NAME_SIZE_MAX;
-	return slice;
-}
 
 static VALUE define_fiber(VALUE argument)
 {
@@ -34,8 +24,8 @@ static VALUE define_fiber(VALUE argument)
 	record.fiber.thread_id = description.thread_id;
 	record.fiber.native_id = description.native_id;
 	record.fiber.root = description.root;
-	record.fiber.thread_name = slice_of_name(description.thread_name);
-	record.fiber.created_at = slice_of_name(description.created_at);
+	record.fiber.thread_name = string_slice_of_name(description.thread_name);
+	record.fiber.created_at = string_slice_of_name(description.created_at);
 	session_send(session, &record);
 	fiber->stacks[session->slot].defined = true;
 	RB_GC_GUARD(description.thread_name);

@@ -18,6 +18,7 @@
 #include "tracee/vm/aside.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/gvl_slice.h"
+#include "tracee/vm/string_slice.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -192,11 +193,6 @@ static bool is_module(VALUE object)
 	return RB_TYPE_P(object, T_CLASS) || RB_TYPE_P(object, T_MODULE);
 }
 
-static struct slice slice_of(VALUE string)
-{
-	return (struct slice){RSTRING_PTR(string), (size_t)RSTRING_LEN(string)};
-}
-
 static bool fits_pattern(const struct selection *selection, VALUE method)
 {
 	for (uint32_t i = 0; i < selection->method_pattern_count; i++)
@@ -208,7 +204,7 @@ static bool fits_pattern(const struct selection *selection, VALUE method)
 bool selection_may_mean(VALUE method)
 {
 	for (const struct selection *selection = next_selection(NULL); selection; selection = next_selection(selection))
-		if (selection->lines || slice_set_has(&selection->methods, slice_of(rb_sym2str(method))) ||
+		if (selection->lines || slice_set_has(&selection->methods, string_slice(rb_sym2str(method))) ||
 		    fits_pattern(selection, method))
 			return true;
 	return false;
@@ -263,7 +259,7 @@ static VALUE look_for_name(VALUE argument)
 {
 	struct change *change = (struct change *)argument;
 	struct selection *selection = change->selection;
-	struct slice name = slice_of(change->name);
+	struct slice name = string_slice(change->name);
 
 	if (slice_set_has(&selection->constants, name))
 		for (uint32_t i = 0; i < selection->selector_count; i++)
@@ -306,7 +302,7 @@ void selection_constant_added(VALUE scope, VALUE name)
 	if (!RB_SYMBOL_P(name))
 		return;
 	change.name = rb_sym2str(name);
-	constant = slice_of(change.name);
+	constant = string_slice(change.name);
 	if (!any_has(constant, true))
 		return;
 	change.module = module_at(scope, rb_sym2id(name));
@@ -354,7 +350,7 @@ static VALUE look_for_module(VALUE argument)
 	const struct change *change = (const struct change *)argument;
 
 	for (uint32_t i = 0; i < change->selection->selector_count; i++)
-		if (is_news(change->selection, i, change->module, slice_of(change->name)))
+		if (is_news(change->selection, i, change->module, string_slice(change->name)))
 			search_again(change->selection, i);
 	return Qnil;
 }
@@ -367,7 +363,7 @@ void selection_module_seen(VALUE module)
 	if (!is_module(module) || module_changes_sees_names() || !selection_has_name(module))
 		return;
 	change.name = rb_mod_name(module);
-	last = name = slice_of(change.name);
+	last = name = string_slice(change.name);
 	for (const char *colon; (colon = memchr(last.bytes, ':', last.size));)
 		last = (struct slice){colon + 1, (size_t)(name.bytes + name.size - colon - 1)};
 	if (!any_has(last, false))

@@ -1,26 +1,18 @@
 /* What the client is told of a method. See selection_parts.h. Context: job, GVL held, under rb_protect. */
 
 #include "tracee/select/selection_parts.h"
-#include "tracee/vm/builtin_methods.h"
 
 #include "tracee/observe/expression.h"
 #include "tracee/session/session.h"
+#include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/class_name.h"
+#include "tracee/vm/string_slice.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #define LABEL_SIZE_MAX 1024u /* bytes that the client is told of an expression */
-
-static struct slice slice_of(VALUE string)
-{
-	struct slice slice = {RSTRING_PTR(string), (size_t)RSTRING_LEN(string)};
-
-	if (slice.size > NAME_SIZE_MAX)
-		slice.size = NAME_SIZE_MAX;
-	return slice;
-}
 
 /* What is said of a method in METHOD and in MATCH records alike. */
 struct method_names {
@@ -39,7 +31,7 @@ static void name_owner(struct method_names *names, VALUE owner, VALUE name)
 	if (!NIL_P(owner))
 		names->separator = class_name_add_owner(&names->class_text, owner);
 	names->keep[0] = rb_sym2str(name);
-	names->name = slice_of(names->keep[0]);
+	names->name = string_slice_of_name(names->keep[0]);
 }
 
 static void name_method(struct method_names *names, VALUE owner, VALUE name, VALUE method)
@@ -51,7 +43,7 @@ static void name_method(struct method_names *names, VALUE owner, VALUE name, VAL
 	names->line = 0;
 	if (RB_TYPE_P(location, T_ARRAY) && RB_TYPE_P(rb_ary_entry(location, 0), T_STRING)) {
 		names->keep[1] = rb_ary_entry(location, 0);
-		names->file = slice_of(names->keep[1]);
+		names->file = string_slice_of_name(names->keep[1]);
 		names->line = NUM2UINT(rb_ary_entry(location, 1));
 	}
 }
@@ -101,7 +93,7 @@ void selection_send_line(const struct probe *probe, VALUE file)
 	                                       .class_name = {names.class_text.bytes, names.class_text.used},
 	                                       .separator = names.separator,
 	                                       .method_name = names.name,
-	                                       .file = slice_of(file),
+	                                       .file = string_slice_of_name(file),
 	                                       .line = selector_line(selector),
 	                                       .engine = ENGINE_TARGET,
 	                                       .label_count = label_list(probe, labels),
@@ -131,7 +123,7 @@ void selection_send_line_match(struct session *session, uint32_t selector, const
 	                                     .class_name = {names.class_text.bytes, names.class_text.used},
 	                                     .separator = names.separator,
 	                                     .method_name = names.name,
-	                                     .file = slice_of(hit->file),
+	                                     .file = string_slice_of_name(hit->file),
 	                                     .line = hit->line,
 	                                     .engine = ENGINE_TARGET,
 	                                     .reason = {reason.bytes, reason.used}};

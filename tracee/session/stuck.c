@@ -14,6 +14,7 @@
 
 #include "proto/stuck.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/string_slice.h"
 
 #include <ruby.h>
 #include <ruby/debug.h>
@@ -36,24 +37,17 @@ static struct {
 	struct stuck_frames frames;
 } stuck = {.busy = ATOMIC_FLAG_INIT};
 
-static struct slice slice_of(VALUE string)
-{
-	if (RB_SPECIAL_CONST_P(string) || RB_BUILTIN_TYPE(string) != T_STRING)
-		return (struct slice){"", 0};
-	return (struct slice){RSTRING_PTR(string), (size_t)RSTRING_LEN(string)};
-}
-
 void stuck_add_frames(struct stuck_answer *answer, const struct stuck_frames *frames, int count)
 {
 	for (int i = 0; i < count; i++) {
 		VALUE path = rb_profile_frame_path(frames->frames[i]);
-		struct stuck_frame frame = {.path = slice_of(path)};
+		struct stuck_frame frame = {.path = string_slice(path)};
 
 		if (!NIL_P(path)) {
-			frame.label = slice_of(rb_profile_frame_label(frames->frames[i]));
+			frame.label = string_slice(rb_profile_frame_label(frames->frames[i]));
 			frame.line = frames->lines[i] > 0 ? (uint32_t)frames->lines[i] : 0;
 		} else if (compat_names_need_no_lock()) {
-			frame.label = slice_of(rb_profile_frame_method_name(frames->frames[i]));
+			frame.label = string_slice(rb_profile_frame_method_name(frames->frames[i]));
 		} else {
 			frame.label = (struct slice){C_METHOD, sizeof(C_METHOD) - 1};
 		}
