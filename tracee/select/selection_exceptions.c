@@ -4,6 +4,7 @@
 
 #include "tracee/session/session.h"
 #include "tracee/vm/class_name.h"
+#include "tracee/vm/constant.h"
 
 #include <string.h>
 
@@ -33,12 +34,11 @@ static void check_module(struct session *session, const char *option, struct sli
 
 static void check(struct session *session, const char *option, struct slice wanted)
 {
-	const struct selector selector = {.class_pattern = wanted};
 	VALUE module;
 
 	if (!wanted.size || is_pattern(wanted))
 		return;
-	module = selector_module(&selector);
+	module = constant_module(wanted);
 	if (NIL_P(module))
 		session_note(session, NOTE_WARNING, "%s=%.*s: there is no such class yet; it counts once it is loaded", option,
 		             (int)wanted.size, wanted.bytes);

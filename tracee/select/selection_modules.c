@@ -16,7 +16,7 @@
 #include "tracee/select/module_changes.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/aside.h"
-#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/constant.h"
 #include "tracee/vm/gvl_slice.h"
 #include "tracee/vm/string_slice.h"
 
@@ -102,7 +102,7 @@ static void search_again(struct selection *selection, uint32_t i)
 {
 	const struct selector *selector = &selection->selectors[i];
 	struct arming arming = {.selection = selection, .selector = i, .late = true};
-	VALUE module = selector_module(selector);
+	VALUE module = constant_module(selector->class_pattern);
 
 	selection->modules[i] = module;
 	if (!NIL_P(module))
@@ -113,7 +113,7 @@ void selection_resolve(struct selection *selection)
 {
 	for (uint32_t i = 0; i < selection->selector_count; i++)
 		if (selector_is_exact(&selection->selectors[i]))
-			selection->modules[i] = selector_module(&selection->selectors[i]);
+			selection->modules[i] = constant_module(selection->selectors[i].class_pattern);
 }
 
 /* Those that are not over; NULL: the first, and behind the last. For a walk on which no Ruby code runs, and for jobs. */

@@ -19,6 +19,7 @@
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/constant.h"
 
 #define WAITING_MAX 1000u
 
@@ -125,7 +126,7 @@ static bool any_is_named(const struct probe *probe)
 
 static bool is_meant_now(const struct probe *probe, const struct selector *selector, VALUE module)
 {
-	return selector_is_exact(selector) ? selector_module(selector) == module
+	return selector_is_exact(selector) ? constant_module(selector->class_pattern) == module
 	                                   : selector_names(selector, probe->owner, probe->callee);
 }
 

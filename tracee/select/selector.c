@@ -190,11 +190,6 @@ bool selector_is_exact(const struct selector *selector)
 	return pattern.size > 0 && pattern.bytes[0] != '#' && !memchr(pattern.bytes, '*', pattern.size);
 }
 
-VALUE selector_module(const struct selector *selector)
-{
-	return constant_module(selector->class_pattern);
-}
-
 /* --- The walk */
 
 static bool name_next(struct selector_walk *walk)

@@ -50,8 +50,6 @@ bool selector_is_method_pattern(const struct selector *selector);
 
 /* Whether the class is named by a constant: "Billing::Order", no pattern. Such a selector finds what the class inherits, too. */
 bool selector_is_exact(const struct selector *selector);
-/* The module that is now at an exact selector's constant, or Qnil. */
-VALUE selector_module(const struct selector *selector);
 /*
  * As selector_each_match(), of this module and its singleton class alone. That an exact selector means it is taken for granted.
  */
