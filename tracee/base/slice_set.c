@@ -2,23 +2,16 @@
 
 #include "tracee/base/slice_set.h"
 
+#include "proto/fnv.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #define SIZE_MIN 64u
 
-static uint32_t hash_of(struct slice text)
-{
-	uint32_t hash = 2166136261u; /* FNV-1a */
-
-	for (size_t i = 0; i < text.size; i++)
-		hash = (hash ^ (unsigned char)text.bytes[i]) * 16777619u;
-	return hash;
-}
-
 static struct slice *place_of(struct slice *places, uint32_t size, struct slice text)
 {
-	uint32_t at = hash_of(text) & (size - 1);
+	uint32_t at = fnv32_add(FNV32_BEGIN, text) & (size - 1);
 
 	while (places[at].bytes && (places[at].size != text.size || memcmp(places[at].bytes, text.bytes, text.size) != 0))
 		at = (at + 1) & (size - 1);

@@ -2,6 +2,7 @@
 
 #include "tracee/observe/tally_keys.h"
 
+#include "proto/fnv.h"
 #include "proto/wire.h"
 #include "tracee/base/text.h"
 #include "tracee/observe/call.h"
@@ -99,10 +100,10 @@ void tally_keys_mark(const struct tally_keys *keys)
 /* Equal names have equal ones. */
 static uint32_t hash_of(const char *name)
 {
-	uint32_t hash = 2166136261u; /* FNV-1a */
+	uint32_t hash = FNV32_BEGIN;
 
 	for (; *name; name++)
-		hash = (hash ^ (uint8_t)*name) * 16777619u;
+		hash = fnv32_step(hash, (unsigned char)*name);
 	return hash;
 }
 

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "tracer/top/top_hot.h"
 
+#include "proto/fnv.h"
 #include "tracer/base/buffer.h"
 #include "tracer/base/value.h"
 #include "tracer/top/top_select.h"
@@ -13,13 +14,6 @@
 #define THREADS_MAX 10000
 #define CPU_LEAST_NS 1000000u /* less is what being looked at takes */
 #define NAME_MAX_SIZE 500
-
-static uint64_t hash_more(uint64_t hash, struct slice text)
-{
-	for (size_t i = 0; i < text.size; i++)
-		hash = (hash ^ (unsigned char)text.bytes[i]) * UINT64_C(0x100000001b3);
-	return hash;
-}
 
 /* --- Threads */
 
@@ -41,14 +35,14 @@ static struct top_hot_thread *thread_of(struct top_hot *hot, pid_t pid, uint64_t
 static bool has_moved(struct top_hot *hot, pid_t pid, const msgpack_object *map, const msgpack_object *frames)
 {
 	struct top_hot_thread *thread = thread_of(hot, pid, value_uint(value_get(map, "id")));
-	uint64_t cpu_ns = value_uint(value_get(map, "cpu_ns")), hash = UINT64_C(0xcbf29ce484222325);
+	uint64_t cpu_ns = value_uint(value_get(map, "cpu_ns")), hash = FNV64_BEGIN;
 	bool moved;
 
 	for (uint32_t i = 0; i < value_count(frames); i++) {
 		const msgpack_object *frame = value_at(frames, i);
 
-		hash = hash_more(hash, value_text(value_get(frame, "label")));
-		hash = (hash ^ value_uint(value_get(frame, "line"))) * UINT64_C(0x100000001b3);
+		hash = fnv64_add(hash, value_text(value_get(frame, "label")));
+		hash = fnv64_step(hash, value_uint(value_get(frame, "line")));
 	}
 	if (!thread)
 		return false;
@@ -76,7 +70,7 @@ static struct slice name_in(struct slice label, bool *selectable)
 
 static struct top_hot_method *method_of(struct top_hot *hot, struct slice name, bool selectable)
 {
-	size_t at = hash_more(UINT64_C(0xcbf29ce484222325), name) & (TOP_HOT_SLOTS - 1);
+	size_t at = fnv64_add(FNV64_BEGIN, name) & (TOP_HOT_SLOTS - 1);
 	struct top_hot_method *method;
 
 	if (!hot->slots) {
