@@ -11,6 +11,7 @@
 #include "tracer/attach/attach.h"
 
 #include "tracer/base/debug.h"
+#include "tracer/base/proc_status.h"
 #include "tracer/inject/thread_wait.h"
 
 #include "proto/clock.h"
@@ -23,6 +24,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define LOOK_INTERVAL_MIN_NS (50 * NS_PER_US)
@@ -32,6 +34,7 @@
 #define RING_INTERVAL_MIN_NS (2 * NS_PER_MS)
 #define RING_INTERVAL_MAX_NS (500 * NS_PER_MS)
 #define START_LOOK_INTERVAL_NS (250 * NS_PER_MS)
+#define DEATH_WAIT_MS 200 /* between a socket's end and the end of its killed process */
 
 static bool process_has_ended(const struct attachment *attachment)
 {
@@ -545,6 +548,16 @@ bool attachment_has_answered(const struct attachment *attachment)
 	return attachment->unanswered_id == 0;
 }
 
+bool attachment_ask_statistics(struct attachment *attachment)
+{
+	const struct command command = {.kind = COMMAND_STATISTICS};
+
+	if (attachment->state != ATTACHMENT_ARMED || !attachment_has_answered(attachment))
+		return false;
+	attachment_send(attachment, &command);
+	return true;
+}
+
 void attachment_excuse(struct attachment *attachment, uint64_t busy_ns)
 {
 	attachment->deadline_ns += busy_ns;
@@ -568,6 +581,23 @@ void attachment_detach(struct attachment *attachment)
 bool attachment_has_execed(const struct attachment *attachment)
 {
 	return !process_has_ended(attachment) && target_is_same(&attachment->target);
+}
+
+enum attachment_leaving attachment_left(const struct attachment *attachment, int *signal)
+{
+	struct pollfd process = {.fd = attachment->process, .events = POLLIN};
+	int wait_status = 0;
+
+	if (process.fd >= 0)
+		poll(&process, 1, DEATH_WAIT_MS);
+	if (attachment_has_execed(attachment))
+		return LEFT_BY_EXEC;
+	if (!proc_wait_status(attachment->target.pid, &wait_status) && !pidfd_wait_status(process.fd, &wait_status))
+		return LEFT_UNKNOWN;
+	if (WIFEXITED(wait_status))
+		return LEFT_BY_EXIT;
+	*signal = WTERMSIG(wait_status);
+	return LEFT_BY_SIGNAL;
 }
 
 void attachment_close(struct attachment *attachment)

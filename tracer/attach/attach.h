@@ -99,6 +99,9 @@ uint32_t attachment_send(struct attachment *attachment, const struct command *co
 /* Whether the last of these has its REPLY: until then the target has not looked at it. */
 bool attachment_has_answered(const struct attachment *attachment);
 
+/* Asks a process that counts for its figures, where it has been armed and has answered all that was asked; false: not now. */
+bool attachment_ask_statistics(struct attachment *attachment);
+
 /*
  * The client was busy for so long with something else, and has not looked for answers meanwhile: that is not the
  * target's time.
@@ -110,6 +113,17 @@ void attachment_detach(struct attachment *attachment);
 
 /* The process is still there and is what it was, only its socket closed: it called exec. */
 bool attachment_has_execed(const struct attachment *attachment);
+
+/* How a process has left whose connection ended without END. */
+enum attachment_leaving {
+	LEFT_BY_EXEC,   /* it is still there: attachment_has_execed() */
+	LEFT_BY_EXIT,   /* without its exit handlers */
+	LEFT_BY_SIGNAL, /* *signal: by which */
+	LEFT_UNKNOWN,
+};
+
+/* Waits a moment for the end of a killed process, whose sockets end first. */
+enum attachment_leaving attachment_left(const struct attachment *attachment, int *signal);
 
 /* Lets go of everything, at any time; removes the queue of a dead process. Idempotent. */
 void attachment_close(struct attachment *attachment);

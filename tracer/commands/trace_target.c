@@ -8,18 +8,13 @@
 #include "proto/clock.h"
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
-#include "tracer/base/proc_status.h"
 #include "tracer/cli/hook_question.h"
 #include "tracer/stream/calls.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-
-#define DEATH_WAIT_MS 200 /* between a socket's end and the end of its killed process */
 
 void run_warn(const struct run *run, const char *text)
 {
@@ -364,52 +359,44 @@ void trace_target_stop(struct trace_target *traced)
 
 void trace_target_ask(struct trace_target *traced)
 {
-	const struct command command = {.kind = COMMAND_STATISTICS};
-
-	if (traced->over || traced->asked || traced->attachment.state != ATTACHMENT_ARMED ||
-	    !attachment_has_answered(&traced->attachment))
-		return;
-	attachment_send(&traced->attachment, &command);
-	traced->asked = true;
+	if (!traced->over && !traced->asked)
+		traced->asked = attachment_ask_statistics(&traced->attachment);
 }
 
 /* It ended and said nothing: by a signal, by exit!, or by an exec of something that was over at once. */
-static void trace_target_died(struct trace_target *traced)
+static void trace_target_died(struct trace_target *traced, enum attachment_leaving left, int signal)
 {
 	struct run *run = traced->run;
 	const char *when = traced->armed_ns ? "while it was traced" : "while rbprobe was attaching to it";
-	int wait_status = 0;
-	bool known = proc_wait_status(traced->pid, &wait_status) || pidfd_wait_status(traced->attachment.process, &wait_status);
-	bool exited = known && WIFEXITED(wait_status);
 
 	if (run->stop_reason) {
 		trace_target_finish(traced, run->stop_reason);
 		return;
 	}
 	output_flush(run->output);
-	if (exited)
+	if (left == LEFT_BY_EXIT)
 		run_warn(run, "the process left without its exit handlers (exit!, daemon, or exec of a short program): what it "
 		              "did in its last "
 		              "milliseconds is not shown, and not counted");
-	else if (known)
-		message("process %d was killed by signal %d (%s) %s", (int)traced->pid, WTERMSIG(wait_status),
-		        strsignal(WTERMSIG(wait_status)), when);
+	else if (left == LEFT_BY_SIGNAL)
+		message("process %d was killed by signal %d (%s) %s", (int)traced->pid, signal, strsignal(signal), when);
 	else
 		message("process %d ended without a word %s: it was killed, it crashed, or it left by exit!", (int)traced->pid,
 		        when);
-	if (!exited || !traced->armed_ns)
+	if (left != LEFT_BY_EXIT || !traced->armed_ns)
 		set_status(run, traced->armed_ns ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
-	trace_target_finish(traced, exited  ? "the process exited"
-	                            : known ? "the process was killed"
-	                                    : "the process ended without a word");
+	trace_target_finish(traced, left == LEFT_BY_EXIT     ? "the process exited"
+	                            : left == LEFT_BY_SIGNAL ? "the process was killed"
+	                                                     : "the process ended without a word");
 }
 
 /* The socket has ended. With END before, that was in order; without, the process is dead or is another program now. */
 static void trace_target_disconnected(struct trace_target *traced)
 {
 	struct run *run = traced->run;
-	struct pollfd process = {.fd = traced->attachment.process, .events = POLLIN};
+	enum attachment_leaving left;
 	struct target now;
+	int signal = 0;
 
 	if (traced->has_end) {
 		trace_target_finish(traced, traced->end.reason == END_EXIT ? "the process exited"
@@ -417,10 +404,9 @@ static void trace_target_disconnected(struct trace_target *traced)
 		                                                           : "the process let go");
 		return;
 	}
-	if (process.fd >= 0)
-		poll(&process, 1, DEATH_WAIT_MS);
-	if (!attachment_has_execed(&traced->attachment)) {
-		trace_target_died(traced);
+	left = attachment_left(&traced->attachment, &signal);
+	if (left != LEFT_BY_EXEC) {
+		trace_target_died(traced, left, signal);
 		return;
 	}
 	if (run->stop_reason) {

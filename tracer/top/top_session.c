@@ -4,17 +4,12 @@
 #include "tracer/top/top_session.h"
 
 #include "tracer/base/message.h"
-#include "tracer/base/proc_status.h"
 #include "tracer/cli/hook_question.h"
 #include "tracer/stream/calls.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-
-#define DEATH_WAIT_MS 200 /* between a socket's end and the end of its killed process */
 
 /* --- A sink for processes that count: what they send beside figures is not shown */
 
@@ -98,26 +93,18 @@ static void fail(struct top_session *session, const struct error *err)
 /* It ended and said nothing: by a signal, by exit!, or by an exec. */
 static void died(struct top_session *session)
 {
-	struct pollfd process = {.fd = session->attachment.process, .events = POLLIN};
-	char text[sizeof(session->why)];
-	int wait_status = 0;
-	bool known;
+	static const char *const texts[] = {
+		[LEFT_BY_EXEC] = "it has become another program (exec), or lost the connection",
+		[LEFT_BY_EXIT] = "it left without its exit handlers (exit!)",
+		[LEFT_UNKNOWN] = "it ended without a word: it was killed, it crashed, or it left by exit!",
+	};
+	char killed[sizeof(session->why)];
+	int signal = 0;
+	enum attachment_leaving left = attachment_left(&session->attachment, &signal);
 
-	if (process.fd >= 0)
-		poll(&process, 1, DEATH_WAIT_MS);
-	if (attachment_has_execed(&session->attachment)) {
-		over(session, TOP_GONE, "it has become another program (exec), or lost the connection");
-		return;
-	}
-	known = proc_wait_status(session->pid, &wait_status) || pidfd_wait_status(process.fd, &wait_status);
-	if (known && WIFEXITED(wait_status))
-		snprintf(text, sizeof(text), "it left without its exit handlers (exit!)");
-	else if (known)
-		snprintf(text, sizeof(text), "it was killed by signal %d (%s)", WTERMSIG(wait_status),
-		         strsignal(WTERMSIG(wait_status)));
-	else
-		snprintf(text, sizeof(text), "it ended without a word: it was killed, it crashed, or it left by exit!");
-	over(session, TOP_GONE, text);
+	if (left == LEFT_BY_SIGNAL)
+		snprintf(killed, sizeof(killed), "it was killed by signal %d (%s)", signal, strsignal(signal));
+	over(session, TOP_GONE, left == LEFT_BY_SIGNAL ? killed : texts[left]);
 }
 
 static void disconnected(struct top_session *session)
@@ -312,13 +299,8 @@ void top_session_step(struct top_session *session, short events, uint64_t now_ns
 
 void top_session_ask(struct top_session *session)
 {
-	const struct command command = {.kind = COMMAND_STATISTICS};
-
-	if (top_session_is_over(session) || session->asked || session->attachment.state != ATTACHMENT_ARMED ||
-	    !attachment_has_answered(&session->attachment))
-		return;
-	attachment_send(&session->attachment, &command);
-	session->asked = true;
+	if (!top_session_is_over(session) && !session->asked)
+		session->asked = attachment_ask_statistics(&session->attachment);
 }
 
 void top_session_stop(struct top_session *session)
