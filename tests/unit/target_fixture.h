@@ -135,6 +135,18 @@ static inline int target_child_order(struct target_child *child, enum target_ord
 	return answer;
 }
 
+/* The id of a queue that it makes; where it may not, the test is skipped. */
+static inline int target_child_make(struct target_child *child, enum target_order order)
+{
+	int id = target_child_order(child, order);
+
+	if (id < 0) {
+		print_message("skipped: no System V queue can be made here\n");
+		skip();
+	}
+	return id;
+}
+
 /* Ends it, and removes its queues. */
 static inline void target_child_end(struct target_child *child)
 {

@@ -53,20 +53,9 @@ static void steps_to(enum attachment_state wanted)
 	assert_int_equal(attachment.state, wanted);
 }
 
-static int made(enum target_order order)
-{
-	int id = target_child_order(&child, order);
-
-	if (id < 0) {
-		print_message("skipped: no System V queue can be made here\n");
-		skip();
-	}
-	return id;
-}
-
 static void connected(void)
 {
-	made(TARGET_MAKES_QUEUE);
+	target_child_make(&child, TARGET_MAKES_QUEUE);
 	steps_to(ATTACHMENT_ATTACHING);
 	assert_int_equal(step(), 0);
 	assert_int_equal(target_child_order(&child, TARGET_READS_ATTACH), 1);
@@ -127,7 +116,7 @@ static void another_process_than_the_target_is_not_accepted(void **state)
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
 	(void)state;
-	made(TARGET_MAKES_QUEUE);
+	target_child_make(&child, TARGET_MAKES_QUEUE);
 	steps_to(ATTACHMENT_ATTACHING);
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", attachment.rendezvous.socket_path);
 	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -201,7 +190,7 @@ static void a_process_that_ends_meanwhile(void **state)
 static void a_process_that_does_not_connect_is_waited_for_until_the_deadline(void **state)
 {
 	(void)state;
-	made(TARGET_MAKES_QUEUE);
+	target_child_make(&child, TARGET_MAKES_QUEUE);
 	steps_to(ATTACHMENT_ATTACHING);
 	assert_int_equal(attachment_step(&attachment, attachment.deadline_ns - 1, &err), 0);
 	assert_int_equal(attachment_step(&attachment, attachment.deadline_ns, &err), -ETIMEDOUT);
@@ -215,7 +204,7 @@ static void a_queue_that_vanishes_is_looked_for_again_but_not_for_ever(void **st
 
 	(void)state;
 	while (status == 0 && times < 20) {
-		made(TARGET_MAKES_QUEUE);
+		target_child_make(&child, TARGET_MAKES_QUEUE);
 		while (status == 0 && attachment.queue < 0)
 			status = step();
 		times++;
@@ -245,7 +234,7 @@ static void closing_leaves_no_socket_and_may_come_twice(void **state)
 	char path[SOCKET_PATH_MAX + 1];
 
 	(void)state;
-	made(TARGET_MAKES_QUEUE);
+	target_child_make(&child, TARGET_MAKES_QUEUE);
 	steps_to(ATTACHMENT_ATTACHING);
 	snprintf(path, sizeof(path), "%s", attachment.rendezvous.socket_path);
 	assert_int_equal(access(path, F_OK), 0);

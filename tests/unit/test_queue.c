@@ -36,18 +36,6 @@ static int found(int *id)
 	return status;
 }
 
-/* Of this test's child. */
-static int made(enum target_order order)
-{
-	int id = target_child_order(&child, order);
-
-	if (id < 0) {
-		print_message("skipped: no System V queue can be made here\n");
-		skip();
-	}
-	return id;
-}
-
 static void there_is_none_before_the_process_has_made_one(void **state)
 {
 	int id;
@@ -58,7 +46,7 @@ static void there_is_none_before_the_process_has_made_one(void **state)
 
 static void its_own_is_found_whatever_its_key(void **state)
 {
-	int id = -1, own = made(TARGET_MAKES_OTHER_QUEUE);
+	int id = -1, own = target_child_make(&child, TARGET_MAKES_OTHER_QUEUE);
 
 	(void)state;
 	assert_int_equal(found(&id), 1);
@@ -71,7 +59,7 @@ static void its_own_is_found_whatever_its_key(void **state)
 
 static void one_into_which_anybody_may_write_is_not(void **state)
 {
-	int id = -1, open = made(TARGET_MAKES_OPEN_QUEUE);
+	int id = -1, open = target_child_make(&child, TARGET_MAKES_OPEN_QUEUE);
 
 	(void)state;
 	assert_int_equal(found(&id), 0);
@@ -83,7 +71,7 @@ static void one_into_which_anybody_may_write_is_not(void **state)
 static void another_process_s_is_left_alone(void **state)
 {
 	struct target_child other;
-	int id = -1, own = made(TARGET_MAKES_QUEUE), others;
+	int id = -1, own = target_child_make(&child, TARGET_MAKES_QUEUE), others;
 
 	(void)state;
 	assert_int_equal(target_child_start(&other), 0);
@@ -134,7 +122,7 @@ static int sent(struct outbox *outbox, int queue)
 static void commands_arrive_whole_and_in_order(void **state)
 {
 	struct outbox outbox = {0};
-	int queue = made(TARGET_MAKES_QUEUE);
+	int queue = target_child_make(&child, TARGET_MAKES_QUEUE);
 
 	(void)state;
 	assert_true(outbox_is_empty(&outbox));
@@ -151,7 +139,7 @@ static void commands_arrive_whole_and_in_order(void **state)
 static void one_that_is_larger_than_the_queue_goes_on_where_there_is_room(void **state)
 {
 	struct outbox outbox = {0};
-	int queue = made(TARGET_MAKES_QUEUE), commands = 0, status = 0;
+	int queue = target_child_make(&child, TARGET_MAKES_QUEUE), commands = 0, status = 0;
 	unsigned rounds = 0;
 
 	(void)state;
@@ -171,7 +159,7 @@ static void one_that_is_larger_than_the_queue_goes_on_where_there_is_room(void *
 static void after_the_queue_was_replaced_all_is_sent_again(void **state)
 {
 	struct outbox outbox = {0};
-	int queue = made(TARGET_MAKES_QUEUE), again;
+	int queue = target_child_make(&child, TARGET_MAKES_QUEUE), again;
 
 	(void)state;
 	add(&outbox, 1, 300000);
@@ -179,7 +167,7 @@ static void after_the_queue_was_replaced_all_is_sent_again(void **state)
 	queue_remove(&child.target);
 	assert_int_equal(sent(&outbox, queue), -EIDRM);
 	outbox_rewind(&outbox);
-	again = made(TARGET_MAKES_QUEUE);
+	again = target_child_make(&child, TARGET_MAKES_QUEUE);
 	assert_int_not_equal(again, queue);
 	assert_int_equal(sent(&outbox, again), 0);
 	assert_int_equal(target_child_order(&child, TARGET_READS_ALL), 0);
@@ -194,7 +182,7 @@ static void after_the_queue_was_replaced_all_is_sent_again(void **state)
 static void nothing_is_written_into_one_that_is_not_private(void **state)
 {
 	struct outbox outbox = {0};
-	int queue = made(TARGET_MAKES_OPEN_QUEUE);
+	int queue = target_child_make(&child, TARGET_MAKES_OPEN_QUEUE);
 	struct msqid_ds status;
 
 	(void)state;

@@ -1,7 +1,7 @@
 /* Self-tests, shown: what holds, what does not and what is refused for it, and answers that nobody should send. */
 
+#include "answer_fixture.h"
 #include "tracer/commands/selftest_report.h"
-#include "unit.h"
 
 #include <jansson.h>
 
@@ -9,47 +9,17 @@ struct assumption {
 	const char *name, *state, *reason;
 };
 
-static msgpack_sbuffer packed;
-static msgpack_packer packer;
-static msgpack_unpacked unpacked;
-static struct buffer shown;
-
-static int setup(void **state)
-{
-	(void)state;
-	msgpack_sbuffer_init(&packed);
-	msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
-	msgpack_unpacked_init(&unpacked);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	msgpack_unpacked_destroy(&unpacked);
-	msgpack_sbuffer_destroy(&packed);
-	buffer_free(&shown);
-	memset(&shown, 0, sizeof(shown));
-	return 0;
-}
-
-static void text(const char *string)
-{
-	msgpack_pack_str(&packer, strlen(string));
-	msgpack_pack_str_body(&packer, string, strlen(string));
-}
-
 static void pair(const char *key, const char *value)
 {
-	text(key);
-	text(value);
+	answer_text(key);
+	answer_text(value);
 }
 
 static const msgpack_object *answer(const struct assumption *facts, size_t count)
 {
 	msgpack_pack_map(&packer, 2);
 	pair("ruby", "3.1.2");
-	text("facts");
+	answer_text("facts");
 	msgpack_pack_array(&packer, count);
 	for (size_t i = 0; i < count; i++) {
 		msgpack_pack_map(&packer, facts[i].reason ? 6 : 5);
@@ -146,7 +116,7 @@ static void what_is_no_state_has_failed(void **state)
 static void what_is_no_answer_has_no_facts(void **state)
 {
 	(void)state;
-	text("nothing");
+	answer_text("nothing");
 	assert_int_equal(msgpack_unpack_next(&unpacked, packed.data, packed.size, NULL), MSGPACK_UNPACK_SUCCESS);
 	assert_int_equal(selftest_count(&unpacked.data).facts, 0);
 	selftest_report_text(&shown, 77, &unpacked.data, true);
@@ -155,7 +125,7 @@ static void what_is_no_answer_has_no_facts(void **state)
 
 int main(void)
 {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, answer_setup, answer_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_line_for_each_fact),
 		TEST(verbose_tells_where_each_was_seen),

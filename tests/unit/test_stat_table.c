@@ -1,36 +1,12 @@
 /* Figures that a process has counted: buckets that are narrow enough, rows that add up, and tables to the letter. */
 
+#include "answer_fixture.h"
 #include "tracer/commands/stat_report.h"
 #include "tracer/stream/stat_table.h"
-#include "unit.h"
 
 #include "proto/histogram.h"
 
 #include <errno.h>
-
-static msgpack_sbuffer packed;
-static msgpack_packer packer;
-static msgpack_unpacked unpacked;
-static struct buffer shown;
-
-static int setup(void **state)
-{
-	(void)state;
-	msgpack_sbuffer_init(&packed);
-	msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
-	msgpack_unpacked_init(&unpacked);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	msgpack_unpacked_destroy(&unpacked);
-	msgpack_sbuffer_destroy(&packed);
-	buffer_free(&shown);
-	memset(&shown, 0, sizeof(shown));
-	return 0;
-}
 
 static uint64_t random_number(void)
 {
@@ -64,15 +40,9 @@ static void every_number_is_in_a_narrow_bucket(void **state)
 
 /* --- A process's answer */
 
-static void key(const char *name)
-{
-	msgpack_pack_str(&packer, strlen(name));
-	msgpack_pack_str_body(&packer, name, strlen(name));
-}
-
 static void pair(const char *name, uint64_t number)
 {
-	key(name);
+	answer_text(name);
 	msgpack_pack_uint64(&packer, number);
 }
 
@@ -87,7 +57,7 @@ static void figures(uint64_t method, uint64_t calls, uint64_t errors, uint64_t t
 	pair("self", calls * ticks / 2);
 	pair("min", ticks);
 	pair("max", ticks);
-	key("histogram");
+	answer_text("histogram");
 	msgpack_pack_array(&packer, 2);
 	msgpack_pack_uint32(&packer, histogram_bucket(ticks));
 	msgpack_pack_uint64(&packer, calls);
@@ -97,7 +67,7 @@ static void begin_piece(size_t keys, size_t methods)
 {
 	msgpack_sbuffer_clear(&packed);
 	msgpack_pack_map(&packer, keys);
-	key("methods");
+	answer_text("methods");
 	msgpack_pack_array(&packer, methods);
 }
 
@@ -317,7 +287,7 @@ static void odd_figures(uint64_t method, uint64_t number, size_t pairs, uint64_t
 	pair("total", number);
 	pair("min", number);
 	pair("max", number);
-	key("histogram");
+	answer_text("histogram");
 	msgpack_pack_array(&packer, 2 * pairs);
 	for (size_t i = 0; i < pairs; i++) {
 		msgpack_pack_uint64(&packer, bucket);
@@ -469,19 +439,19 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_number_is_in_a_narrow_bucket),
-		cmocka_unit_test_setup_teardown(definitions_of_one_method_are_one_row, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_table_for_people, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_does_not_fit_is_left_out, setup, teardown),
-		cmocka_unit_test_setup_teardown(calls_a_second, setup, teardown),
-		cmocka_unit_test_setup_teardown(sorted_and_cut, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_has_come_since, setup, teardown),
-		cmocka_unit_test_setup_teardown(processes_add_up, setup, teardown),
-		cmocka_unit_test_setup_teardown(paths_are_drawn_below_each_other, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_path_below_nothing_is_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(figures_of_no_method_are_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(figures_that_cannot_be_are_shown_all_the_same, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_time_that_no_number_holds_is_the_largest, setup, teardown),
-		cmocka_unit_test_setup_teardown(figures_of_more_than_a_process_has_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(definitions_of_one_method_are_one_row, answer_setup, answer_teardown),
+		cmocka_unit_test_setup_teardown(a_table_for_people, answer_setup, answer_teardown),
+		cmocka_unit_test_setup_teardown(what_does_not_fit_is_left_out, answer_setup, answer_teardown),
+		cmocka_unit_test_setup_teardown(calls_a_second, answer_setup, answer_teardown),
+		cmocka_unit_test_setup_teardown(sorted_and_cut, answer_setup, answer_teardown),
+		cmocka_unit_test_setup_teardown(what_has_come_since, answer_setup, answer_teardown),
+		cmocka_unit_test_setup_teardown(processes_add_up, answer_setup, answer_teardown),
+		cmocka_unit_test_setup_teardown(paths_are_drawn_below_each_other, answer_setup, answer_teardown),
+		cmocka_unit_test_setup_teardown(a_path_below_nothing_is_refused, answer_setup, answer_teardown),
+		cmocka_unit_test_setup_teardown(figures_of_no_method_are_refused, answer_setup, answer_teardown),
+		cmocka_unit_test_setup_teardown(figures_that_cannot_be_are_shown_all_the_same, answer_setup, answer_teardown),
+		cmocka_unit_test_setup_teardown(a_time_that_no_number_holds_is_the_largest, answer_setup, answer_teardown),
+		cmocka_unit_test_setup_teardown(figures_of_more_than_a_process_has_are_refused, answer_setup, answer_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
