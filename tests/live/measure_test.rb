@@ -1,23 +1,11 @@
 # --measure: what is measured of each call beside its time.
 
 require_relative "helper"
+require_relative "measured"
 
 class MeasureTest < LiveTest
-  MEASURED = <<~RUBY
+  PROGRAM = MEASURED + <<~RUBY
     class Measured
-      def allocate_some(count)
-        i = 0
-        while i < count
-          Object.new
-          i += 1
-        end
-      end
-
-      def compute
-        i = 0
-        i += 1 while i < 300_000
-      end
-
       def collect
         GC.start(full_mark: true, immediate_sweep: true)
         nil
@@ -38,15 +26,6 @@ class MeasureTest < LiveTest
         nil
       end
 
-      def fail_after_allocating
-        allocate_some(10)
-        raise ArgumentError, "no"
-      end
-
-      def rest
-        sleep 0.05
-      end
-
       def wait_for_collector
         Thread.new { sleep 0.01; 10.times { GC.start } }.join
       end
@@ -57,7 +36,7 @@ class MeasureTest < LiveTest
   # The calls that the code makes, by method. The VM keeps caches in objects: their first calls allocate more.
   def calls_of(code, *arguments)
     target = start("console")
-    target.run(MEASURED)
+    target.run(PROGRAM)
     tracer = trace(target, "--format", "json", *arguments)
     target.run(code)
     result = tracer.stop
@@ -97,7 +76,7 @@ class MeasureTest < LiveTest
 
   test "incremental steps, lazy sweeping and compaction leave the collector's clock standing" do
     target = start("console")
-    target.run(MEASURED)
+    target.run(PROGRAM)
     tracer = trace(target, "--format", "json", "--measure", "gc", "Measured#")
     target.run("3.times { $measured.collect_in_steps; $measured.compact; GC.start; $measured.rest; $measured.compute }")
     calls = tracer.stop.events("call").group_by { |call| call["name"] }
@@ -146,7 +125,7 @@ class MeasureTest < LiveTest
 
   test "in text they stand after the time" do
     target = start("console")
-    target.run(MEASURED)
+    target.run(PROGRAM)
     target.run("$measured.allocate_some(12)")
     tracer = trace(target, "--measure", "gc,alloc,cpu", "Measured#allocate_some")
     target.run("$measured.allocate_some(12)")
@@ -158,7 +137,7 @@ class MeasureTest < LiveTest
 
   test "the collector is followed only while a trace wants it" do
     target = start("console")
-    target.run(MEASURED)
+    target.run(PROGRAM)
     2.times do
       first = trace(target, "--measure", "gc", "--format", "json", "Measured#")
       second = trace(target, "--measure", "gc", "--format", "json", "Measured#")

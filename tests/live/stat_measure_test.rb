@@ -1,34 +1,17 @@
 # rbprobe stat --measure: the sums of what a full trace measures of each call.
 
 require_relative "helper"
+require_relative "measured"
 require_relative "stat_rows"
 
 class StatMeasureTest < LiveTest
   include StatRows
 
-  PROGRAM = <<~RUBY
+  PROGRAM = MEASURED + <<~RUBY
     class Measured
-      def allocate_some(count)
-        i = 0
-        while i < count
-          Object.new
-          i += 1
-        end
-      end
-
-      def compute
-        i = 0
-        i += 1 while i < 300_000
-      end
-
       def collect
         allocate_some(5)
         GC.start(full_mark: true, immediate_sweep: true)
-      end
-
-      def fail_after_allocating
-        allocate_some(10)
-        raise ArgumentError, "no"
       end
 
       def passed_by
@@ -48,10 +31,6 @@ class StatMeasureTest < LiveTest
         allocate_some(4)
         Fiber.yield
         allocate_some(4)
-      end
-
-      def rest
-        sleep 0.05
       end
 
       def self.all
