@@ -58,7 +58,7 @@ extension:
 
 # For clangd and the like. It changes where a directory has another file, or a flag is another.
 COMMANDS_FROM := Makefile mk/compile_commands tracee/extconf.rb \
-	$(wildcard proto tracer/. tracer/*/. tracee/. tracee/*/. tests/unit tests/fuzz tests/security)
+	$(wildcard proto tracer/. tracer/*/. tracee/. tracee/*/. tests/unit tests/fuzz tests/security tests/security/*/.)
 compile_commands.json: $(COMMANDS_FROM) | extension
 	$(call say,GEN,$@)$(RUBY) mk/compile_commands '$(BUILD)' '$(CC)' '$(OWN_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS)' \
 		'$(CXX)' '$(OWN_CXX_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CXXFLAGS)'

@@ -47,9 +47,10 @@ SECURITY_PROGRAMS := $(patsubst tests/security/%.c,$(BUILD)/security/%,$(wildcar
 
 $(BUILD)/security/%: tests/security/%.c $(PROTO_OBJECTS)
 	@mkdir -p $(@D)
-	$(call say,CC,$<)$(CC) $(OWN_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< \
-		$(PROTO_OBJECTS) $(PACKAGE_LIBS)
+	$(call say,CC,$<)$(CC) $(OWN_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) \
+		$(PACKAGE_LIBS)
 
+$(BUILD)/security/liar: $(wildcard tests/security/liar/*)
 # It is taken for the extension, which has symbols.
 $(BUILD)/security/liar: LDFLAGS += -rdynamic
 
@@ -114,7 +115,7 @@ matrix:
 # --- Static analysis
 
 OWN_SOURCES := $(wildcard proto/*.[ch] $(foreach side,tracer tracee,$(side)/*.[ch] $(side)/*/*.[ch] $(side)/*/*.cpp) \
-	tests/unit/*.[ch] tests/fuzz/*.[ch] tests/security/*.[ch])
+	tests/unit/*.[ch] tests/fuzz/*.[ch] tests/security/*.[ch] tests/security/liar/*.[ch])
 
 # `make lint FILES="tracer/base/output.c doc/guide.md"`: only these are formatted and analysed. What is about all files
 # together is looked at in any case, as it takes no time.
