@@ -1,0 +1,15 @@
+#ifndef RBPROBE_ATTACH_PARTS_H
+#define RBPROBE_ATTACH_PARTS_H
+
+#include "tracer/attach/attach.h"
+
+/* What attach.c and attach_open.c share. */
+
+#define LOOK_INTERVAL_MIN_NS (50 * NS_PER_US)
+#define RING_INTERVAL_MIN_NS (2 * NS_PER_MS)
+#define START_LOOK_INTERVAL_NS (250 * NS_PER_MS)
+
+/* Makes a socket where the process can reach it, and the commands that name it. */
+int attachment_address(struct attachment *attachment, struct error *err);
+
+#endif
