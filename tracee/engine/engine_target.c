@@ -1,28 +1,20 @@
 /*
  * Engine "target": a TracePoint of the method's own instruction sequence, with a C callback. Costs nothing elsewhere, and nothing
- * once it is disabled. For everything that has instructions of its own: def, and define_method with a block. Contexts: job (arm),
- * event (callback).
- *
- * The TracePoint also reports what else runs these instructions, or is written inside of them: an alias, a copy by
- * module_function, a method defined within the method. So each call is compared with the selected name and owner.
+ * once it is disabled. For everything that has instructions of its own: def, and define_method with a block. Its events:
+ * engine_target_event.c. Context: job.
  */
 
-#include "tracee/engine/engine.h"
+#include "tracee/engine/engine_target_parts.h"
 
 #include "proto/clock.h"
+#include "tracee/engine/engine.h"
 #include "tracee/engine/match.h"
 #include "tracee/frame/frame.h"
-#include "tracee/frame/frame_direct.h"
 #include "tracee/frame/frame_locals.h"
-#include "tracee/observe/observe.h"
-#include "tracee/observe/observe_quick.h"
-#include "tracee/observe/overhead.h"
-#include "tracee/observe/probe.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/event_flags.h"
-#include "tracee/vm/fiber.h"
 #include "tracee/vm/foreign_hooks.h"
 #include "tracee/vm/method_definition.h"
 #include "tracee/vm/targeted.h"
@@ -33,43 +25,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-/*
- * A TracePoint and the probes that it serves: all of those whose methods run the same instructions, in any session and under any
- * name. A `def` that runs for each of ten thousand classes makes ten thousand methods of one instruction sequence. With a
- * TracePoint for each method every call of one would fire them all.
- */
-struct site {
-	struct probe *only; /* its probe, where it has but one; NULL: any number of them */
-	uint32_t wanted;    /* links whose probes are armed */
-	uint32_t link_count;
-	uint32_t aliases;               /* links of aliases */
-	_Atomic uint64_t foreign_calls; /* in other Ractors */
-	const void *counted_for;        /* see engine_target_foreign_calls() */
-	VALUE tracepoint;               /* engine_target_mark() pins it: nobody but us knows where it is */
-	VALUE method;                   /* pinned, too */
-	VALUE code;                     /* and its InstructionSequence, whose address may be the key */
-	bool calls_only;                /* its TracePoint does not see how they end */
-	st_data_t key;                  /* in shared_sites; 0: not shared */
-	st_data_t block;                /* in block_sites; 0: it is not for a method that is made of a block */
-	uintptr_t definition;           /* see targeted.h */
-	struct engine_target_site *links;
-	struct site *next; /* of those that are left over */
-};
-
-/* A probe's site. */
-struct engine_target_site {
-	struct site *site;
-	struct probe *probe;
-	uint64_t foreign_before;
-	bool wanted;
-	bool aliased;         /* its probe's method is an alias */
-	st_data_t nested_key; /* of code that is written within the site's; 0: it is the site's own */
-	VALUE nested_method;  /* pinned, as the site's */
-	VALUE nested_code;
-	struct engine_target_site *next; /* of the probe */
-	struct engine_target_site *next_of_site, **previous_of_site;
-};
 
 static st_table *shared_sites; /* by what they are for: see key_of(); under the GVL */
 
@@ -189,123 +144,6 @@ static bool target_can(const struct match *match, struct text *reason)
 	return true;
 }
 
-/* Where the probe is among those that the site serves; NULL: it is not. */
-static struct engine_target_site *link_of(const struct site *site, const struct probe *probe)
-{
-	struct engine_target_site *link = probe->sites;
-
-	while (link && link->site != site)
-		link = link->next;
-	return link;
-}
-
-/*
- * The session's probe of that method, among the site's. A method that got its former instructions back has had several: the
- * newest, but for a return the one whose call is open.
- */
-static struct probe *probe_in(const struct site *site, const struct session *session, VALUE owner, VALUE callee,
-                              const struct fiber_state *returning)
-{
-	const struct call_stack *stack = returning ? &returning->stacks[session->slot] : NULL;
-	const struct probe *open = stack && stack->depth ? stack->calls[stack->depth - 1].probe : NULL;
-	struct probe *newest = NULL;
-
-	for (struct probe *probe = probe_table_find(session->probes, owner, callee); probe; probe = probe->former) {
-		if (!link_of(site, probe))
-			continue;
-		if (probe == open)
-			return probe;
-		newest = newest ? newest : probe;
-	}
-	return newest;
-}
-
-/*
- * `alias` in a class finds the original where calls find it: in a module that the class has prepended. A call of such an alias is
- * then, for the VM, one of the module's method by the alias's name.
- */
-static struct probe *probe_of_alias(const struct site *site, const struct session *session, VALUE callee, VALUE receiver)
-{
-	if (site->aliases == 0)
-		return NULL;
-	for (const struct engine_target_site *link = site->links; link; link = link->next_of_site)
-		if (link->aliased && link->probe->session == session && link->probe->armed && link->probe->callee == callee &&
-		    RTEST(rb_obj_is_kind_of(receiver, link->probe->owner)))
-			return link->probe;
-	return NULL;
-}
-
-/* The VM is asked what the event is about. */
-static void event_asked(struct site *site, VALUE tracepoint, const void *anchor)
-{
-	rb_trace_arg_t *trace_arg = rb_tracearg_from_tracepoint(tracepoint);
-	bool is_return = rb_tracearg_event_flag(trace_arg) == RUBY_EVENT_RETURN;
-	struct fiber_state *fiber = fiber_current_state();
-	VALUE callee, owner;
-
-	/* In another Ractor nothing but the site itself may be looked at: no GVL protects the rest. */
-	if (!fiber) {
-		if (!is_return)
-			atomic_fetch_add_explicit(&site->foreign_calls, 1, memory_order_relaxed);
-		return;
-	}
-	/* The end of a call is found by its frame: whose it is need not be asked. */
-	if (is_return && site->only && frame_identity_known(FRAME_TARGETED)) {
-		observe_return(site->only, fiber, trace_arg, RUBY_EVENT_RETURN, anchor);
-		return;
-	}
-	callee = rb_tracearg_callee_id(trace_arg);
-	owner = rb_tracearg_defined_class(trace_arg);
-	/*
-	 * No Ruby code runs but within observe_call() and observe_return(), which hold the session: the next one is still there
-	 * behind them.
-	 */
-	for (struct session *session = session_first(); session; session = session->next) {
-		struct probe *probe = probe_in(site, session, owner, callee, is_return ? fiber : NULL);
-
-		if (!probe)
-			probe = probe_of_alias(site, session, callee, rb_tracearg_self(trace_arg));
-		if (!probe)
-			continue;
-		if (is_return)
-			observe_return(probe, fiber, trace_arg, RUBY_EVENT_RETURN, anchor);
-		else
-			observe_call(probe, fiber, trace_arg, RUBY_EVENT_CALL, anchor);
-	}
-}
-
-/* True where the event was an ordinary one, and nothing had to be asked. */
-static inline bool event_read(const struct site *site, const void *anchor)
-{
-	const struct frame_site *place = frame_hinted_site(anchor);
-	const rb_trace_arg_t *trace_arg = frame_direct_trace_arg(place, anchor);
-	struct fiber_state *fiber;
-	struct probe *probe;
-
-	if (!trace_arg)
-		return false;
-	fiber = fiber_state_of_context(frame_direct_context(trace_arg));
-	probe = site->only;
-	if (!fiber || !probe)
-		return false;
-	if (frame_direct_event(trace_arg) == RUBY_EVENT_CALL)
-		return frame_direct_is_call_of(frame_direct_frame(trace_arg), probe->callee_id, probe->owner) &&
-		       observe_quick_call(probe, fiber, frame_direct_frame(trace_arg), true);
-	/* Where frames are unwound, how they end has to be found out. */
-	return place->kind == SITE_RETURNED && place->bias == 0 &&
-	       observe_quick_return(probe, fiber, frame_direct_frame(trace_arg));
-}
-
-static void target_event(VALUE tracepoint, void *data)
-{
-	const void *anchor = FRAME_ANCHOR();
-	struct overhead_sample sample = overhead_sample_begin(overhead_sampled());
-
-	if (!event_read(data, anchor))
-		event_asked(data, tracepoint, anchor);
-	overhead_sample_end(sample);
-}
-
 /* Makes the probe one of the site's. Without memory nothing has changed. */
 static bool site_add(struct site *site, struct probe *probe)
 {
@@ -419,7 +257,7 @@ static void sweep_left_over(void)
 /* Has the probe served by a site that is there: again, or as well. */
 static int join(struct site *site, struct probe *probe, struct error *err)
 {
-	struct engine_target_site *link = link_of(site, probe);
+	struct engine_target_site *link = engine_target_link_of(site, probe);
 
 	for (struct site **place = &left_over; *place; place = &(*place)->next)
 		if (*place == site) {
@@ -515,7 +353,8 @@ static int arm_site(struct probe *probe, VALUE method, struct error *err)
 		site->block = key_of_code(method, code);
 		block_sites_set(site->block, sites_of_block(site->block) + 1);
 	}
-	site->tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL | (calls_only ? 0 : RUBY_EVENT_RETURN), target_event, site);
+	site->tracepoint =
+		rb_tracepoint_new(Qnil, RUBY_EVENT_CALL | (calls_only ? 0 : RUBY_EVENT_RETURN), engine_target_event, site);
 	/* Earlier ones stay: a call of the method's former definition may be under way, and its end is to be seen. */
 	flags = method_definition_flags(method);
 	rb_protect(enable, rb_ary_new_from_args(2, site->tracepoint, method), &failed);
