@@ -26,7 +26,7 @@
  * takes long is seen while it runs, and calls that wait side by side in many threads still take one line each.
  */
 
-#include "tracer/stream/sink.h"
+#include "tracer/stream/sink_text_parts.h"
 
 #include "proto/clock.h"
 #include "tracer/stream/callers.h"
@@ -45,26 +45,17 @@ struct text_sink {
 	char second_text[16];                 /* "HH:MM:SS." */
 };
 
-/* Escape sequences; all empty without colours. */
-enum color { COLOR_NONE, COLOR_NAME, COLOR_LABEL, COLOR_VALUE, COLOR_TIME, COLOR_ERROR, COLOR_THREAD };
-
-static const struct slice color_codes[] = {
+const struct slice sink_text_colors[] = {
 	[COLOR_NONE] = {"\033[0m", 4},      [COLOR_NAME] = {"\033[1;36m", 7}, [COLOR_LABEL] = {"\033[2m", 4},
 	[COLOR_VALUE] = {"\033[32m", 5},    [COLOR_TIME] = {"\033[33m", 5},   [COLOR_ERROR] = {"\033[1;31m", 7},
 	[COLOR_THREAD] = {"\033[1;35m", 7},
 };
 
-static inline void color(const struct sink *sink, struct buffer *to, enum color which)
-{
-	if (sink->style.colors)
-		buffer_add_slice(to, color_codes[which]);
-}
-
 static void add_colored(const struct sink *sink, struct buffer *to, enum color which, struct slice text)
 {
-	color(sink, to, which);
+	sink_text_color(sink, to, which);
 	buffer_add_slice(to, text);
-	color(sink, to, COLOR_NONE);
+	sink_text_color(sink, to, COLOR_NONE);
 }
 
 static void add_pid(const struct sink *sink, struct buffer *to, const struct stream *stream)
@@ -87,7 +78,7 @@ static void header_if_other(struct sink *sink, struct fiber *fiber)
 	if (stream->fiber_count < 2)
 		return;
 	add_pid(sink, to, stream);
-	color(sink, to, COLOR_THREAD);
+	sink_text_color(sink, to, COLOR_THREAD);
 	buffer_add_text(to, "[thread ");
 	buffer_add_uint(to, fiber->native_id ? fiber->native_id : fiber->thread_id);
 	if (fiber->thread_name.size) {
@@ -104,7 +95,7 @@ static void header_if_other(struct sink *sink, struct fiber *fiber)
 		}
 	}
 	buffer_add_char(to, ']');
-	color(sink, to, COLOR_NONE);
+	sink_text_color(sink, to, COLOR_NONE);
 	buffer_add_char(to, '\n');
 }
 
@@ -204,14 +195,14 @@ static void add_values(const struct sink *sink, struct buffer *to, const struct 
 		if (more)
 			buffer_add_slice(to, separator);
 		more = true;
-		color(sink, to, COLOR_LABEL);
+		sink_text_color(sink, to, COLOR_LABEL);
 		if (i < method->label_count)
 			buffer_add_slice(to, method->shown_labels[i]);
 		buffer_add_char(to, '=');
-		color(sink, to, COLOR_NONE);
-		color(sink, to, COLOR_VALUE);
+		sink_text_color(sink, to, COLOR_NONE);
+		sink_text_color(sink, to, COLOR_VALUE);
 		buffer_add_printable(to, value.bytes, value.size);
-		color(sink, to, COLOR_NONE);
+		sink_text_color(sink, to, COLOR_NONE);
 	}
 }
 
@@ -261,12 +252,12 @@ static void add_outcome(const struct sink *sink, struct buffer *to, enum ending 
 	switch (ending) {
 	case ENDING_RETURNED:
 		buffer_add(to, " => ", 4);
-		color(sink, to, COLOR_VALUE);
+		sink_text_color(sink, to, COLOR_VALUE);
 		buffer_add_printable(to, first.bytes, first.size);
-		color(sink, to, COLOR_NONE);
+		sink_text_color(sink, to, COLOR_NONE);
 		return;
 	case ENDING_RAISED:
-		color(sink, to, COLOR_ERROR);
+		sink_text_color(sink, to, COLOR_ERROR);
 		buffer_add(to, " ! ", 3);
 		if (outcome.count)
 			buffer_add_printable(to, first.bytes, first.size);
@@ -276,14 +267,14 @@ static void add_outcome(const struct sink *sink, struct buffer *to, enum ending 
 			buffer_add(to, ": ", 2);
 			buffer_add_printable(to, second.bytes, second.size);
 		}
-		color(sink, to, COLOR_NONE);
+		sink_text_color(sink, to, COLOR_NONE);
 		return;
 	case ENDING_THROWN:
 	case ENDING_KILLED:
-		color(sink, to, COLOR_ERROR);
+		sink_text_color(sink, to, COLOR_ERROR);
 		buffer_add(to, " ~ ", 3);
 		buffer_add_text(to, ending_name(ending));
-		color(sink, to, COLOR_NONE);
+		sink_text_color(sink, to, COLOR_NONE);
 		return;
 	default:
 		buffer_add_text(to, " ~ ended");
@@ -326,13 +317,13 @@ static void add_end(struct sink *sink, struct buffer *to, const struct fiber *fi
 	}
 	if (sink->style.durations || measures_have_numbers(&measures)) {
 		buffer_add_char(to, ' ');
-		color(sink, to, COLOR_TIME);
+		sink_text_color(sink, to, COLOR_TIME);
 		buffer_add_char(to, '<');
 		if (sink->style.durations)
 			buffer_add_seconds(to, duration_ns);
 		measures_add_text(to, &measures);
 		buffer_add_char(to, '>');
-		color(sink, to, COLOR_NONE);
+		sink_text_color(sink, to, COLOR_NONE);
 	}
 	line_end(sink);
 	add_stack(sink, to, fiber, measures_stack(&measures));
@@ -368,122 +359,6 @@ static void text_whole(struct sink *sink, struct fiber *fiber, struct method *me
 	add_end(sink, to, fiber, event->ending, &event->outcome, 0, event->duration_ns);
 }
 
-static void add_place(struct buffer *to, struct slice file, struct slice line)
-{
-	if (!file.size)
-		return;
-	buffer_add_text(to, " at ");
-	buffer_add_printable(to, file.bytes, file.size);
-	buffer_add_char(to, ':');
-	buffer_add_printable(to, line.bytes, line.size);
-}
-
-static void add_raise(const struct sink *sink, struct buffer *to, struct values values)
-{
-	struct slice message = values_get(values, 1);
-
-	color(sink, to, COLOR_ERROR);
-	buffer_add_text(to, "! raised ");
-	buffer_add_printable(to, values_get(values, 0).bytes, values_get(values, 0).size);
-	if (message.size) {
-		buffer_add(to, ": ", 2);
-		buffer_add_printable(to, message.bytes, message.size);
-	}
-	color(sink, to, COLOR_NONE);
-	add_place(to, values_get(values, 2), values_get(values, 3));
-}
-
-/* "40,210" of "40210". */
-static void add_thousands(struct buffer *to, struct slice digits)
-{
-	for (size_t i = 0; i < digits.size; i++) {
-		if (i && (digits.size - i) % 3 == 0)
-			buffer_add_char(to, ',');
-		buffer_add_printable(to, digits.bytes + i, 1);
-	}
-}
-
-/* In decimal digits, ns. */
-static void add_ns(struct buffer *to, struct slice digits)
-{
-	uint64_t ns = 0;
-
-	for (size_t i = 0; i < digits.size && digits.bytes[i] >= '0' && digits.bytes[i] <= '9'; i++)
-		ns = ns * 10 + (uint64_t)(digits.bytes[i] - '0');
-	buffer_add_seconds(to, ns);
-	buffer_add_text(to, " s");
-}
-
-static void add_collection(struct buffer *to, struct values values)
-{
-	buffer_add_text(to, "# gc ");
-	buffer_add_printable(to, values_get(values, 0).bytes, values_get(values, 0).size);
-	buffer_add_text(to, " (");
-	buffer_add_printable(to, values_get(values, 1).bytes, values_get(values, 1).size);
-}
-
-static void add_gc(const struct sink *sink, struct buffer *to, struct values values)
-{
-	struct slice major_by = values_get(values, 2), pauses = values_get(values, 5);
-
-	(void)sink;
-	add_collection(to, values);
-	if (major_by.size) {
-		buffer_add(to, ", ", 2);
-		buffer_add_printable(to, major_by.bytes, major_by.size);
-	}
-	buffer_add_text(to, ") ");
-	add_ns(to, values_get(values, 4));
-	if (pauses.size != 1 || pauses.bytes[0] != '1') {
-		buffer_add_text(to, " in ");
-		buffer_add_printable(to, pauses.bytes, pauses.size);
-		buffer_add_text(to, " pauses");
-	}
-	buffer_add(to, ", ", 2);
-	add_thousands(to, values_get(values, 7));
-	buffer_add_text(to, " -> ");
-	add_thousands(to, values_get(values, 8));
-	buffer_add_text(to, " objects");
-}
-
-static void add_gc_pause(const struct sink *sink, struct buffer *to, struct values values)
-{
-	(void)sink;
-	add_collection(to, values);
-	buffer_add_text(to, ") pause ");
-	add_ns(to, values_get(values, 2));
-}
-
-static void add_gvl(const struct sink *sink, struct buffer *to, struct values values)
-{
-	(void)sink;
-	buffer_add_text(to, "# gvl waited ");
-	add_ns(to, values_get(values, 0));
-}
-
-static void add_allocation(const struct sink *sink, struct buffer *to, struct values values)
-{
-	struct slice class = values_get(values, 0), in = values_get(values, 3);
-
-	(void)sink;
-	buffer_add_text(to, "+ ");
-	if (class.size)
-		buffer_add_printable(to, class.bytes, class.size);
-	else
-		buffer_add_text(to, "(a class without a name)");
-	buffer_add_text(to, " made");
-	add_place(to, values_get(values, 1), values_get(values, 2));
-	if (!in.size)
-		return;
-	buffer_add_text(to, " in ");
-	buffer_add_printable(to, in.bytes, in.size);
-}
-
-static void (*const mark_texts[MARK_COUNT])(const struct sink *sink, struct buffer *to, struct values values) = {
-	[MARK_RAISE] = add_raise,           [MARK_GC] = add_gc, [MARK_GC_PAUSE] = add_gc_pause, [MARK_GVL] = add_gvl,
-	[MARK_ALLOCATION] = add_allocation,
-};
-
 /* Of a mark. Where the process could not say: one that no stack has. */
 static uint64_t stack_number(struct slice digits)
 {
@@ -506,7 +381,7 @@ static void text_mark(struct sink *sink, struct fiber *fiber, struct method *met
 	if (sink->style.start_times)
 		add_start_time(text, to, fiber->stream, event->time_ns);
 	indent(sink, to, fiber->depth);
-	mark_texts[method->mark_kind](sink, to, event->values);
+	sink_text_add_mark(sink, to, method->mark_kind, event->values);
 	line_end(sink);
 	if (method->mark->stack && event->values.count > method->mark->stack)
 		add_stack(sink, to, fiber, stack_number(values_get(event->values, method->mark->stack)));
@@ -548,13 +423,13 @@ static void text_lost(struct sink *sink, struct stream *stream, const struct rec
 
 	text_quiet(sink);
 	add_pid(sink, to, stream);
-	color(sink, to, COLOR_ERROR);
+	sink_text_color(sink, to, COLOR_ERROR);
 	buffer_add_text(to, "... ");
 	buffer_add_uint(to, lost->calls);
 	buffer_add_text(to, lost->calls == 1 ? " call lost (" : " calls lost (");
 	buffer_add_seconds(to, lost->to_ns > lost->from_ns ? lost->to_ns - lost->from_ns : 0);
 	buffer_add_text(to, " s) ...");
-	color(sink, to, COLOR_NONE);
+	sink_text_color(sink, to, COLOR_NONE);
 	line_end(sink);
 }
 
