@@ -14,7 +14,6 @@
 #include "tracee/session/debug.h"
 #include "tracee/session/request.h"
 #include "tracee/session/stream.h"
-#include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/evaluation.h"
 #include "tracee/vm/fiber.h"
 
@@ -22,7 +21,6 @@
 #include <fcntl.h>
 #include <ruby.h>
 #include <ruby/version.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,73 +118,6 @@ struct session *session_hold_next(struct session *held)
 	if (held)
 		session_release(held);
 	return next;
-}
-
-static struct message *encode(const struct record *record)
-{
-	msgpack_sbuffer buffer;
-	struct message *message;
-
-	msgpack_sbuffer_init(&buffer);
-	record_encode(&buffer, record);
-	message = buffer.size <= FRAME_SIZE_MAX ? malloc(sizeof(*message) + buffer.size) : NULL;
-	if (message) {
-		message->size = buffer.size;
-		message->has_descriptor = false;
-		memcpy(message->bytes, buffer.data, buffer.size);
-	}
-	msgpack_sbuffer_destroy(&buffer);
-	return message;
-}
-
-/* At exit the writer frees what it has sent, and nobody waits for it. */
-static struct message *message_for(const struct session *session, const struct record *record)
-{
-	return session->leaked ? NULL : encode(record);
-}
-
-void session_send(struct session *session, const struct record *record)
-{
-	struct message *message = message_for(session, record);
-
-	if (message)
-		stream_post(session, message);
-}
-
-void session_send_descriptor(struct session *session, const struct record *record, int descriptor)
-{
-	struct message *message = message_for(session, record);
-
-	if (!message) {
-		close(descriptor);
-		return;
-	}
-	message->has_descriptor = true;
-	message->descriptor = descriptor;
-	stream_post(session, message);
-}
-
-void session_note(struct session *session, enum note_level level, const char *format, ...)
-{
-	char text[TEXT_SIZE_MAX];
-	struct record record = {.kind = RECORD_NOTE, .note = {.level = level}};
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	record.note.text = (struct slice){text, strlen(text)};
-	session_send(session, &record);
-}
-
-void session_tell_missing(struct session *session)
-{
-	const char *why = builtin_missed();
-
-	if (!why || session->told_missing)
-		return;
-	session->told_missing = true;
-	session_note(session, NOTE_WARNING, "%s", why);
 }
 
 static void send_hello(struct session *session)
