@@ -5,8 +5,7 @@
  * Most of what is told here concerns no selector, which has to be found out in well under a microsecond: by the names in
  * selectors' class paths, and by the modules that those lead to now. What is left has a budget of time, so that an application
  * that makes thousands of classes a second does not wait for us; what goes beyond it, and what nobody told of (a hook of the
- * application's without `super`, C code, another Ractor), a job looks for, now and then, taking up so little of the time that it
- * does not count.
+ * application's without `super`, C code, another Ractor), selection_look.c looks for.
  */
 
 #define _GNU_SOURCE
@@ -17,27 +16,18 @@
 #include "tracee/session/session.h"
 #include "tracee/vm/aside.h"
 #include "tracee/vm/constant.h"
-#include "tracee/vm/gvl_slice.h"
 #include "tracee/vm/string_slice.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #define BUDGET_PART 20u                         /* one in so many ns of the application's time, ... */
 #define BUDGET_MAX_NS (int64_t)(50 * NS_PER_MS) /* ... of which so much is saved up */
-#define LOOK_PAUSE_NS (250 * NS_PER_MS)         /* between two looks at least, */
-#define LOOK_PART 100u                          /* and so many times as long as the last one took; */
-#define LOOK_MAX_NS (2 * NS_PER_MS)             /* the next selector has to wait for the next look after that */
 #define NESTED_MAX 1000                         /* modules within one that gets its name */
 
 static struct {
 	int64_t left_ns; /* below 0: overdrawn */
 	uint64_t since_ns;
 } budget;
-
-static _Atomic bool overlooked;                  /* something happened that no selection was asked about */
-static _Atomic uint64_t look_at_ns = UINT64_MAX; /* when a job is to look */
-static _Atomic bool looking;                     /* one was asked for */
 
 /* --- What a change is looked at with */
 
@@ -97,8 +87,7 @@ static bool has_part(struct slice path, struct slice name)
 	return false;
 }
 
-/* Searches for an exact selector's methods once more, and keeps in mind the module that it means now. */
-static void search_again(struct selection *selection, uint32_t i)
+void selection_search_again(struct selection *selection, uint32_t i)
 {
 	const struct selector *selector = &selection->selectors[i];
 	struct arming arming = {.selection = selection, .selector = i, .late = true};
@@ -116,8 +105,7 @@ void selection_resolve(struct selection *selection)
 			selection->modules[i] = constant_module(selection->selectors[i].class_pattern);
 }
 
-/* Those that are not over; NULL: the first, and behind the last. For a walk on which no Ruby code runs, and for jobs. */
-static struct selection *next_selection(const struct selection *before)
+struct selection *selection_next(const struct selection *before)
 {
 	struct session *session = before ? before->session->next : session_first();
 
@@ -145,7 +133,7 @@ static void overlook(void)
 		"gain by it may be traced a second or more late";
 
 	selection_modules_changed();
-	for (struct selection *selection = next_selection(NULL); selection; selection = next_selection(selection)) {
+	for (struct selection *selection = selection_next(NULL); selection; selection = selection_next(selection)) {
 		if (!selection->overlooked_told)
 			session_note(selection->session, NOTE_WARNING, "%s", text);
 		selection->overlooked_told = true;
@@ -203,7 +191,7 @@ static bool fits_pattern(const struct selection *selection, VALUE method)
 
 bool selection_may_mean(VALUE method)
 {
-	for (const struct selection *selection = next_selection(NULL); selection; selection = next_selection(selection))
+	for (const struct selection *selection = selection_next(NULL); selection; selection = selection_next(selection))
 		if (selection->lines || slice_set_has(&selection->methods, string_slice(rb_sym2str(method))) ||
 		    fits_pattern(selection, method))
 			return true;
@@ -264,7 +252,7 @@ static VALUE look_for_name(VALUE argument)
 	if (slice_set_has(&selection->constants, name))
 		for (uint32_t i = 0; i < selection->selector_count; i++)
 			if (selector_is_exact(&selection->selectors[i]) && has_part(selection->selectors[i].class_pattern, name))
-				search_again(selection, i);
+				selection_search_again(selection, i);
 	if (selection->has_patterns && change->module != Qundef) {
 		change->nested = 0;
 		look_into(change, change->module);
@@ -275,7 +263,7 @@ static VALUE look_for_name(VALUE argument)
 
 static bool any_has(struct slice constant, bool patterns)
 {
-	for (const struct selection *selection = next_selection(NULL); selection; selection = next_selection(selection))
+	for (const struct selection *selection = selection_next(NULL); selection; selection = selection_next(selection))
 		if (((patterns && selection->has_patterns) || slice_set_has(&selection->constants, constant)))
 			return true;
 	return false;
@@ -330,7 +318,7 @@ static void wait_for_name(VALUE module)
 {
 	struct change change = {.module = module};
 
-	for (const struct selection *selection = next_selection(NULL); selection; selection = next_selection(selection))
+	for (const struct selection *selection = selection_next(NULL); selection; selection = selection_next(selection))
 		if (selection->constants.count > 0) {
 			for_each_selection(wait_for_inherited, &change);
 			return;
@@ -351,7 +339,7 @@ static VALUE look_for_module(VALUE argument)
 
 	for (uint32_t i = 0; i < change->selection->selector_count; i++)
 		if (is_news(change->selection, i, change->module, string_slice(change->name)))
-			search_again(change->selection, i);
+			selection_search_again(change->selection, i);
 	return Qnil;
 }
 
@@ -368,7 +356,7 @@ void selection_module_seen(VALUE module)
 		last = (struct slice){colon + 1, (size_t)(name.bytes + name.size - colon - 1)};
 	if (!any_has(last, false))
 		return;
-	for (const struct selection *selection = next_selection(NULL); selection; selection = next_selection(selection)) {
+	for (const struct selection *selection = selection_next(NULL); selection; selection = selection_next(selection)) {
 		for (uint32_t i = 0; i < selection->selector_count; i++) {
 			if (!is_news(selection, i, module, name))
 				continue;
@@ -413,7 +401,7 @@ static VALUE look_for_mixed(VALUE argument)
 
 	for (uint32_t i = 0; i < change->selection->selector_count; i++)
 		if (is_concerned(change->selection, i, change->module))
-			search_again(change->selection, i);
+			selection_search_again(change->selection, i);
 	return Qnil;
 }
 
@@ -425,7 +413,7 @@ static void methods_mixed(VALUE target, VALUE module)
 		wait_for_name(module);
 	else
 		selection_module_seen(module);
-	for (const struct selection *selection = next_selection(NULL); selection; selection = next_selection(selection)) {
+	for (const struct selection *selection = selection_next(NULL); selection; selection = selection_next(selection)) {
 		for (uint32_t i = 0; i < selection->selector_count; i++) {
 			if (!is_concerned(selection, i, target))
 				continue;
@@ -448,107 +436,4 @@ void selection_object_extended(VALUE mixin, VALUE object)
 	(void)mixin;
 	if (is_module(object))
 		methods_mixed(rb_class_of(object), object);
-}
-
-/* --- What nobody told of */
-
-static void look_at(uint64_t at_ns)
-{
-	uint64_t before = atomic_load(&look_at_ns);
-
-	while (at_ns < before && !atomic_compare_exchange_weak(&look_at_ns, &before, at_ns))
-		;
-}
-
-void selection_modules_changed(void)
-{
-	atomic_store(&overlooked, true);
-	look_at(clock_now_ns() + LOOK_PAUSE_NS);
-}
-
-static bool has_hooks(void)
-{
-	return module_changes_sees_names() || module_changes_sees_classes();
-}
-
-static bool is_to_be_looked_for(const struct selection *selection, uint32_t i)
-{
-	return selection->look_for_all ||
-	       (!selection->results[i].found && (selector_is_exact(&selection->selectors[i]) || !has_hooks()));
-}
-
-void selection_look_later(const struct selection *selection)
-{
-	bool wanted = selection->waiting_count > 0 || selection->look_for_all;
-
-	for (uint32_t i = 0; i < selection->selector_count && !wanted; i++)
-		wanted = is_to_be_looked_for(selection, i);
-	if (wanted)
-		look_at(clock_now_ns() + LOOK_PAUSE_NS);
-}
-
-bool selection_look_is_due(void)
-{
-	uint64_t at_ns = atomic_load_explicit(&look_at_ns, memory_order_relaxed);
-
-	if (at_ns == UINT64_MAX || clock_now_ns() < at_ns || !atomic_compare_exchange_strong(&look_at_ns, &at_ns, UINT64_MAX))
-		return false;
-	atomic_store(&looking, true);
-	return true;
-}
-
-/* As far as it comes in a short time; the next look goes on from there. */
-static VALUE look(VALUE argument)
-{
-	struct selection *selection = (struct selection *)argument;
-	uint64_t began_ns = clock_now_ns();
-	struct gvl_slice slice;
-
-	gvl_slice_begin(&slice);
-	for (struct probe *probe = selection->waiting_count ? selection->probes.first_made : NULL; probe;
-	     probe = probe->next_made)
-		if (probe->waiting)
-			selection_settle_names(probe);
-	while (selection->look_next < selection->selector_count && !selection->disabled) {
-		uint32_t i = selection->look_next++;
-		struct arming arming = {.selection = selection, .selector = i, .late = true, .slice = &slice};
-
-		if (!is_to_be_looked_for(selection, i))
-			continue;
-		if (selector_is_exact(&selection->selectors[i]))
-			search_again(selection, i);
-		else
-			selector_each_match(&selection->selectors[i], selection_arm_match, &arming);
-		if (clock_now_ns() - began_ns > LOOK_MAX_NS)
-			return Qnil;
-	}
-	selection->look_next = 0;
-	selection->look_for_all = false;
-	return Qnil;
-}
-
-void selection_look(void)
-{
-	uint64_t began_ns = clock_now_ns(), pause_ns;
-	bool all;
-
-	if (!atomic_exchange(&looking, false))
-		return;
-	all = atomic_exchange(&overlooked, false);
-	for (struct selection *selection = next_selection(NULL); selection; selection = next_selection(selection)) {
-		int failed = 0;
-
-		selection->look_for_all = selection->look_for_all || all;
-		/* It is being looked for. */
-		if (selection->unfinished)
-			continue;
-		arming_protect(look, (VALUE)selection, &failed);
-		if (failed)
-			rb_set_errinfo(Qnil);
-	}
-	pause_ns = (clock_now_ns() - began_ns) * LOOK_PART;
-	for (const struct selection *selection = next_selection(NULL); selection; selection = next_selection(selection))
-		selection_look_later(selection);
-	if (atomic_load(&look_at_ns) != UINT64_MAX && pause_ns > LOOK_PAUSE_NS)
-		atomic_store(&look_at_ns, clock_now_ns() + pause_ns);
 }

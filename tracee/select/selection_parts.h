@@ -222,6 +222,13 @@ void selection_check_exceptions(struct session *session, const struct trace_opti
 bool selection_note_names(struct selection *selection);
 /* Fills in `modules`. May raise. */
 void selection_resolve(struct selection *selection);
+/* Those that are not over; NULL: the first, and behind the last. For a walk on which no Ruby code runs, and for jobs. */
+struct selection *selection_next(const struct selection *before);
+/* Searches for an exact selector's methods once more, and keeps in mind the module that it means now. May raise. */
+void selection_search_again(struct selection *selection, uint32_t i);
+
+/* --- selection_look.c */
+
 /* Has a job look again soon, if a selector has matched nothing yet. */
 void selection_look_later(const struct selection *selection);
 
