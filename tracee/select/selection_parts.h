@@ -236,20 +236,9 @@ void selection_look_later(const struct selection *selection);
 
 /* Whether a module has a name that does not begin with that of a nameless one around it. */
 bool selection_has_name(VALUE module);
-/* The class or module without a name that a method's owner is or belongs to, or Qnil. */
-VALUE selection_nameless(VALUE owner);
 /* Has a probe announced again when its class has a name, if it has none. May raise. */
 void selection_await_name(struct probe *probe);
 
-/* A module without a name, and a selector that will mean it, if it gets the right one. */
-struct nameless {
-	struct selection *selection;
-	uint32_t selector;
-	VALUE module;
-};
-
-/* Arms a method for that case. argument: struct nameless. May raise. */
-void selection_wait(const struct match *match, void *argument);
 /* Arms a method that was just defined, if its class has no name; */
 void selection_wait_for_method(struct selection *selection, const struct match *match);
 /* the same with all that exact selectors might mean of a module without a name. May raise. */

@@ -38,7 +38,8 @@ bool selection_has_name(VALUE module)
 	return !NIL_P(name) && RSTRING_LEN(name) > 0 && RSTRING_PTR(name)[0] != '#';
 }
 
-VALUE selection_nameless(VALUE owner)
+/* The class or module without a name that a method's owner is or belongs to, or Qnil. */
+static VALUE nameless_of(VALUE owner)
 {
 	if (selection_has_name(owner))
 		return Qnil;
@@ -61,13 +62,21 @@ static void await_name(struct probe *probe, VALUE module, VALUE selector, VALUE 
 
 void selection_await_name(struct probe *probe)
 {
-	VALUE module = probe->only_kind_of == Qundef ? selection_nameless(probe->owner) : Qnil;
+	VALUE module = probe->only_kind_of == Qundef ? nameless_of(probe->owner) : Qnil;
 
 	if (!NIL_P(module))
 		await_name(probe, module, Qnil, Qnil);
 }
 
-void selection_wait(const struct match *match, void *argument)
+/* A module without a name, and a selector that will mean it, if it gets the right one. */
+struct nameless {
+	struct selection *selection;
+	uint32_t selector;
+	VALUE module;
+};
+
+/* Arms a method for that case. argument: struct nameless. */
+static void arm_nameless(const struct match *match, void *argument)
 {
 	const struct nameless *nameless = argument;
 	struct selection *selection = nameless->selection;
@@ -89,7 +98,7 @@ void selection_wait(const struct match *match, void *argument)
 
 void selection_wait_for_method(struct selection *selection, const struct match *match)
 {
-	VALUE module = module_changes_sees_names() ? Qnil : selection_nameless(match->owner);
+	VALUE module = module_changes_sees_names() ? Qnil : nameless_of(match->owner);
 	bool singleton = module != match->owner;
 
 	for (uint32_t i = 0; i < selection->selector_count && !NIL_P(module); i++) {
@@ -100,7 +109,7 @@ void selection_wait_for_method(struct selection *selection, const struct match *
 		    selector->separator == (singleton ? '#' : '.') || !selector_names_method(selector, match->name) ||
 		    selector_names(selector, match->owner, match->name))
 			continue;
-		selection_wait(match, &nameless);
+		arm_nameless(match, &nameless);
 	}
 }
 
@@ -110,7 +119,7 @@ void selection_wait_for_inherited(struct selection *selection, VALUE module)
 		struct nameless nameless = {selection, i, module};
 
 		if (selector_is_exact(&selection->selectors[i]))
-			selector_each_match_in(&selection->selectors[i], module, selection_wait, &nameless);
+			selector_each_match_in(&selection->selectors[i], module, arm_nameless, &nameless);
 	}
 }
 
