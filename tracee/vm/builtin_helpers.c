@@ -11,6 +11,14 @@ bool builtin_is_exception(VALUE error)
 	return !RB_SPECIAL_CONST_P(error) && RB_BUILTIN_TYPE(error) != T_IMEMO && RTEST(rb_obj_is_kind_of(error, rb_eException));
 }
 
+VALUE builtin_exception(VALUE class, const char *message)
+{
+	VALUE exception = rb_obj_alloc(class);
+
+	rb_ivar_set(exception, rb_intern("mesg"), rb_utf8_str_new_cstr(message));
+	return exception;
+}
+
 VALUE builtin_message(VALUE exception)
 {
 	VALUE text;

@@ -334,14 +334,6 @@ static VALUE call_now(VALUE argument)
 	return rb_method_call_with_block(call->argc, call->argv, call->caller, call->block);
 }
 
-VALUE builtin_exception(VALUE class, const char *message)
-{
-	VALUE exception = rb_obj_alloc(class);
-
-	rb_ivar_set(exception, rb_intern("mesg"), rb_utf8_str_new_cstr(message));
-	return exception;
-}
-
 static char missed[512];
 
 static void check(enum builtin_method method)
