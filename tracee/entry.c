@@ -1,7 +1,7 @@
 /*
  * From dlopen to Init. See entry.h.
  *
- * The loader (tracer/inject/visit.c) has stopped the main thread anywhere, perhaps without the GVL, and calls rbprobe_start() on
+ * The loader (tracer/inject/load.c) has stopped the main thread anywhere, perhaps without the GVL, and calls rbprobe_start() on
  * its stack. So that function asks the VM for a job and leaves; the job, at a safe point and with the GVL, does what `require
  * "rbprobe"` does. wake.c says how the VM gets to it.
  *

@@ -4,8 +4,8 @@
 #       test "a stranger's queue under the target's key keeps nobody out" do
 #         victim, stranger = user, user               # numbers that no process has
 #         target = start("shop", user: victim)        # all that a LiveTest has
-#         squatter = start_as(stranger, program("squat"), target.pid)   # build/security/squat, of squat.c
-#         squatter.expect("ready")                    # its next line; squatter.say(...) is its input
+#         attacker = start_as(stranger, program("forge_queue"), victim, target.pid, 1, "/nowhere", "1")   # of forge_queue.c
+#         attacker.expect("ready")                    # its next line; attacker.say(...) is its input
 #
 # Needs root, since only root becomes other users. At the end of a test every process, System V queue and entry of /tmp of
 # its users goes; one that a test did not end itself is no failure, as attackers need not behave.

@@ -1,4 +1,4 @@
-/* Carrying bytes. See splice.h. Context: splice_thread_main() in a thread of its own, the rest in a job. */
+/* Carrying bytes. See splice_thread.h. Context: splice_thread_main() in a thread of its own, the rest in a job. */
 
 #define _GNU_SOURCE
 #include "tracee/base/splice_thread.h"
