@@ -5,8 +5,6 @@
 /* stream_decode() is not for others to call. */
 #include "tracer/stream/decode.c"
 
-#include "proto/character.h"
-
 #include <jansson.h>
 #include <stdio.h>
 

@@ -1,6 +1,5 @@
 /* The ring: order, exact losses, room for every end, and a producer and a consumer that run at once. */
 
-#include "proto/wire.h"
 #include "tracee/base/ring.h"
 #include "unit.h"
 

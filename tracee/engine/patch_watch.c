@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "tracee/engine/patch_watch.h"
 
-#include "tracee/engine/patch.h"
 #include "tracee/engine/patch_assembly.h"
 
 #include <stddef.h>

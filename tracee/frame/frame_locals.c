@@ -9,7 +9,6 @@
 #include "tracee/frame/frame_locals.h"
 
 #include "tracee/base/safe_read.h"
-#include "tracee/frame/frame.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/foreign_hooks.h"
 #include "tracee/vm/instruction_data.h"

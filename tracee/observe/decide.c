@@ -4,7 +4,6 @@
 #include "tracee/observe/decide.h"
 
 #include "proto/clock.h"
-#include "tracee/base/ring.h"
 #include "tracee/base/ticks.h"
 #include "tracee/frame/frame.h"
 #include "tracee/observe/expression.h"

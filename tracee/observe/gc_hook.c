@@ -8,7 +8,6 @@
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/own.h"
-#include "tracee/vm/quiet.h"
 
 #include <ruby/version.h>
 #include <stddef.h>

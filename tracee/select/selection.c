@@ -4,7 +4,6 @@
 
 #include "tracee/select/selection_parts.h"
 
-#include "tracee/base/ring.h"
 #include "tracee/engine/engine_line.h"
 #include "tracee/observe/callers.h"
 #include "tracee/observe/decide.h"

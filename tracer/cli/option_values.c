@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "tracer/cli/options.h"
 
-#include "proto/clock.h"
 #include "proto/limits.h"
 #include "tracer/base/message.h"
 

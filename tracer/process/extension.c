@@ -3,8 +3,6 @@
 #define _GNU_SOURCE
 #include "tracer/process/extension.h"
 
-#include "proto/names.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
