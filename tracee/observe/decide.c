@@ -6,13 +6,13 @@
 #include "proto/clock.h"
 #include "tracee/base/ticks.h"
 #include "tracee/frame/frame.h"
+#include "tracee/observe/asking.h"
 #include "tracee/observe/expression.h"
 #include "tracee/observe/probe.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/aside.h"
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/fiber.h"
-#include "tracee/vm/quiet.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -119,27 +119,21 @@ struct expression_list *decider_condition_for_line(const struct session *session
 
 /* --- Both */
 
-/* Whether the user's expression is true. What it does is no call of the application's. */
+/* Whether the user's expression is true. */
 static bool is_true(struct fiber_state *fiber, const struct probe *probe, const struct seen_call *seen, int *jump)
 {
 	struct session *session = probe->session;
-	struct call_stack *stack = &fiber->stacks[session->slot];
 	struct decider *decider = session->decider;
 	char bytes[256];
 	struct text why = {.bytes = bytes, .size = sizeof(bytes)};
 	enum expression_truth truth;
-	struct quiet quiet;
+	struct asking asking;
 
 	if (!probe->condition)
 		return decider->conditions.expression.size == 0;
-	stack->starting = !seen->outcome;
-	stack->ending = seen->outcome != NULL;
-	fiber->suppress_depth++;
-	quiet = quiet_begin();
+	asking = asking_begin(session, fiber, seen->outcome != NULL);
 	truth = expression_test(probe->condition, seen, &session->options, &why, jump);
-	quiet_end(quiet);
-	fiber->suppress_depth--;
-	stack->starting = stack->ending = false;
+	asking_end(&asking);
 	if (truth == EXPRESSION_FAILED && decider->failed++ == 0)
 		session_note(session, NOTE_WARNING, "--if gave %.*s; calls for which it cannot be decided are left out",
 		             (int)why.used, bytes);

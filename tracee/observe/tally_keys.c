@@ -5,6 +5,7 @@
 #include "proto/fnv.h"
 #include "proto/wire.h"
 #include "tracee/base/text.h"
+#include "tracee/observe/asking.h"
 #include "tracee/observe/call.h"
 #include "tracee/observe/expression.h"
 #include "tracee/observe/probe.h"
@@ -13,7 +14,6 @@
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/evaluation.h"
 #include "tracee/vm/fiber.h"
-#include "tracee/vm/quiet.h"
 
 #include <ruby/debug.h>
 #include <stdio.h>
@@ -294,26 +294,20 @@ static uint16_t key_of_caller(struct tally_keys *keys, const struct seen_call *s
 	return key_of_name(keys, NO_CALLER);
 }
 
-/* As decide.c tries a condition: what the expression does is no call of the application's. */
 static uint16_t key_of_value(struct tally_keys *keys, const struct probe *probe, struct fiber_state *fiber,
                              const struct seen_call *seen, int *jump)
 {
 	struct session *session = probe->session;
-	struct call_stack *stack = &fiber->stacks[session->slot];
 	char bytes[NAME_ROOM] = "";
 	struct text name = {.bytes = bytes, .size = NAME_ROOM - 1};
-	struct quiet quiet;
+	struct asking asking;
 	bool in_time;
 
 	if (!probe->key || *jump)
 		return NO_KEY;
-	stack->starting = true;
-	fiber->suppress_depth++;
-	quiet = quiet_begin();
+	asking = asking_begin(session, fiber, false);
 	in_time = expression_key(probe->key, seen, &session->options, &name, jump);
-	quiet_end(quiet);
-	fiber->suppress_depth--;
-	stack->starting = false;
+	asking_end(&asking);
 	if (!in_time)
 		session_note(session, NOTE_WARNING,
 		             "--by took longer than %u ms and is switched off for a method, whose calls are counted together now",
