@@ -17,8 +17,10 @@
 
 /*
  * What the selection_*.c share, and nobody else sees: selection.c (the table of probes), selection_command.c (what a command asks
- * for), selection_matches.c (between looking and arming), selection_arm.c (arming), selection_tell.c (what the client reads) and
- * selection_dynamic.c (what comes later). Job context, GVL held, except where said.
+ * for), selection_matches.c (between looking and arming), selection_lines.c (selectors that are lines), selection_arm.c (arming),
+ * selection_left_out.c (what is not armed), selection_tell.c (what the client reads), selection_overhead.c (what it takes); and
+ * what comes later: selection_dynamic.c (methods), selection_modules.c (classes and modules), selection_look.c (what nobody told
+ * of), selection_wait.c (what has no name yet). Job context, GVL held, except where said.
  */
 
 struct gvl_slice;

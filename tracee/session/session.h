@@ -122,8 +122,8 @@ struct session {
 };
 
 /*
- * What another room keeps for a session and has to give up with it. Both are called in jobs, for every session, also for one that
- * has nothing of the kind; they raise nothing.
+ * What another room keeps for a session and has to give up with it. They are called for every session, also for one that has
+ * nothing of the kind; in jobs, where nothing else is said; and raise nothing.
  */
 struct session_part {
 	/* The last that the client is sent, before anything is stopped; at exit, too: calls nothing of Ruby's. May be NULL */

@@ -66,7 +66,7 @@ struct call_stack {
 struct fiber_state {
 	_Alignas(64) uint32_t ref;              /* unique among the living */
 	unsigned suppress_depth;                /* what runs now is ours, or an expression of the user's: no call is observed */
-	const uintptr_t *frame_place;           /* where the VM keeps the fiber's innermost frame; patch_frame() fills it in */
+	const uintptr_t *frame_place;           /* where the VM keeps the fiber's innermost frame; patch_frame_place() */
 	struct call_stack stacks[SESSIONS_MAX]; /* by the session's slot */
 	struct evaluation evaluation;           /* of an expression of the user's */
 	pthread_t native_thread;
