@@ -118,9 +118,20 @@ bool observe_start_call(struct probe *probe, struct fiber_state *fiber, const st
 	return false;
 }
 
+/* What is asked of a call, or a line, that begins. */
+static void make_values_of_start(struct making *making, const struct probe *probe, const struct seen_call *seen)
+{
+	struct session *session = making->session;
+
+	making->fiber->stacks[session->slot].starting = true;
+	if (making->buffer)
+		making->size = expression_list_render(probe->expressions, seen, &session->options, making->buffer,
+		                                      VALUES_SIZE_MAX, &making->jump);
+}
+
 /*
- * The same where there are values to be made: none if the thread is about to jump. *jump is set to a state for rb_jump_tag(), or
- * stays.
+ * As observe_start_call() where there are values to be made: none if the thread is about to jump. *jump is set to a state for
+ * rb_jump_tag(), or stays.
  */
 static bool start_call_with_values(struct probe *probe, struct fiber_state *fiber, const struct seen_call *seen, int *jump)
 {
@@ -130,10 +141,7 @@ static bool start_call_with_values(struct probe *probe, struct fiber_state *fibe
 
 	session_hold_for(session, fiber);
 	making_begin(&making, session, fiber, *jump);
-	fiber->stacks[session->slot].starting = true;
-	if (making.buffer)
-		making.size = expression_list_render(probe->expressions, seen, &session->options, making.buffer, VALUES_SIZE_MAX,
-		                                     &making.jump);
+	make_values_of_start(&making, probe, seen);
 	if (!observe_is_over(session))
 		open = observe_start_call(probe, fiber, seen, making.buffer, making.size);
 	else
@@ -258,10 +266,7 @@ static void push_line_with_values(struct probe *probe, struct fiber_state *fiber
 	struct making making;
 
 	making_begin(&making, session, fiber, *jump);
-	fiber->stacks[session->slot].starting = true;
-	if (making.buffer)
-		making.size = expression_list_render(probe->expressions, seen, &session->options, making.buffer, VALUES_SIZE_MAX,
-		                                     &making.jump);
+	make_values_of_start(&making, probe, seen);
 	push_line(probe, fiber, seen, making.buffer, making.size);
 	making_end(&making);
 	*jump = making.jump;
