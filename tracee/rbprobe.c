@@ -17,6 +17,7 @@
 #include "tracee/observe/observe.h"
 #include "tracee/observe/overhead.h"
 #include "tracee/requests/silent_fork.h"
+#include "tracee/select/code_compiled.h"
 #include "tracee/select/compiler_watch.h"
 #include "tracee/select/module_changes.h"
 #include "tracee/select/selection.h"
@@ -95,6 +96,7 @@ static VALUE init(VALUE stress_is_off)
 	session_part_register(&console_part);
 	refinements_init();
 	compiler_watch_init();
+	code_compiled_init();
 	module_changes_init();
 	evaluation_init();
 	eval_init();

@@ -149,7 +149,7 @@ class LinesTest < LiveTest
     assert_match(/top\.rb:3 is outside of methods and blocks, in code that runs once: it may be over/, result.stderr)
     refute_match(/top\.rb:5 is outside/, result.stderr)
     assert_match(/^<\w+>  .*top\.rb:1  target \(runs once/, rbprobe("methods", "-p", target.pid.to_s, "top.rb:1").stdout)
-    assert_match(/top\.rb:10: no method is from a file of that/, rbprobe("methods", "-p", target.pid.to_s, "top.rb:10").stderr)
+    assert_match(/top\.rb:10: no code is from a file of that/, rbprobe("methods", "-p", target.pid.to_s, "top.rb:10").stderr)
     target.run("$turn = nil; $thread.kill.join; nil")
   end
 
@@ -166,7 +166,7 @@ class LinesTest < LiveTest
     assert_match(/order\.rb:#{comment}: .* has no code of its own .*; lines near it that have: #{comment - 2}, #{comment + 1}$/,
                  result.stderr)
     assert_match(/order\.rb:2: .*the body of a class, is over\); the nearest line that has: #{LINE["@user"]}$/, result.stderr)
-    assert_match(/other\.rb:7: no method is from a file of that name so far$/, result.stderr)
+    assert_match(/other\.rb:7: no code is from a file of that name so far$/, result.stderr)
   end
 
   test "a method of which Ruby reports no lines is named" do
@@ -205,7 +205,7 @@ class LinesTest < LiveTest
   test "code that is defined later is traced then, and a method's new definition, too" do
     target = start("console")
     tracer = trace(target, at("double", "item"))
-    assert_match(/no method is from a file of that name so far; it will be traced when one is defined/, tracer.stderr)
+    assert_match(/no code is from a file of that name so far; it will be traced when it is loaded/, tracer.stderr)
     load_into(target)
     target.run("Order.new('ada').total([1]); nil")
     load_into(target, PROGRAM.sub("item * 2", "item * 3"))
@@ -225,7 +225,7 @@ class LinesTest < LiveTest
     result = rbprobe("exec", "program.rb:4(n, more)", "--", *Processes::RUBY, path, env: Processes::TARGET_ENV)
     assert_exit 0, result
     assert_equal "program.rb:4 n=1 more=2\n", result.stdout
-    assert_match(/program\.rb:4: no method is from a file of that name so far; it will be traced when/, result.stderr)
+    assert_match(/program\.rb:4: no code is from a file of that name so far; it will be traced when/, result.stderr)
   end
 
   test "a line that nothing ever had is named at the end" do

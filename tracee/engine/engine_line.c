@@ -1,5 +1,5 @@
 /*
- * Lines: see engine_line.h. Contexts: job (arm, disarm), event (callback).
+ * Lines: see engine_line.h. Contexts: job, or an event that is not the line's (arm, disarm), event (callback).
  *
  * Each has a TracePoint of its own, with the instructions as its target and the line as its target_line (2.6 and newer). That of
  * a define_method method needs no care as its calls do: LINE events come from the instructions, not from the definition.
@@ -26,6 +26,7 @@
 struct line_site {
 	struct probe *probe; /* NULL: it is over */
 	uint32_t line;
+	bool once;
 	VALUE tracepoint; /* both pinned by engine_line_mark() */
 	VALUE code;
 	_Atomic uint64_t foreign_events; /* in other Ractors */
@@ -34,6 +35,8 @@ struct line_site {
 
 /* Without probes; their TracePoints could not be disabled yet, because of other Ractors or of hooks that run. */
 static struct line_site *left_over;
+
+static uint32_t armed_count; /* sites, also those that are left over */
 
 static bool is_enabled(const struct line_site *site)
 {
@@ -52,6 +55,8 @@ static void line_event(VALUE tracepoint, void *data)
 		atomic_fetch_add_explicit(&site->foreign_events, 1, memory_order_relaxed);
 		return;
 	}
+	if (site->once && !NIL_P(rb_tracearg_method_id(rb_tracearg_from_tracepoint(tracepoint))))
+		return;
 	sample = overhead_sample_begin(overhead_sampled());
 	if (site->probe && site->probe->armed)
 		observe_line(site->probe, fiber, rb_tracearg_from_tracepoint(tracepoint), anchor);
@@ -63,22 +68,48 @@ static VALUE enable(VALUE argument)
 	const struct line_site *site = (const struct line_site *)argument;
 
 	builtin_enable_for_line(site->tracepoint, site->code, site->line);
+	targeted_wake_others(site->code, site->line);
 	return Qnil;
 }
 
-int engine_line_arm(struct probe *probe, VALUE code, uint32_t line, struct error *err)
+static VALUE wake(VALUE code)
+{
+	if (targeted_rest())
+		targeted_wake_others(code, 0);
+	return Qnil;
+}
+
+void engine_line_method_armed(VALUE code)
+{
+	int failed = 0;
+
+	if (compat_target_keeps_others() || !armed_count)
+		return;
+	/* It raises where the code has no lines. */
+	rb_protect(wake, code, &failed);
+	if (failed)
+		rb_set_errinfo(Qnil);
+}
+
+void engine_line_prepare(void)
+{
+	if (!compat_target_survives_hooks())
+		foreign_hooks_known(); /* when it is disabled, whether one runs is asked */
+	frame_calibrate(FRAME_TARGETED, NULL);
+}
+
+int engine_line_arm(struct probe *probe, VALUE code, uint32_t line, bool once, struct error *err)
 {
 	struct line_site *site = calloc(1, sizeof(*site));
 	int failed = 0;
 
 	if (!site)
 		return error_set(err, -ENOMEM, "no memory for a probe");
-	*site = (struct line_site){.probe = probe, .line = line, .tracepoint = Qnil, .code = code};
+	*site = (struct line_site){.probe = probe, .line = line, .once = once, .tracepoint = Qnil, .code = code};
 	probe->line = site;
+	armed_count++;
 	engine_line_sweep();
-	if (!compat_target_survives_hooks())
-		foreign_hooks_known(); /* when it is disabled, whether one runs is asked */
-	frame_calibrate(FRAME_TARGETED, NULL);
+	engine_line_prepare();
 	event_flags_restore_global();
 	site->tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_LINE, line_event, site);
 	probe->armed = true;
@@ -108,6 +139,17 @@ void engine_line_disarm(struct probe *probe)
 	disable(probe->line);
 }
 
+void engine_line_hand_over(struct probe *from, struct probe *to)
+{
+	to->line = from->line;
+	to->armed = from->armed;
+	if (to->line)
+		to->line->probe = to;
+	from->line = NULL;
+	from->armed = false;
+	from->calls_before = from->calls;
+}
+
 void engine_line_release(struct probe *probe)
 {
 	struct line_site *site = probe->line;
@@ -117,6 +159,7 @@ void engine_line_release(struct probe *probe)
 	probe->line = NULL;
 	site->probe = NULL;
 	if (!is_enabled(site)) {
+		armed_count--;
 		free(site);
 		return;
 	}
@@ -129,6 +172,11 @@ VALUE engine_line_code(const struct probe *probe)
 	return probe->line ? probe->line->code : Qnil;
 }
 
+bool engine_line_is_once(const struct probe *probe)
+{
+	return probe->line && probe->line->once;
+}
+
 bool engine_line_sweep(void)
 {
 	for (struct line_site **place = &left_over, *site; (site = *place);) {
@@ -137,6 +185,7 @@ bool engine_line_sweep(void)
 			continue;
 		}
 		*place = site->next;
+		armed_count--;
 		free(site);
 	}
 	return left_over && compat_target_may_be_disabled();

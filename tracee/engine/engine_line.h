@@ -15,14 +15,25 @@
 
 struct probe;
 
-/* Starts the events. code: the InstructionSequence that has the line. 0, or negative and err. */
-int engine_line_arm(struct probe *probe, VALUE code, uint32_t line, struct error *err);
+/* What arming has to know, as far as a job alone can find it out: arming itself may be in an event. */
+void engine_line_prepare(void);
+/*
+ * Starts the events. code: the InstructionSequence that has the line. once: it is outside of methods, and what a method does that
+ * is written on the same line is none of its events. 0, or negative and err. Job or event context.
+ */
+int engine_line_arm(struct probe *probe, VALUE code, uint32_t line, bool once, struct error *err);
+/* The events of one probe are another's from now on: the code has become that of a method. */
+void engine_line_hand_over(struct probe *from, struct probe *to);
+/* A TracePoint was enabled for a method: on 2.7, lines of it would fall silent. */
+void engine_line_method_armed(VALUE code);
 /* Ends them; also for a probe that has no line. Events that have begun may still be under way in other threads. */
 void engine_line_disarm(struct probe *probe);
 /* Frees what arming made, when no event is under way any more. Calls no Ruby function. */
 void engine_line_release(struct probe *probe);
 /* The armed code; Qnil: none. */
 VALUE engine_line_code(const struct probe *probe);
+/* Whether it was armed `once`. */
+bool engine_line_is_once(const struct probe *probe);
 
 /* In GC. */
 void engine_line_mark(const struct probe *probe);

@@ -8,6 +8,7 @@
 
 #include "proto/clock.h"
 #include "tracee/engine/engine.h"
+#include "tracee/engine/engine_line.h"
 #include "tracee/engine/match.h"
 #include "tracee/frame/frame.h"
 #include "tracee/frame/frame_locals.h"
@@ -284,6 +285,7 @@ static VALUE enable(VALUE tracepoint_and_method)
 	builtin_enable_for(tracepoint, method);
 	if (method_definition_is_block_method(method))
 		method_definition_written(method, tracepoint);
+	engine_line_method_armed(method_definition_instructions(method));
 	return Qnil;
 }
 

@@ -73,9 +73,15 @@ static bool is_vacant(VALUE class, VALUE name)
 	       NIL_P(builtin_call0(BUILTIN_UNBOUND_METHOD_SOURCE_LOCATION, method));
 }
 
+static enum { UNKNOWN, INSTALLED, REFUSED } state;
+
+bool method_added_is_told(void)
+{
+	return state == INSTALLED;
+}
+
 VALUE method_added_install(VALUE unused)
 {
-	static enum { UNKNOWN, INSTALLED, REFUSED } state;
 	VALUE verbose = *rb_ruby_verbose_ptr();
 
 	(void)unused;

@@ -13,6 +13,7 @@
 #include "tracee/observe/statistics.h"
 #include "tracee/observe/tally.h"
 #include "tracee/observe/tally_keys.h"
+#include "tracee/select/code_compiled.h"
 #include "tracee/select/compiler_watch.h"
 #include "tracee/select/module_changes.h"
 #include "tracee/session/debug.h"
@@ -236,6 +237,8 @@ static void end_disarming(struct selection *selection)
 	if (selection->left_to_interpreter)
 		step(compile_anew, Qnil);
 	refinements_forget();
+	if (!selection_watches_lines())
+		code_compiled_end();
 	if (selection_watches())
 		return;
 	compiler_watch_end();
@@ -380,6 +383,14 @@ bool selection_watches(void)
 {
 	for (const struct selection *selection = selections.first; selection; selection = selection->next)
 		if (!selection->disabled && selection->selector_count > 0)
+			return true;
+	return false;
+}
+
+bool selection_watches_lines(void)
+{
+	for (const struct selection *selection = selections.first; selection; selection = selection->next)
+		if (!selection->disabled && selection->lines)
 			return true;
 	return false;
 }

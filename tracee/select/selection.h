@@ -78,7 +78,15 @@ void selection_overhead_look(void);
 /* A compiler has been switched on: tells each session which of its methods are not seen any more. Raises nothing. */
 void selection_compiler_on(void);
 
+/*
+ * The VM has compiled code, an InstructionSequence, and will run it: arms the lines that it has. is_eval: it is not the whole of
+ * a file. Event context; may raise.
+ */
+void selection_code_compiled(VALUE code, bool is_eval);
+
 /* Whether any session waits for methods to be defined. */
 bool selection_watches(void);
+/* The same for lines. */
+bool selection_watches_lines(void);
 
 #endif

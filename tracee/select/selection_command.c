@@ -16,6 +16,7 @@
 #include "tracee/observe/overdue.h"
 #include "tracee/observe/overhead.h"
 #include "tracee/observe/tally.h"
+#include "tracee/select/code_compiled.h"
 #include "tracee/select/compiler_watch.h"
 #include "tracee/select/hook_consent.h"
 #include "tracee/select/module_changes.h"
@@ -279,6 +280,8 @@ static int begin_selection(struct session *session, const struct command *comman
 	compiler_watch_begin();
 	if (selection->selector_count > 0)
 		module_changes_begin();
+	if (selection->lines)
+		code_compiled_begin();
 	return 0;
 }
 

@@ -1,19 +1,16 @@
 /*
- * Selectors that are lines of files: which code has them, and arming it. See selection_parts.h. Context: job, and whatever
- * defines methods; GVL held, under rb_protect.
+ * Selectors that are lines of files: which code has them. See selection_lines.h. Context: job, and whatever defines methods; GVL
+ * held, under rb_protect.
  *
  * The code is that of the methods of all modules, with what is written in them. Where none has the line, it is looked for in
  * what threads are running outside of methods, such as a program's top level, and in the blocks and method objects that somebody
  * keeps. What else runs once, while a file is loaded, is over.
  */
 
-#include "tracee/select/selection_parts.h"
+#define _GNU_SOURCE
+#include "tracee/select/selection_lines.h"
 
 #include "tracee/engine/engine_line.h"
-#include "tracee/observe/decide.h"
-#include "tracee/observe/expression.h"
-#include "tracee/select/selector.h"
-#include "tracee/session/debug.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/class_name.h"
@@ -21,22 +18,13 @@
 #include "tracee/vm/gvl_slice.h"
 #include "tracee/vm/line_code.h"
 #include "tracee/vm/method_definition.h"
+#include "tracee/vm/string_slice.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FRAMES_MAX 10000 /* of a thread */
-
-/* The elements of a hit. */
-enum { HIT_CODE, HIT_NAMES, HIT_OWNER, HIT_NAME, HIT_FILE };
-
-/* Lines that are looked for together. */
-struct wanted {
-	const struct selector *selectors;
-	struct selected_line *lines;
-	uint32_t count;
-};
 
 /* Code that may have one, and whose it is. */
 struct candidate {
@@ -48,7 +36,7 @@ struct candidate {
 
 /* --- Looking */
 
-static bool ends_with(VALUE path, struct slice end)
+static bool path_ends_with(VALUE path, struct slice end)
 {
 	size_t size = NIL_P(path) ? 0 : (size_t)RSTRING_LEN(path);
 	size_t before = size - end.size;
@@ -57,44 +45,63 @@ static bool ends_with(VALUE path, struct slice end)
 	       (before == 0 || RSTRING_PTR(path)[before - 1] == '/');
 }
 
-/* The file that the code is from, if the selector may mean it; else nil. */
-static VALUE file_of(const struct selector *selector, VALUE code)
+VALUE lines_file_of(const struct selector *selector, VALUE code)
 {
 	VALUE path = line_code_path(code), absolute = line_code_absolute_path(code);
 
-	if (!ends_with(path, selector->class_pattern) && !ends_with(absolute, selector->class_pattern))
+	if (!path_ends_with(path, selector->class_pattern) && !path_ends_with(absolute, selector->class_pattern))
 		return Qnil;
 	return NIL_P(absolute) ? path : absolute;
 }
 
-static bool has_file(const struct selected_line *line, VALUE file)
+static bool is_end_of(VALUE end, VALUE path)
 {
-	for (long i = 0; i < RARRAY_LEN(line->files); i++)
-		if (rb_str_cmp(rb_ary_entry(line->files, i), file) == 0)
-			return true;
-	return false;
+	return RSTRING_LEN(end) > 0 && RSTRING_PTR(end)[0] != '/' && path_ends_with(path, string_slice(end));
 }
 
-struct keeping {
-	struct selected_line *line;
-	const struct candidate *candidate;
-	VALUE file;
-};
-
-static void keep(struct line_look *look, VALUE code, VALUE names)
+bool lines_is_same_file(VALUE file, VALUE other)
 {
-	const struct keeping *keeping = look->argument;
-	VALUE hits = keeping->line->hits, name = keeping->candidate->name;
+	return rb_str_cmp(file, other) == 0 || is_end_of(file, other) || is_end_of(other, file);
+}
+
+VALUE lines_note_file(struct selected_line *line, VALUE file)
+{
+	for (long i = 0; i < RARRAY_LEN(line->files); i++) {
+		VALUE other = rb_ary_entry(line->files, i);
+
+		if (!lines_is_same_file(file, other))
+			continue;
+		if (RSTRING_LEN(other) < RSTRING_LEN(file))
+			rb_ary_store(line->files, i, file);
+		return rb_ary_entry(line->files, i);
+	}
+	if (RARRAY_LEN(line->files) < LINE_FILES_MAX)
+		rb_ary_push(line->files, file);
+	return file;
+}
+
+void lines_keep(struct line_look *look, VALUE code, VALUE names)
+{
+	const struct lines_keeping *keeping = look->argument;
+	VALUE hits = keeping->line->hits, name = keeping->name;
 
 	for (long i = 0; i < RARRAY_LEN(hits); i++) {
-		VALUE other = rb_ary_entry(rb_ary_entry(hits, i), HIT_CODE);
+		VALUE hit = rb_ary_entry(hits, i), other = rb_ary_entry(hit, HIT_CODE);
 
-		if (line_code_is_same(code, other) || method_definition_encloses(other, code))
+		if (line_code_is_same(code, other)) {
+			/* A block that has become a method's. */
+			if (NIL_P(rb_ary_entry(hit, HIT_OWNER))) {
+				rb_ary_store(hit, HIT_OWNER, keeping->owner);
+				rb_ary_store(hit, HIT_NAME, NIL_P(name) ? rb_ary_entry(hit, HIT_NAME) : name);
+			}
+			return;
+		}
+		if (!RTEST(rb_ary_entry(hit, HIT_ONCE)) && method_definition_encloses(other, code))
 			return;
 	}
 	if (NIL_P(name))
 		name = rb_to_symbol(builtin_call0(BUILTIN_ISEQ_LABEL, code));
-	rb_ary_push(hits, rb_ary_new_from_args(5, code, names, keeping->candidate->owner, name, keeping->file));
+	rb_ary_push(hits, rb_ary_new_from_args(6, code, names, keeping->owner, name, keeping->file, look->once ? Qtrue : Qfalse));
 }
 
 static VALUE variables_around(VALUE block)
@@ -124,20 +131,19 @@ static void note_silent(struct selected_line *line, const struct candidate *cand
 	                      candidate->name);
 }
 
-static void consider(const struct wanted *wanted, const struct candidate *candidate)
+static void consider(const struct lines_wanted *wanted, const struct candidate *candidate)
 {
 	for (uint32_t i = 0; i < wanted->count; i++) {
 		struct selected_line *line = &wanted->lines[i];
-		struct keeping keeping = {.line = line, .candidate = candidate};
-		struct line_look look = {.line = line->line, .found = keep, .argument = &keeping};
+		struct lines_keeping keeping = {.line = line, .owner = candidate->owner, .name = candidate->name};
+		struct line_look look = {.line = line->line, .found = lines_keep, .argument = &keeping};
 
 		if (!line->line)
 			continue;
-		keeping.file = file_of(&wanted->selectors[i], candidate->code);
+		keeping.file = lines_file_of(&wanted->selectors[i], candidate->code);
 		if (NIL_P(keeping.file))
 			continue;
-		if (RARRAY_LEN(line->files) < LINE_FILES_MAX && !has_file(line, keeping.file))
-			rb_ary_push(line->files, keeping.file);
+		keeping.file = lines_note_file(line, keeping.file);
 		look.before = line->before;
 		look.after = line->after;
 		if (candidate->once)
@@ -153,7 +159,7 @@ static void consider(const struct wanted *wanted, const struct candidate *candid
 	}
 }
 
-static void consider_method(const struct match *match, void *argument)
+void lines_consider_method(const struct match *match, void *argument)
 {
 	struct candidate candidate = {.owner = match->owner, .name = match->name, .block = Qnil};
 
@@ -172,7 +178,7 @@ static VALUE collect(RB_BLOCK_CALL_FUNC_ARGLIST(object, objects))
 }
 
 /* Blocks and methods that somebody keeps and no module has. */
-static void consider_objects(const struct wanted *wanted, VALUE class)
+static void consider_objects(const struct lines_wanted *wanted, VALUE class)
 {
 	VALUE objects = rb_ary_new();
 
@@ -192,7 +198,7 @@ static void consider_objects(const struct wanted *wanted, VALUE class)
 }
 
 struct frame_look {
-	const struct wanted *wanted;
+	const struct lines_wanted *wanted;
 	VALUE frame;
 	VALUE any; /* InstructionSequence */
 };
@@ -214,7 +220,7 @@ static VALUE consider_frame(VALUE argument)
 }
 
 /* What a thread is running, the outermost first: a block belongs to what it is written in. */
-static void consider_frames(const struct wanted *wanted, VALUE thread, VALUE any)
+static void consider_frames(const struct lines_wanted *wanted, VALUE thread, VALUE any)
 {
 	VALUE memory, line_memory;
 	VALUE *frames = ALLOCV_N(VALUE, memory, FRAMES_MAX);
@@ -234,7 +240,7 @@ static void consider_frames(const struct wanted *wanted, VALUE thread, VALUE any
 	ALLOCV_END(line_memory);
 }
 
-static void consider_threads(const struct wanted *wanted)
+static void consider_threads(const struct lines_wanted *wanted)
 {
 	VALUE threads = builtin_call0(BUILTIN_THREAD_LIST, rb_cThread);
 	VALUE any = method_definition_instructions(builtin_lambda("-> { }"));
@@ -247,7 +253,7 @@ static void consider_threads(const struct wanted *wanted)
 	RB_GC_GUARD(any);
 }
 
-static bool all_found(const struct wanted *wanted)
+static bool all_found(const struct lines_wanted *wanted)
 {
 	for (uint32_t i = 0; i < wanted->count; i++)
 		if (wanted->lines[i].line && RARRAY_LEN(wanted->lines[i].hits) == 0)
@@ -255,21 +261,21 @@ static bool all_found(const struct wanted *wanted)
 	return true;
 }
 
-static void look(const struct wanted *wanted)
+static void look(const struct lines_wanted *wanted)
 {
 	static const struct selector everything;
 	const VALUE *const classes[] = {&rb_cProc, &rb_cMethod, &rb_cUnboundMethod};
 
-	selector_each_match(&everything, consider_method, (void *)wanted);
+	selector_each_match(&everything, lines_consider_method, (void *)wanted);
 	if (!all_found(wanted))
 		consider_threads(wanted);
 	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes) && !all_found(wanted); i++)
 		consider_objects(wanted, *classes[i]);
 }
 
-static struct wanted wanted_of(const struct selection *selection)
+struct lines_wanted lines_wanted_of(const struct selection *selection)
 {
-	return (struct wanted){selection->selectors, selection->lines, selection->selector_count};
+	return (struct lines_wanted){selection->selectors, selection->lines, selection->selector_count};
 }
 
 void lines_begin(struct selection *selection)
@@ -278,11 +284,13 @@ void lines_begin(struct selection *selection)
 		selection->lines[i].files = rb_ary_new();
 		selection->lines[i].hits = rb_ary_new();
 	}
+	if (selection->lines)
+		engine_line_prepare();
 }
 
 int lines_look(struct selection *selection, struct error *err)
 {
-	struct wanted wanted = wanted_of(selection);
+	struct lines_wanted wanted = lines_wanted_of(selection);
 
 	if (!selection->lines)
 		return 0;
@@ -297,147 +305,11 @@ int lines_look(struct selection *selection, struct error *err)
 	return 0;
 }
 
-/* Code that is no method's and no block: its label is `<main>`, `<top (required)>` or `<class:Order>`. */
-static bool runs_once(VALUE owner, VALUE name)
+bool lines_run_once(VALUE owner, VALUE name)
 {
 	VALUE label = rb_sym2str(name);
 
 	return NIL_P(owner) && RSTRING_LEN(label) > 0 && RSTRING_PTR(label)[0] == '<';
-}
-
-/* --- Arming */
-
-static bool is_armed(const struct selection *selection, uint32_t selector, VALUE code)
-{
-	for (const struct probe *probe = selection->probes.first_made; probe; probe = probe->next_made) {
-		VALUE other = engine_line_code(probe);
-
-		if (!NIL_P(other) && probe->selector == selector &&
-		    (line_code_is_same(code, other) || method_definition_encloses(other, code)))
-			return true;
-	}
-	return false;
-}
-
-static bool arm(struct selection *selection, uint32_t selector, VALUE hit, bool late)
-{
-	struct session *session = selection->session;
-	VALUE code = rb_ary_entry(hit, HIT_CODE), names = rb_ary_entry(hit, HIT_NAMES), owner = rb_ary_entry(hit, HIT_OWNER);
-	VALUE name = rb_ary_entry(hit, HIT_NAME), file = rb_ary_entry(hit, HIT_FILE);
-	char bytes[512], written[512];
-	struct text method = {.bytes = bytes, .size = sizeof(bytes)};
-	VALUE scope = NIL_P(owner) ? rb_cObject : owner;
-	struct probe *probe;
-	struct error err;
-
-	if (selection->disabled || is_armed(selection, selector, code))
-		return false;
-	selector_write(&selection->selectors[selector], written, sizeof(written));
-	if (rb_str_cmp(file, rb_ary_entry(selection->lines[selector].files, 0)) != 0) {
-		session_note(session, NOTE_WARNING, "%s: %.*s, which has that name, too, is not traced", written,
-		             (int)RSTRING_LEN(file), RSTRING_PTR(file));
-		return false;
-	}
-	selection_found(selection, selector);
-	probe = probe_table_add_line(&selection->probes, owner, name);
-	if (!probe)
-		rb_memerror();
-	probe->session = session;
-	probe->selector = selector;
-	probe->roles = 1u << ROLE_SHOWN;
-	probe->expressions = expression_list_new_for_line(&selection->selectors[selector], names, scope,
-	                                                  session->options.flags & TRACE_LOCALS);
-	probe->condition = decider_condition_for_line(session, names, scope);
-	selection_send_line(probe, file);
-	probe->told = true;
-	if (NIL_P(owner))
-		text_append(&method, RSTRING_PTR(rb_sym2str(name)), (size_t)RSTRING_LEN(rb_sym2str(name)));
-	else
-		class_name_add_method(&method, owner, name);
-	if (runs_once(owner, name))
-		session_note(session, NOTE_WARNING, "%s is outside of methods and blocks, in code that runs once: it may be over",
-		             written);
-	session_note(session, NOTE_INFO, "%s %s in %.*s", written, late ? "defined now, armed" : "armed", (int)method.used,
-	             bytes);
-	if (engine_line_arm(probe, code, selection->lines[selector].line, &err) == 0) {
-		debug(session, DEBUG_ENGINE, "%s: armed in %.*s, ref %u", written, (int)method.used, bytes, probe->ref);
-		return true;
-	}
-	if (err.code != -ENOTSUP)
-		rb_raise(rb_eRuntimeError, "%s", err.text);
-	session_note(session, NOTE_WARNING, "%s cannot be traced in %.*s: %s", written, (int)method.used, bytes, err.text);
-	return false;
-}
-
-/* Arms what was found of a selector. */
-static uint64_t arm_hits(struct selection *selection, uint32_t selector, bool late)
-{
-	struct selected_line *line = &selection->lines[selector];
-	VALUE hits = line->hits;
-	uint64_t armed = 0;
-
-	/* Others may find more meanwhile. */
-	line->hits = rb_ary_new();
-	for (long i = 0; i < RARRAY_LEN(hits); i++)
-		armed += arm(selection, selector, rb_ary_entry(hits, i), late);
-	RB_GC_GUARD(hits);
-	return armed;
-}
-
-uint64_t lines_arm(struct selection *selection)
-{
-	uint64_t armed = 0;
-
-	for (uint32_t i = 0; selection->lines && i < selection->selector_count; i++) {
-		const struct selected_line *line = &selection->lines[i];
-
-		if (!line->line)
-			continue;
-		if (RARRAY_LEN(line->hits) == 0)
-			selection_tell_of_no_line(selection->session, &selection->selectors[i], line,
-			                          "; it will be traced when one is defined");
-		armed += arm_hits(selection, i, false);
-	}
-	return armed;
-}
-
-struct addition {
-	struct selection *selection;
-	uint32_t selector;
-};
-
-static VALUE arm_added(VALUE argument)
-{
-	const struct addition *addition = (const struct addition *)argument;
-
-	arm_hits(addition->selection, addition->selector, true);
-	return Qnil;
-}
-
-void lines_method_added(struct selection *selection, VALUE owner, VALUE name, VALUE method)
-{
-	struct match match = {.owner = owner, .name = name, .method = method};
-	struct wanted wanted = wanted_of(selection);
-
-	if (!selection->lines || NIL_P(selection->lines[0].files))
-		return;
-	consider_method(&match, &wanted);
-	for (uint32_t i = 0; !selection->looking && i < selection->selector_count; i++) {
-		struct addition addition = {selection, i};
-		int failed = 0;
-
-		if (!selection->lines[i].line || RARRAY_LEN(selection->lines[i].hits) == 0)
-			continue;
-		rb_protect(arm_added, (VALUE)&addition, &failed);
-		if (failed) {
-			struct error err;
-			char written[512];
-
-			selection_error(&err);
-			selector_write(&selection->selectors[i], written, sizeof(written));
-			session_note(selection->session, NOTE_WARNING, "%s, defined now, is not traced: %s", written, err.text);
-		}
-	}
 }
 
 /* --- Listing */
@@ -445,7 +317,7 @@ void lines_method_added(struct selection *selection, VALUE owner, VALUE name, VA
 uint64_t lines_list(struct session *session, const struct selector *selector, uint32_t index)
 {
 	struct selected_line line = {.line = selector_line(selector), .files = rb_ary_new(), .hits = rb_ary_new()};
-	struct wanted wanted = {selector, &line, 1};
+	struct lines_wanted wanted = {selector, &line, 1};
 
 	look(&wanted);
 	if (!RARRAY_LEN(line.hits))
@@ -458,7 +330,7 @@ uint64_t lines_list(struct session *session, const struct selector *selector, ui
 		                       .name = rb_ary_entry(hit, HIT_NAME),
 		                       .file = rb_ary_entry(hit, HIT_FILE),
 		                       .line = line.line,
-		                       .once = runs_once(rb_ary_entry(hit, HIT_OWNER), rb_ary_entry(hit, HIT_NAME))};
+		                       .once = lines_run_once(rb_ary_entry(hit, HIT_OWNER), rb_ary_entry(hit, HIT_NAME))};
 
 		selection_send_line_match(session, index, &one);
 		RB_GC_GUARD(hit);
@@ -470,12 +342,26 @@ uint64_t lines_list(struct session *session, const struct selector *selector, ui
 
 /* --- Making and freeing */
 
+/* The last part of a path. */
+static struct slice file_name(struct slice path)
+{
+	const char *slash = memrchr(path.bytes, '/', path.size);
+	size_t before = slash ? (size_t)(slash + 1 - path.bytes) : 0;
+
+	return (struct slice){path.bytes + before, path.size - before};
+}
+
 bool lines_make(struct selection *selection)
 {
 	bool any = false;
 
-	for (uint32_t i = 0; i < selection->selector_count; i++)
-		any = any || selector_line(&selection->selectors[i]);
+	for (uint32_t i = 0; i < selection->selector_count; i++) {
+		if (!selector_line(&selection->selectors[i]))
+			continue;
+		any = true;
+		if (!slice_set_add(&selection->line_files, file_name(selection->selectors[i].class_pattern)))
+			return false;
+	}
 	if (!any)
 		return true;
 	selection->lines = calloc(selection->selector_count, sizeof(*selection->lines));
@@ -485,9 +371,15 @@ bool lines_make(struct selection *selection)
 	return selection->lines != NULL;
 }
 
+bool lines_may_mean(const struct selection *selection, VALUE path)
+{
+	return !NIL_P(path) && slice_set_has(&selection->line_files, file_name(string_slice(path)));
+}
+
 void lines_free(struct selection *selection)
 {
 	free(selection->lines);
+	slice_set_free(&selection->line_files);
 	selection->lines = NULL;
 }
 

@@ -116,13 +116,18 @@ struct selection *selection_next(const struct selection *before)
 
 /* --- Under protection, one selection after the other */
 
-static bool may_spend(uint64_t now_ns)
+bool selection_may_spend(uint64_t now_ns)
 {
 	budget.left_ns += (int64_t)((now_ns - budget.since_ns) / BUDGET_PART);
 	budget.since_ns = now_ns;
 	if (budget.left_ns > BUDGET_MAX_NS)
 		budget.left_ns = BUDGET_MAX_NS;
 	return budget.left_ns > 0;
+}
+
+void selection_spend(uint64_t ns)
+{
+	budget.left_ns -= (int64_t)ns;
 }
 
 /* Once a trace: this goes on for as long as the application does it. */
@@ -162,7 +167,7 @@ static VALUE run_for_each(VALUE argument)
 		if (session->selection->disabled)
 			selection_disarm_all(session->selection);
 	}
-	budget.left_ns -= (int64_t)(clock_now_ns() - work->began_ns);
+	selection_spend(clock_now_ns() - work->began_ns);
 	return Qnil;
 }
 
@@ -170,7 +175,7 @@ static void for_each_selection(VALUE (*run)(VALUE), struct change *change)
 {
 	struct work work = {run, change, clock_now_ns()};
 
-	if (may_spend(work.began_ns))
+	if (selection_may_spend(work.began_ns))
 		aside_run(run_for_each, (VALUE)&work);
 	else
 		overlook();

@@ -24,6 +24,7 @@
  */
 
 struct gvl_slice;
+struct line_look;
 
 /* Why a method is left out. */
 enum left_out_reason {
@@ -76,10 +77,13 @@ struct line_hit {
 /* What is known of a selector that is a line. All zero: it is for methods. */
 struct selected_line {
 	uint32_t line;
-	uint32_t before, after; /* lines near it that have code; 0: none */
-	char silent[256];       /* the method that is there, of which Ruby reports no lines; "": none was seen */
-	VALUE files;            /* Array: of the files that the selector may mean, as far as they were seen */
-	VALUE hits;             /* Array of Arrays: what was found before it may be armed */
+	uint32_t before, after;  /* lines near it that have code; 0: none */
+	char silent[256];        /* the method that is there, of which Ruby reports no lines; "": none was seen */
+	VALUE files;             /* Array: of the files that the selector may mean, as far as they were seen */
+	VALUE hits;              /* Array of Arrays: what was found before it may be armed */
+	uint32_t compiled_count; /* what was armed as it was compiled */
+	bool other_told;         /* the client knows of another file of that name, */
+	bool no_code_told;       /* and that the file was loaded and has no code there */
 };
 
 struct selection {
@@ -103,7 +107,9 @@ struct selection {
 	bool looking;
 	struct matches matches;
 	struct selected_line *lines; /* by selector; NULL: none is a line */
-	bool unfinished;             /* its command's work goes on in further jobs */
+	struct slice_set line_files; /* of those that are, the files' names without folders */
+	bool lines_overlooked_told;
+	bool unfinished; /* its command's work goes on in further jobs */
 	bool disabled;
 	bool disarmed;             /* after that, all of it */
 	struct probe *disarm_next; /* before that, */
@@ -195,7 +201,7 @@ void matches_free(struct matches *matches);
 /* Arms one of them, by its index, and returns how many that were: 0 or 1. May raise. */
 uint64_t matches_arm(struct selection *selection, size_t i);
 
-/* --- selection_lines.c */
+/* --- selection_lines.c and selection_lines_arm.c; see selection_lines.h */
 
 /* Makes `lines`, where a selector is one; false without memory. */
 bool lines_make(struct selection *selection);
@@ -233,6 +239,13 @@ void selection_search_again(struct selection *selection, uint32_t i);
 
 /* Has a job look again soon, if a selector has matched nothing yet. */
 void selection_look_later(const struct selection *selection);
+
+/*
+ * What happens to the application's code in between may take so much of its time, and no more: whether something is left, and
+ * what was taken.
+ */
+bool selection_may_spend(uint64_t now_ns);
+void selection_spend(uint64_t ns);
 
 /* --- selection_wait.c */
 
@@ -280,6 +293,9 @@ bool selection_line_is_clear(const struct selector *selector, const struct selec
 /* Why there is no code for a line; later: what is added where no such file was seen. */
 void selection_tell_of_no_line(struct session *session, const struct selector *selector, const struct selected_line *line,
                                const char *later);
+/* A file was loaded that the selector may mean, and has no code there; look: what else it has. */
+void selection_tell_of_loaded_file(struct session *session, const struct selector *selector, const struct line_look *look,
+                                   VALUE file);
 /* Lists a method that a selector, by its index, names. */
 void selection_send_match(struct session *session, enum engine_id wanted, const struct match *match, uint32_t selector);
 

@@ -6,6 +6,7 @@
 #include "tracee/session/session.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/class_name.h"
+#include "tracee/vm/line_code.h"
 #include "tracee/vm/string_slice.h"
 
 #include <errno.h>
@@ -172,6 +173,28 @@ bool selection_line_is_clear(const struct selector *selector, const struct selec
 	return false;
 }
 
+static void name_near_lines(char *text, size_t size, uint32_t before, uint32_t after)
+{
+	if (before && after)
+		snprintf(text, size, "lines near it that have: %u, %u", before, after);
+	else if (before || after)
+		snprintf(text, size, "the nearest line that has: %u", before ? before : after);
+	else
+		snprintf(text, size, "no other line has, either");
+}
+
+void selection_tell_of_loaded_file(struct session *session, const struct selector *selector, const struct line_look *look,
+                                   VALUE file)
+{
+	char name[512], near_lines[64];
+
+	selector_write(selector, name, sizeof(name));
+	name_near_lines(near_lines, sizeof(near_lines), look->before, look->after);
+	session_note(session, NOTE_WARNING, "%s: %.*s is loaded now, and line %u of it has no code of its own; %s", name,
+	             (int)RSTRING_LEN(file), RSTRING_PTR(file), look->line, near_lines);
+	RB_GC_GUARD(file);
+}
+
 void selection_tell_of_no_line(struct session *session, const struct selector *selector, const struct selected_line *line,
                                const char *later)
 {
@@ -180,7 +203,7 @@ void selection_tell_of_no_line(struct session *session, const struct selector *s
 
 	selector_write(selector, name, sizeof(name));
 	if (NIL_P(file) || (!line->before && !line->after && !line->silent[0])) {
-		session_note(session, NOTE_WARNING, "%s: no method is from a file of that name so far%s", name, later);
+		session_note(session, NOTE_WARNING, "%s: no code is from a file of that name so far%s", name, later);
 		return;
 	}
 	if (line->silent[0]) {
@@ -190,11 +213,7 @@ void selection_tell_of_no_line(struct session *session, const struct selector *s
 		             name, line->silent);
 		return;
 	}
-	if (line->before && line->after)
-		snprintf(near_lines, sizeof(near_lines), "lines near it that have: %u, %u", line->before, line->after);
-	else
-		snprintf(near_lines, sizeof(near_lines), "the nearest line that has: %u",
-		         line->before ? line->before : line->after);
+	name_near_lines(near_lines, sizeof(near_lines), line->before, line->after);
 	session_note(
 		session, NOTE_WARNING,
 		"%s: line %u of %.*s has no code of its own in a method or block (what runs while the file is loaded, as the "

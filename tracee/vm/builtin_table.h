@@ -75,6 +75,8 @@
 	METHOD(EACH_OBJECT, "ObjectSpace", "each_object", BUILTIN_SINGLETON)                                                     \
 	METHOD(SIGNAL_TRAP, "Signal", "trap", BUILTIN_SINGLETON)                                                                 \
 	METHOD(TRACEPOINT_ENABLE, "TracePoint", "enable", 0)                                                                     \
+	METHOD(TRACEPOINT_CODE, "TracePoint", "instruction_sequence", 0)                                                         \
+	METHOD(TRACEPOINT_EVAL_SCRIPT, "TracePoint", "eval_script", 0)                                                           \
 	METHOD(EXCEPTION_TO_S, "Exception", "to_s", 0)                                                                           \
 	METHOD(ISEQ_COMPILE, "RubyVM::InstructionSequence", "compile", BUILTIN_SINGLETON)                                        \
 	METHOD(ISEQ_OF, "RubyVM::InstructionSequence", "of", BUILTIN_SINGLETON)                                                  \

@@ -173,6 +173,11 @@ bool compat_target_survives_hooks(void)
 	return RUBY_AT_LEAST(3, 2);
 }
 
+bool compat_target_keeps_others(void)
+{
+	return RUBY_AT_LEAST(3, 0);
+}
+
 static void on_nothing(VALUE tracepoint, void *data)
 {
 	(void)tracepoint;

@@ -60,6 +60,8 @@ bool compat_target_may_be_disabled(void);
  * disabled meanwhile (vm_trace() of 3.1.2; a crash seen).
  */
 bool compat_target_survives_hooks(void);
+/* Whether enabling a targeted TracePoint leaves others alone that are on for the same instructions (see targeted.h). */
+bool compat_target_keeps_others(void);
 
 /* Which compiler is at work that keeps the addresses of C functions in its code: MJIT does not. Job context. */
 enum compat_compiler { COMPAT_COMPILER_NONE, COMPAT_COMPILER_YJIT, COMPAT_COMPILER_OTHER };

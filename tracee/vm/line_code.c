@@ -42,7 +42,10 @@ struct walk {
 	VALUE outer;
 	VALUE within; /* Array */
 	bool once;    /* not into classes and methods */
-	VALUE names;  /* while what lies within a hit is looked at: its names are added; else nil */
+	bool fresh;   /* line_code_look_new() without methods */
+	bool is_eval;
+	int methods; /* then: that it is in */
+	VALUE names; /* while what lies within a hit is looked at: its names are added; else nil */
 };
 
 /* What a block sees of the code around it ends here. */
@@ -137,17 +140,73 @@ static bool has_line(struct line_look *look, VALUE code)
 
 static void enter(struct walk *walk, VALUE code);
 
-/* Whether that is a block, or a clause of the code around it. Else it is a class or a method. */
-static bool is_part(VALUE code)
+enum kind {
+	KIND_METHOD,
+	KIND_PART, /* a block, or a clause of the code around it */
+	KIND_ONCE, /* the body of a class, or a file's top level */
+};
+
+/* By its label: `total`, `block in total`, `<class:Order>`. */
+static enum kind kind_of(VALUE code)
 {
-	static const char *const beginnings[] = {"block ", "rescue in ", "ensure in "};
+	static const struct {
+		const char *beginning;
+		enum kind kind;
+	} beginnings[] = {{"block ", KIND_PART},  {"rescue in ", KIND_PART}, {"ensure in ", KIND_PART},
+	                  {"<top ", KIND_ONCE},   {"<main>", KIND_ONCE},     {"<compiled>", KIND_ONCE},
+	                  {"<class:", KIND_ONCE}, {"<module:", KIND_ONCE},   {"singleton class", KIND_ONCE}};
 	VALUE label = string_or_nil(builtin_call0(BUILTIN_ISEQ_LABEL, code));
 
 	for (size_t i = 0; i < sizeof(beginnings) / sizeof(*beginnings) && !NIL_P(label); i++)
-		if ((size_t)RSTRING_LEN(label) >= strlen(beginnings[i]) &&
-		    memcmp(RSTRING_PTR(label), beginnings[i], strlen(beginnings[i])) == 0)
-			return true;
-	return false;
+		if ((size_t)RSTRING_LEN(label) >= strlen(beginnings[i].beginning) &&
+		    memcmp(RSTRING_PTR(label), beginnings[i].beginning, strlen(beginnings[i].beginning)) == 0)
+			return beginnings[i].kind;
+	return KIND_METHOD;
+}
+
+struct method_look {
+	uint32_t line;
+	int depth, methods;
+	bool found;
+};
+
+static VALUE look_for_method(RB_BLOCK_CALL_FUNC_ARGLIST(child, argument))
+{
+	struct method_look *method = (struct method_look *)argument;
+	struct line_look look = {.line = method->line};
+	bool is_method = kind_of(child) == KIND_METHOD;
+
+	(void)argc;
+	(void)argv;
+	(void)blockarg;
+	if (method->found || method->depth == NESTING_MAX)
+		return Qnil;
+	method->depth++;
+	method->methods += is_method;
+	method->found = method->methods > 0 && has_line(&look, child);
+	builtin_iterate(BUILTIN_ISEQ_EACH_CHILD, child, 0, NULL, look_for_method, (VALUE)method);
+	method->methods -= is_method;
+	method->depth--;
+	return Qnil;
+}
+
+/* Whether a method that is written within the code has the line. */
+static bool has_method(VALUE code, uint32_t line)
+{
+	struct method_look method = {.line = line};
+
+	builtin_iterate(BUILTIN_ISEQ_EACH_CHILD, code, 0, NULL, look_for_method, (VALUE)&method);
+	return method.found;
+}
+
+/* Whether code that has the line is to be found. */
+static bool is_taken(const struct walk *walk, VALUE code, enum kind kind)
+{
+	if (!walk->fresh)
+		return true;
+	if (walk->methods > 0)
+		walk->look->in_method = true;
+	return walk->methods == 0 && (kind == KIND_ONCE || !has_method(code, walk->look->line));
 }
 
 static VALUE enter_child(RB_BLOCK_CALL_FUNC_ARGLIST(child, argument))
@@ -157,21 +216,23 @@ static VALUE enter_child(RB_BLOCK_CALL_FUNC_ARGLIST(child, argument))
 	(void)argc;
 	(void)argv;
 	(void)blockarg;
-	if (!walk->once || is_part(child))
+	if (!walk->once || kind_of(child) == KIND_PART)
 		enter(walk, child);
 	return Qnil;
 }
 
 static void enter(struct walk *walk, VALUE code)
 {
-	bool inside = !NIL_P(walk->names), silent = walk->look->silent, hit;
+	bool inside = !NIL_P(walk->names), silent = walk->look->silent, root = RARRAY_LEN(walk->within) == 0, hit;
+	enum kind kind = !walk->fresh ? KIND_PART : !root ? kind_of(code) : walk->is_eval ? KIND_PART : KIND_ONCE;
 
 	if (RARRAY_LEN(walk->within) >= NESTING_MAX)
 		return;
 	gvl_slice_pass_current();
 	rb_ary_push(walk->within, code);
-	hit = has_line(walk->look, code);
-	if (RARRAY_LEN(walk->within) > 1)
+	walk->methods += kind == KIND_METHOD;
+	hit = has_line(walk->look, code) && is_taken(walk, code, kind);
+	if (!root)
 		walk->look->silent = silent; /* that of the outermost counts */
 	if (hit && inside)
 		add_locals(walk->names, builtin_call0(BUILTIN_ISEQ_TO_A, code));
@@ -179,9 +240,11 @@ static void enter(struct walk *walk, VALUE code)
 		walk->names = visible_names(walk);
 	builtin_iterate(BUILTIN_ISEQ_EACH_CHILD, code, 0, NULL, enter_child, (VALUE)walk);
 	if (hit && !inside) {
+		walk->look->once = kind == KIND_ONCE;
 		walk->look->found(walk->look, code, walk->names);
 		walk->names = Qnil;
 	}
+	walk->methods -= kind == KIND_METHOD;
 	rb_ary_pop(walk->within);
 }
 
@@ -204,6 +267,13 @@ void line_code_look(struct line_look *look, VALUE code, VALUE outer)
 void line_code_look_once(struct line_look *look, VALUE code)
 {
 	struct walk walk = {.look = look, .outer = Qnil, .once = true};
+
+	walk_all(&walk, code);
+}
+
+void line_code_look_new(struct line_look *look, VALUE code, bool is_eval, bool methods)
+{
+	struct walk walk = {.look = look, .outer = Qnil, .fresh = !methods, .is_eval = is_eval};
 
 	walk_all(&walk, code);
 }

@@ -179,3 +179,17 @@ void targeted_disable(uintptr_t definition, VALUE tracepoint)
 	*list = others;
 	event_flags_restore_global();
 }
+
+void targeted_wake_others(VALUE code, uint32_t line)
+{
+	VALUE tracepoint;
+
+	if (compat_target_keeps_others())
+		return;
+	tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_LINE, on_nothing, NULL);
+	if (line)
+		builtin_enable_for_line(tracepoint, code, line);
+	else
+		builtin_enable_for(tracepoint, code);
+	rb_tracepoint_disable(tracepoint);
+}

@@ -40,4 +40,11 @@ bool targeted_may_be_disabled(uintptr_t definition, VALUE tracepoint);
  */
 void targeted_disable(uintptr_t definition, VALUE tracepoint);
 
+/*
+ * On 2.7 enabling one makes the instructions fire its events alone, and others that are on for them, or for what is written
+ * within, fall silent. Disabling one puts right what is left: this enables one for the line, 0: for all, and disables it. Where
+ * one with the same target has just been enabled, at any time; else only while targeted_rest().
+ */
+void targeted_wake_others(VALUE code, uint32_t line);
+
 #endif
