@@ -21,7 +21,6 @@
 #define CODE_WORDS 8
 #define BODY_WORDS 64
 #define LOCALS_MAX 32
-#define ROUTES_MAX 16
 #define ENVIRONMENT_LAST 3 /* words from the last variable to what the environment points to */
 
 enum { FEW, ALL, DEFAULTS, BLOCK, METHODS };

@@ -14,7 +14,6 @@
  * decided there; the rest when it ends, and until then nothing of the call is in the ring.
  */
 
-struct call_stack;
 struct fiber_state;
 struct frame_end;
 struct measured;

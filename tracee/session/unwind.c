@@ -25,7 +25,6 @@ enum { REGISTER_FRAME = -1, REGISTER_STACK = -2 };
 #define ENCODED_RELATIVE_32 0x1b /* signed, from where it stands */
 #define ENCODED_UNSIGNED_32 0x03
 #define ENCODED_TABLE_32 0x3b /* signed, from the header */
-#define ENCODED_OMITTED 0xff
 #define STATES_MAX 8
 
 /* --- The image */

@@ -42,7 +42,6 @@ struct arch_signal_frame {
 struct arch {
 	/* NULL, or why rbprobe calls no functions on this processor; then there are no functions here either. */
 	const char *refusal;
-	uint16_t elf_machine;   /* the ELF machine number of programs for it */
 	uint32_t audit_machine; /* what seccomp filters know it by */
 
 	int (*save)(pid_t thread, struct arch_registers *registers);

@@ -134,7 +134,6 @@ static ssize_t find_trap(const uint8_t *text, size_t size)
 const struct arch arch = {
 	.refusal = "loading into a running process has not been tried on this processor (aarch64); start the program with the "
 		   "extension: ruby -I \"$(rbprobe extension-dir)\" -rrbprobe ...",
-	.elf_machine = EM_AARCH64,
 	.audit_machine = AUDIT_ARCH_AARCH64,
 	.save = save,
 	.restore = restore,

@@ -4,12 +4,9 @@
 
 #include "tracer/process/arch.h"
 
-#include <elf.h>
-
 const struct arch arch = {
 	.refusal = "loading into a running process is not possible on this processor; start the program with the extension: "
 		   "ruby -I \"$(rbprobe extension-dir)\" -rrbprobe ...",
-	.elf_machine = EM_NONE,
 };
 
 #endif

@@ -198,7 +198,6 @@ static void signal_frame_judge(struct arch_signal_frame *frame, const uint8_t co
 }
 
 const struct arch arch = {
-	.elf_machine = EM_X86_64,
 	.audit_machine = AUDIT_ARCH_X86_64,
 	.save = save,
 	.restore = restore,
