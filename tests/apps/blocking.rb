@@ -287,7 +287,6 @@ EPOLL_EVENTS = -> { C.memory("\0" * 16) }
 operation("C epoll_wait") { C.call(:epoll_wait, epoll, EPOLL_EVENTS.call, 1, MILLISECONDS) }
 operation("C epoll_wait for a file", release: WRITE) { C.call(:epoll_wait, epoll($file = both_ends), EPOLL_EVENTS.call, 1, -1) }
 operation("C epoll_pwait") { C.call(:epoll_pwait, epoll, EPOLL_EVENTS.call, 1, MILLISECONDS, 0) }
-CREATE = 0o1000
 SEMAPHORE = -> { File.write("id", ($id = C.call(:semget, 0, 1, 0o600)[0]).to_s) }
 REMOVE_SEMAPHORE = -> { C.call(:semctl, $id, 0, 0) if $id }
 def semaphore_operation(by)

@@ -50,7 +50,6 @@ class StatMeasureTest < LiveTest
     end
   RUBY
   SELECTORS = ["Measured#", "String#center"].freeze
-  FIELDS = %w[allocations cpu_ns gc_ns].freeze
 
   def prepared
     start("console").tap { |target| target.run("eval(#{PROGRAM.dump}, TOPLEVEL_BINDING)") }

@@ -83,7 +83,6 @@ class StatTest < LiveTest
     end
   RUBY
   SELECTORS = ["Work#", "String#valid_encoding?", "String#center"].freeze
-  TIMES = %w[total_ns self_ns mean_ns min_ns p50_ns p90_ns p99_ns p99.9_ns max_ns].freeze
 
   def prepared
     start("console").tap { |target| target.run("eval(#{PROGRAM.dump}, TOPLEVEL_BINDING)") }

@@ -59,10 +59,6 @@ class TopTest < LiveTest
     wait_until(-> { "the screen has #{pattern.inspect}:\n#{screen}" }) { screen[pattern] }
   end
 
-  def await_no(pattern)
-    wait_until(-> { "the screen has no #{pattern.inspect}:\n#{screen}" }) { !screen[pattern] }
-  end
-
   def type(keys)
     @terminal.type(keys)
   end
