@@ -64,6 +64,8 @@ DEBUG = "ruby/debug.h"
   ["rb_ident_hash_new"],
   # >= 3.3. A typed data object's data may lie within the object.
   ["RTYPEDDATA_GET_DATA", "ruby.h"],
+  # >= 4.0. Set is a class of the VM's own.
+  ["rb_set_foreach", "ruby.h"],
   # >= 3.2. Who waits for the GVL.
   ["rb_internal_thread_add_event_hook", "ruby/thread.h"],
 ].each { |function, *headers| have_func(function, headers) }

@@ -121,7 +121,7 @@ class LinesTest < LiveTest
 
   test "a rescue clause, and a block on its method's own line: a variable that is not there yet is left out" do
     assert_equal <<~TREE, traced("Order.new('ada').rescued", at("e.message", "e")).tree
-      order.rb:#{LINE["e.message"]} e=#<ArgumentError>
+      order.rb:#{LINE["e.message"]} e=#<ArgumentError: no>
     TREE
     assert_equal <<~TREE, traced("Order.new('ada').one_line([1, 2])", at("list.map", "list, x")).tree
       order.rb:#{LINE["list.map"]} list=[1, 2]

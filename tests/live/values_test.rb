@@ -126,8 +126,27 @@ class ValuesTest < LiveTest
     assert_equal "word=..", shown("$shop.send(:secret, %q(abcdef))", "--value-size", "2", "Shop#secret(word)")
   end
 
-  test "long arrays are cut" do
-    assert_match(/\Aword=\[0, 1, .*\.\.\.\]\z/, shown("$shop.send(:secret, (0..99).to_a)", "Shop#secret(word)"))
+  def word(code, *options)
+    shown("$shop.send(:secret, #{code})", *options, "Shop#secret(word)").delete_prefix("word=")
+  end
+
+  test "long arrays and hashes are cut, and say how long they are" do
+    assert_match(/\A\[0, 1, .*, 15, \.\.\.\] \(100 elements\)\z/, word("(0..99).to_a"))
+    hash = word("{ a: (1..1234).to_h { |i| [i, i] } }")
+    assert_match(/\A\{:a=>\{1=>1, .*, 16=>16, \.\.\.\} \(1,234 pairs\)\}\z/, hash)
+  end
+
+  test "what is cut at --value-size says how long it is" do
+    size = ["--value-size", "64"]
+    assert_equal "\"#{"x" * 44}...\" (12,345 bytes)", word('"x" * 12_345', *size)
+    assert_equal "\"#{"x" * 58}...", word('"x" * 59', "--value-size", "62")
+    assert_equal "\"#{"x" * 59}\"", word('"x" * 59', *size)
+    assert_equal "[\"#{"x" * 46}... (3 elements)", word('["x" * 99, 2, 3]', *size)
+    assert_match(/\A\{:k=>1, :l=>"x+\.\.\. \(2 pairs\)\z/, word('{ k: 1, l: "x" * 99 }', *size))
+    # A character is in it whole.
+    text = word("\"\u00e9\" * 500 + 7.chr", *size)
+    assert_match(/\A"\u00e9+\.\.\." \(1,001 bytes\)\z/, text)
+    assert_operator text.bytesize, :<=, 64
   end
 
   test "--inspect calls the application's inspect" do

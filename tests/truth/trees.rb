@@ -93,8 +93,9 @@ module Trees
     how + retries
   end
 
+  # Where a block was written is left out.
   def short(line)
-    line.gsub("Case::", "")
+    line.gsub("Case::", "").gsub(/#<Proc \S+:\d+(?: \(lambda\))?>/, "#<Proc>")
   end
 
   def by_thread(fibers)

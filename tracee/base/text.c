@@ -10,6 +10,8 @@ void text_append(struct text *text, const char *bytes, size_t size)
 {
 	size_t room = text->size - text->used;
 
+	if (text->cut)
+		return;
 	if (size > room) {
 		size = room;
 		text->cut = true;

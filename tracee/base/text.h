@@ -4,7 +4,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Text that is put together in memory of a fixed size; what does not fit is cut, and `cut` says so. Any context. */
+/*
+ * Text that is put together in memory of a fixed size; what does not fit is cut, `cut` says so, and nothing
+ * is added after that. Any context.
+ */
 struct text {
 	char *bytes;
 	size_t size; /* of bytes; no NUL is kept */

@@ -246,6 +246,11 @@ bool builtin_has(enum builtin_method method)
 	return core[method].state == FOUND || core[method].state == TAKEN;
 }
 
+bool builtin_is_found(enum builtin_method method)
+{
+	return builtin_has(method) && core[method].state == FOUND;
+}
+
 struct place_text {
 	VALUE method;
 	char *text;

@@ -38,6 +38,9 @@ void builtin_init(void);
 /* Whether this Ruby has such a method. One that the application took away counts as had: to call it tells. */
 bool builtin_has(enum builtin_method method);
 
+/* Whether it can be called: Ruby's own was found. */
+bool builtin_is_found(enum builtin_method method);
+
 /* As an UnboundMethod. May raise. */
 VALUE builtin_method(enum builtin_method method);
 

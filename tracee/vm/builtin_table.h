@@ -32,6 +32,7 @@
 	METHOD(BINDING_LOCAL_VARIABLE_SET, "Binding", "local_variable_set", 0)                                                   \
 	METHOD(BINDING_LOCAL_VARIABLE_DEFINED_P, "Binding", "local_variable_defined?", 0)                                        \
 	METHOD(PROC_BINDING, "Proc", "binding", 0)                                                                               \
+	METHOD(PROC_SOURCE_LOCATION, "Proc", "source_location", 0)                                                               \
 	METHOD(UNBOUND_METHOD_BIND, "UnboundMethod", "bind", 0)                                                                  \
 	METHOD(UNBOUND_METHOD_BIND_CALL, "UnboundMethod", "bind_call", 0)                                                        \
 	METHOD(UNBOUND_METHOD_SOURCE_LOCATION, "UnboundMethod", "source_location", 0)                                            \
@@ -44,6 +45,11 @@
 	METHOD(NAME_ERROR_RECEIVER, "NameError", "receiver", 0)                                                                  \
 	METHOD(UNCAUGHT_THROW_ERROR_TAG, "UncaughtThrowError", "tag", 0)                                                         \
 	METHOD(METHOD_TO_PROC, "Method", "to_proc", 0)                                                                           \
+	METHOD(METHOD_OWNER, "Method", "owner", 0)                                                                               \
+	METHOD(METHOD_NAME, "Method", "name", 0)                                                                                 \
+	METHOD(METHOD_SOURCE_LOCATION, "Method", "source_location", 0)                                                           \
+	METHOD(TIME_UTC_P, "Time", "utc?", 0)                                                                                    \
+	METHOD(IO_INSPECT, "IO", "inspect", 0)                                                                                   \
 	METHOD(HASH_COMPARE_BY_IDENTITY, "Hash", "compare_by_identity", 0)                                                       \
 	METHOD(THREAD_HANDLE_INTERRUPT, "Thread", "handle_interrupt", BUILTIN_SINGLETON)                                         \
 	METHOD(THREAD_PENDING_INTERRUPT_P, "Thread", "pending_interrupt?", BUILTIN_SINGLETON)                                    \

@@ -166,14 +166,14 @@ end
 truth "an exception", <<~TREE do
   Errors#let_through(x=1) ! Errors::Refused: no 1
     Errors#refuse(x=1) ! Errors::Refused: no 1
-      Errors::Refused#initialize(text="no 1") => #<Errors::Refused>
+      Errors::Refused#initialize(text="no 1") => #<Errors::Refused: no 1>
 TREE
   quietly.call { errors.let_through(1) }
 end
 
 truth "an exception with the message of its class", <<~TREE do
   Errors#refuse_plainly ! Errors::Refused: refused
-    Errors::Refused#initialize(text="refused") => #<Errors::Refused>
+    Errors::Refused#initialize(text="refused") => #<Errors::Refused: refused>
   Errors#without_message ! RuntimeError: RuntimeError
 TREE
   quietly.call { errors.refuse_plainly }
@@ -183,7 +183,7 @@ end
 truth "rescue", <<~TREE do
   Errors#rescued(x=1) => Errors::Refused
     Errors#refuse(x=1) ! Errors::Refused: no 1
-      Errors::Refused#initialize(text="no 1") => #<Errors::Refused>
+      Errors::Refused#initialize(text="no 1") => #<Errors::Refused: no 1>
 TREE
   errors.rescued(1)
 end
@@ -191,7 +191,7 @@ end
 truth "ensure", <<~TREE do
   Errors#ensured(x=1) ! Errors::Refused: no 1
     Errors#refuse(x=1) ! Errors::Refused: no 1
-      Errors::Refused#initialize(text="no 1") => #<Errors::Refused>
+      Errors::Refused#initialize(text="no 1") => #<Errors::Refused: no 1>
     Errors#helper => :helped
 TREE
   quietly.call { errors.ensured(1) }
@@ -200,7 +200,7 @@ end
 truth "return in ensure", <<~TREE do
   Errors#ensure_that_returns(x=1) => :helped
     Errors#refuse(x=1) ! Errors::Refused: no 1
-      Errors::Refused#initialize(text="no 1") => #<Errors::Refused>
+      Errors::Refused#initialize(text="no 1") => #<Errors::Refused: no 1>
     Errors#helper => :helped
 TREE
   errors.ensure_that_returns(1)
@@ -209,10 +209,10 @@ end
 truth "raised again", <<~TREE do
   Errors#reraised(x=1) ! Errors::Refused: no 1
     Errors#refuse(x=1) ! Errors::Refused: no 1
-      Errors::Refused#initialize(text="no 1") => #<Errors::Refused>
+      Errors::Refused#initialize(text="no 1") => #<Errors::Refused: no 1>
   Errors#wrapped(x=2) ! ArgumentError: wrapped
     Errors#refuse(x=2) ! Errors::Refused: no 2
-      Errors::Refused#initialize(text="no 2") => #<Errors::Refused>
+      Errors::Refused#initialize(text="no 2") => #<Errors::Refused: no 2>
 TREE
   quietly.call { errors.reraised(1) }
   quietly.call { errors.wrapped(2) }
@@ -221,11 +221,11 @@ end
 truth "retry in a method's rescue", <<~TREE do
   Errors#retried(times=4) => 4 (retried 3 times)
     Errors#refuse(x=1) ! Errors::Refused: no 1
-      Errors::Refused#initialize(text="no 1") => #<Errors::Refused>
+      Errors::Refused#initialize(text="no 1") => #<Errors::Refused: no 1>
     Errors#refuse(x=2) ! Errors::Refused: no 2
-      Errors::Refused#initialize(text="no 2") => #<Errors::Refused>
+      Errors::Refused#initialize(text="no 2") => #<Errors::Refused: no 2>
     Errors#refuse(x=3) ! Errors::Refused: no 3
-      Errors::Refused#initialize(text="no 3") => #<Errors::Refused>
+      Errors::Refused#initialize(text="no 3") => #<Errors::Refused: no 3>
   Errors#retried(times=1) => 1
 TREE
   errors.retried(4)
@@ -236,12 +236,12 @@ truth "retry and recursion", <<~TREE do
   Errors#retried_recursively(depth=1) => 2 (retried 1 time)
     Errors#retried_recursively(depth=0) => 2 (retried 1 time)
       Errors#refuse(x=0) ! Errors::Refused: no 0
-        Errors::Refused#initialize(text="no 0") => #<Errors::Refused>
+        Errors::Refused#initialize(text="no 0") => #<Errors::Refused: no 0>
     Errors#refuse(x=1) ! Errors::Refused: no 1
-      Errors::Refused#initialize(text="no 1") => #<Errors::Refused>
+      Errors::Refused#initialize(text="no 1") => #<Errors::Refused: no 1>
     Errors#retried_recursively(depth=0) => 2 (retried 1 time)
       Errors#refuse(x=0) ! Errors::Refused: no 0
-        Errors::Refused#initialize(text="no 0") => #<Errors::Refused>
+        Errors::Refused#initialize(text="no 0") => #<Errors::Refused: no 0>
 TREE
   errors.retried_recursively(1)
 end
@@ -249,7 +249,7 @@ end
 truth "retry in begin", <<~TREE do
   Errors#retried_in_begin(times=2) => 2
     Errors#refuse(x=1) ! Errors::Refused: no 1
-      Errors::Refused#initialize(text="no 1") => #<Errors::Refused>
+      Errors::Refused#initialize(text="no 1") => #<Errors::Refused: no 1>
 TREE
   errors.retried_in_begin(2)
 end
@@ -311,7 +311,7 @@ TREE
 end
 
 truth "an exception from another thread", <<~TREE do
-  Errors::Refused#initialize(text="wake up") => #<Errors::Refused>
+  Errors::Refused#initialize(text="wake up") => #<Errors::Refused: wake up>
   -- waiting
   Errors#wait ! Errors::Refused: wake up
 TREE

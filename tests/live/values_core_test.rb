@@ -1,0 +1,161 @@
+# What is shown of objects of Ruby's own classes: what inspect would say, without calling a method that the application may
+# have overridden.
+
+require_relative "helper"
+
+class ValuesCoreTest < LiveTest
+  SETUP = <<~RUBY
+    require "set"
+    $VERBOSE = nil
+    Point = Struct.new(:x, :y)
+    Named = Struct.new(:a, :b, keyword_init: true)
+    Wide = Struct.new(*(1..20).map { |i| :"m\#{i}" })
+    class Sub < Point; end
+    class Coded < StandardError; end
+    class Holder; def initialize; @attributes = 1; @hash = 2; end; end
+    def deep(object, times); times.times { object = yield(object) }; object; end
+    nil
+  RUBY
+
+  # Ruby code, and what is shown of its value: a String, or a Regexp where a part of it may differ.
+  VALUES = {
+    "Point.new(1, [2])" => "#<struct Point x=1, y=[2]>",
+    "Sub.new(:a)" => "#<struct Sub x=:a, y=nil>",
+    "Named.new(a: 1)" => "#<struct Named a=1, b=nil>",
+    "Struct.new(:q).new(7)" => "#<struct q=7>",
+    "Point.allocate" => "#<struct Point x=nil, y=nil>",
+    "Wide.new(*1..20)" => /\A#<struct Wide m1=1, m2=2, .*, m16=16, \.\.\.> \(20 members\)\z/,
+    "deep(1, 9) { |o| Point.new(o) }" =>
+      "#<struct Point x=#<struct Point x=#<struct Point x=#<struct Point ...>, y=nil>, y=nil>, y=nil>",
+    "Set.new([1, :b])" => "#<Set: {1, :b}>",
+    "Set.new" => "#<Set: {}>",
+    "Set.allocate" => /\A#<Set(: \{\})?>\z/,
+    "Set.new(1..100)" => /\A#<Set: \{1, 2, .*, 16, \.\.\.\}> \(100 elements\)\z/,
+    "[[[Set[1]]]]" => "[[[#<Set: {...}>]]]",
+    '/a.b\/c\d#{"/"}é/mix' => '/a.b\/c\d\/é/mix',
+    'Regexp.new("\n\e")' => '/\n\e/',
+    'Regexp.new("")' => "//",
+    "Regexp.allocate" => "#<Regexp>",
+    "3/4r" => "(3/4)",
+    "-2r" => "(-2/1)",
+    "1+2i" => "(1+2i)",
+    "Complex(1.5, -0.0)" => "(1.5-0.0i)",
+    "Complex(-1, 1/2r)" => "(-1+(1/2)i)",
+    "Complex(0, Float::NAN)" => "(0+NaN*i)",
+    "1...3" => "1...3",
+    '"a"..' => '"a"..',
+    "nil..1" => "..1",
+    "Class.new(Range).new(1, 2)" => "1..2",
+    "Range.allocate" => "nil..",
+    "deep(1, 100_000) { |o| o..nil }" => "#<Range>......",
+    "Time.at(1795413526, 123456).utc" => "2026-11-23 05:58:46.123456 UTC",
+    "Time.at(1795413526).localtime('+01:00')" => "2026-11-23 06:58:46 +0100",
+    "Time.at(0, 5, :nsec).localtime('-03:30')" => "1969-12-31 20:30:00.000000005 -0330",
+    "Time.utc(-1, 2, 28)" => "-001-02-28 00:00:00 UTC",
+    "Time.utc(2000, 2, 29, 23, 59, 59)" => "2000-02-29 23:59:59 UTC",
+    "Time.utc(12345, 12, 31)" => "12345-12-31 00:00:00 UTC",
+    "Time.allocate" => "#<Time>",
+    'ArgumentError.new("no\e")' => '#<ArgumentError: no\e>',
+    "Coded.new" => "#<Coded: Coded>",
+    "Exception.allocate" => "#<Exception: Exception>",
+    "[Coded.new([1])]" => "[#<Coded: [1]>]",
+    "begin; nowhere; rescue NameError => e; e; end" => /\A#<NameError: undefined.*:?nowhere/,
+    "e = Coded.new([]); e.message; a = [e]; Coded.new(a)" => "#<Coded: [#<Coded: []>]>",
+    "proc {}" => "#<Proc console:1>",
+    "lambda {}" => "#<Proc console:1 (lambda)>",
+    ":upcase.to_proc" => /\A#<Proc(?: \(lambda\))?>\z/,
+    "$shop.method(:sell)" => %r{\A#<Method: Shop#sell /\S*/shop\.rb:\d+>\z},
+    "Shop.method(:open)" => %r{\A#<Method: Shop\.open /\S*/shop\.rb:\d+>\z},
+    "Shop.instance_method(:sell)" => %r{\A#<UnboundMethod: Shop#sell /\S*/shop\.rb:\d+>\z},
+    '"".method(:upcase)' => "#<Method: String#upcase>",
+    "$stdout" => "#<IO:<STDOUT>>",
+    'File.open("/dev/null")' => "#<File:/dev/null>",
+    'File.open("/dev/null").tap(&:close)' => "#<File:/dev/null (closed)>",
+    "IO.allocate" => /\A#<IO(:0x\h+)?>\z/,
+    "Holder.new" => "#<Holder>",
+    "[Thread.current, Class.new.allocate].size" => "2",
+  }.freeze
+
+  # Of newer Rubies.
+  DATA = {
+    "Pair.new(1, two: 2)" => nil,
+    "Pair.new(one: 1, two: [2])" => "#<data Pair one=1, two=[2]>",
+    "Data.define.new" => "#<data>",
+    "Pair.allocate" => "#<data Pair one=nil, two=nil>",
+  }.freeze
+
+  def shop
+    start("shop").tap { |target| target.run("eval(#{SETUP.dump}, TOPLEVEL_BINDING)") }
+  end
+
+  # What is shown of each expression's value.
+  def shown(target, expressions, *options)
+    tracer = trace(target, "--format", "json", *options, "Shop#secret(word)")
+    expressions.each { |expression| target.run("$shop.send(:secret, (#{expression})); nil") }
+    result = tracer.stop
+    assert_exit 0, result
+    result.events("call").map { |call| call.dig("values", "word") }
+  end
+
+  def assert_shown(target, table, *options)
+    found = shown(target, table.keys, *options)
+    assert_equal table.size, found.size
+    table.zip(found) do |(expression, expected), text|
+      expected.is_a?(Regexp) ? assert_match(expected, text, expression) : assert_equal(expected, text, expression)
+    end
+    assert_empty target.stderr
+  end
+
+  test "objects of Ruby's own classes, also where they are not initialized" do
+    assert_shown(shop, VALUES)
+  end
+
+  test "objects of Data" do
+    target = shop
+    skip "this Ruby has no Data" unless Processes.target_ruby?(">= 3.2")
+    target.run("Pair = Data.define(:one, :two)")
+    assert_shown(target, DATA.compact)
+  end
+
+  # Every method of the objects' classes notes that it was called.
+  SPIES = <<~RUBY
+    $called = []
+    KEPT = /\\A(?:__|object_id|instance_e|method_missing|initialize|respond_to_missing|allocate|new|inherited)/
+    def spied(owner)
+      names = owner.instance_methods + owner.private_instance_methods(false)
+      spy = Module.new do
+        names.uniq.grep_v(KEPT).each do |name|
+          define_method(name) do |*arguments, &block|
+            # What is called from here may be watched, too.
+            $called << name if $watched && !($watched = false)
+            super(*arguments, &block)
+          end
+        end
+      end
+      owner.prepend(spy)
+      owner
+    end
+    CLASSES = [Point, Set, Regexp, Rational, Complex, Range, Time, Coded, Proc, Method, UnboundMethod, IO, Integer, Float,
+               String, Symbol, Array, Hash]
+    KEEP = { point: Point.new(1), set: Set[1, 2], pattern: /a/, third: 1/3r, complex: 1.5+2i, range: 1..2, time: Time.now,
+             utc: Time.now.utc, coded: Coded.new("x"), proc: proc {}, method: 1.method(:+),
+             unbound: Integer.instance_method(:+), io: $stdout }
+    (CLASSES + CLASSES.map(&:singleton_class)).each { |owner| spied(owner) }
+    nil
+  RUBY
+
+  test "none of their methods is called" do
+    target = shop
+    target.run("eval(#{SPIES.dump}, TOPLEVEL_BINDING)")
+    tracer = trace(target, "--value-size", "4000", "--args", "--return", "Shop#secret")
+    target.run("KEEP.each_value { |value| $watched = true; $shop.send(:secret, value); $watched = false }; nil")
+    assert_equal "[]", target.run("$called.uniq")
+    lines = tracer.stop.tree.lines
+    assert_equal 13, lines.size
+    # It would have been noticed.
+    target.run("KEEP.each_value { |value| $watched = true; value.inspect }; $watched = false; nil")
+    assert_equal "[:inspect]", target.run("$called.uniq")
+    assert_equal "13", target.run("$called.size")
+    refute_match(/#<(?:Set|Regexp|Rational|Complex|Range|Time|Proc|Method|UnboundMethod|IO)>/, lines.join)
+  end
+end

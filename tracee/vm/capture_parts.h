@@ -1,0 +1,60 @@
+#ifndef RBPROBE_CAPTURE_PARTS_H
+#define RBPROBE_CAPTURE_PARTS_H
+
+#include "tracee/vm/capture.h"
+
+/*
+ * What capture*.c share. Event context, under rb_protect but for strings and what is no object. Where a method of Ruby's own is
+ * called, another thread may run: nothing of the application's is being iterated over meanwhile.
+ */
+
+struct render {
+	struct text *text;
+	const struct trace_options *options;
+	unsigned depth;
+	unsigned shown; /* elements of what is at hand */
+};
+
+/* Any value. capture.c. */
+void capture_render(struct render *render, VALUE value);
+
+/* For what has values inside: false where these are too deep to be shown. */
+bool capture_descend(struct render *render, const struct render *outer);
+/* As many of so many elements are shown. */
+size_t capture_limit(const struct render *render, size_t size);
+/* Goes before each element. */
+void capture_separate(struct render *render);
+/* Goes after the last one: "..." where there are more. */
+void capture_rest(struct render *render, size_t size);
+/* Goes behind the whole, where not all is shown: " (12,345 elements)". */
+void capture_length(struct text *text, size_t size, const char *unit);
+
+/* Text within double quotes. capture_escape.c. */
+void capture_quoted(struct text *text, const char *bytes, size_t size, bool utf8);
+bool capture_is_utf8(VALUE string);
+/* A String's bytes, escaped, without quotes. */
+void capture_bytes(struct text *text, VALUE string);
+
+/* What holds values. capture_collections.c. */
+void capture_array(struct render *outer, VALUE array);
+void capture_hash(struct render *outer, VALUE hash);
+void capture_struct(struct render *outer, VALUE value);
+/* T_OBJECT: a Set of Ruby before 4.0, an exception, a record, or any other. */
+void capture_instance(struct render *outer, VALUE object);
+/* "#<Class>", with its instance variables where these are wanted. */
+void capture_object(struct render *outer, VALUE object);
+#ifdef HAVE_RB_SET_FOREACH
+void capture_set(struct render *outer, VALUE set);
+#endif
+
+/* What has a form of its own. capture_core.c. */
+void capture_regexp(struct render *render, VALUE regexp);
+void capture_range(struct render *outer, VALUE range);
+void capture_rational(struct render *outer, VALUE number);
+void capture_complex(struct render *outer, VALUE number);
+void capture_exception(struct render *outer, VALUE exception);
+/* T_DATA. */
+void capture_data(struct render *outer, VALUE data);
+void capture_io(struct render *outer, VALUE io);
+
+#endif
