@@ -111,7 +111,7 @@ static inline bool observe_quick_call(struct probe *probe, struct fiber_state *f
 	struct session *session = probe->session;
 	struct call_stack *stack = &fiber->stacks[session->slot];
 	struct open_call *call = &stack->calls[stack->depth];
-	struct ring_record record = {.kind = RING_START, .method = probe->ref, .fiber = fiber->ref};
+	uint64_t now;
 
 	if (probe->tally)
 		return observe_quick_count(probe, fiber, frame, told);
@@ -129,13 +129,15 @@ static inline bool observe_quick_call(struct probe *probe, struct fiber_state *f
 	                     0))
 		return false;
 	observe_quick_open(session, probe, stack, call, frame, told);
-	record.time = ticks_now();
+	now = ticks_now();
 	if (session->manner == CALLS_STREAMED) {
+		const struct ring_record record = {.kind = RING_START, .method = probe->ref, .fiber = fiber->ref, .time = now};
+
 		call->start = ring_push_start(&session->ring, &record, NULL, 0);
 		return true;
 	}
 	call->start = RING_LATER;
-	call->began = record.time;
+	call->began = now;
 	return true;
 }
 
@@ -145,7 +147,7 @@ static inline bool observe_quick_return(const struct probe *probe, struct fiber_
 	struct session *session = probe->session;
 	struct call_stack *stack = &fiber->stacks[session->slot];
 	struct open_call *call = &stack->calls[stack->depth - 1];
-	struct ring_record record = {.kind = RING_END, .ending = ENDING_RETURNED, .method = probe->ref, .fiber = fiber->ref};
+	uint64_t now;
 
 	/* In this order: a compiler that reads two fields at once, which were written one by one, makes the processor wait. */
 	if (__builtin_expect(!observe_is_ordinary(session, fiber) || stack->depth == 0 || call->retries || call->frame != frame ||
@@ -155,12 +157,15 @@ static inline bool observe_quick_return(const struct probe *probe, struct fiber_
 		return false;
 	if (probe->tally)
 		return observe_quick_tally(probe, stack, call);
-	record.time = ticks_now();
+	now = ticks_now();
 	if (call->start == RING_LATER) {
-		if (record.time - call->began >= session->slow_ticks)
+		if (now - call->began >= session->slow_ticks)
 			return false;
 		session->left_out++;
 	} else if (call->start != RING_NOWHERE) {
+		const struct ring_record record = {
+			.kind = RING_END, .ending = ENDING_RETURNED, .method = probe->ref, .fiber = fiber->ref, .time = now};
+
 		ring_push_end(&session->ring, call->start, &record, NULL, 0);
 	}
 	stack->depth--;
