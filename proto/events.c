@@ -172,6 +172,34 @@ uint32_t values_take_numbers(struct values *values, uint64_t *numbers, uint32_t 
 	return count;
 }
 
+static bool is_array(uint8_t first)
+{
+	return (first & 0xf0) == 0x90 || first == 0xdc || first == 0xdd;
+}
+
+bool values_take_array(struct values *values, struct values *inner)
+{
+	struct cursor cursor = {values->bytes, values->end};
+	const uint8_t *end = values->end;
+	struct slice text;
+
+	*inner = (struct values){.count = 0};
+	for (uint32_t texts = 0; texts < values->count; texts++) {
+		if (is_array(*cursor.at)) {
+			values->count = texts;
+			values->end = cursor.at;
+			if (!cursor_array(&cursor, &inner->count) || inner->count > VALUES_MAX)
+				inner->count = 0;
+			inner->bytes = cursor.at;
+			inner->end = end;
+			return inner->count > 0;
+		}
+		if (!cursor_any(&cursor, &text))
+			return false;
+	}
+	return false;
+}
+
 struct slice values_get(struct values values, uint32_t index)
 {
 	struct slice text = {"", 0};

@@ -63,6 +63,8 @@ bool values_next(struct values *values, struct slice *text);
  */
 uint32_t values_take_numbers(struct values *values, uint64_t *numbers, uint32_t max);
 #define EVENT_NOT_KNOWN UINT64_MAX
+/* Takes the array that stands after the texts off the values, when the numbers are. False, and *inner is empty: there is none. */
+bool values_take_array(struct values *values, struct values *inner);
 
 /* The one with that number, {"", 0} where there is none. */
 struct slice values_get(struct values values, uint32_t index);

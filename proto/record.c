@@ -34,6 +34,13 @@ static void pack_slice(msgpack_packer *packer, struct slice text)
 	pack_text(packer, text.bytes ? text.bytes : "", text.size);
 }
 
+static void pack_slices(msgpack_packer *packer, const struct slice *slices, uint32_t count)
+{
+	msgpack_pack_array(packer, count);
+	for (uint32_t i = 0; i < count; i++)
+		pack_slice(packer, slices[i]);
+}
+
 void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 {
 	msgpack_packer packer;
@@ -61,7 +68,7 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		msgpack_pack_uint64(&packer, record->reply.count);
 		break;
 	case RECORD_METHOD:
-		msgpack_pack_array(&packer, 11);
+		msgpack_pack_array(&packer, 12);
 		msgpack_pack_uint8(&packer, RECORD_METHOD);
 		msgpack_pack_uint32(&packer, record->method.ref);
 		pack_slice(&packer, record->method.class_name);
@@ -70,11 +77,10 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		pack_text_or_nil(&packer, record->method.file.bytes, record->method.file.size);
 		msgpack_pack_uint32(&packer, record->method.line);
 		msgpack_pack_uint8(&packer, (uint8_t)record->method.engine);
-		msgpack_pack_array(&packer, record->method.label_count);
-		for (uint32_t i = 0; i < record->method.label_count; i++)
-			pack_slice(&packer, record->method.labels[i]);
+		pack_slices(&packer, record->method.labels, record->method.label_count);
 		msgpack_pack_uint32(&packer, record->method.mark);
 		pack_text_or_nil(&packer, record->method.place.bytes, record->method.place.size);
+		pack_slices(&packer, record->method.locals, record->method.local_count);
 		break;
 	case RECORD_FIBER:
 		msgpack_pack_array(&packer, 7);
@@ -193,19 +199,12 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 	record_finish(buffer, start);
 }
 
-static void method_decode(struct record_method *method, struct fields *fields, msgpack_zone *zone)
+static const struct slice *labels_decode(struct fields *fields, msgpack_zone *zone, uint32_t *label_count)
 {
 	const msgpack_object *elements;
 	struct slice *labels;
 	size_t count;
 
-	method->ref = (uint32_t)fields_uint(fields, UINT32_MAX);
-	method->class_name = fields_text(fields, NAME_SIZE_MAX);
-	method->separator = (char)fields_uint(fields, 127);
-	method->method_name = fields_text(fields, NAME_SIZE_MAX);
-	method->file = fields_text_or_nil(fields, NAME_SIZE_MAX);
-	method->line = (uint32_t)fields_uint(fields, UINT32_MAX);
-	method->engine = (enum engine_id)fields_uint(fields, ENGINE_COUNT - 1);
 	elements = fields_array(fields, VALUES_MAX, &count);
 	labels = count ? msgpack_zone_malloc(zone, count * sizeof(*labels)) : NULL;
 	if (count && !labels)
@@ -216,10 +215,26 @@ static void method_decode(struct record_method *method, struct fields *fields, m
 		labels[i] = fields_text(&one, EXPRESSION_SIZE_MAX);
 		fields->status = fields_status(&one);
 	}
-	method->labels = labels;
-	method->label_count = (uint32_t)count;
+	*label_count = (uint32_t)count;
+	return labels;
+}
+
+static void method_decode(struct record_method *method, struct fields *fields, msgpack_zone *zone)
+{
+	method->ref = (uint32_t)fields_uint(fields, UINT32_MAX);
+	method->class_name = fields_text(fields, NAME_SIZE_MAX);
+	method->separator = (char)fields_uint(fields, 127);
+	method->method_name = fields_text(fields, NAME_SIZE_MAX);
+	method->file = fields_text_or_nil(fields, NAME_SIZE_MAX);
+	method->line = (uint32_t)fields_uint(fields, UINT32_MAX);
+	method->engine = (enum engine_id)fields_uint(fields, ENGINE_COUNT - 1);
+	method->labels = labels_decode(fields, zone, &method->label_count);
 	method->mark = (uint32_t)fields_uint(fields, UINT32_MAX);
 	method->place = fields_text_or_nil(fields, NAME_SIZE_MAX);
+	method->locals = NULL;
+	method->local_count = 0;
+	if (fields->left)
+		method->locals = labels_decode(fields, zone, &method->local_count);
 }
 
 static void totals_decode(struct record_totals *totals, struct fields *fields)

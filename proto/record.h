@@ -49,6 +49,8 @@ struct record_method {
 	const struct slice *labels; /* of the values that come with each start */
 	uint32_t mark;              /* enum mark_kind: it is no method, and its events are marks; 0: it is one */
 	struct slice place;         /* of a line: as its selector names it; {NULL, 0}: the events are calls of the method */
+	uint32_t local_count;
+	const struct slice *locals; /* of the local variables that come with each end */
 };
 
 /* A fiber that events will refer to by number; every thread has at least one. */

@@ -71,7 +71,7 @@ static void add_events(struct lies *lies, msgpack_sbuffer *buffer)
 
 static void add_method(struct lies *lies, msgpack_sbuffer *buffer)
 {
-	struct slice labels[4];
+	struct slice labels[4], locals[4];
 	struct record record = {.kind = RECORD_METHOD};
 	struct record_method *method = &record.method;
 
@@ -89,6 +89,10 @@ static void add_method(struct lies *lies, msgpack_sbuffer *buffer)
 	method->mark = (uint32_t)number(lies);
 	if (lies_byte(lies) & 1)
 		method->place = some(lies);
+	method->local_count = lies_byte(lies) % 5;
+	for (uint32_t i = 0; i < method->local_count; i++)
+		locals[i] = some(lies);
+	method->locals = locals;
 	record_encode(buffer, &record);
 }
 

@@ -245,7 +245,6 @@ class LinesTest < LiveTest
     assert_refused 2, /a line has no end/, "trace", "-p", "1", "--if", "result == 1", "order.rb:3"
     assert_refused 2, /stat counts calls of methods, not lines/, "stat", "-p", "1", "order.rb:3"
     assert_refused 2, /--within takes a method, not a line/, "trace", "-p", "1", "--within", "order.rb:3", "Order#total"
-    assert_refused 2, /--locals shows the variables at a line/, "trace", "-p", "1", "--locals", "Order#total"
   end
 
   test "an expression that does not compile refuses the trace" do

@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* An array of two texts, "a" and "bc". */
@@ -145,6 +146,64 @@ static void numbers_stand_after_texts(void **state)
 	assert_int_equal(texts, 0);
 	assert_true(numbers[0] == EVENT_NOT_KNOWN);
 	assert_int_equal(numbers[1], 7);
+}
+
+/* Takes the numbers, and the array before them, off the outcome that these bytes are; what the array has, joined. */
+static const char *array_of(const char *bytes, size_t size, uint32_t *texts, uint32_t *numbers)
+{
+	static char joined[64];
+	struct batch batch;
+	struct batch_event written = {.kind = EVENT_CALL, .outcome = {bytes, size}};
+	struct record record;
+	struct event event;
+	struct error err;
+	uint64_t taken[3];
+	struct values inner;
+	struct slice text;
+	uint8_t *copy;
+
+	msgpack_sbuffer_clear(&buffer);
+	batch_begin(&batch, &buffer, 0);
+	batch_add(&batch, &written);
+	batch_end(&batch);
+	decode(&record, &copy);
+	assert_int_equal(event_next(&record.events, &event, &err), 1);
+	*numbers = values_take_numbers(&event.outcome, taken, 3);
+	joined[0] = '\0';
+	if (values_take_array(&event.outcome, &inner))
+		while (values_next(&inner, &text))
+			snprintf(joined + strlen(joined), sizeof(joined) - strlen(joined), "%.*s,",
+			         text.bytes ? (int)text.size : 1, text.bytes ? text.bytes : "-");
+	*texts = event.outcome.count;
+	free(copy);
+	return joined;
+}
+
+static void an_array_stands_between_texts_and_numbers(void **state)
+{
+	uint32_t texts, numbers;
+
+	(void)state;
+	assert_string_equal(array_of("\x94\xa1"
+	                             "a\x93\xa1"
+	                             "b\xc0\xa1"
+	                             "c\x05\xc0",
+	                             11, &texts, &numbers),
+	                    "b,-,c,");
+	assert_int_equal(texts, 1);
+	assert_int_equal(numbers, 2);
+	assert_string_equal(array_of("\x91\xdc\x00\x01\xa1z", 6, &texts, &numbers), "z,");
+	assert_int_equal(texts, 0);
+	assert_string_equal(array_of("\x91\xa1"
+	                             "a",
+	                             3, &texts, &numbers),
+	                    "");
+	assert_int_equal(texts, 1);
+	assert_string_equal(array_of("\x92\xa1"
+	                             "a\x90",
+	                             4, &texts, &numbers),
+	                    "");
+	assert_int_equal(texts, 1);
 }
 
 static void numbers_are_as_many_as_were_asked_for(void **state)
@@ -392,6 +451,7 @@ int main(void)
 		TEST(events_come_back),
 		TEST(values_come_back),
 		TEST(numbers_stand_after_texts),
+		TEST(an_array_stands_between_texts_and_numbers),
 		TEST(numbers_are_as_many_as_were_asked_for),
 		TEST(times_of_any_size_and_direction),
 		TEST(a_call_like_the_one_before_takes_five_bytes),

@@ -94,13 +94,14 @@ static void reply(void **state)
 static void method(void **state)
 {
 	const struct slice labels[] = {SLICE("self"), SLICE("@total")};
+	const struct slice locals[] = {SLICE("sum")};
 	struct record record = {.kind = RECORD_METHOD};
 	struct record result;
 
 	(void)state;
-	record.method =
-		(struct record_method){9, SLICE("Order"), '#',        SLICE("save"), SLICE("/app/order.rb"), 12, ENGINE_TARGET,
-	                               2, labels,         MARK_RAISE, {NULL, 0}};
+	record.method = (struct record_method){
+		9,          SLICE("Order"), '#', SLICE("save"), SLICE("/app/order.rb"), 12, ENGINE_TARGET, 2, labels,
+		MARK_RAISE, {NULL, 0},      1,   locals};
 	result = passed(&record);
 	assert_int_equal(result.method.ref, 9);
 	assert_slice(result.method.class_name, "Order");
@@ -112,6 +113,8 @@ static void method(void **state)
 	assert_int_equal(result.method.label_count, 2);
 	assert_slice(result.method.labels[0], "self");
 	assert_slice(result.method.labels[1], "@total");
+	assert_int_equal(result.method.local_count, 1);
+	assert_slice(result.method.locals[0], "sum");
 	assert_int_equal(result.method.mark, MARK_RAISE);
 	assert_null(result.method.place.bytes);
 	record.method.place = SLICE("order.rb:12");
@@ -125,11 +128,12 @@ static void a_method_that_is_not_written_in_ruby_has_no_file(void **state)
 	struct record result;
 
 	(void)state;
-	record.method =
-		(struct record_method){9, SLICE("String"), '#', SLICE("gsub"), {NULL, 0}, 0, ENGINE_HOOK, 0, NULL, 0, {NULL, 0}};
+	record.method = (struct record_method){9, SLICE("String"), '#', SLICE("gsub"), {NULL, 0}, 0, ENGINE_HOOK, 0, NULL,
+	                                       0, {NULL, 0},       0,   NULL};
 	result = passed(&record);
 	assert_null(result.method.file.bytes);
 	assert_int_equal(result.method.label_count, 0);
+	assert_int_equal(result.method.local_count, 0);
 }
 
 static void fiber_lost_note_match_end(void **state)
@@ -317,8 +321,8 @@ static void too_many_labels_are_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i <= VALUES_MAX; i++)
 		labels[i] = SLICE("self");
-	record.method = (struct record_method){1,           SLICE("A"), '#',    SLICE("b"), {NULL, 0}, 0,
-	                                       ENGINE_HOOK, VALUES_MAX, labels, 0,          {NULL, 0}};
+	record.method = (struct record_method){1,          SLICE("A"), '#', SLICE("b"), {NULL, 0}, 0,   ENGINE_HOOK,
+	                                       VALUES_MAX, labels,     0,   {NULL, 0},  0,         NULL};
 	assert_int_equal(passed(&record).method.label_count, VALUES_MAX);
 	msgpack_sbuffer_clear(&buffer);
 	record.method.label_count++;
@@ -361,8 +365,8 @@ static void garbage_and_truncation_are_refused(void **state)
 	uint32_t random = 1;
 
 	(void)state;
-	record.method = (struct record_method){9, SLICE("Order"), '#', SLICE("save"), SLICE("/o.rb"), 12, ENGINE_TARGET,
-	                                       1, labels,         0,   {NULL, 0}};
+	record.method = (struct record_method){
+		9, SLICE("Order"), '#', SLICE("save"), SLICE("/o.rb"), 12, ENGINE_TARGET, 1, labels, 0, {NULL, 0}, 0, NULL};
 	record_encode(&buffer, &record);
 	for (size_t size = 0; size < buffer.size - RECORD_PREFIX_SIZE; size++) {
 		uint8_t *part = malloc(size ? size : 1);

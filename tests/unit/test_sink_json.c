@@ -194,6 +194,33 @@ static void labels_that_are_the_same_give_one_member(void **state)
 	json_decref(all);
 }
 
+static void local_variables_are_an_object_of_their_own(void **state)
+{
+	static const struct slice names[] = {SLICE("sum"), SLICE("gone"), SLICE("last")};
+	struct fixture *f = *state;
+	struct record record = {.kind = RECORD_METHOD,
+	                        .method = {.ref = 1,
+	                                   .class_name = SLICE("A"),
+	                                   .separator = '.',
+	                                   .method_name = SLICE("b"),
+	                                   .local_count = 3,
+	                                   .locals = names}};
+	struct slice outcome = SLICE("\x92\xa1r\x93\xa1x\xc0\xa1y");
+	json_t *all, *locals;
+
+	record_encode(&f->records, &record);
+	fiber(f, 1, 100, "");
+	batch_of_one(f, &(struct batch_event){.kind = EVENT_CALL, .method = 1, .fiber = 1, .outcome = outcome});
+	all = lines(f);
+	assert_string_equal(json_string_value(json_object_get(json_array_get(all, 0), "result")), "r");
+	locals = json_object_get(json_array_get(all, 0), "locals");
+	assert_int_equal(json_object_size(locals), 2);
+	assert_string_equal(json_string_value(json_object_get(locals, "sum")), "x");
+	assert_string_equal(json_string_value(json_object_get(locals, "last")), "y");
+	assert_null(json_object_get(json_array_get(all, 0), "values"));
+	json_decref(all);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_close)
@@ -206,6 +233,7 @@ int main(void)
 		TEST(a_line_is_no_call),
 		TEST(a_fiber_and_a_method_may_be_described_anew),
 		TEST(labels_that_are_the_same_give_one_member),
+		TEST(local_variables_are_an_object_of_their_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -337,6 +337,34 @@ static void several_processes_name_themselves(void **state)
 	          "77: Shop#sell\n");
 }
 
+static void local_variables_stand_before_the_outcome(void **state)
+{
+	static const struct slice names[] = {SLICE("sum"), SLICE("last")};
+	struct fixture *f = *state;
+	struct record record = {.kind = RECORD_METHOD,
+	                        .method = {.ref = 1,
+	                                   .class_name = SLICE("Shop"),
+	                                   .separator = '#',
+	                                   .method_name = SLICE("sell"),
+	                                   .local_count = 2,
+	                                   .locals = names}};
+
+	record_encode(&f->records, &record);
+	fiber(f, 1, 100, "");
+	batch_of_one(f, &(struct batch_event){
+				.kind = EVENT_CALL, .method = 1, .fiber = 1, .outcome = SLICE("\x92\xa1r\x92\xa1x\xa1y")});
+	batch_of_one(f, &(struct batch_event){.kind = EVENT_START, .method = 1, .fiber = 1});
+	batch_of_one(f, &(struct batch_event){.kind = EVENT_END,
+	                                      .ending = ENDING_RAISED,
+	                                      .method = 1,
+	                                      .fiber = 1,
+	                                      .values = SLICE("\x93\xa1N\xa0\x92\xc0\xa1y")});
+	batch_of_one(f, &(struct batch_event){.kind = EVENT_CALL, .method = 1, .fiber = 1, .outcome = SLICE("\x91\x91\xa1x")});
+	prints(f, "Shop#sell sum=x last=y => r <0.000000>\n"
+	          "Shop#sell last=y ! N <0.000000>\n"
+	          "Shop#sell sum=x <0.000000>\n");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_close)
@@ -347,6 +375,7 @@ int main(void)
 		TEST(a_limit_counts_whole_calls),
 		TEST(durations_have_six_decimals),
 		TEST(values_stand_behind_the_name),
+		TEST(local_variables_stand_before_the_outcome),
 		TEST(a_value_cannot_command_the_terminal),
 		TEST(every_ending_has_its_mark),
 		TEST(threads_that_interleave_keep_their_own_trees),

@@ -330,7 +330,7 @@ static int arm_site(struct probe *probe, VALUE method, struct error *err)
 	if (!compat_target_survives_hooks())
 		foreign_hooks_known(); /* when it is disabled, whether one runs is asked */
 	frame_calibrate(FRAME_TARGETED, NULL);
-	if (probe->expressions || probe->key)
+	if (probe->expressions || probe->key || probe->locals)
 		frame_locals_find();
 	event_flags_restore_global();
 	/* That may have run Ruby code. */

@@ -24,6 +24,8 @@ struct seen_call {
 	int argc;                           /* arguments as the method has them; arity -2: */
 	const VALUE *argv;                  /* one, the Array of them */
 	const struct call_outcome *outcome; /* NULL: it begins */
+	bool ends_in_frame;                 /* it ends, and the event's frame still is its own */
+	VALUE binding;                      /* of its frame, made when it began; Qfalse: none */
 };
 
 #endif

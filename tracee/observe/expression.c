@@ -15,6 +15,7 @@
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/destructured.h"
+#include "tracee/vm/line_code.h"
 #include "tracee/vm/method_definition.h"
 
 #include <ruby/encoding.h>
@@ -407,6 +408,22 @@ struct expression_list *expression_list_new_for_line(const struct selector *sele
 		.selector = selector, .method = Qnil, .owner = owner, .names = names, .arguments = all, .line = true};
 
 	return list_make_if_any(&draft);
+}
+
+struct expression_list *expression_list_new_for_end(VALUE method)
+{
+	static const struct selector nothing;
+	struct list_draft draft = {.selector = &nothing, .method = method, .owner = Qnil, .arguments = true};
+	VALUE code = method_definition_instructions(method);
+
+	if (NIL_P(code))
+		return NULL;
+	draft.names = line_code_variables(code);
+	list_make_if_any(&draft);
+	if (draft.list)
+		note_block(draft.list, method);
+	RB_GC_GUARD(code);
+	return draft.list;
 }
 
 static VALUE condition_build(VALUE argument)

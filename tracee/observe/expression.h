@@ -54,6 +54,11 @@ struct expression_list *expression_list_new(const struct selector *selector, VAL
                                             bool in_hand);
 /* The same for a line that sees the local variables `names`, an Array of Symbols; with `all` these follow. */
 struct expression_list *expression_list_new_for_line(const struct selector *selector, VALUE names, VALUE owner, bool all);
+/*
+ * All local variables of a method itself, as they are when a call ends; those of its blocks are not among them. NULL: it has
+ * none, or is not written in Ruby.
+ */
+struct expression_list *expression_list_new_for_end(VALUE method);
 /* The number of a C method's argument with this name, a Symbol; 0: block. */
 unsigned expression_argument_number(VALUE name);
 void expression_list_free(struct expression_list *list);
@@ -92,6 +97,10 @@ bool expression_key(struct expression_list *list, const struct seen_call *call, 
  */
 size_t expression_list_render(struct expression_list *list, const struct seen_call *call, const struct trace_options *options,
                               char *buffer, size_t size, int *jump);
+
+/* Puts what the above gives into an array that takes `used` bytes of the buffer, as its last element; 0: there is none yet. */
+size_t expression_append_locals(struct expression_list *list, const struct seen_call *call, const struct trace_options *options,
+                                char *buffer, size_t used, size_t size, int *jump);
 
 /* One value, or an exception's class and message, as such an array. */
 size_t expression_render_result(VALUE value, const struct trace_options *options, char *buffer, size_t size, int *jump);

@@ -11,6 +11,8 @@
 
 #define TRACE_ENDED "#<the trace has ended>"
 
+#define LOCALS_SIZE_MIN 64 /* less room is none: the message of an exception may have taken it */
+
 /* To show these, no method is called. */
 static bool is_plain(VALUE value)
 {
@@ -162,7 +164,7 @@ size_t expression_list_render(struct expression_list *list, const struct seen_ca
                               char *buffer, size_t size, int *jump)
 {
 	struct value_texts values, shown;
-	VALUE binding = Qnil;
+	VALUE binding = call->binding ? call->binding : Qnil;
 	bool ended = false;
 
 	value_texts_begin(&values, buffer, size);
@@ -201,6 +203,22 @@ size_t expression_list_render(struct expression_list *list, const struct seen_ca
 	return value_texts_end(&shown);
 }
 
+size_t expression_append_locals(struct expression_list *list, const struct seen_call *call, const struct trace_options *options,
+                                char *buffer, size_t used, size_t size, int *jump)
+{
+	if (used == 0) {
+		struct value_texts none;
+
+		value_texts_begin(&none, buffer, size);
+		used = value_texts_end(&none);
+	}
+	if (size - used < LOCALS_SIZE_MIN)
+		return used;
+	used += expression_list_render(list, call, options, buffer + used, size - used, jump);
+	buffer[2]++; /* an outcome has two texts at most */
+	return used;
+}
+
 struct test {
 	struct rendering rendering;
 	bool met;
@@ -218,7 +236,7 @@ enum expression_truth expression_test(struct expression_list *condition, const s
                                       const struct trace_options *options, struct text *why, int *jump)
 {
 	struct expression *item = &condition->items[0];
-	VALUE binding = Qnil, value = Qnil;
+	VALUE binding = call->binding ? call->binding : Qnil, value = Qnil;
 	struct test test = {
 		.rendering = {.item = item, .value = Qnil, .call = call, .options = options, .text = why, .binding = &binding}};
 

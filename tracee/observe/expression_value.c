@@ -80,7 +80,8 @@ VALUE expression_local_in_frame(const struct rendering *rendering)
 	const struct seen_call *call = rendering->call;
 	uintptr_t frame;
 
-	if (!call->trace_arg || call->event != RUBY_EVENT_CALL || item->is_block || !frame_locals_are_known())
+	if (!call->trace_arg || !(call->event == RUBY_EVENT_CALL || call->ends_in_frame) || item->is_block ||
+	    !frame_locals_are_known())
 		return Qundef;
 	frame = frame_direct_frame(call->trace_arg);
 	if (item->in_code != frame_locals_code(frame)) {

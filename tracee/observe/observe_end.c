@@ -205,6 +205,30 @@ bool observe_has_values(const struct session *session, const struct frame_end *e
 	       (end->ending == FRAME_RETURNED && ((end->value != Qundef && wants_result(session)) || session->tests_end));
 }
 
+/* Whether the local variables are shown, and can be had. */
+static bool has_locals(const struct probe *probe, const struct frame_end *end, const struct seen_call *seen)
+{
+	return probe->locals && (end->ending == FRAME_RETURNED || end->ending == FRAME_RAISED) &&
+	       (seen->ends_in_frame || seen->binding);
+}
+
+/* The values of an end that is shown. */
+static void make_values(struct making *making, const struct open_call *call, const struct frame_end *end,
+                        const struct seen_call *seen, size_t room)
+{
+	const struct trace_options *options = &making->session->options;
+
+	if (!making->buffer)
+		return;
+	if (end->ending == FRAME_RAISED)
+		making->size = expression_render_exception(end->exception, options, making->buffer, room, &making->jump);
+	else if (wants_result(making->session) && end->value != Qundef)
+		making->size = expression_render_result(end->value, options, making->buffer, room, &making->jump);
+	if (has_locals(call->probe, end, seen) && !observe_is_over(making->session))
+		making->size = expression_append_locals(call->probe->locals, seen, options, making->buffer, making->size, room,
+		                                        &making->jump);
+}
+
 /* The same where there are. Returns a state for rb_jump_tag(), or 0. */
 int observe_end_call_with_values(struct session *session, struct fiber_state *fiber, struct call_stack *stack,
                                  const struct frame_end *end, const struct seen_call *seen)
@@ -231,12 +255,8 @@ int observe_end_call_with_values(struct session *session, struct fiber_state *fi
 	shown = is_shown(session, fiber, stack, &call, time, &ended, &making.jump);
 	if (shown && is_to_measure && session->options.flags & TRACE_STACK)
 		measured.stack = callers_take(session, end->own);
-	if (!shown || (end->ending == FRAME_RETURNED && (!wants_result(session) || end->value == Qundef)))
-		making.size = 0;
-	else if (making.buffer && end->ending == FRAME_RETURNED)
-		making.size = expression_render_result(end->value, &session->options, making.buffer, room, &making.jump);
-	else if (making.buffer)
-		making.size = expression_render_exception(end->exception, &session->options, making.buffer, room, &making.jump);
+	if (shown)
+		make_values(&making, &call, end, seen, room);
 	if (shown && is_to_measure && making.buffer)
 		making.size = measure_append(&measured, session->options.flags, making.buffer, making.size);
 	stack->kept_ending = 0;
@@ -264,24 +284,43 @@ static bool is_own_on_top(const rb_trace_arg_t *trace_arg, rb_event_flag_t event
 	return is_there && (event == RUBY_EVENT_RETURN || compat_thread_frames_with_c());
 }
 
+/* Whether the event's frame is that of the call: up to 3.0 a define_method method's is gone when it has returned. */
+static bool is_in_frame(const struct probe *probe, const rb_trace_arg_t *trace_arg, rb_event_flag_t event, uintptr_t frame)
+{
+	if (event != RUBY_EVENT_RETURN || probe->keeps_binding)
+		return false;
+	return !frame_direct_is_known() || frame_direct_frame(trace_arg) == frame;
+}
+
 static int record_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
                          const void *anchor)
 {
 	struct session *session = probe->session;
 	struct call_stack *stack = &fiber->stacks[session->slot];
-	const struct seen_call seen = {.trace_arg = trace_arg, .event = event};
+	struct seen_call seen = {.trace_arg = trace_arg, .event = event};
+	const struct open_call *call;
 	struct frame_end end;
+	bool wants_locals;
+	int jump;
 
 	frame_of_return(trace_arg, event, anchor, &end);
 	end.own = is_own_on_top(trace_arg, event, end.frame);
-	if (!find_call(session, fiber, stack, probe, end.frame))
+	call = find_call(session, fiber, stack, probe, end.frame);
+	if (!call)
 		return 0;
+	seen.ends_in_frame = is_in_frame(call->probe, trace_arg, event, end.frame);
+	if (call->roles & CALL_HAS_BINDING)
+		seen.binding = call->binding;
+	wants_locals = has_locals(call->probe, &end, &seen);
 	if (end.ending == FRAME_RETURNED && !end.unwound && (wants_result(session) || session->tests_end))
 		end.value = rb_tracearg_return_value(trace_arg);
-	if (observe_has_values(session, &end))
-		return observe_end_call_with_values(session, fiber, stack, &end, &seen);
-	observe_end_call(session, fiber, stack, &end);
-	return 0;
+	if (!wants_locals && !observe_has_values(session, &end)) {
+		observe_end_call(session, fiber, stack, &end);
+		return 0;
+	}
+	jump = observe_end_call_with_values(session, fiber, stack, &end, &seen);
+	RB_GC_GUARD(seen.binding);
+	return jump;
 }
 
 void observe_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,

@@ -57,7 +57,7 @@ static inline bool observe_quick_count(struct probe *probe, struct fiber_state *
 	struct open_call *call = &stack->calls[stack->depth];
 
 	if (__builtin_expect(!observe_is_ordinary(session, fiber) || session->asks_at_start || session->counts_long ||
-	                             probe->only_kind_of != Qundef || probe->waiting,
+	                             probe->only_kind_of != Qundef || probe->waiting || probe->keeps_binding,
 	                     0))
 		return false;
 	if (probe->counts_only) {
@@ -123,7 +123,7 @@ static inline bool observe_quick_call(struct probe *probe, struct fiber_state *f
 	}
 	if (__builtin_expect(!observe_is_ordinary(session, fiber) || session->asks_at_start || probe->expressions ||
 	                             (session->options.flags & TRACE_MEASURES) || probe->only_kind_of != Qundef ||
-	                             probe->waiting || !stack->defined || stack->depth == stack->size ||
+	                             probe->waiting || probe->keeps_binding || !stack->defined || stack->depth == stack->size ||
 	                             (stack->depth && (call[-1].frame <= frame || observe_is_gone(&call[-1]))) ||
 	                             !ring_has_room(&session->ring, 0),
 	                     0))
@@ -152,7 +152,7 @@ static inline bool observe_quick_return(const struct probe *probe, struct fiber_
 	/* In this order: a compiler that reads two fields at once, which were written one by one, makes the processor wait. */
 	if (__builtin_expect(!observe_is_ordinary(session, fiber) || stack->depth == 0 || call->retries || call->frame != frame ||
 	                             call->roles != 1u << ROLE_SHOWN || call->probe != probe ||
-	                             (session->options.flags & (TRACE_RESULT | TRACE_MEASURES)),
+	                             (session->options.flags & (TRACE_RESULT | TRACE_MEASURES | TRACE_LOCALS)),
 	                     0))
 		return false;
 	if (probe->tally)

@@ -93,6 +93,10 @@ bool observe_start_call(struct probe *probe, struct fiber_state *fiber, const st
 		call.roles &= ~(1u << ROLE_SHOWN);
 		return call_stack_push(stack, &call);
 	}
+	if (seen->binding) {
+		call.binding = seen->binding;
+		call.roles |= CALL_HAS_BINDING;
+	}
 	session->calls++;
 	probe->calls++;
 	call.tally = session->counts_by ? stack->tally : probe->tally;
@@ -216,6 +220,22 @@ bool observe_is_followed(struct probe *probe, struct fiber_state *fiber, struct 
 	return verdict != VERDICT_UNSEEN && !observe_is_over(probe->session);
 }
 
+static VALUE make_binding(VALUE trace_arg)
+{
+	return rb_tracearg_binding((rb_trace_arg_t *)trace_arg);
+}
+
+/* What keeps the variables of a frame that will be gone when its end is told. */
+static void keep_variables(const struct probe *probe, struct seen_call *seen)
+{
+	VALUE binding = Qnil;
+
+	if (!probe->keeps_binding || seen->hidden)
+		return;
+	if (evaluate_quickly(make_binding, (VALUE)seen->trace_arg, &binding) == EVALUATION_DONE && !NIL_P(binding))
+		seen->binding = binding;
+}
+
 void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,
                   const void *anchor)
 {
@@ -235,8 +255,11 @@ void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t
 		seen.frame = frame_of_call(trace_arg, event, anchor);
 		/* A retry is no call: nothing is to be decided. */
 		if ((event != RUBY_EVENT_CALL || !is_retry(probe, fiber, seen.frame, &jump)) &&
-		    observe_is_followed(probe, fiber, &seen, &jump))
+		    observe_is_followed(probe, fiber, &seen, &jump)) {
+			keep_variables(probe, &seen);
 			observe_start(probe, fiber, &seen, &jump);
+		}
+		RB_GC_GUARD(seen.binding);
 	}
 	session_release_for(session, fiber);
 	if (jump)

@@ -32,12 +32,14 @@ struct probe {
 	bool told;           /* the client knows it: its calls may be shown */
 	bool counts_only;    /* its calls are counted when they begin, and not followed */
 	bool only_counted;   /* the same, where others are streamed: following them would take too much of the process */
+	bool keeps_binding;  /* its calls do: their frame is gone when this Ruby tells of their end, and variables are wanted */
 	struct tally *tally; /* where calls are counted; its own */
 
 	struct engine_patch_link *patches; /* of engine patch */
 	struct engine_target_site *sites;  /* of engine target */
 	struct line_site *line;            /* of a probe of a line, see engine_line.h; NULL: it is of calls */
 	const struct engine *engine;
+	struct expression_list *locals;    /* what is shown of the variables when a call ends; NULL: nothing */
 	struct expression_list *condition; /* of the session, for this method; NULL: none */
 	struct expression_list *key;       /* the same: by its value calls are counted apart */
 	VALUE callee;                      /* Symbol: the name it was selected by; an alias has its own */

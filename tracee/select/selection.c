@@ -84,6 +84,7 @@ static void mark(void *data)
 				rb_gc_mark(probe->only_kind_of);
 			rb_gc_mark(probe->waiting);
 			expression_list_mark(probe->expressions);
+			expression_list_mark(probe->locals);
 			expression_list_mark(probe->condition);
 			expression_list_mark(probe->key);
 		}
@@ -319,6 +320,7 @@ static void selection_free(struct selection *selection)
 		engine_line_release(probe);
 		engine_patch.release(probe);
 		expression_list_free(probe->expressions);
+		expression_list_free(probe->locals);
 		expression_list_free(probe->condition);
 		expression_list_free(probe->key);
 		free(probe->tally);

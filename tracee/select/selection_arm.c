@@ -14,7 +14,9 @@
 #include "tracee/session/debug.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/class_name.h"
+#include "tracee/vm/compat.h"
 #include "tracee/vm/gvl_slice.h"
+#include "tracee/vm/method_definition.h"
 
 #include <errno.h>
 
@@ -87,6 +89,23 @@ void selection_found(struct selection *selection, uint32_t selector)
 	session_send(selection->session, &record);
 }
 
+struct expression_list *selection_locals(const struct session *session, VALUE method)
+{
+	if (!(session->options.flags & TRACE_LOCALS) || session->manner == CALLS_COUNTED)
+		return NULL;
+	if (!NIL_P(method_definition_instructions(method)))
+		session->selection->has_locals = true;
+	return expression_list_new_for_end(method);
+}
+
+bool selection_keeps_binding(const struct session *session, VALUE method)
+{
+	bool wanted =
+		session->options.flags & TRACE_LOCALS || (session->tests_end && session->decider->conditions.expression.size);
+
+	return wanted && !compat_block_method_frame_stays() && method_definition_is_block_method(method);
+}
+
 /* A method that an engine was found for, and its probe. */
 struct arming_one {
 	struct probe *probe;
@@ -111,6 +130,8 @@ static bool arm_one(const struct arming_one *one)
 	probe->expressions = expression_list_new(&selection->selectors[probe->selector], method, probe->owner,
 	                                         session->options.flags & TRACE_ARGUMENTS, engine == &engine_patch);
 	probe->condition = decider_condition(session, method, probe->owner, engine == &engine_patch);
+	probe->locals = selection_locals(session, method);
+	probe->keeps_binding = selection_keeps_binding(session, method);
 	probe->key = tally_keys_expression(session, method, probe->owner, engine == &engine_patch);
 	if (engine->id == ENGINE_HOOK)
 		selection_announce_hook(selection, engine_hook_stays(method, probe->owner, probe->callee));

@@ -160,6 +160,10 @@ static bool finish(struct selection_work *work)
 			             "%s matches no method yet; it will be traced when one is defined%s", text,
 			             selector_may_be_class(&selection->selectors[i]) ? SELECTOR_CLASS_HINT : "");
 	}
+	if (work->command->options.flags & TRACE_LOCALS && work->count && !selection->has_locals && !selection->lines &&
+	    !(work->command->options.flags & TRACE_FIREHOSE))
+		session_note(selection->session, NOTE_WARNING,
+		             "no method that is traced is written in Ruby: there are no local variables to show");
 	matches_free(&selection->matches);
 	left_out_report(selection);
 	if (work->command->options.flags & TRACE_FIREHOSE) {

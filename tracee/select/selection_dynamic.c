@@ -157,7 +157,8 @@ static VALUE first_sight(VALUE argument)
 	static const struct selector nothing;
 	struct sighting *sighting = (struct sighting *)argument;
 	struct session *session = sighting->selection->session;
-	struct expression_list *expressions = NULL, *condition = NULL;
+	struct expression_list *expressions = NULL, *condition = NULL, *locals = NULL;
+	bool keeps_binding = false;
 	VALUE name = sighting->match.name;
 
 	if (selector_defines(sighting->match.owner, name))
@@ -167,17 +168,24 @@ static VALUE first_sight(VALUE argument)
 		                                  session->options.flags & TRACE_ARGUMENTS, false);
 	if (!NIL_P(sighting->match.method))
 		condition = decider_condition(session, sighting->match.method, sighting->match.owner, false);
+	if (!NIL_P(sighting->match.method)) {
+		locals = selection_locals(session, sighting->match.method);
+		keeps_binding = selection_keeps_binding(session, sighting->match.method);
+	}
 	/* Another thread may have seen it meanwhile, or a job have ended the trace. */
 	sighting->probe = probe_table_find(&sighting->selection->probes, sighting->match.owner, name);
 	if (sighting->probe || sighting->selection->disabled) {
 		expression_list_free(expressions);
 		expression_list_free(condition);
+		expression_list_free(locals);
 		return Qnil;
 	}
 	sighting->probe = selection_add_probe(sighting->selection, &sighting->match, 0);
 	sighting->probe->roles = 1u << ROLE_SHOWN;
 	sighting->probe->expressions = expressions;
 	sighting->probe->condition = condition;
+	sighting->probe->locals = locals;
+	sighting->probe->keeps_binding = keeps_binding;
 	selection_send_method(sighting->probe, &engine_hook, sighting->match.method);
 	sighting->probe->told = true;
 	sighting->probe->engine = &engine_hook;

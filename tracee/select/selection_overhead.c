@@ -38,7 +38,7 @@ static uint32_t new_calls(const struct probe *probe)
 /* Whether its calls have values, or a condition. */
 static bool has_values(const struct probe *probe)
 {
-	return (probe->expressions || probe->condition) && !probe->only_counted;
+	return (probe->expressions || probe->condition || probe->locals) && !probe->only_counted;
 }
 
 /* What the last look has found, of all sessions together. */

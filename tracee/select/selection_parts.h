@@ -116,6 +116,7 @@ struct selection {
 	bool left_to_interpreter;  /* and whether the compiler is to have its code again then */
 	bool overhead_told;        /* the client knows what its trace takes */
 	unsigned hook_announced;   /* 0 no, 1 the light one, 2 the whole one */
+	bool has_locals;           /* some method has such as are shown when its calls end */
 	struct left_out left_out[LEFT_OUT_REASONS];
 	struct engine_hook_state hook;
 
@@ -165,6 +166,11 @@ int selection_error(struct error *err);
 void selection_announce_hook(struct selection *selection, bool whole);
 /* A selector has matched: the client is told the first time. */
 void selection_found(struct selection *selection, uint32_t selector);
+
+/* What is shown of a method's local variables when its calls end. The caller frees it; NULL: nothing. */
+struct expression_list *selection_locals(const struct session *session, VALUE method);
+/* Whether its calls keep a Binding for that, or for a condition: probe.h. */
+bool selection_keeps_binding(const struct session *session, VALUE method);
 
 /* What selector_each_match() and the watch hand to selection_arm_match(). */
 struct arming {

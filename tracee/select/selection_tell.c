@@ -49,20 +49,19 @@ static void name_method(struct method_names *names, VALUE owner, VALUE name, VAL
 	}
 }
 
-static uint32_t label_list(const struct probe *probe, struct slice labels[VALUES_MAX])
+static uint32_t label_list(const struct expression_list *list, struct slice labels[VALUES_MAX])
 {
-	uint32_t count = probe->expressions ? probe->expressions->count : 0;
+	uint32_t count = list ? list->count : 0;
 
 	for (uint32_t i = 0; i < count; i++)
-		labels[i] = (struct slice){probe->expressions->items[i].label,
-		                           strnlen(probe->expressions->items[i].label, LABEL_SIZE_MAX)};
+		labels[i] = (struct slice){list->items[i].label, strnlen(list->items[i].label, LABEL_SIZE_MAX)};
 	return count;
 }
 
 void selection_send_method(const struct probe *probe, const struct engine *engine, VALUE method)
 {
 	struct method_names names;
-	struct slice labels[VALUES_MAX];
+	struct slice labels[VALUES_MAX], locals[VALUES_MAX];
 	struct record record = {.kind = RECORD_METHOD};
 
 	name_method(&names, probe->owner, probe->callee, method);
@@ -73,8 +72,10 @@ void selection_send_method(const struct probe *probe, const struct engine *engin
 	                                       .file = names.file,
 	                                       .line = names.line,
 	                                       .engine = engine->id,
-	                                       .label_count = label_list(probe, labels),
-	                                       .labels = labels};
+	                                       .label_count = label_list(probe->expressions, labels),
+	                                       .labels = labels,
+	                                       .local_count = label_list(probe->locals, locals),
+	                                       .locals = locals};
 	session_send(probe->session, &record);
 	RB_GC_GUARD(names.keep[0]);
 	RB_GC_GUARD(names.keep[1]);
@@ -97,7 +98,7 @@ void selection_send_line(const struct probe *probe, VALUE file)
 	                                       .file = string_slice_of_name(file),
 	                                       .line = selector_line(selector),
 	                                       .engine = ENGINE_TARGET,
-	                                       .label_count = label_list(probe, labels),
+	                                       .label_count = label_list(probe->expressions, labels),
 	                                       .labels = labels,
 	                                       .place = {place, strlen(place)}};
 	session_send(probe->session, &record);

@@ -206,6 +206,11 @@ bool compat_block_method_defaults(void)
 	return RUBY_AT_LEAST(3, 0);
 }
 
+bool compat_block_method_frame_stays(void)
+{
+	return RUBY_AT_LEAST(3, 1);
+}
+
 bool compat_instruction_events(void)
 {
 	return RUBY_AT_LEAST(3, 1);

@@ -83,6 +83,12 @@ void compat_compile_anew(void);
 bool compat_block_method_defaults(void);
 
 /*
+ * Whether a define_method method's frame is still there at its RETURN event; up to 3.0 the VM has popped it, unless it is unwound
+ * (invoke_bmethod() in vm.c of 2.7.4 and 3.0.6), and the event's frame is the caller's.
+ */
+bool compat_block_method_frame_stays(void);
+
+/*
  * Whether instructions that stand for calls, such as that of Integer#+, give C_CALL events (compile.c of 3.1.2 marks them for
  * that); on 2.7 and 3.0 they do not.
  */

@@ -67,6 +67,19 @@ static void state_free(void *data)
 	free(state);
 }
 
+static void state_mark(void *data)
+{
+	const struct fiber_state *state = data;
+
+	for (unsigned slot = 0; slot < SESSIONS_MAX; slot++) {
+		const struct call_stack *stack = &state->stacks[slot];
+
+		for (uint32_t i = 0; stack->bindings && i < stack->depth; i++)
+			if (stack->calls[i].roles & CALL_HAS_BINDING)
+				rb_gc_mark(stack->calls[i].binding);
+	}
+}
+
 static size_t state_size(const void *data)
 {
 	const struct fiber_state *state = data;
@@ -80,7 +93,7 @@ static size_t state_size(const void *data)
 
 static const rb_data_type_t state_type = {
 	.wrap_struct_name = "rbprobe fiber state",
-	.function = {.dfree = state_free, .dsize = state_size},
+	.function = {.dmark = state_mark, .dfree = state_free, .dsize = state_size},
 	.flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
@@ -225,6 +238,7 @@ bool call_stack_push(struct call_stack *stack, const struct open_call *call)
 	stack->shown += call->roles & 1;
 	stack->within += call->roles >> 1 & 1;
 	stack->outside += call->roles >> 2 & 1;
+	stack->bindings = stack->bindings || call->roles & CALL_HAS_BINDING;
 	stack->arena_used += call->values_size;
 	return true;
 }

@@ -34,13 +34,18 @@ struct open_call {
 	uint64_t objects;      /* measured when it began, where the trace asks for it, */
 	uint64_t gc_ns;
 	const void *measured_in; /* and in which native thread */
+	VALUE binding;           /* of its frame; only with CALL_HAS_BINDING */
 };
+
+/* Of a call's roles. */
+#define CALL_HAS_BINDING (1u << 9)
 
 struct call_stack {
 	struct open_call *calls;
 	uint32_t depth;
 	uint32_t size;
 	bool defined;  /* the session's client knows this fiber */
+	bool bindings; /* some of the calls have had one */
 	uint32_t held; /* how often what this fiber does holds the session: session_hold_for() */
 	char *values;  /* that it is making, of malloc() or the session's own; NULL: none */
 	bool starting; /* what is made is for the start of a call, which is not shown yet; */

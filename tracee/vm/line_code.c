@@ -89,6 +89,14 @@ static void add_locals(VALUE names, VALUE data)
 	add_names(names, instruction_element(data, INSTRUCTION_DATA_LOCALS));
 }
 
+VALUE line_code_variables(VALUE code)
+{
+	VALUE names = rb_ary_new();
+
+	add_locals(names, builtin_call0(BUILTIN_ISEQ_TO_A, code));
+	return names;
+}
+
 /* Those of the innermost code, and of what it is a block in. */
 static VALUE visible_names(const struct walk *walk)
 {

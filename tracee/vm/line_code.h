@@ -41,6 +41,9 @@ void line_code_look_once(struct line_look *look, VALUE code);
  */
 void line_code_look_new(struct line_look *look, VALUE code, bool is_eval, bool methods);
 
+/* The variables of the code itself, those of its blocks and of what is around it not among them: Array of Symbols. */
+VALUE line_code_variables(VALUE code);
+
 /* Whether both are the same instructions: up to 2.7 there are several objects for them. */
 bool line_code_is_same(VALUE code, VALUE other);
 

@@ -310,7 +310,8 @@ static const struct argp_option file_list[] = {
 
 static const struct argp_option trace_list[] = {
 	{"args", OPTION_ARGS, NULL, 0, "Show all arguments", 3},
-	{"locals", OPTION_LOCALS, NULL, 0, "Show all local variables at a line", 3},
+	{"locals", OPTION_LOCALS, NULL, 0,
+         "Show all local variables, as they are when a method written in Ruby ends, or at a line", 3},
 	{"return", OPTION_RETURN, NULL, 0, "Show results", 3},
 	{"inspect", OPTION_INSPECT, NULL, 0, "Render values by calling their inspect method", 3},
 	{"ivars", OPTION_IVARS, NULL, 0, "Show objects with their instance variables", 3},
@@ -404,14 +405,6 @@ static int select_all(struct options *options)
 	return 0;
 }
 
-static bool has_line(const struct selector_list *selectors)
-{
-	for (uint32_t i = 0; i < selectors->count; i++)
-		if (selector_line(&selectors->items[i]))
-			return true;
-	return false;
-}
-
 int options_check_trace(struct options *options)
 {
 	const char *wrong = NULL;
@@ -431,8 +424,8 @@ int options_check_trace(struct options *options)
 		wrong = "--yes and --no-hook contradict each other";
 	else if (without_hook && options->trace.flags & TRACE_ATTRIBUTES)
 		wrong = "--attributes needs engine hook, which --no-hook forbids";
-	else if (options->trace.flags & TRACE_LOCALS && !has_line(&options->selectors))
-		wrong = "--locals shows the variables at a line; select one, such as order.rb:42";
+	else if (options->trace.flags & TRACE_LOCALS && !firehose && options->selectors.count == 0)
+		wrong = "--locals shows the variables of methods and lines; give selectors such as Order#total or order.rb:42";
 	else if (options->append && !options->output_path)
 		wrong = "-a appends to a file; name it with -o FILE";
 	else

@@ -71,6 +71,19 @@ static struct slice slice_printable(struct slice text)
 	return slice_of(&buffer);
 }
 
+static struct labels labels_copy(const struct slice *names, uint32_t count)
+{
+	struct labels labels = {.count = count,
+	                        .names = memory_zeroed(count * sizeof(struct slice)),
+	                        .shown = memory_zeroed(count * sizeof(struct slice))};
+
+	for (uint32_t i = 0; i < count; i++) {
+		labels.names[i] = slice_copy(names[i]);
+		labels.shown[i] = slice_printable(names[i]);
+	}
+	return labels;
+}
+
 int calls_method(struct stream *stream, const struct record_method *record, struct error *err)
 {
 	void **place = ref_place(&stream->methods, record->ref, err);
@@ -89,13 +102,8 @@ int calls_method(struct stream *stream, const struct record_method *record, stru
 	method->engine = record->engine;
 	method->mark = mark_form(record->mark);
 	method->mark_kind = method->mark ? record->mark : MARK_NONE;
-	method->label_count = record->label_count;
-	method->labels = memory_zeroed(record->label_count * sizeof(struct slice));
-	method->shown_labels = memory_zeroed(record->label_count * sizeof(struct slice));
-	for (uint32_t i = 0; i < record->label_count; i++) {
-		method->labels[i] = slice_copy(record->labels[i]);
-		method->shown_labels[i] = slice_printable(record->labels[i]);
-	}
+	method->labels = labels_copy(record->labels, record->label_count);
+	method->locals = labels_copy(record->locals, record->local_count);
 	method->is_line = record->place.bytes != NULL;
 	if (method->is_line) {
 		buffer_add_printable(&shown, record->place.bytes, record->place.size);

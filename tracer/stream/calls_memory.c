@@ -12,24 +12,35 @@ void calls_text_free(struct slice text)
 	free((char *)text.bytes);
 }
 
+static size_t labels_size(const struct labels *labels)
+{
+	size_t size = 2 * labels->count * sizeof(struct slice);
+
+	for (uint32_t i = 0; i < labels->count; i++)
+		size += labels->names[i].size + labels->shown[i].size;
+	return size;
+}
+
+static void labels_free(const struct labels *labels)
+{
+	for (uint32_t i = 0; i < labels->count; i++) {
+		calls_text_free(labels->names[i]);
+		calls_text_free(labels->shown[i]);
+	}
+	free(labels->names);
+	free(labels->shown);
+}
+
 size_t calls_method_size(const struct method *method)
 {
-	size_t size = sizeof(*method) + method->class_name.size + method->method_name.size + method->file.size +
-	              method->shown.size + method->prepared.capacity + 2 * method->label_count * sizeof(struct slice);
-
-	for (uint32_t i = 0; i < method->label_count; i++)
-		size += method->labels[i].size + method->shown_labels[i].size;
-	return size;
+	return sizeof(*method) + method->class_name.size + method->method_name.size + method->file.size + method->shown.size +
+	       method->prepared.capacity + labels_size(&method->labels) + labels_size(&method->locals);
 }
 
 static void method_free_one(struct method *method)
 {
-	for (uint32_t i = 0; i < method->label_count; i++) {
-		calls_text_free(method->labels[i]);
-		calls_text_free(method->shown_labels[i]);
-	}
-	free(method->labels);
-	free(method->shown_labels);
+	labels_free(&method->labels);
+	labels_free(&method->locals);
 	calls_text_free(method->class_name);
 	calls_text_free(method->method_name);
 	calls_text_free(method->file);

@@ -61,36 +61,36 @@ static const struct buffer *method_part(struct stream *stream, struct method *me
 	return to;
 }
 
-static struct slice label_of(const struct method *method, uint32_t index)
+static struct slice label_of(const struct labels *labels, uint32_t index)
 {
-	return index < method->label_count ? method->labels[index] : (struct slice){"", 0};
+	return index < labels->count ? labels->names[index] : (struct slice){"", 0};
 }
 
-static bool is_label(const struct method *method, uint32_t index, struct slice label)
+static bool is_label(const struct labels *labels, uint32_t index, struct slice label)
 {
-	struct slice other = label_of(method, index);
+	struct slice other = label_of(labels, index);
 
 	return other.size == label.size && memcmp(other.bytes, label.bytes, label.size) == 0;
 }
 
 /* A member for each value, and one only where several have the same label: the last one's value in the first one's place. */
-static void add_values(struct buffer *to, const struct method *method, struct values values)
+static void add_values(struct buffer *to, const char *key, const struct labels *labels, struct values values)
 {
 	uint32_t count = values.count;
 	struct values rest = values;
 	struct slice value;
 
-	json_open_object(json_key(to, "values"));
+	json_open_object(json_key(to, key));
 	for (uint32_t i = 0; values_next(&rest, &value); i++) {
-		struct slice label = label_of(method, i);
+		struct slice label = label_of(labels, i);
 		bool again = !value.bytes; /* or left out */
 
 		for (uint32_t k = 0; k < i && !again; k++)
-			again = is_label(method, k, label);
+			again = is_label(labels, k, label);
 		if (again)
 			continue;
 		for (uint32_t k = i + 1; k < count; k++)
-			if (is_label(method, k, label))
+			if (is_label(labels, k, label))
 				value = values_get(values, k);
 		json_quote(json_key_text(to, label), value);
 	}
@@ -110,7 +110,7 @@ static void add_middle(struct buffer *to, struct fiber *fiber, uint32_t depth, s
 	json_add_uint(to, depth);
 	json_member_uint(to, time_key, wall_ns(fiber->stream, time_ns));
 	if (values->count)
-		add_values(to, method, *values);
+		add_values(to, "values", &method->labels, *values);
 	if (method->file.bytes) {
 		json_member_text(to, "file", method->file);
 		json_member_uint(to, "line", method->line);
@@ -125,12 +125,13 @@ static void add_begin(struct buffer *to, struct fiber *fiber, struct method *met
 	add_middle(to, fiber, fiber->depth, method, "start_ns", start_ns, values);
 }
 
-static void add_end(const struct sink *sink, const struct stream *stream, enum ending ending, const struct values *outcome,
-                    uint64_t duration_ns)
+static void add_end(const struct sink *sink, const struct stream *stream, const struct method *method, enum ending ending,
+                    const struct values *outcome, uint64_t duration_ns)
 {
 	struct buffer *to = &sink->output->buffer;
-	struct values texts = *outcome;
+	struct values texts = *outcome, locals;
 	struct measures measures = measures_take(&texts, sink->style.flags);
+	bool has_locals = values_take_array(&texts, &locals);
 
 	json_member_uint(to, "duration_ns", duration_ns);
 	measures_add_json(to, &measures);
@@ -143,6 +144,8 @@ static void add_end(const struct sink *sink, const struct stream *stream, enum e
 	} else if (texts.count) {
 		json_member_text(to, "result", values_get(texts, 0));
 	}
+	if (has_locals)
+		add_values(to, "locals", &method->locals, locals);
 	if (measures.flags & TRACE_STACK)
 		callers_add_json(to, stream, measures_stack(&measures));
 }
@@ -269,7 +272,7 @@ static void json_end(struct sink *sink, struct fiber *fiber, struct call *call, 
 	add_kept_begin(sink, fiber, call);
 	if (call->retries)
 		json_member_uint(&sink->output->buffer, "retries", call->retries);
-	add_end(sink, fiber->stream, event->ending, &event->values, duration_ns);
+	add_end(sink, fiber->stream, call->method, event->ending, &event->values, duration_ns);
 	line_end(sink);
 }
 
@@ -278,7 +281,7 @@ static void json_whole(struct sink *sink, struct fiber *fiber, struct method *me
 	struct buffer *to = &sink->output->buffer;
 
 	add_begin(to, fiber, method, event->time_ns, &event->values);
-	add_end(sink, fiber->stream, event->ending, &event->outcome, event->duration_ns);
+	add_end(sink, fiber->stream, method, event->ending, &event->outcome, event->duration_ns);
 	line_end(sink);
 }
 

@@ -8,6 +8,7 @@
  *     String#multiply_vowels <0.000198>                    and one where it ends
  *     Order#total <0.000010 cpu 0.000009 alloc 12 gc 0.000000>       (--measure)
  *     Order#total => 42 <0.000010>                         result (--return)
+ *     Order#total items=[1, 2] sum=42 => 42 <0.000010>     local variables at its end (--locals)
  *     Order#save ! ActiveRecord::RecordInvalid: no name <0.000010>   an exception left it
  *     Order#each ~ thrown <0.000010>                       throw, or a break or return for an outer frame, went through it
  *     Worker#run ~ killed <0.000010>                       its thread was killed
@@ -183,7 +184,7 @@ static void show_older(struct text_sink *text, const struct fiber *than)
 		show_start(text, text->held_first, held_call(text->held_first));
 }
 
-static void add_values(const struct sink *sink, struct buffer *to, const struct method *method, struct values values,
+static void add_values(const struct sink *sink, struct buffer *to, const struct labels *labels, struct values values,
                        struct slice separator)
 {
 	struct slice value;
@@ -196,8 +197,8 @@ static void add_values(const struct sink *sink, struct buffer *to, const struct 
 			buffer_add_slice(to, separator);
 		more = true;
 		sink_text_color(sink, to, COLOR_LABEL);
-		if (i < method->label_count)
-			buffer_add_slice(to, method->shown_labels[i]);
+		if (i < labels->count)
+			buffer_add_slice(to, labels->shown[i]);
 		buffer_add_char(to, '=');
 		sink_text_color(sink, to, COLOR_NONE);
 		sink_text_color(sink, to, COLOR_VALUE);
@@ -216,11 +217,11 @@ static void add_begin(struct text_sink *text, struct buffer *to, const struct fi
 	add_colored(&text->sink, to, COLOR_NAME, method->shown);
 	if (event->values.count && !method->is_line) {
 		buffer_add_char(to, '(');
-		add_values(&text->sink, to, method, event->values, (struct slice){", ", 2});
+		add_values(&text->sink, to, &method->labels, event->values, (struct slice){", ", 2});
 		buffer_add_char(to, ')');
 	} else if (event->values.count) {
 		buffer_add_char(to, ' ');
-		add_values(&text->sink, to, method, event->values, (struct slice){" ", 1});
+		add_values(&text->sink, to, &method->labels, event->values, (struct slice){" ", 1});
 	}
 }
 
@@ -302,12 +303,16 @@ static void add_stack(struct sink *sink, struct buffer *to, const struct fiber *
 }
 
 /* The line after the arguments. */
-static void add_end(struct sink *sink, struct buffer *to, const struct fiber *fiber, enum ending ending,
-                    const struct values *outcome, uint32_t retries, uint64_t duration_ns)
+static void add_end(struct sink *sink, struct buffer *to, const struct fiber *fiber, const struct method *method,
+                    enum ending ending, const struct values *outcome, uint32_t retries, uint64_t duration_ns)
 {
-	struct values texts = *outcome;
+	struct values texts = *outcome, locals;
 	struct measures measures = measures_take(&texts, sink->style.flags);
 
+	if (values_take_array(&texts, &locals)) {
+		buffer_add_char(to, ' ');
+		add_values(sink, to, &method->locals, locals, (struct slice){" ", 1});
+	}
 	if (ending != ENDING_RETURNED || texts.count)
 		add_outcome(sink, to, ending, texts);
 	if (retries) {
@@ -345,7 +350,7 @@ static void text_end(struct sink *sink, struct fiber *fiber, struct call *call, 
 		indent(sink, to, fiber->depth);
 		add_colored(sink, to, COLOR_NAME, call->method->shown);
 	}
-	add_end(sink, to, fiber, event->ending, &event->values, call->retries, duration_ns);
+	add_end(sink, to, fiber, call->method, event->ending, &event->values, call->retries, duration_ns);
 }
 
 static void text_whole(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
@@ -356,7 +361,7 @@ static void text_whole(struct sink *sink, struct fiber *fiber, struct method *me
 	show_older(text, NULL);
 	line_begin(sink, fiber);
 	add_begin(text, to, fiber, method, event);
-	add_end(sink, to, fiber, event->ending, &event->outcome, 0, event->duration_ns);
+	add_end(sink, to, fiber, method, event->ending, &event->outcome, 0, event->duration_ns);
 }
 
 /* Of a mark. Where the process could not say: one that no stack has. */

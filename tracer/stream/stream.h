@@ -24,6 +24,13 @@ struct caller;
 struct sink;
 struct stream_handler;
 
+/* What values are called. */
+struct labels {
+	uint32_t count;
+	struct slice *names;
+	struct slice *shown; /* printable */
+};
+
 struct method {
 	uint32_t ref;
 	struct slice class_name;
@@ -34,11 +41,10 @@ struct method {
 	enum engine_id engine;
 	const struct mark_form *mark; /* NULL: a method; else its events are such marks, of */
 	uint32_t mark_kind;           /* enum mark_kind */
-	uint32_t label_count;
-	struct slice *labels;
-	bool is_line;               /* of a line: its events are no calls */
-	struct slice shown;         /* "Class#name", of a line its place; printable */
-	struct slice *shown_labels; /* printable */
+	struct labels labels;         /* of what comes with a start, a mark or a line */
+	struct labels locals;         /* of the local variables that come with an end */
+	bool is_line;                 /* of a line: its events are no calls */
+	struct slice shown;           /* "Class#name", of a line its place; printable */
 	struct buffer prepared;  /* the sink's, which counts it in the stream's memory: what it writes of the method each time */
 	struct method *replaced; /* by this one; open calls may still point to it */
 	bool is_open;            /* by one that does; for the sweep alone */
