@@ -176,6 +176,14 @@ class LinesLaterTest < LiveTest
     assert_equal [4, 4], result.events("line").map { |line| line["line"] }
   end
 
+  test "a method of which Ruby reports no lines is named when it is defined" do
+    result = loaded("class Loaded\n  def empty\n  end\nend\n", "later.rb:3", "later.rb:2", way: "2.times { load path }")
+    [2, 3].each do |number|
+      assert_equal 1, result.stderr.scan("later.rb:#{number}: Ruby reports no line of Loaded#empty, which is there").size
+    end
+    assert_equal "later.rb:2\n" * 2, result.tree
+  end
+
   test "of two files of that name, the one that came later is named, and not traced" do
     target = prepared
     write(target, "one = 1\n")

@@ -4,7 +4,7 @@
  * The VM has an event for it, SCRIPT_COMPILED, from 2.6 on: for the program, each file that is loaded, also where a library such
  * as bootsnap has a cache of compiled code (InstructionSequence.load_iseq), and each eval of a String. It comes when all the code
  * is there, and none has run. Code that is made and evaluated as an InstructionSequence has no event. A hook for it rewrites no
- * code, and makes no compiler drop any (doc/vm-facts.md).
+ * code (doc/vm-facts.md).
  */
 
 #include "tracee/select/code_compiled.h"

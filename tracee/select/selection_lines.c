@@ -82,9 +82,10 @@ VALUE lines_note_file(struct selected_line *line, VALUE file)
 
 void lines_keep(struct line_look *look, VALUE code, VALUE names)
 {
-	const struct lines_keeping *keeping = look->argument;
+	struct lines_keeping *keeping = look->argument;
 	VALUE hits = keeping->line->hits, name = keeping->name;
 
+	keeping->found = true;
 	for (long i = 0; i < RARRAY_LEN(hits); i++) {
 		VALUE hit = rb_ary_entry(hits, i), other = rb_ary_entry(hit, HIT_CODE);
 

@@ -40,6 +40,7 @@ bool lines_may_mean(const struct selection *selection, VALUE path);
 struct lines_keeping {
 	struct selected_line *line;
 	VALUE owner, name, file;
+	bool found; /* something was */
 };
 
 /* Makes a hit of what was found, unless there is one. look->argument: struct lines_keeping. */

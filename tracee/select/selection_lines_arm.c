@@ -158,13 +158,14 @@ uint64_t lines_arm(struct selection *selection)
 	uint64_t armed = 0;
 
 	for (uint32_t i = 0; selection->lines && i < selection->selector_count; i++) {
-		const struct selected_line *line = &selection->lines[i];
+		struct selected_line *line = &selection->lines[i];
 
 		if (!line->line)
 			continue;
 		if (RARRAY_LEN(line->hits) == 0)
 			selection_tell_of_no_line(selection->session, &selection->selectors[i], line,
 			                          "; it will be traced when it is loaded");
+		line->silent_told = line->silent[0] != '\0';
 		armed += arm_hits(selection, i, AT_ONCE);
 	}
 	return armed;
@@ -213,9 +214,16 @@ void lines_method_added(struct selection *selection, VALUE owner, VALUE name, VA
 	if (!selection->lines || NIL_P(selection->lines[0].files))
 		return;
 	lines_consider_method(&match, &wanted);
-	for (uint32_t i = 0; !selection->looking && i < selection->selector_count; i++)
-		if (selection->lines[i].line)
-			arm_later(selection, i, DEFINED);
+	for (uint32_t i = 0; !selection->looking && i < selection->selector_count; i++) {
+		struct selected_line *line = &selection->lines[i];
+
+		if (!line->line)
+			continue;
+		arm_later(selection, i, DEFINED);
+		if (line->silent[0] && !line->silent_told)
+			selection_tell_of_no_line(selection->session, &selection->selectors[i], line, "");
+		line->silent_told = line->silent[0] != '\0';
+	}
 }
 
 /* Code that was compiled now. */
@@ -231,7 +239,6 @@ static void consider_compiled(const struct compiled *compiled, uint32_t selector
 	struct selected_line *line = &selection->lines[selector];
 	struct lines_keeping keeping = {.line = line, .owner = Qnil, .name = Qnil};
 	struct line_look look = {.line = line->line, .found = lines_keep, .argument = &keeping};
-	bool found;
 
 	keeping.file = lines_file_of(&selection->selectors[selector], compiled->code);
 	if (NIL_P(keeping.file))
@@ -242,9 +249,8 @@ static void consider_compiled(const struct compiled *compiled, uint32_t selector
 	line_code_look_new(&look, compiled->code, compiled->is_eval, !method_added_is_told());
 	if (selection->looking)
 		return;
-	found = RARRAY_LEN(line->hits) > 0 || look.in_method;
 	arm_later(selection, selector, COMPILED);
-	if (!found && !compiled->is_eval && !line->no_code_told) {
+	if (!keeping.found && !look.in_method && !compiled->is_eval && !line->no_code_told) {
 		line->no_code_told = true;
 		selection_tell_of_loaded_file(selection->session, &selection->selectors[selector], &look, keeping.file);
 	}

@@ -83,7 +83,8 @@ struct selected_line {
 	VALUE hits;              /* Array of Arrays: what was found before it may be armed */
 	uint32_t compiled_count; /* what was armed as it was compiled */
 	bool other_told;         /* the client knows of another file of that name, */
-	bool no_code_told;       /* and that the file was loaded and has no code there */
+	bool no_code_told;       /* that the file was loaded and has no code there, */
+	bool silent_told;        /* and of `silent` */
 };
 
 struct selection {
