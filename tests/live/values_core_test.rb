@@ -6,13 +6,17 @@ require_relative "helper"
 class ValuesCoreTest < LiveTest
   SETUP = <<~RUBY
     require "set"
+    require "date"
     $VERBOSE = nil
     Point = Struct.new(:x, :y)
     Named = Struct.new(:a, :b, keyword_init: true)
     Wide = Struct.new(*(1..20).map { |i| :"m\#{i}" })
     class Sub < Point; end
     class Coded < StandardError; end
-    class Holder; def initialize; @attributes = 1; @hash = 2; end; end
+    class Holder; def initialize(attributes); @attributes = attributes; @hash = 2; end; end
+    def holding(ivars)
+      Object.new.tap { |object| ivars.each { |name, value| object.instance_variable_set(name, value) } }
+    end
     def deep(object, times); times.times { object = yield(object) }; object; end
     nil
   RUBY
@@ -72,8 +76,30 @@ class ValuesCoreTest < LiveTest
     'File.open("/dev/null")' => "#<File:/dev/null>",
     'File.open("/dev/null").tap(&:close)' => "#<File:/dev/null (closed)>",
     "IO.allocate" => /\A#<IO(:0x\h+)?>\z/,
-    "Holder.new" => "#<Holder>",
-    "[Thread.current, Class.new.allocate].size" => "2",
+    "[1, 2].each_slice(2)" => "#<Enumerator: [1, 2]:each_slice>",
+    "deep([1], 9) { |o| o.each_slice(2) }" =>
+      "#<Enumerator: #<Enumerator: #<Enumerator: #<Enumerator>:each_slice>:each_slice>:each_slice>",
+    "Enumerator.allocate" => "#<Enumerator>",
+    "(1..3).lazy" => "#<Enumerator::Lazy>",
+    "Thread.main" => "#<Thread main>",
+    'Thread.new {}.tap { |thread| thread.name = "w\e" }' => '#<Thread "w\e">',
+    "Date.new(2026, 11, 23)" => "2026-11-23",
+    "Date.new(-100, 2, 3)" => "-0100-02-03",
+    'DateTime.new(2026, 11, 23, 5, 58, 46.5, "+1")' => "2026-11-23T05:58:46+01:00",
+    "Date.allocate" => "-4712-01-01",
+    "Holder.new(1)" => "#<Holder>",
+    'Holder.new("name" => 1)' => "#<Holder>",
+    # As ActiveRecord keeps them: 3, 4.0 with Attributes, 4.2 to 6.0, 6.1 and newer, and from 7.2 on.
+    'Holder.new("name" => 1, "id" => 42)' => "#<Holder id=42>",
+    'Holder.new(holding("@attributes" => { "id" => holding("@value_before_type_cast" => "7") }))' => '#<Holder id="7">',
+    'Holder.new(holding("@attributes" => { "id" => holding("@value_before_type_cast" => "7", "@value" => 7) }))' =>
+      "#<Holder id=7>",
+    'Holder.new(holding("@attributes" => holding("@delegate_hash" => {}, "@values" => { "id" => 8 })))' => "#<Holder id=8>",
+    'Holder.new(holding("@attributes" => {}, "@casted_values" => { "id" => nil }, "@values" => {}))' => "#<Holder id=nil>",
+    'Holder.new(holding("@attributes" => {}, "@values" => holding("@column_indexes" => { "id" => 1 }, "@row" => [0, 9])))' =>
+      "#<Holder id=9>",
+    'Holder.new(holding("@attributes" => {}, "@values" => holding("@column_indexes" => { "id" => 2 }, "@row" => [0, 9])))' =>
+      "#<Holder>",
   }.freeze
 
   # Of newer Rubies.
@@ -117,6 +143,35 @@ class ValuesCoreTest < LiveTest
     assert_shown(target, DATA.compact)
   end
 
+  test "decimal numbers" do
+    target = shop
+    skip "this Ruby has no BigDecimal" unless target.run('begin; require "bigdecimal"; 1; rescue LoadError; 2; end') == "1"
+    assert_shown(target, { 'BigDecimal("1.5")' => "0.15e1", 'BigDecimal("-Infinity")' => "-Infinity" })
+  end
+
+  test "dates as they are where the application has overridden to_s and inspect" do
+    target = shop
+    target.run("class Date; def to_s; $asked = 1; end; def inspect; $asked = 2; end; end; nil")
+    assert_shown(target, { "Date.new(2026, 1, 2)" => "2026-01-02" })
+    assert_equal "nil", target.run("$asked")
+  end
+
+  test "records of the real ActiveRecord, without asking it" do
+    only_with_gems("active_record", "sqlite3")
+    target = shop
+    target.run(<<~RUBY)
+      require "active_record"
+      ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: "#{directory}/db")
+      ActiveRecord::Base.connection.create_table(:orders) { |t| t.string :name }
+      class Order < ActiveRecord::Base; end
+      $made = Order.create!(name: "cup")
+      nil
+    RUBY
+    assert_shown(target, { "$made" => "#<Order id=1>", "Order.first" => "#<Order id=1>", "[Order.new]" => "[#<Order id=nil>]",
+                           "Order.first.tap(&:id)" => "#<Order id=1>", "Order.select(:name).to_a.first" => /\A#<Order/ })
+    assert_shown(target, { "$made" => /\A#<Order @/ }, "--ivars")
+  end
+
   # Every method of the objects' classes notes that it was called.
   SPIES = <<~RUBY
     $called = []
@@ -136,10 +191,11 @@ class ValuesCoreTest < LiveTest
       owner
     end
     CLASSES = [Point, Set, Regexp, Rational, Complex, Range, Time, Coded, Proc, Method, UnboundMethod, IO, Integer, Float,
-               String, Symbol, Array, Hash]
+               String, Symbol, Array, Hash, Enumerator, Thread, Date, Holder]
     KEEP = { point: Point.new(1), set: Set[1, 2], pattern: /a/, third: 1/3r, complex: 1.5+2i, range: 1..2, time: Time.now,
              utc: Time.now.utc, coded: Coded.new("x"), proc: proc {}, method: 1.method(:+),
-             unbound: Integer.instance_method(:+), io: $stdout }
+             unbound: Integer.instance_method(:+), io: $stdout, each: [1].each, thread: Thread.main, date: Date.new,
+             record: Holder.new("id" => "x") }
     (CLASSES + CLASSES.map(&:singleton_class)).each { |owner| spied(owner) }
     nil
   RUBY
@@ -148,14 +204,15 @@ class ValuesCoreTest < LiveTest
     target = shop
     target.run("eval(#{SPIES.dump}, TOPLEVEL_BINDING)")
     tracer = trace(target, "--value-size", "4000", "--args", "--return", "Shop#secret")
-    target.run("KEEP.each_value { |value| $watched = true; $shop.send(:secret, value); $watched = false }; nil")
+    target.run("KEEP.each_value { |v| $watched = true; $shop.send(:secret, v); $watched = false }; nil")
     assert_equal "[]", target.run("$called.uniq")
     lines = tracer.stop.tree.lines
-    assert_equal 13, lines.size
+    assert_equal 17, lines.size
     # It would have been noticed.
     target.run("KEEP.each_value { |value| $watched = true; value.inspect }; $watched = false; nil")
     assert_equal "[:inspect]", target.run("$called.uniq")
-    assert_equal "13", target.run("$called.size")
-    refute_match(/#<(?:Set|Regexp|Rational|Complex|Range|Time|Proc|Method|UnboundMethod|IO)>/, lines.join)
+    assert_equal "17", target.run("$called.size")
+    bare = /#<(?:Set|Regexp|Rational|Complex|Range|Time|Proc|Method|UnboundMethod|IO|Enumerator|Thread|Holder)>/
+    refute_match(bare, lines.join)
   end
 end

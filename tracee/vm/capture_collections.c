@@ -177,8 +177,7 @@ static void render_old_set(struct render *outer, VALUE set, VALUE hash)
 	RB_GC_GUARD(hash);
 }
 
-/* Whether a class of this name is among the object's. */
-static bool is_kind_of_named(VALUE object, const char *name)
+bool capture_is_kind_of_named(VALUE object, const char *name)
 {
 	for (VALUE class = rb_obj_class(object); RTEST(class); class = rb_class_superclass(class)) {
 		VALUE string = rb_mod_name(class);
@@ -230,19 +229,32 @@ void capture_object(struct render *outer, VALUE object)
 	text_append_cstr(outer->text, ">");
 }
 
+static void render_record(struct render *render, VALUE record, VALUE id)
+{
+	capture_begin(render->text, record);
+	text_append_cstr(render->text, " id=");
+	capture_render(render, id);
+	text_append_cstr(render->text, ">");
+}
+
 void capture_instance(struct render *outer, VALUE object)
 {
-	VALUE hash;
+	VALUE hash, id;
 
 	if (RTEST(rb_obj_is_kind_of(object, rb_eException))) {
 		capture_exception(outer, object);
 		return;
 	}
 	hash = rb_attr_get(object, rb_intern("@hash"));
-	if (RB_TYPE_P(hash, T_HASH) && is_kind_of_named(object, "Set"))
+	if (RB_TYPE_P(hash, T_HASH) && capture_is_kind_of_named(object, "Set")) {
 		render_old_set(outer, object, hash);
-	else
+		return;
+	}
+	id = outer->options->flags & TRACE_IVARS ? Qundef : capture_record_id(object);
+	if (id == Qundef)
 		capture_object(outer, object);
+	else
+		render_record(outer, object, id);
 }
 
 /* Of a Struct or Data; a class without a name shows none. */
@@ -286,7 +298,7 @@ void capture_struct(struct render *outer, VALUE value)
 		capture_range(outer, value);
 		return;
 	}
-	if (!RTEST(rb_obj_is_kind_of(value, rb_cStruct)) && !is_kind_of_named(value, "Data")) {
+	if (!RTEST(rb_obj_is_kind_of(value, rb_cStruct)) && !capture_is_kind_of_named(value, "Data")) {
 		capture_object(outer, value);
 		return;
 	}

@@ -1,9 +1,4 @@
-/*
- * Values of Ruby's own classes that have a form of their own. See capture_parts.h.
- *
- * What no function of the C API tells is asked of Ruby's own methods, whatever the application has in their place: of those only
- * that call no others by name. Where that fails, as with an object that was only allocated, the value is a "#<Class>".
- */
+/* Values of Ruby's own classes that have a form of their own. See capture_parts.h. */
 
 #include "tracee/vm/capture_parts.h"
 
@@ -11,21 +6,12 @@
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/interrupts.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <ruby/re.h>
-#include <stdio.h>
-#include <string.h>
 
-struct attempt {
-	struct render *render;
-	VALUE value;
-};
-
-/* What `show` has written when it raises is taken back. */
-static void try(struct render *render, VALUE value, VALUE (*show)(VALUE))
+void capture_try(struct render *render, VALUE value, VALUE (*show)(VALUE))
 {
-	const struct attempt attempt = {render, value};
+	const struct capture_attempt attempt = {render, value};
 	size_t used = render->text->used;
 	int failed = 0;
 
@@ -38,7 +24,7 @@ static void try(struct render *render, VALUE value, VALUE (*show)(VALUE))
 	capture_object(render, value);
 }
 
-static void begin(struct text *text, VALUE value)
+void capture_begin(struct text *text, VALUE value)
 {
 	text_append_cstr(text, "#<");
 	class_name_add(text, rb_obj_class(value));
@@ -157,11 +143,11 @@ void capture_complex(struct render *outer, VALUE number)
 
 static VALUE show_exception(VALUE argument)
 {
-	const struct attempt *attempt = (const struct attempt *)argument;
+	const struct capture_attempt *attempt = (const struct capture_attempt *)argument;
 	struct trace_options options = *attempt->render->options;
 	struct render render;
 
-	begin(attempt->render->text, attempt->value);
+	capture_begin(attempt->render->text, attempt->value);
 	if (capture_descend(&render, attempt->render)) {
 		options.value_depth -= render.depth;
 		text_append_cstr(render.text, ": ");
@@ -173,136 +159,12 @@ static VALUE show_exception(VALUE argument)
 
 void capture_exception(struct render *outer, VALUE exception)
 {
-	try(outer, exception, show_exception);
-}
-
-/* --- T_DATA */
-
-/* " /srv/shop.rb:12", of what is written in Ruby. */
-static void add_location(struct text *text, VALUE location)
-{
-	VALUE path;
-
-	if (!RB_TYPE_P(location, T_ARRAY) || RARRAY_LEN(location) < 2)
-		return;
-	path = rb_ary_entry(location, 0);
-	if (!RB_TYPE_P(path, T_STRING) || !RB_FIXNUM_P(rb_ary_entry(location, 1)))
-		return;
-	text_append_cstr(text, " ");
-	capture_bytes(text, path);
-	text_printf(text, ":%ld", FIX2LONG(rb_ary_entry(location, 1)));
-	RB_GC_GUARD(location);
-}
-
-static VALUE show_proc(VALUE argument)
-{
-	const struct attempt *attempt = (const struct attempt *)argument;
-	struct text *text = attempt->render->text;
-
-	begin(text, attempt->value);
-	if (builtin_is_found(BUILTIN_PROC_SOURCE_LOCATION))
-		add_location(text, builtin_call0(BUILTIN_PROC_SOURCE_LOCATION, attempt->value));
-	text_append_cstr(text, RTEST(rb_proc_lambda_p(attempt->value)) ? " (lambda)>" : ">");
-	return Qnil;
-}
-
-static VALUE show_method(VALUE argument)
-{
-	static const enum builtin_method asked[][3] = {
-		{BUILTIN_UNBOUND_METHOD_OWNER, BUILTIN_UNBOUND_METHOD_NAME, BUILTIN_UNBOUND_METHOD_SOURCE_LOCATION},
-		{BUILTIN_METHOD_OWNER, BUILTIN_METHOD_NAME, BUILTIN_METHOD_SOURCE_LOCATION},
-	};
-	const struct attempt *attempt = (const struct attempt *)argument;
-	const enum builtin_method *methods = asked[RTEST(rb_obj_is_kind_of(attempt->value, rb_cMethod))];
-	struct text *text = attempt->render->text;
-
-	begin(text, attempt->value);
-	if (builtin_is_found(methods[0]) && builtin_is_found(methods[1])) {
-		text_append_cstr(text, ": ");
-		class_name_add_method(text, builtin_call0(methods[0], attempt->value), builtin_call0(methods[1], attempt->value));
-	}
-	if (builtin_is_found(methods[2]))
-		add_location(text, builtin_call0(methods[2], attempt->value));
-	text_append_cstr(text, ">");
-	return Qnil;
-}
-
-/* The days since 1970 as a date of the Gregorian calendar: years are counted from March on, so that leap days are last. */
-static void add_date(struct text *text, int64_t days)
-{
-	int64_t shifted = days + 719468, era = (shifted >= 0 ? shifted : shifted - 146096) / 146097;
-	int64_t day = shifted - era * 146097;
-	int64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
-	int64_t day_of_year = day - (365 * year + year / 4 - year / 100), month = (5 * day_of_year + 2) / 153;
-
-	year += era * 400 + (month >= 10);
-	text_printf(text, "%04" PRId64 "-%02d-%02d", year, (int)(month < 10 ? month + 3 : month - 9),
-	            (int)(day_of_year - (153 * month + 2) / 5 + 1));
-}
-
-static void add_fraction(struct text *text, long nanoseconds)
-{
-	char digits[16];
-	int size = snprintf(digits, sizeof(digits), ".%09ld", nanoseconds);
-
-	if (nanoseconds <= 0)
-		return;
-	while (digits[size - 1] == '0')
-		size--;
-	text_append(text, digits, (size_t)size);
-}
-
-static VALUE show_time(VALUE argument)
-{
-	const struct attempt *attempt = (const struct attempt *)argument;
-	struct text *text = attempt->render->text;
-	struct timespec time = rb_time_timespec(attempt->value);
-	VALUE offset = rb_time_utc_offset(attempt->value);
-	long east = RB_FIXNUM_P(offset) ? FIX2LONG(offset) : 0, away = east < 0 ? -east : east;
-	int64_t local = time.tv_sec + east, days = local / 86400, seconds = local % 86400;
-	bool is_utc = !RB_FIXNUM_P(offset);
-
-	if (seconds < 0) {
-		seconds += 86400;
-		days--;
-	}
-	if (east == 0 && builtin_is_found(BUILTIN_TIME_UTC_P))
-		is_utc = is_utc || RTEST(builtin_call0(BUILTIN_TIME_UTC_P, attempt->value));
-	add_date(text, days);
-	text_printf(text, " %02d:%02d:%02d", (int)(seconds / 3600), (int)(seconds / 60 % 60), (int)(seconds % 60));
-	add_fraction(text, time.tv_nsec);
-	if (is_utc)
-		text_append_cstr(text, " UTC");
-	else
-		text_printf(text, " %c%02ld%02ld", east < 0 ? '-' : '+', away / 3600, away / 60 % 60);
-	return Qnil;
-}
-
-static bool is_data(VALUE value, const char *type)
-{
-	return RTYPEDDATA_P(value) && RTYPEDDATA_TYPE(value)->wrap_struct_name &&
-	       strcmp(RTYPEDDATA_TYPE(value)->wrap_struct_name, type) == 0;
-}
-
-void capture_data(struct render *outer, VALUE data)
-{
-	if (RTEST(rb_obj_is_proc(data)))
-		try(outer, data, show_proc);
-	else if (RTEST(rb_obj_is_method(data)))
-		try(outer, data, show_method);
-	else if (is_data(data, "time") && RTEST(rb_obj_is_kind_of(data, rb_cTime)))
-		try(outer, data, show_time);
-#ifdef HAVE_RB_SET_FOREACH
-	else if (is_data(data, "set") && RTEST(rb_obj_is_kind_of(data, rb_cSet)))
-		capture_set(outer, data);
-#endif
-	else
-		capture_object(outer, data);
+	capture_try(outer, exception, show_exception);
 }
 
 static VALUE show_io(VALUE argument)
 {
-	const struct attempt *attempt = (const struct attempt *)argument;
+	const struct capture_attempt *attempt = (const struct capture_attempt *)argument;
 
 	/* It calls nothing. */
 	capture_bytes(attempt->render->text, builtin_call0(BUILTIN_IO_INSPECT, attempt->value));
@@ -312,7 +174,7 @@ static VALUE show_io(VALUE argument)
 void capture_io(struct render *outer, VALUE io)
 {
 	if (builtin_is_found(BUILTIN_IO_INSPECT))
-		try(outer, io, show_io);
+		capture_try(outer, io, show_io);
 	else
 		capture_object(outer, io);
 }

@@ -47,14 +47,29 @@ void capture_object(struct render *outer, VALUE object);
 void capture_set(struct render *outer, VALUE set);
 #endif
 
+/* The id of a record, as Integer, String or nil; Qundef: it is none. capture_record.c. */
+VALUE capture_record_id(VALUE object);
+
 /* What has a form of its own. capture_core.c. */
 void capture_regexp(struct render *render, VALUE regexp);
 void capture_range(struct render *outer, VALUE range);
 void capture_rational(struct render *outer, VALUE number);
 void capture_complex(struct render *outer, VALUE number);
 void capture_exception(struct render *outer, VALUE exception);
-/* T_DATA. */
-void capture_data(struct render *outer, VALUE data);
 void capture_io(struct render *outer, VALUE io);
+/* T_DATA. capture_data.c. */
+void capture_data(struct render *outer, VALUE data);
+
+struct capture_attempt {
+	struct render *render;
+	VALUE value;
+};
+
+/* show() has an attempt for its argument. What it has written when it raises is taken back: the value is a "#<Class>" then. */
+void capture_try(struct render *render, VALUE value, VALUE (*show)(VALUE));
+/* Whether a class of this name is among the value's. */
+bool capture_is_kind_of_named(VALUE value, const char *name);
+/* "#<Class" */
+void capture_begin(struct text *text, VALUE value);
 
 #endif

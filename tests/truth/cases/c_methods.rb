@@ -128,8 +128,8 @@ TREE
 end
 
 truth "enumerators without a block", <<~TREE do
-  Array#each => #<Enumerator>
-  Struct#each => #<Enumerator>
+  Array#each => #<Enumerator: [1]:each>
+  Struct#each => #<Enumerator: #<struct a=1>:each>
 TREE
   [1].each
   Struct.new(:a).new(1).each

@@ -54,7 +54,7 @@ TREE
 end
 
 truth "an enumerator", <<~TREE do
-  Steps#each => #<Enumerator>
+  Steps#each => #<Enumerator: #<Steps>:each>
   Steps#each => nil
     Steps#step(i=1) => 10
     Steps#step(i=2) => 20

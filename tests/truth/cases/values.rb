@@ -52,7 +52,7 @@ deep = [1, [2, [3, [4, [5]]]]]
   ["a Regexp", "/a/", /a/],
   ["a Time", "1970-01-01 00:00:00 UTC", Time.at(0).utc],
   ["a Rational", "(1/2)", Rational(1, 2)],
-  ["a Thread", "#<Thread>", Thread.main],
+  ["a Thread", "#<Thread main>", Thread.main],
   ["an exception as a value", "#<ArgumentError: no>", ArgumentError.new("no")],
   ["a BasicObject", "#<BasicObject>", BasicObject.new],
   ["a long String", "\"#{"x" * 239}...\" (300 bytes)", "x" * 300],

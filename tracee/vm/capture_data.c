@@ -1,0 +1,248 @@
+/*
+ * Values that are data of C. See capture_parts.h.
+ *
+ * What no function of the C API tells is asked of Ruby's own methods, whatever the application has in their place: of those only
+ * that call no others by name. Where that fails, as with an object that was only allocated, the value is a "#<Class>".
+ */
+
+#include "tracee/vm/capture_parts.h"
+
+#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/class_name.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* " /srv/shop.rb:12", of what is written in Ruby. */
+static void add_location(struct text *text, VALUE location)
+{
+	VALUE path;
+
+	if (!RB_TYPE_P(location, T_ARRAY) || RARRAY_LEN(location) < 2)
+		return;
+	path = rb_ary_entry(location, 0);
+	if (!RB_TYPE_P(path, T_STRING) || !RB_FIXNUM_P(rb_ary_entry(location, 1)))
+		return;
+	text_append_cstr(text, " ");
+	capture_bytes(text, path);
+	text_printf(text, ":%ld", FIX2LONG(rb_ary_entry(location, 1)));
+	RB_GC_GUARD(location);
+}
+
+static VALUE show_proc(VALUE argument)
+{
+	const struct capture_attempt *attempt = (const struct capture_attempt *)argument;
+	struct text *text = attempt->render->text;
+
+	capture_begin(text, attempt->value);
+	if (builtin_is_found(BUILTIN_PROC_SOURCE_LOCATION))
+		add_location(text, builtin_call0(BUILTIN_PROC_SOURCE_LOCATION, attempt->value));
+	text_append_cstr(text, RTEST(rb_proc_lambda_p(attempt->value)) ? " (lambda)>" : ">");
+	return Qnil;
+}
+
+static VALUE show_method(VALUE argument)
+{
+	static const enum builtin_method asked[][3] = {
+		{BUILTIN_UNBOUND_METHOD_OWNER, BUILTIN_UNBOUND_METHOD_NAME, BUILTIN_UNBOUND_METHOD_SOURCE_LOCATION},
+		{BUILTIN_METHOD_OWNER, BUILTIN_METHOD_NAME, BUILTIN_METHOD_SOURCE_LOCATION},
+	};
+	const struct capture_attempt *attempt = (const struct capture_attempt *)argument;
+	const enum builtin_method *methods = asked[RTEST(rb_obj_is_kind_of(attempt->value, rb_cMethod))];
+	struct text *text = attempt->render->text;
+
+	capture_begin(text, attempt->value);
+	if (builtin_is_found(methods[0]) && builtin_is_found(methods[1])) {
+		text_append_cstr(text, ": ");
+		class_name_add_method(text, builtin_call0(methods[0], attempt->value), builtin_call0(methods[1], attempt->value));
+	}
+	if (builtin_is_found(methods[2]))
+		add_location(text, builtin_call0(methods[2], attempt->value));
+	text_append_cstr(text, ">");
+	return Qnil;
+}
+
+/* The days since 1970 as a date of the Gregorian calendar: years are counted from March on, so that leap days are last. */
+static void add_date(struct text *text, int64_t days)
+{
+	int64_t shifted = days + 719468, era = (shifted >= 0 ? shifted : shifted - 146096) / 146097;
+	int64_t day = shifted - era * 146097;
+	int64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
+	int64_t day_of_year = day - (365 * year + year / 4 - year / 100), month = (5 * day_of_year + 2) / 153;
+
+	year += era * 400 + (month >= 10);
+	text_printf(text, "%04" PRId64 "-%02d-%02d", year, (int)(month < 10 ? month + 3 : month - 9),
+	            (int)(day_of_year - (153 * month + 2) / 5 + 1));
+}
+
+static void add_fraction(struct text *text, long nanoseconds)
+{
+	char digits[16];
+	int size = snprintf(digits, sizeof(digits), ".%09ld", nanoseconds);
+
+	if (nanoseconds <= 0)
+		return;
+	while (digits[size - 1] == '0')
+		size--;
+	text_append(text, digits, (size_t)size);
+}
+
+static VALUE show_time(VALUE argument)
+{
+	const struct capture_attempt *attempt = (const struct capture_attempt *)argument;
+	struct text *text = attempt->render->text;
+	struct timespec time = rb_time_timespec(attempt->value);
+	VALUE offset = rb_time_utc_offset(attempt->value);
+	long east = RB_FIXNUM_P(offset) ? FIX2LONG(offset) : 0, away = east < 0 ? -east : east;
+	int64_t local = time.tv_sec + east, days = local / 86400, seconds = local % 86400;
+	bool is_utc = !RB_FIXNUM_P(offset);
+
+	if (seconds < 0) {
+		seconds += 86400;
+		days--;
+	}
+	if (east == 0 && builtin_is_found(BUILTIN_TIME_UTC_P))
+		is_utc = is_utc || RTEST(builtin_call0(BUILTIN_TIME_UTC_P, attempt->value));
+	add_date(text, days);
+	text_printf(text, " %02d:%02d:%02d", (int)(seconds / 3600), (int)(seconds / 60 % 60), (int)(seconds % 60));
+	add_fraction(text, time.tv_nsec);
+	if (is_utc)
+		text_append_cstr(text, " UTC");
+	else
+		text_printf(text, " %c%02ld%02ld", east < 0 ? '-' : '+', away / 3600, away / 60 % 60);
+	return Qnil;
+}
+
+static bool is_data(VALUE value, const char *type)
+{
+	return RTYPEDDATA_P(value) && RTYPEDDATA_TYPE(value)->wrap_struct_name &&
+	       strcmp(RTYPEDDATA_TYPE(value)->wrap_struct_name, type) == 0;
+}
+
+/* As inspect writes it: 0.15e1. */
+static VALUE show_decimal(VALUE argument)
+{
+	const struct capture_attempt *attempt = (const struct capture_attempt *)argument;
+
+	capture_bytes(attempt->render->text, builtin_call0(BUILTIN_BIG_DECIMAL_INSPECT, attempt->value));
+	return Qnil;
+}
+
+/* Applications override to_s and inspect, but not these. With a time where the object has one: it is a DateTime then. */
+static VALUE show_date(VALUE argument)
+{
+	const struct capture_attempt *attempt = (const struct capture_attempt *)argument;
+	bool with_time = capture_is_kind_of_named(attempt->value, "DateTime");
+
+	capture_bytes(attempt->render->text,
+	              builtin_call0(with_time ? BUILTIN_DATE_RFC3339 : BUILTIN_DATE_ISO8601, attempt->value));
+	return Qnil;
+}
+
+static VALUE show_thread(VALUE argument)
+{
+	const struct capture_attempt *attempt = (const struct capture_attempt *)argument;
+	struct text *text = attempt->render->text;
+	VALUE name = builtin_call0(BUILTIN_THREAD_NAME, attempt->value);
+
+	capture_begin(text, attempt->value);
+	if (RB_TYPE_P(name, T_STRING)) {
+		text_append_cstr(text, " ");
+		capture_quoted(text, RSTRING_PTR(name), (size_t)RSTRING_LEN(name), capture_is_utf8(name));
+	} else if (attempt->value == rb_thread_main()) {
+		text_append_cstr(text, " main");
+	}
+	text_append_cstr(text, ">");
+	RB_GC_GUARD(name);
+	return Qnil;
+}
+
+/* What an Enumerator's data begin with. No function of the C API tells; on 2.7 to 4.1 it is so, and tried once in a process. */
+struct enumerator_start {
+	VALUE object; /* Qundef: not initialized */
+	ID method;
+};
+
+static const struct enumerator_start *enumerator_start(VALUE enumerator)
+{
+	return rb_check_typeddata(enumerator, RTYPEDDATA_TYPE(enumerator));
+}
+
+static bool enumerator_start_is_known(void)
+{
+	static enum { UNKNOWN, YES, NO } known; /* under the GVL */
+	ID method = rb_intern("__rbprobe_each");
+	VALUE enumerator;
+
+	if (known != UNKNOWN)
+		return known == YES;
+	enumerator = rb_enumeratorize(rb_cObject, ID2SYM(method), 0, NULL);
+	known = is_data(enumerator, "enumerator") && enumerator_start(enumerator)->object == rb_cObject &&
+	                        enumerator_start(enumerator)->method == method
+	                ? YES
+	                : NO;
+	RB_GC_GUARD(enumerator);
+	return known == YES;
+}
+
+static VALUE show_enumerator(VALUE argument)
+{
+	const struct capture_attempt *attempt = (const struct capture_attempt *)argument;
+	struct text *text = attempt->render->text;
+	struct render render;
+
+	capture_begin(text, attempt->value);
+	if (enumerator_start_is_known() && capture_descend(&render, attempt->render)) {
+		struct enumerator_start start = *enumerator_start(attempt->value);
+
+		if (start.object && start.object != Qundef) {
+			text_append_cstr(text, ": ");
+			capture_render(&render, start.object);
+			text_append_cstr(text, ":");
+			capture_bytes(text, rb_id2str(start.method));
+		}
+	}
+	text_append_cstr(text, ">");
+	return Qnil;
+}
+
+static bool is_of(VALUE value, const char *type, VALUE class)
+{
+	return is_data(value, type) && RTEST(rb_obj_is_kind_of(value, class));
+}
+
+/* What the value is shown by; NULL: as any object. */
+static VALUE (*shown_by(VALUE data))(VALUE)
+{
+	if (RTEST(rb_obj_is_proc(data)))
+		return show_proc;
+	if (RTEST(rb_obj_is_method(data)))
+		return show_method;
+	if (is_of(data, "time", rb_cTime))
+		return show_time;
+	if (is_data(data, "Date") && builtin_is_found(BUILTIN_DATE_ISO8601) && builtin_is_found(BUILTIN_DATE_RFC3339))
+		return show_date;
+	if (is_data(data, "BigDecimal") && builtin_is_found(BUILTIN_BIG_DECIMAL_INSPECT))
+		return show_decimal;
+	/* Those of its subclasses are about something else. */
+	if (is_data(data, "enumerator") && rb_obj_class(data) == rb_cEnumerator)
+		return show_enumerator;
+	if (RTEST(rb_obj_is_kind_of(data, rb_cThread)) && builtin_is_found(BUILTIN_THREAD_NAME))
+		return show_thread;
+	return NULL;
+}
+
+void capture_data(struct render *outer, VALUE data)
+{
+	VALUE (*show)(VALUE) = shown_by(data);
+
+	if (show)
+		capture_try(outer, data, show);
+#ifdef HAVE_RB_SET_FOREACH
+	else if (is_of(data, "set", rb_cSet))
+		capture_set(outer, data);
+#endif
+	else
+		capture_object(outer, data);
+}
