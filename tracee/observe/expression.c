@@ -96,7 +96,15 @@ static void add_destructured(VALUE names, VALUE method, VALUE *patterns)
 		add_name(names, rb_ary_entry(pattern, i));
 }
 
-/* The parameters, as Symbols: `*`, `**`, `&` and `...` have no name to ask for. */
+/* `*`, `**` and `&` by themselves. Ruby says so, and their variables have these names, from 3.2 on. */
+static bool is_nameless(VALUE name)
+{
+	const char *text = RSTRING_PTR(rb_sym2str(name));
+
+	return strcmp(text, "*") == 0 || strcmp(text, "**") == 0 || strcmp(text, "&") == 0;
+}
+
+/* The parameters, as Symbols. */
 static VALUE parameter_names(VALUE method)
 {
 	VALUE parameters = builtin_call0(BUILTIN_UNBOUND_METHOD_PARAMETERS, method);
@@ -110,6 +118,8 @@ static VALUE parameter_names(VALUE method)
 
 		if (is_destructured(parameter) && !early)
 			add_destructured(names, method, &patterns);
+		else if (!NIL_P(name) && is_nameless(name))
+			rb_ary_push(names, name);
 		else if (!NIL_P(name) && !is_not_there_yet(parameter, early))
 			add_name(names, name);
 	}
@@ -214,7 +224,7 @@ static VALUE mentioned_names(struct slice source, VALUE names)
 	for (long i = 0; i < RARRAY_LEN(names); i++) {
 		VALUE name = rb_sym2str(rb_ary_entry(names, i));
 
-		if (mentions(source, RSTRING_PTR(name), (size_t)RSTRING_LEN(name)) &&
+		if (!is_nameless(rb_ary_entry(names, i)) && mentions(source, RSTRING_PTR(name), (size_t)RSTRING_LEN(name)) &&
 		    !is_reserved(RSTRING_PTR(name), (size_t)RSTRING_LEN(name)))
 			rb_ary_push(mentioned, rb_ary_entry(names, i));
 	}
@@ -318,6 +328,22 @@ static void add_arguments_in_hand(struct list_draft *draft)
 	}
 }
 
+/* A parameter or variable. The block is not made an object of. */
+static void add_variable(struct list_draft *draft, VALUE name)
+{
+	VALUE string = rb_sym2str(name);
+	bool is_block = strcmp(RSTRING_PTR(string), "&") == 0;
+	struct expression *item = list_add(draft->list, is_block ? EXPRESSION_ARGUMENT : EXPRESSION_LOCAL, RSTRING_PTR(string),
+	                                   (size_t)RSTRING_LEN(string));
+
+	item->optional = draft->line || is_block;
+	if (is_block)
+		return;
+	item->id = rb_sym2id(name);
+	item->is_nameless = is_nameless(name);
+	RB_GC_GUARD(string);
+}
+
 static VALUE list_build(VALUE argument)
 {
 	struct list_draft *draft = (struct list_draft *)argument;
@@ -333,13 +359,8 @@ static VALUE list_build(VALUE argument)
 	if (draft->arguments && draft->in_hand)
 		add_arguments_in_hand(draft);
 	for (long i = 0; draft->arguments && !draft->in_hand && i < RARRAY_LEN(draft->names) && draft->list->count < VALUES_MAX;
-	     i++) {
-		VALUE name = rb_sym2str(rb_ary_entry(draft->names, i));
-		struct expression *item = list_add(draft->list, EXPRESSION_LOCAL, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
-
-		item->id = rb_sym2id(rb_ary_entry(draft->names, i));
-		item->optional = draft->line;
-	}
+	     i++)
+		add_variable(draft, rb_ary_entry(draft->names, i));
 	return Qnil;
 }
 

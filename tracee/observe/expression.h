@@ -35,6 +35,7 @@ struct expression {
 	unsigned place;    /* EXPRESSION_LOCAL: where the frames of ... */
 	uintptr_t in_code; /* ... these instructions have it (frame_locals.h); 0: not known */
 	bool is_block;     /* EXPRESSION_LOCAL: it is the method's block, which no frame has */
+	bool is_nameless;  /* EXPRESSION_LOCAL: `*` or `**`, which only the frame has; left out where it does not */
 	bool optional;     /* left out where the call has no such argument, or the line no such variable at that moment */
 	bool switched_off; /* it ran into its time limit once */
 };

@@ -87,7 +87,7 @@ static enum evaluation_outcome run(VALUE (*part)(VALUE), struct rendering *rende
 	if ((rendering->options->flags & TRACE_INSPECT) || (item && item->kind == EXPRESSION_COMPILED))
 		return evaluate(part, (VALUE)rendering, rendering->options, rendering->options->expression_timeout_ms, value,
 		                jump);
-	if (item && item->kind == EXPRESSION_LOCAL && rendering->call->trace_arg) {
+	if (item && item->kind == EXPRESSION_LOCAL && !item->is_nameless && rendering->call->trace_arg) {
 		VALUE local = expression_local_in_frame(rendering);
 
 		is_at_hand = local != Qundef;

@@ -70,6 +70,11 @@ static VALUE binding_of(const struct rendering *rendering)
 /* A line may be reached by code around the block that has the variable, too. */
 static bool is_absent(const struct rendering *rendering)
 {
+	if (rendering->item->is_nameless) {
+		VALUE local = expression_local_in_frame(rendering);
+
+		return local == Qundef || NIL_P(local);
+	}
 	return rendering->item->optional && !NIL_P(binding_of(rendering)) &&
 	       !RTEST(builtin_call1(BUILTIN_BINDING_LOCAL_VARIABLE_DEFINED_P, *rendering->binding, ID2SYM(rendering->item->id)));
 }

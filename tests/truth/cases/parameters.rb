@@ -68,10 +68,13 @@ TREE
   parameters.keywords(d: 4, a: 5, b: 2, e: 7)
 end
 
-truth "parameters without names", <<~TREE do
-  Parameters#nameless(block=nil) => nil
-TREE
-  parameters.nameless(1, a: 2)
+# Later ones give them names, which is what not every engine reads.
+if RUBY_VERSION < "3.2"
+  truth "parameters without names", <<~TREE do
+    Parameters#nameless(block=nil) => nil
+  TREE
+    parameters.nameless(1, a: 2)
+  end
 end
 
 truth "arguments that the method changes at once", <<~TREE do
