@@ -203,7 +203,7 @@ void compat_compile_anew(void)
 
 bool compat_block_method_defaults(void)
 {
-	return RUBY_AT_LEAST(3, 0);
+	return RUBY_AT_LEAST(3, 1);
 }
 
 bool compat_block_method_frame_stays(void)

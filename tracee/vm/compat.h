@@ -77,8 +77,8 @@ enum compat_compiler compat_compiler(void);
 void compat_compile_anew(void);
 
 /*
- * Whether a define_method method's CALL event comes behind the evaluation of its default arguments; on 2.7 it does not: they are
- * still nil.
+ * Whether a define_method method's CALL event comes behind the evaluation of its default arguments; up to 3.0 it does not: they
+ * are still nil (invoke_bmethod() in vm.c of 2.7.4 and 3.0.5).
  */
 bool compat_block_method_defaults(void);
 
