@@ -100,4 +100,13 @@ class StatesTest < LiveTest
       assert_empty target.stderr, subcommand
     end
   end
+
+  test "$DEBUG shows nothing of values that cannot be shown" do
+    target = start("console")
+    target.run("$DEBUG = true; 1")
+    tracer = trace(target, "--return", "Kernel#then", "--yes")
+    target.run("Time.at(2**70).then { |time| time }; Time.allocate.then { |time| time }; 1")
+    assert_match(/=> #<Time>.*=> #<Time>/m, tracer.stop.stdout)
+    assert_empty target.stderr
+  end
 end

@@ -12,10 +12,13 @@
 void capture_try(struct render *render, VALUE value, VALUE (*show)(VALUE))
 {
 	const struct capture_attempt attempt = {render, value};
+	VALUE debug = *rb_ruby_debug_ptr();
 	size_t used = render->text->used;
 	int failed = 0;
 
+	*rb_ruby_debug_ptr() = Qfalse; /* under -d the VM tells of each exception, also of one that is rescued */
 	rb_protect(show, (VALUE)&attempt, &failed);
+	*rb_ruby_debug_ptr() = debug;
 	if (!failed)
 		return;
 	interrupts_forget_failure();
