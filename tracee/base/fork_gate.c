@@ -3,9 +3,15 @@
 #include "tracee/base/fork_gate.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
+
+#define WAITS_MAX 200
+#define WAIT_NS 100000
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic unsigned coming;
 
 void fork_gate_free(void *memory)
 {
@@ -14,8 +20,20 @@ void fork_gate_free(void *memory)
 	pthread_mutex_unlock(&gate);
 }
 
+void fork_gate_thread_is_coming(void)
+{
+	atomic_fetch_add(&coming, 1);
+}
+
+void fork_gate_thread_is_here(void)
+{
+	atomic_fetch_sub(&coming, 1);
+}
+
 void fork_gate_close(void)
 {
+	for (int i = 0; i < WAITS_MAX && atomic_load(&coming); i++)
+		nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
 	pthread_mutex_lock(&gate);
 }
 
@@ -27,4 +45,5 @@ void fork_gate_open(void)
 void fork_gate_fork_child(void)
 {
 	gate = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	atomic_store(&coming, 0);
 }

@@ -2,16 +2,26 @@
 #define RBPROBE_FORK_GATE_H
 
 /*
- * Our own threads give no memory back while the process forks. libc's fork() takes malloc's locks, so that the child finds them
- * free; an allocator that somebody put in malloc's place may have no such handlers (AddressSanitizer's has none before GCC 14):
- * its child then waits for ever for a lock that a thread held which it does not have. What the application's own threads do in
- * that moment is not in our hands.
+ * Our own threads do not start, and give no memory back, while the process forks. libc's fork() takes malloc's locks, so that the
+ * child finds them free; an allocator that somebody put in malloc's place may have no such handlers (AddressSanitizer's has none
+ * before GCC 14): its child then waits for ever for a lock that a thread held which it does not have. What the application's own
+ * threads do in that moment is not in our hands.
  */
 
 /* free(), in a thread that runs without the GVL. */
 void fork_gate_free(void *memory);
 
-/* Handlers for pthread_atfork(), around a fork. Closing waits for a free() that is under way. */
+/*
+ * Around the making of a thread, which allocates where a sanitizer looks on: before pthread_create(), and first of all in the
+ * thread itself, or where none could be made.
+ */
+void fork_gate_thread_is_coming(void);
+void fork_gate_thread_is_here(void);
+
+/*
+ * Handlers for pthread_atfork(), around a fork. Closing waits for a free() that is under way, and, up to 20 ms, for threads that
+ * are coming.
+ */
 void fork_gate_close(void);
 void fork_gate_open(void);
 

@@ -172,6 +172,7 @@ static void *collector_main(void *argument)
 {
 	struct silent_fork *copy = argument;
 
+	fork_gate_thread_is_here();
 	futex_wait(&copy->stage, STAGE_NEW);
 	if (atomic_load(&copy->stage) == STAGE_KEEPER)
 		while (waitpid(copy->keeper, NULL, __WCLONE) < 0 && errno == EINTR)
@@ -192,7 +193,10 @@ static int start_collector(struct silent_fork *copy)
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, COLLECTOR_STACK);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	fork_gate_thread_is_coming();
 	status = pthread_create(&thread, &attributes, collector_main, copy);
+	if (status != 0)
+		fork_gate_thread_is_here();
 	pthread_attr_destroy(&attributes);
 	return -status;
 }

@@ -335,6 +335,7 @@ static void *stream_main(void *argument)
 	bool reachable;
 	uint64_t ring_at = 0;
 
+	fork_gate_thread_is_here();
 	reachable = output_open(&writer);
 	encoder_open(&writer.encoder, &session->ring, &writer.output);
 	while (reachable && !atomic_load_explicit(&session->closing, memory_order_acquire)) {
@@ -397,9 +398,12 @@ int stream_start(struct session *session)
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	atomic_fetch_add(&running_writers, 1);
+	fork_gate_thread_is_coming();
 	status = pthread_create(&thread, &attributes, stream_main, session);
-	if (status != 0)
+	if (status != 0) {
+		fork_gate_thread_is_here();
 		atomic_fetch_sub(&running_writers, 1);
+	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
 	return -status;

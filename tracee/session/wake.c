@@ -130,6 +130,7 @@ static void *wake_thread_begin(void *data)
 {
 	struct beginning beginning = *(struct beginning *)data;
 
+	fork_gate_thread_is_here();
 	fork_gate_free(data);
 	if (beginning.on_own_stack)
 		atomic_store(&own_stack_user, (pid_t)syscall(SYS_gettid));
@@ -167,9 +168,12 @@ bool wake_thread(void *(*run)(void *), void *argument)
 		beginning->on_own_stack = false;
 		pthread_attr_setstacksize(&attributes, THREAD_STACK_SIZE);
 	}
+	fork_gate_thread_is_coming();
 	made = pthread_create(&thread, &attributes, wake_thread_begin, beginning) == 0;
-	if (!made)
+	if (!made) {
+		fork_gate_thread_is_here();
 		free(beginning);
+	}
 	pthread_attr_destroy(&attributes);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return made;

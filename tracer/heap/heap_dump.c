@@ -38,6 +38,7 @@
  */
 #define SIZE_FACTOR 64u
 #define SIZE_BASE (1ull << 30)
+#define SLOTS_MAX 1000000000ull
 #define NS_PER_OBJECT 1000 /* what dumping one takes, rather more than less */
 
 enum phase {
@@ -251,8 +252,10 @@ static void read_pipe(struct heap_dump *dump)
 static uint64_t stalls_ns(const struct heap_dump *dump)
 {
 	bool waits = dump->pipe >= 0 && !(dump->order->flags & HEAP_DUMP_IN_PROCESS);
+	uint64_t slots = dump->live_slots < SLOTS_MAX ? dump->live_slots : SLOTS_MAX;
 
-	return waits ? dump->heard_ns + STALL_NS : UINT64_MAX;
+	/* Before the first object it looks at all of them once. */
+	return waits ? dump->heard_ns + STALL_NS + slots * NS_PER_OBJECT : UINT64_MAX;
 }
 
 /*
