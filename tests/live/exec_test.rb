@@ -5,11 +5,10 @@ require_relative "helper"
 class ExecTest < LiveTest
   # A program with that text, for the target's Ruby.
   def program(text)
-    directory = Dir.mktmpdir("live-test-", "#{Processes::TARGET_ROOT}/tmp")
-    @directories << directory
+    directory, site = directory_of_target
     File.chmod(0o755, directory)
     File.write("#{directory}/program.rb", text)
-    "#{directory.delete_prefix(Processes::TARGET_ROOT.chomp("/"))}/program.rb"
+    "#{site}/program.rb"
   end
 
   # Runs it under `rbprobe exec`.

@@ -161,12 +161,6 @@ class HeapDumpTest < LiveTest
     assert_includes threads.flat_map { |object| object["references"] }, address
   end
 
-  # A directory that the target can reach: here, and for the target.
-  def directory_of_target
-    path = Dir.mktmpdir("live-test-", "#{Processes::TARGET_ROOT}/tmp").tap { |made| @directories << made }
-    [path, "/tmp/#{File.basename(path)}"]
-  end
-
   test "the application does not notice: no signal, no child, no at_exit, no finalizer, nothing flushed" do
     here, site = directory_of_target
     target = start("console")

@@ -107,6 +107,12 @@ class LiveTest < Minitest::Test
     Dir.mktmpdir("live-test-").tap { |path| @directories << path }
   end
 
+  # The same, where the target can reach it: here, and for the target.
+  def directory_of_target
+    path = Dir.mktmpdir("live-test-", "#{Processes::TARGET_ROOT}/tmp").tap { |made| @directories << made }
+    [path, "/tmp/#{File.basename(path)}"]
+  end
+
   def assert_exit(status, result)
     assert_equal status, result.status, "exit status; stderr:\n#{result.stderr}"
   end

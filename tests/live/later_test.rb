@@ -15,10 +15,10 @@ class LaterTest < LiveTest
 
   # What tracing a program from its first line on prints.
   def traced_program(code, *selectors)
-    directory = Dir.mktmpdir("live-test-", "#{Processes::TARGET_ROOT}/tmp").tap { |path| @directories << path }
+    directory, site = directory_of_target
     File.write("#{directory}/program.rb", code)
     tracer = launch("exec", "-v", "-o", "#{directory}/trace", "--yes", "--format", "json", *selectors, "--", *Processes::RUBY,
-                    "#{directory.delete_prefix(Processes::TARGET_ROOT.chomp("/"))}/program.rb", env: Processes::TARGET_ENV)
+                    "#{site}/program.rb", env: Processes::TARGET_ENV)
     assert_exit 0, tracer.wait
     File.read("#{directory}/trace")
   end

@@ -26,8 +26,6 @@ class LinesLaterTest < LiveTest
     later.rb:13
     later.rb:11 n=3 double=6
   TREE
-  DIRECTORY = 'require "tmpdir"; require "fileutils"; $dir = Dir.mktmpdir("rbprobe-later-"); ' \
-              "at_exit { FileUtils.rm_rf($dir) }; $dir".freeze
   # What the target does, and where that is not in every Ruby, what for.
   WAYS = {
     "require" => "require path",
@@ -48,7 +46,7 @@ class LinesLaterTest < LiveTest
 
   def prepared
     start("console").tap do |target|
-      @path = "#{target.run(DIRECTORY).undump}/later.rb"
+      @path = "#{directory_of_target.last}/later.rb"
       target.run("$VERBOSE = nil") # a file that is loaded twice
     end
   end
