@@ -211,6 +211,18 @@ class HeapDumpTest < LiveTest
     target.run("halt")
   end
 
+  test "while another command is under way, and other threads take turns with its job" do
+    target = start("busy", 4)
+    target.run("go")
+    8.times do
+      others = Array.new(3) { launch("methods", "-p", target.pid.to_s, "*#*", "*.*") }
+      dumped = dump(target, "-o", "#{directory}/dump.json")
+      assert_exit 0, dumped
+      others.each { |other| assert_exit 0, other.wait }
+    end
+    target.run("halt")
+  end
+
   test "a process that sleeps, and one that never loaded the extension" do
     only_where_loading_is_possible
     assert_operator objects_in(dump_to_file(start("states", "sleep"))).size, :>, 1_000

@@ -74,6 +74,8 @@ bool bell_is_ours(void)
 /* With busy Ractors the job can run off the main Ractor, where it may not touch the main one's objects: once more, then. */
 static void job_run(void *unused)
 {
+	bool in_other_job = bell.in_job; /* it lets other threads run, whose own come here meanwhile, and are over at once */
+
 	(void)unused;
 	if (!compat_in_main_ractor()) {
 		if (ringer_ring())
@@ -87,7 +89,7 @@ static void job_run(void *unused)
 	ringer_job_begins();
 	bell.in_job = true;
 	bell.job();
-	bell.in_job = false;
+	bell.in_job = in_other_job;
 	/* A forked child has none: this is its first job. */
 	ringer_renew();
 }
