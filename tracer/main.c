@@ -4,6 +4,8 @@
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
 #include "tracer/cli/complete.h"
+#include "tracer/cli/nearest.h"
+#include "tracer/cli/rbtrace_options.h"
 #include "tracer/commands/subcommands.h"
 
 #include "proto/limits.h"
@@ -96,6 +98,26 @@ static int named_run(const struct subcommand *subcommand, int argc, char **argv)
 	return subcommand_run(subcommand, argc, argv);
 }
 
+/* The word is no subcommand; words: all that there are. */
+static int refuse(const char *word, const char *const *words, size_t count)
+{
+	char command[RBTRACE_HINT_SIZE] = "rbprobe trace -p PID SELECTOR...";
+	struct nearest nearest;
+
+	nearest_begin(&nearest, word, strlen(word));
+	for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
+		nearest_consider(&nearest, subcommands[i]->name);
+	if (word[0] == '-') {
+		rbtrace_command(words, count, command);
+		message("a subcommand comes first, as in `%s`; `rbprobe --help` lists them", command);
+	} else if (nearest.found) {
+		message("there is no subcommand \"%s\"; did you mean %s?", word, nearest.found);
+	} else {
+		message("there is no subcommand \"%s\"; `rbprobe --help` lists them", word);
+	}
+	return STATUS_USAGE;
+}
+
 int main(int argc, char **argv)
 {
 	const struct subcommand *subcommand;
@@ -107,10 +129,8 @@ int main(int argc, char **argv)
 	status = debug_begin(&over);
 	if (over)
 		return status;
-	if (!word) {
-		message("a subcommand is missing; `rbprobe --help` lists them");
-		return STATUS_USAGE;
-	}
+	if (!word)
+		return overview();
 	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
 		return version();
 	if (strcmp(word, "--complete") == 0)
@@ -126,13 +146,7 @@ int main(int argc, char **argv)
 		word = argv[2];
 	}
 	subcommand = subcommand_find(word);
-	if (!subcommand && word[0] == '-') {
-		message("a subcommand comes first, as in `rbprobe trace -p PID SELECTOR...`; `rbprobe --help` lists them");
-		return STATUS_USAGE;
-	}
-	if (!subcommand) {
-		message("there is no subcommand \"%s\"; `rbprobe --help` lists them", word);
-		return STATUS_USAGE;
-	}
+	if (!subcommand)
+		return refuse(word, (const char *const *)argv + 1, (size_t)argc - 1);
 	return named_run(subcommand, argc - 1, argv + 1);
 }

@@ -24,8 +24,17 @@ class AttachTest < LiveTest
     assert_refused 3, /#{thread} is a thread of process #{target.pid}/, "load", "-p", thread.to_s
   end
 
-  test "a PID without -p" do
-    assert_refused 2, /backtrace takes no argument such as "123"; a process is given with -p 123$/, "backtrace", "123"
+  test "PIDs without -p, or after it" do
+    one, other = start("shop"), start("shop")
+    assert_match(/\Aprocess #{one.pid}\b/, rbprobe("bt", one.pid.to_s).stdout)
+    both = rbprobe("bt", "-p", one.pid.to_s, other.pid.to_s)
+    assert_exit 0, both
+    assert_equal [one.pid, other.pid], both.stdout.scan(/^process (\d+)/).flatten.map(&:to_i)
+    assert_match(/^Shop#price /, rbprobe("methods", one.pid.to_s, "Shop#price").stdout)
+    assert_equal "#{one.pid}\n", rbprobe("eval", one.pid.to_s, "Process.pid").stdout
+    assert_equal "12\n", rbprobe("eval", "-p", one.pid.to_s, "12").stdout
+    assert_refused 2, /memory needs the PID of one process/, "memory", "-p", one.pid.to_s, other.pid.to_s
+    assert_refused 2, /12 is a number, and no process is asked for here/, "exec", "12", "--", "ruby"
   end
 
   test "not a Ruby process" do

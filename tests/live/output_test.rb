@@ -200,14 +200,22 @@ class OutputTest < LiveTest
       refute_match(/^\S/, result.stdout[/(?<=^Output:\n).*?(?=^A call)/m].to_s)
     end
     assert_match(/\A(?:rbprobe )?\d+\.\d+\.\d+/, rbprobe("--version").stdout)
-    [%w[trace -h], %w[trace -?], %w[heap -h], %w[heap report -h], %w[-h], %w[ps -h]].each do |words|
+    [%w[trace -h], %w[trace -?], %w[heap report -h], %w[-h], %w[help]].each do |words|
       result = rbprobe(*words)
       assert_exit 0, result
       assert_match(/\AUsage: rbprobe/, result.stdout)
     end
-    assert_exit 0, rbprobe("--help")
+    everything = rbprobe("--help")
+    assert_exit 0, everything
+    everything.stdout.scan(/^  (\w[\w-]*)/).flatten.each do |subcommand|
+      assert_match(/\AUsage: rbprobe #{subcommand} /, rbprobe(subcommand, "-h").stdout)
+    end
     assert_refused 2, /./, "frobnicate"
-    assert_refused 2, /a subcommand comes first, as in/, "-p", "12", "Shop#price"
+    assert_exit 0, rbprobe
+    assert_equal everything.stdout, rbprobe.stdout
+    assert_refused 2, /there is no subcommand "trcae"; did you mean trace\?/, "trcae"
+    assert_refused 2, /a subcommand comes first, as in `rbprobe trace -p PID SELECTOR...`/, "-p", "12", "Shop#price"
+    assert_refused 2, /a subcommand comes first, as in `rbprobe eval -p PID CODE`/, "-p", "12", "--eval", "1"
     assert_refused 2, /trace has no option --nonsense; `rbprobe trace --help`/, "trace", "--nonsense"
     assert_refused 2, /heap dump has no option --gzipp; did you mean --gzip\?/, "heap", "dump", "--gzipp"
     assert_refused 2, /backtrace has no option --slow; `rbprobe/, "bt", "--slow"

@@ -322,7 +322,7 @@ static void an_option_that_does_not_exist(void **state)
 {
 	(void)state;
 	refused("--no-such-option", "test has no option --no-such-option; `rbprobe test --help` lists them");
-	refused("--slowcpu 5", "test has no option --slowcpu; did you mean --slow-cpu?");
+	refused("--slowcpu 5", "test has no option --slowcpu; use --slow-cpu MS");
 	refused("--retrun", "test has no option --retrun; did you mean --return?");
 	refused("--nohook=1", "test has no option --nohook; did you mean --no-hook?");
 	refused("-duration 5", "test has no option -d; did you mean --duration?");
@@ -333,9 +333,8 @@ static void an_option_that_does_not_exist(void **state)
 	        "test has no option --aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; `rbprobe test "
 	        "--help` lists them");
 	/* What rbtrace has. */
-	refused("-s", "test has no option -s; it is --slow MS");
-	refused("--eval 1", "test has no option --eval; that is `rbprobe eval -p PID CODE`");
-	refused("--slow-methods a", "test has no option --slow-methods; name the methods, and give --slow MS");
+	refused("-s", "test has no option -s; use --slow MS");
+	refused("--eval 1", "test has no option --eval; use `rbprobe eval -p PID CODE`");
 }
 
 static void what_looks_like_an_option_and_is_none(void **state)
@@ -360,13 +359,39 @@ static void what_getopt_says(void **state)
 	assert_non_null(strstr(stderr_take(), "is ambiguous"));
 }
 
-static void a_process_that_is_given_as_a_selector(void **state)
+static void expect_pids(const char *line, pid_t first, size_t count)
+{
+	parsed(line);
+	assert_int_equal(options.pids.count, count);
+	assert_int_equal(options.pids.items[0], first);
+	assert_int_equal(options.selectors.count, strchr(line, '#') != NULL);
+}
+
+static void processes_without_their_option(void **state)
 {
 	(void)state;
-	refused("-p 12 34", "34 is no selector; for several processes: -p 12,34");
-	refused("34 -p 12", "34 is no selector; for several processes: -p 12,34");
-	refused("34", "34 is no selector; a process is given with -p 34");
-	refused("-p 12, 34,35", "34,35 is no selector; for several processes: -p 12,34,35");
+	expect_pids("-p 12 34", 12, 2);
+	expect_pids("34 A#b -p 12", 12, 2);
+	expect_pids("34", 34, 1);
+	expect_pids("34,35 A#b", 34, 2);
+	expect_pids("-p 12, 34,35", 12, 3);
+	refused("0 a", "-p takes a whole number from 1 to 4194304, not \"0\"");
+	refused("-p 1 -m12", "-m takes a selector, and 12 is none; a process is given with -p 12");
+	/* Where a line of a file is meant. */
+	parsed("-p 1 a.rb:12");
+	assert_int_equal(options.selectors.count, 1);
+}
+
+/* A subcommand that attaches to nothing. */
+static void a_number_where_no_process_is_asked_for(void **state)
+{
+	static const struct argp_child children[] = {{.argp = &options_selectors}, {0}};
+	static const struct argp argp = {.children = children};
+	char *words[] = {(char[]){"rbprobe test"}, (char[]){"12"}, NULL};
+
+	(void)state;
+	assert_int_equal(options_parse(&argp, 2, words, &options), STATUS_USAGE);
+	assert_string_equal(stderr_take(), "rbprobe: 12 is a number, and no process is asked for here\n");
 }
 
 int main(void)
@@ -390,7 +415,8 @@ int main(void)
 		TEST(an_option_that_does_not_exist),
 		TEST(what_looks_like_an_option_and_is_none),
 		TEST(what_getopt_says),
-		TEST(a_process_that_is_given_as_a_selector),
+		TEST(processes_without_their_option),
+		TEST(a_number_where_no_process_is_asked_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

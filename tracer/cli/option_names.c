@@ -5,10 +5,10 @@
 
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/cli/nearest.h"
+#include "tracer/cli/rbtrace_options.h"
 
 #include <string.h>
-
-#define NAME_MAX_SIZE 40u /* longer ones are like no option */
 
 static const struct argp_option standard_list[] = {
 	{"help", 'h', NULL, 0, "Give this help list", -1},
@@ -95,114 +95,32 @@ bool options_takes_next(const struct argp *argp, const char *word, struct argp_o
 
 /* --- What there is not */
 
-/* Of rbtrace, whose users will try them: in what is like its own command line, which has all of --firehose. */
-static const struct {
-	const char *name;
-	char letter; /* 0: it has none */
-	const char *instead;
-} of_rbtrace[] = {
-	{"slow-methods", 0, "name the methods, and give --slow MS"},
-	{"slow", 's', "it is --slow MS"},
-	{"gc", 'g', "it is --gc"},
-	{"eval", 'e', "that is `rbprobe eval -p PID CODE`"},
-	{"interactive", 'i', "that is `rbprobe console -p PID`"},
-	{"backtraces", 0, "that is `rbprobe backtrace -p PID`"},
-	{"backtrace", 'b', "that is `rbprobe backtrace -p PID`"},
-	{"memory", 0, "that is `rbprobe memory -p PID`"},
-	{"heapdump", 0, "that is `rbprobe heap dump -p PID`"},
-	{"fork", 0, "that is `rbprobe fork -p PID`"},
-	{"exec", 0, "that is `rbprobe exec SELECTOR... -- COMMAND...`"},
-	{"ps", 0, "`rbprobe ps` lists the Ruby processes"},
-	{"config", 'c', "selectors are not kept in files; name them after -p PID"},
-	{"devmode", 'd', "methods that are defined later are traced anyway"},
-	{"wait", 0, "rbprobe attaches at once"},
-};
-
-/* name: NULL, and the letter counts. */
-static const char *rbtrace_hint(const struct argp *argp, const char *name, size_t size, char letter)
+static bool has_all_methods(const struct argp *argp)
 {
 	struct argp_option option;
 
-	if (options_find(argp, "firehose", strlen("firehose"), &option) != 1)
-		return NULL;
-	for (size_t i = 0; i < sizeof(of_rbtrace) / sizeof(*of_rbtrace); i++)
-		if (name ? strlen(of_rbtrace[i].name) == size && memcmp(of_rbtrace[i].name, name, size) == 0
-		         : of_rbtrace[i].letter == letter)
-			return of_rbtrace[i].instead;
-	return NULL;
+	return options_find(argp, "firehose", strlen("firehose"), &option) == 1;
 }
 
-/* How many letters are to be changed, added, left out or swapped with their neighbour. */
-static unsigned distance(const char *one, size_t one_size, const char *other, size_t other_size)
+static void consider(void *owner, const struct argp_option *option)
 {
-	unsigned rows[3][NAME_MAX_SIZE + 1] = {{0}};
-
-	for (size_t j = 0; j <= other_size; j++)
-		rows[0][j] = (unsigned)j;
-	for (size_t i = 1; i <= one_size; i++) {
-		unsigned *row = rows[i % 3];
-		const unsigned *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
-
-		row[0] = (unsigned)i;
-		for (size_t j = 1; j <= other_size; j++) {
-			unsigned least = above[j - 1] + (one[i - 1] != other[j - 1]);
-
-			if (above[j] + 1 < least)
-				least = above[j] + 1;
-			if (row[j - 1] + 1 < least)
-				least = row[j - 1] + 1;
-			if (i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1] &&
-			    two_above[j - 2] + 1 < least)
-				least = two_above[j - 2] + 1;
-			row[j] = least;
-		}
-	}
-	return rows[one_size % 3][other_size];
-}
-
-struct nearest {
-	const char *name;
-	size_t size;
-	unsigned distance;
-	const char *found;
-};
-
-static void measure(void *owner, const struct argp_option *option)
-{
-	struct nearest *nearest = owner;
-	unsigned far;
-
-	if (!option->name || option->flags & OPTION_HIDDEN || strlen(option->name) > NAME_MAX_SIZE)
-		return;
-	far = distance(nearest->name, nearest->size, option->name, strlen(option->name));
-	if (far >= nearest->distance)
-		return;
-	nearest->distance = far;
-	nearest->found = option->name;
-}
-
-/* The option that was probably meant, or NULL: a third of the letters may be wrong. */
-static const char *nearest_of(const struct argp *argp, const char *name, size_t size)
-{
-	struct nearest nearest = {.name = name, .size = size, .distance = (unsigned)(size + 5) / 3};
-
-	if (size > NAME_MAX_SIZE)
-		return NULL;
-	options_each(argp, measure, &nearest);
-	return nearest.found;
+	if (option->name && !(option->flags & OPTION_HIDDEN))
+		nearest_consider(owner, option->name);
 }
 
 static int refuse_long(const struct argp *argp, const char *command, const char *word)
 {
 	const char *name = word + 2;
 	int size = (int)strcspn(name, "=");
-	const char *hint = rbtrace_hint(argp, name, (size_t)size, 0);
-	const char *nearest = hint ? NULL : nearest_of(argp, name, (size_t)size);
+	char hint[RBTRACE_HINT_SIZE];
+	struct nearest nearest;
 
-	if (nearest)
-		message("%s has no option --%.*s; did you mean --%s?", command, size, name, nearest);
-	else if (hint)
+	nearest_begin(&nearest, name, (size_t)size);
+	options_each(argp, consider, &nearest);
+	if (has_all_methods(argp) && rbtrace_hint(name, (size_t)size, 0, hint))
 		message("%s has no option --%.*s; %s", command, size, name, hint);
+	else if (nearest.found)
+		message("%s has no option --%.*s; did you mean --%s?", command, size, name, nearest.found);
 	else
 		message("%s has no option --%.*s; `rbprobe %s --help` lists them", command, size, name, command);
 	return STATUS_USAGE;
@@ -212,12 +130,12 @@ static int refuse_letter(const struct argp *argp, const char *command, const cha
 {
 	struct argp_option option;
 	size_t size = strcspn(word + 1, "=");
-	const char *hint = rbtrace_hint(argp, NULL, 0, letter);
+	char hint[RBTRACE_HINT_SIZE];
 
 	/* "-duration" */
 	if (word[2] && options_find(argp, word + 1, size, &option) == 1)
 		message("%s has no option -%c; did you mean --%s?", command, letter, option.name);
-	else if (hint)
+	else if (has_all_methods(argp) && rbtrace_hint(NULL, 0, letter, hint))
 		message("%s has no option -%c; %s", command, letter, hint);
 	else
 		message("%s has no option -%c%s%s; `rbprobe %s --help` lists them", command, letter, word[2] ? " as in " : "",

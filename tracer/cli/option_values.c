@@ -88,6 +88,11 @@ int options_pids(char *text, struct pid_list *pids)
 	return any ? 0 : WRONG("-p takes a process id, or several as in 12,13");
 }
 
+bool options_are_pids(const char *text)
+{
+	return text[0] != ',' && *text && text[strspn(text, "0123456789,")] == '\0';
+}
+
 int options_choice(const char *option, const char *text, const char *const *words, unsigned *chosen)
 {
 	struct buffer all = {0};

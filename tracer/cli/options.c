@@ -109,17 +109,14 @@ static error_t parse_engine(int key, char *argument, struct argp_state *state)
 	return 0;
 }
 
-/* What can only be a process id. */
-static error_t no_selector(const struct options *options, const char *text)
+/* What can only be a process's id, with or without a -p in front of it. */
+static error_t parse_bare_pids(char *text, struct options *options)
 {
-	const struct pid_list *pids = &options->pids;
 	struct argp_option option;
 
-	if (pids->count)
-		return WRONG("%s is no selector; for several processes: -p %d,%s", text, (int)pids->items[pids->count - 1], text);
-	if (options_find_letter(options->argp, 'p', &option))
-		return WRONG("%s is no selector; a process is given with -p %s", text, text);
-	return WRONG("%s is no selector", text);
+	if (!options_find_letter(options->argp, 'p', &option))
+		return WRONG("%s is a number, and no process is asked for here", text);
+	return options_pids(text, &options->pids);
 }
 
 static error_t parse_selectors(int key, char *argument, struct argp_state *state)
@@ -130,8 +127,10 @@ static error_t parse_selectors(int key, char *argument, struct argp_state *state
 		return ARGP_ERR_UNKNOWN;
 	if (!argument)
 		return 0; /* -m alone: the selectors follow */
-	if (*argument && argument[strspn(argument, "0123456789,")] == '\0')
-		return no_selector(options_of(state), argument);
+	if (options_are_pids(argument) && key == ARGP_KEY_ARG)
+		return parse_bare_pids(argument, options_of(state));
+	if (options_are_pids(argument))
+		return WRONG("-m takes a selector, and %s is none; a process is given with -p %s", argument, argument);
 	if (selector_parse(&options_of(state)->selectors, argument, &err) < 0)
 		return WRONG("%s", err.text);
 	return 0;
@@ -348,6 +347,7 @@ static const char *command_in(const char *name)
 static error_t parse_root(int key, char *argument, struct argp_state *state)
 {
 	const struct argp_child *children = options_of(state)->argp->children;
+	struct argp_option option;
 
 	switch (key) {
 	case ARGP_KEY_INIT:
@@ -359,9 +359,8 @@ static error_t parse_root(int key, char *argument, struct argp_state *state)
 		for (size_t i = 0; children && children[i].argp; i++)
 			if (children[i].argp == options_of(state)->positional)
 				return ARGP_ERR_UNKNOWN; /* that one takes it */
-		if (argument[strspn(argument, "0123456789,")] == '\0')
-			return WRONG("%s takes no argument such as \"%s\"; a process is given with -p %s",
-			             command_in(state->name), argument, argument);
+		if (options_are_pids(argument) && options_find_letter(options_of(state)->argp, 'p', &option))
+			return options_pids(argument, &options_of(state)->pids);
 		return WRONG("%s takes no argument such as \"%s\"", command_in(state->name), argument);
 	}
 	return ARGP_ERR_UNKNOWN;

@@ -49,6 +49,8 @@ static error_t parse_eval(int key, char *argument, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_ARG:
+		if (!eval->argument && !eval->invocation.options.pids.count && options_are_pids(argument))
+			return options_pids(argument, &eval->invocation.options.pids);
 		if (eval->argument)
 			return WRONG("eval takes one piece of code; quote it, as in: rbprobe eval -p PID 'puts 1'");
 		eval->argument = argument;
