@@ -7,6 +7,8 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <sys/time.h>
 
 #include "target_fixture.h"
 
@@ -75,6 +77,33 @@ static struct record_hello hello(void)
 static struct record_reply reply(uint32_t id)
 {
 	return (struct record_reply){.command_id = id, .text = SLICE("")};
+}
+
+static void on_alarm(int number)
+{
+	(void)number;
+}
+
+/* A terminal that changes its size is one, for `rbprobe top`. */
+static void signals_do_not_disturb_the_making_of_the_socket(void **state)
+{
+	static const struct itimerval often = {{0, 500}, {0, 500}}, never;
+	const struct sigaction action = {.sa_handler = on_alarm};
+	struct sigaction before;
+	struct rendezvous rendezvous;
+	int status = 0;
+
+	(void)state;
+	sigaction(SIGALRM, &action, &before);
+	setitimer(ITIMER_REAL, &often, NULL);
+	for (int i = 0; i < 20 && status == 0; i++) {
+		status = rendezvous_open(&rendezvous, &attachment.target, false, &err);
+		rendezvous_close(&rendezvous);
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	sigaction(SIGALRM, &before, NULL);
+	if (status < 0)
+		fail_msg("%s", err.text);
 }
 
 static void it_waits_for_the_queue_and_says_when_it_looks_again(void **state)
@@ -263,6 +292,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
+		TEST(signals_do_not_disturb_the_making_of_the_socket),
 		TEST(it_waits_for_the_queue_and_says_when_it_looks_again),
 		TEST(queue_commands_connection_greeting_answer),
 		TEST(another_process_than_the_target_is_not_accepted),

@@ -11,9 +11,9 @@
 
 #include "proto/clock.h"
 #include "tracer/attach/rendezvous_keeper.h"
+#include "tracer/base/poll_until.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@
 #define SO_PASSRIGHTS 83 /* the same for all processors that we know */
 #endif
 
-#define MAKING_MS 5000
+#define MAKING_NS (5 * NS_PER_S)
 #define ENDING_NS (2000 * NS_PER_MS)
 
 /*
@@ -79,11 +79,14 @@ static int keeper_start(struct rendezvous *rendezvous, const struct target *targ
 static int keeper_await(struct rendezvous *rendezvous, struct keeper_report *report)
 {
 	struct pollfd keeper = {.fd = rendezvous->keeper, .events = POLLIN};
-	int ready = poll(&keeper, 1, MAKING_MS);
+	uint64_t deadline_ns = clock_now_ns() + MAKING_NS;
 
-	if (ready == 0)
-		return -ETIMEDOUT;
-	if (ready < 0 || read(rendezvous->keeper, report, sizeof(*report)) != (ssize_t)sizeof(*report))
+	/* Signals have their turn when it is done: a terminal that changes its size is no reason to give up. */
+	while (!poll_until(&keeper, 1, deadline_ns))
+		if (clock_now_ns() >= deadline_ns)
+			return -ETIMEDOUT;
+	/* Ready: it does not wait. */
+	if (read(rendezvous->keeper, report, sizeof(*report)) != (ssize_t)sizeof(*report))
 		return -EIO;
 	if (report->status == 0 && !keeper_place(report->place))
 		return -EPROTO;
