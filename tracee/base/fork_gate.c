@@ -10,6 +10,9 @@
 #define WAITS_MAX 200
 #define WAIT_NS 100000
 
+/* There where AddressSanitizer is in the process, in the extension or around it. */
+extern void __asan_init(void) __attribute__((weak));
+
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic unsigned coming;
 
@@ -32,7 +35,7 @@ void fork_gate_thread_is_here(void)
 
 void fork_gate_close(void)
 {
-	for (int i = 0; i < WAITS_MAX && atomic_load(&coming); i++)
+	for (int i = 0; __asan_init && i < WAITS_MAX && atomic_load(&coming); i++)
 		nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
 	pthread_mutex_lock(&gate);
 }

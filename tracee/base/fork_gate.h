@@ -12,15 +12,15 @@
 void fork_gate_free(void *memory);
 
 /*
- * Around the making of a thread, which allocates where a sanitizer looks on: before pthread_create(), and first of all in the
- * thread itself, or where none could be made.
+ * Around the making of a thread, which allocates where AddressSanitizer looks on: before pthread_create(), and first of all in
+ * the thread itself, or where none could be made.
  */
 void fork_gate_thread_is_coming(void);
 void fork_gate_thread_is_here(void);
 
 /*
- * Handlers for pthread_atfork(), around a fork. Closing waits for a free() that is under way, and, up to 20 ms, for threads that
- * are coming.
+ * Handlers for pthread_atfork(), around a fork. Closing waits for a free() that is under way; and where AddressSanitizer is, some
+ * 20 ms at most for threads that are coming. Elsewhere nobody has to wait until a busy machine has a processor for them.
  */
 void fork_gate_close(void);
 void fork_gate_open(void);
