@@ -58,9 +58,15 @@ class ValuesCoreTest < LiveTest
     "Time.utc(-1, 2, 28)" => "-001-02-28 00:00:00 UTC",
     "Time.utc(2000, 2, 29, 23, 59, 59)" => "2000-02-29 23:59:59 UTC",
     "Time.utc(12345, 12, 31)" => "12345-12-31 00:00:00 UTC",
+    "Time.new(1900, 1, 1, 0, 0, 0, '+00:19:32')" => "1900-01-01 00:00:00 +001932",
     "Time.allocate" => "#<Time>",
     'ArgumentError.new("no\e")' => '#<ArgumentError: no\e>',
     "Coded.new" => "#<Coded: Coded>",
+    "NameError.new(:a)" => "#<NameError: :a>",
+    "NoMethodError.new([1], :a)" => "#<NoMethodError: [1]>",
+    'Coded.new("a").tap { |e| def e.message; $asked = 1; end }' => "#<Coded: a (its own message method was not called)>",
+    'Coded.new("a").extend(Module.new { def to_s; $asked = 1; end })' =>
+      "#<Coded: a (its own message method was not called)>",
     "Exception.allocate" => "#<Exception: Exception>",
     "[Coded.new([1])]" => "[#<Coded: [1]>]",
     "begin; nowhere; rescue NameError => e; e; end" => /\A#<NameError: undefined.*:?nowhere/,
@@ -154,6 +160,27 @@ class ValuesCoreTest < LiveTest
     target.run("class Date; def to_s; $asked = 1; end; def inspect; $asked = 2; end; end; nil")
     assert_shown(target, { "Date.new(2026, 1, 2)" => "2026-01-02" })
     assert_equal "nil", target.run("$asked")
+  end
+
+  test "times, with a zone that is an object, which is not asked, too; what they have not computed yet, they compute later" do
+    target = shop
+    target.run(<<~RUBY)
+      class Zone
+        def utc_to_local(time) $asked = 1; time + 3600; end
+        def local_to_utc(time) $asked = 1; time - 3600; end
+        def dst?(_) $asked = 1; false; end
+      end
+      $zoned = Time.at(0, in: Zone.new)
+      $later = $zoned + 5
+      ENV["TZ"] = "UTC"
+      $lazy = Time.at(0)
+      $asked = nil
+    RUBY
+    assert_shown(target, { "$zoned" => "1970-01-01 01:00:00 +0100", "$later" => "1970-01-01 00:00:05 UTC",
+                           "$lazy" => "1970-01-01 00:00:00 +0000" })
+    assert_equal "nil", target.run("$asked")
+    assert_equal "[10800, 1]", target.run('ENV["TZ"] = "XYZ-3"; [$lazy.utc_offset, $later.utc_offset && $asked]')
+    assert_shown(target, { "$later" => "1970-01-01 01:00:05 +0100" })
   end
 
   test "records of the real ActiveRecord, without asking it" do

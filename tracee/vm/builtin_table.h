@@ -49,6 +49,7 @@
 	METHOD(METHOD_NAME, "Method", "name", 0)                                                                                 \
 	METHOD(METHOD_SOURCE_LOCATION, "Method", "source_location", 0)                                                           \
 	METHOD(TIME_UTC_P, "Time", "utc?", 0)                                                                                    \
+	METHOD(TIME_INITIALIZE_COPY, "Time", "initialize_copy", 0)                                                               \
 	METHOD(DATE_ISO8601, "Date", "iso8601", BUILTIN_LIBRARY)                                                                 \
 	METHOD(DATE_RFC3339, "Date", "rfc3339", BUILTIN_LIBRARY)                                                                 \
 	METHOD(BIG_DECIMAL_INSPECT, "BigDecimal", "inspect", BUILTIN_LIBRARY)                                                    \

@@ -10,8 +10,6 @@
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/class_name.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 /* " /srv/shop.rb:12", of what is written in Ruby. */
@@ -60,57 +58,6 @@ static VALUE show_method(VALUE argument)
 	if (builtin_is_found(methods[2]))
 		add_location(text, builtin_call0(methods[2], attempt->value));
 	text_append_cstr(text, ">");
-	return Qnil;
-}
-
-/* The days since 1970 as a date of the Gregorian calendar: years are counted from March on, so that leap days are last. */
-static void add_date(struct text *text, int64_t days)
-{
-	int64_t shifted = days + 719468, era = (shifted >= 0 ? shifted : shifted - 146096) / 146097;
-	int64_t day = shifted - era * 146097;
-	int64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
-	int64_t day_of_year = day - (365 * year + year / 4 - year / 100), month = (5 * day_of_year + 2) / 153;
-
-	year += era * 400 + (month >= 10);
-	text_printf(text, "%04" PRId64 "-%02d-%02d", year, (int)(month < 10 ? month + 3 : month - 9),
-	            (int)(day_of_year - (153 * month + 2) / 5 + 1));
-}
-
-static void add_fraction(struct text *text, long nanoseconds)
-{
-	char digits[16];
-	int size = snprintf(digits, sizeof(digits), ".%09ld", nanoseconds);
-
-	if (nanoseconds <= 0)
-		return;
-	while (digits[size - 1] == '0')
-		size--;
-	text_append(text, digits, (size_t)size);
-}
-
-static VALUE show_time(VALUE argument)
-{
-	const struct capture_attempt *attempt = (const struct capture_attempt *)argument;
-	struct text *text = attempt->render->text;
-	struct timespec time = rb_time_timespec(attempt->value);
-	VALUE offset = rb_time_utc_offset(attempt->value);
-	long east = RB_FIXNUM_P(offset) ? FIX2LONG(offset) : 0, away = east < 0 ? -east : east;
-	int64_t local = time.tv_sec + east, days = local / 86400, seconds = local % 86400;
-	bool is_utc = !RB_FIXNUM_P(offset);
-
-	if (seconds < 0) {
-		seconds += 86400;
-		days--;
-	}
-	if (east == 0 && builtin_is_found(BUILTIN_TIME_UTC_P))
-		is_utc = is_utc || RTEST(builtin_call0(BUILTIN_TIME_UTC_P, attempt->value));
-	add_date(text, days);
-	text_printf(text, " %02d:%02d:%02d", (int)(seconds / 3600), (int)(seconds / 60 % 60), (int)(seconds % 60));
-	add_fraction(text, time.tv_nsec);
-	if (is_utc)
-		text_append_cstr(text, " UTC");
-	else
-		text_printf(text, " %c%02ld%02ld", east < 0 ? '-' : '+', away / 3600, away / 60 % 60);
 	return Qnil;
 }
 
@@ -220,7 +167,7 @@ static VALUE (*shown_by(VALUE data))(VALUE)
 	if (RTEST(rb_obj_is_method(data)))
 		return show_method;
 	if (is_of(data, "time", rb_cTime))
-		return show_time;
+		return capture_show_time;
 	if (is_data(data, "Date") && builtin_is_found(BUILTIN_DATE_ISO8601) && builtin_is_found(BUILTIN_DATE_RFC3339))
 		return show_date;
 	if (is_data(data, "BigDecimal") && builtin_is_found(BUILTIN_BIG_DECIMAL_INSPECT))

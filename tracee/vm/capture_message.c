@@ -27,6 +27,13 @@ static VALUE thrown_tag(VALUE exception)
 	return builtin_call0(BUILTIN_UNCAUGHT_THROW_ERROR_TAG, exception);
 }
 
+/* What a NameError of the VM's own keeps in the place of a message; an application may keep any object there. */
+static bool is_name_error_message(VALUE message)
+{
+	return RB_TYPE_P(message, T_DATA) && RTYPEDDATA_P(message) && RTYPEDDATA_TYPE(message)->wrap_struct_name &&
+	       strcmp(RTYPEDDATA_TYPE(message)->wrap_struct_name, "name_err_mesg") == 0;
+}
+
 /* Its message is made when it is asked for, with an inspect of the receiver; the parts are there as they are. */
 static void capture_name_error(struct text *text, VALUE exception, const struct trace_options *options)
 {
@@ -83,7 +90,7 @@ static bool is_own_extension(VALUE class, VALUE name)
 static bool has_own_message(VALUE exception)
 {
 	static const char *const names[] = {"message", "to_s"};
-	VALUE class = rb_obj_class(exception);
+	VALUE class = CLASS_OF(exception); /* perhaps its singleton class */
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!rb_method_basic_definition_p(class, rb_intern(names[i])) &&
@@ -103,7 +110,7 @@ void capture_message(struct text *text, VALUE exception, const struct trace_opti
 		capture_string(text, message, options);
 	else if (NIL_P(message))
 		class_name_add(text, rb_obj_class(exception));
-	else if (RTEST(rb_obj_is_kind_of(exception, rb_eNameError)))
+	else if (is_name_error_message(message))
 		capture_name_error(text, exception, options);
 	else
 		capture_value(text, message, options);

@@ -69,6 +69,8 @@ struct capture_attempt {
 void capture_try(struct render *render, VALUE value, VALUE (*show)(VALUE));
 /* Whether a class of this name is among the value's. */
 bool capture_is_kind_of_named(VALUE value, const char *name);
+/* A Time, for capture_try(). capture_time.c. */
+VALUE capture_show_time(VALUE attempt);
 /* "#<Class" */
 void capture_begin(struct text *text, VALUE value);
 
