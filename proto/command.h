@@ -45,7 +45,7 @@ static inline uint32_t selector_line(const struct selector *selector)
 }
 
 /* "Order" is a method's name, such as Integer's, but a class may be meant. */
-#define SELECTOR_CLASS_HINT " (of a class, # after its name means the instance methods, . the singleton methods)"
+#define SELECTOR_CLASS_HINT ". Of a class, # after its name means the instance methods, . the singleton methods"
 
 static inline bool selector_may_be_class(const struct selector *selector)
 {

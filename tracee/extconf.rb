@@ -51,6 +51,8 @@ DEBUG = "ruby/debug.h"
   # Everywhere so far, but declared nowhere: from the instructions of a frame to their object, and back.
   ["rb_iseqw_new"],
   ["rb_iseqw_to_iseq"],
+  # >= 3.1. All classes, without a walk over the object space.
+  ["rb_class_subclasses"],
   # >= 3.1. The parameters of the method an event is about, without a Method object.
   ["rb_tracearg_parameters", DEBUG],
   # Everywhere so far, but declared nowhere: how the heap is walked over.

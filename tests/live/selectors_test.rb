@@ -48,11 +48,21 @@ class SelectorsTest < LiveTest
                  RUBY
   end
 
-  test "a method that is only a star: all methods, but the operator where the class has that" do
+  test "a method that is only a star: all methods, but of one class that has such an operator, the operator" do
     code = "module Starred; class Card; def pay; end; def self.make; end; end; class Sum < Array; def add; end; end; " \
            "class Factor; def *(other); end; def zero; end; end; end"
     assert_equal %w[Starred::Card#pay], matching(code, "Starred::Card#*")
-    assert_equal %w[Starred::Card#pay Starred::Factor#* Starred::Sum#add], matching(code, "Starred::*#*").sort
+    all = %w[Starred::Card#pay Starred::Factor#* Starred::Factor#zero Starred::Sum#add]
+    assert_equal all, matching(code, "Starred::*#*").sort
+    assert_equal %w[Starred::Factor#*], matching(code, "Starred::Factor#*")
+    assert_equal %w[Starred::Factor#*], matching(code, "Starred::*#\\*")
+    assert_equal %w[Starred::Factor#*], matching(code, "Starred::Factor#\\*")
+    assert_empty matching(code, "Starred::Card#\\*")
+    assert_equal %w[Integer#**], matching(code, "Integer#\\*\\*")
+    assert_equal "Starred::Factor#zero <time>\nStarred::Factor#*(other=2) <time>\n",
+                 tree_of(code, "Starred::Factor.new.zero; Starred::Factor.new * 2", "--args", "Starred::*#*")
+    assert_equal "Starred::Factor#* <time>\n",
+                 tree_of(code, "Starred::Factor.new.zero; Starred::Factor.new * 2", "Starred::*#\\*")
     assert_equal %w[Starred::Card.make], matching(code, "Starred::*.*")
     assert_equal "Starred::Later#added <time>\n",
                  tree_of(code, "module Starred; class Later; def added; end; end; end; Starred::Later.new.added", "Starred::*#*")
@@ -65,10 +75,77 @@ class SelectorsTest < LiveTest
 
   test "a class alone is a method's name, and says how to name its methods" do
     target = start("shop")
-    assert_match(/nothing matches Shop so far \(of a class, # after its name means/,
+    assert_match(/no method matches Shop\. Of a class, # after its name means/,
                  rbprobe("methods", "-p", target.pid.to_s, "Shop").stderr)
-    assert_match(/Shop matches no method yet; .* \(of a class, # after/, trace(target, "Shop").stop.stderr)
-    refute_match(/of a class/, rbprobe("methods", "-p", target.pid.to_s, "shop").stderr)
+    assert_match(/no method matches Shop yet \(waiting for it\)\. Of a class, # after/, trace(target, "Shop").stop.stderr)
+    refute_match(/Of a class/, rbprobe("methods", "-p", target.pid.to_s, "shop").stderr)
+  end
+
+  # What is said of selectors that match nothing, by `methods` and by `trace`.
+  def unmatched(target, *selectors)
+    listed = rbprobe("methods", "-p", target.pid.to_s, *selectors)
+    assert_exit 0, listed
+    [listed, trace(target, *selectors).stop].map do |result|
+      result.stderr.scan(/^rbprobe: process #{target.pid}: (no method matches .*)$/).flatten
+    end
+  end
+
+  SIMILAR = "module Billing; class Order; def save; end; def self.find; end; end; end; module Api; class Order; end; end; " \
+            "module Deep; module Er; class Order < Billing::Order; end; end; end; class Cart; def self.opened; end; end; " \
+            "module Tool; def self.mend; end; end; module Kit; module Tool; def self.mend; end; end; end; " \
+            "(1..5).each { |i| eval(%(module M\#{i}; class Many; def go; end; end; end)) }"
+
+  test "a class that is named in part: those that were probably meant" do
+    target = start("shop")
+    target.run("#{SIMILAR}\nnil")
+    hints = {
+      "Order#save" => "Billing::Order#save, Deep::Er::Order#save",
+      "Api::Order#save" => "Billing::Order#save, Deep::Er::Order#save",
+      "Order.find" => "Billing::Order.find, Deep::Er::Order.find", "Cart#opened" => "Cart.opened",
+      "Box::Tool.mend" => "Tool.mend, Kit::Tool.mend",
+      "Order#nothing_has_this_name" => nil, "Cart#save" => nil, "Many#go" => /\A(M\d::Many#go(, )?){3}, \.\.\.\z/,
+      "Many#g*" => /\A(M\d::Many#g\*(, )?){3}, \.\.\.\z/, "CART.opened" => "Cart.opened",
+    }
+    texts = unmatched(target, *hints.keys)
+    [["", texts[0]], [" yet (waiting for it)", texts[1]]].each do |state, lines|
+      assert_equal hints.size, lines.size
+      hints.each do |selector, meant|
+        line = lines.shift
+        assert_equal "no method matches #{selector}#{state}", line[/\A.*?(?=\. Did|\z)/]
+        found = line[/\. Did you mean (.*)\?\z/, 1].to_s
+        meant.is_a?(Regexp) ? assert_match(meant, found) : assert_equal(meant.to_s.split(", ").sort, found.split(", ").sort)
+      end
+    end
+  end
+
+  test "the same in a large heap, where only classes are asked" do
+    target = start("shop")
+    target.run("#{SIMILAR}\n$kept = Array.new(400_000) { Object.new }; nil")
+    listed, traced = unmatched(target, "Order#save", "Box::Tool.mend")
+    assert_equal listed, traced.map { |line| line.sub(" yet (waiting for it)", "") }
+    known = Processes::RUBY_VERSION_OF_TARGET.to_f >= 3.1
+    assert_equal known, listed.first.include?("Billing::Order#save")
+    assert_equal "no method matches Box::Tool.mend", listed.last
+  end
+
+  test "looking for what was meant runs nothing of the application's" do
+    target = start("shop")
+    target.run(<<~RUBY)
+      $asked = []
+      module Billing; autoload :Order, "/nonexistent"; end
+      class Sly
+        class Order; def save; end; end
+        def self.name; $asked << :name; super; end
+        def self.method_defined?(*); $asked << :method_defined?; super; end
+        def self.subclasses; $asked << :subclasses; super; end
+        def self.respond_to_missing?(*); $asked << :respond_to; super; end
+      end
+      def (Sly::Order).name; $asked << :name; super; end
+      nil
+    RUBY
+    texts = unmatched(target, "Order#save")
+    assert_equal ["no method matches Order#save. Did you mean Sly::Order#save?"], texts.first
+    assert_equal "[]", target.run("$asked")
   end
 
   test "a bare name matches in any class" do

@@ -50,6 +50,7 @@ static void operators(void **state)
 	means("Integer#-@", "Integer", '#', "-@");
 	means("Object#!", "Object", '#', "!");
 	means("String#=~", "String", '#', "=~");
+	means("Integer#\\*", "Integer", '#', "\\*");
 }
 
 static void globs(void **state)
@@ -141,7 +142,12 @@ static void mistakes_are_refused_with_their_place(void **state)
 		{"#", "--firehose"},
 		{".", "--firehose"},
 		{"Order::Item", "class alone"},
-		{"order#save", "capital"},
+		{"order#save", "\"order\" is no class: its name begins with a capital letter"},
+		{"Billing::order#save", "\"order\" is no class"},
+		{"Billing::Order::save", "\"save\" is no class; write Billing::Order#save or Billing::Order.save"},
+		{"Order::save(self)", "\"save\" is no class; write Order#save or Order.save"},
+		{"Order::Save", "class alone"},
+		{"::save", "class alone"},
 		{"Order:Item#save", "character 6"},
 		{"Order::#save", "missing"},
 		{"Order#sa ve", "white space"},

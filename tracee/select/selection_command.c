@@ -20,6 +20,7 @@
 #include "tracee/select/compiler_watch.h"
 #include "tracee/select/hook_consent.h"
 #include "tracee/select/module_changes.h"
+#include "tracee/select/suggestions.h"
 #include "tracee/session/debug.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/compat.h"
@@ -42,6 +43,9 @@ struct selection_work {
 	const struct step *step;     /* the next */
 	uint32_t selector;           /* that is looked for */
 	struct selector_walk walk;
+	bool *listed; /* by selector: a listing has named a method */
+	bool suggesting;
+	struct suggestions suggestions;
 	size_t next;  /* of the matches */
 	size_t found; /* matches there were when all was looked for: what is defined faster than it is looked at, comes later */
 	struct hook_question question;
@@ -64,13 +68,50 @@ static struct selection_work *works;
 
 void selection_works_mark(void)
 {
-	for (const struct selection_work *work = works; work; work = work->next_work)
+	for (const struct selection_work *work = works; work; work = work->next_work) {
 		selector_walk_mark(&work->walk);
+		suggestions_mark(&work->suggestions);
+	}
 }
 
 static bool is_compiling(const struct selection_work *work)
 {
 	return work->slice.limit_ns != WORK_MAX_MS * NS_PER_MS;
+}
+
+/* --- What matches nothing */
+
+static bool has_matched(const struct selection_work *work, uint32_t i)
+{
+	return work->selection ? work->selection->results[i].found : work->listed[i];
+}
+
+static bool suggest(struct selection_work *work)
+{
+	const struct command *command = work->command;
+
+	for (uint32_t i = 0; i < command->selector_count && !work->suggesting; i++)
+		if (!has_matched(work, i) && !selector_line(&command->selectors[i]))
+			suggestions_add(&work->suggestions, i, &command->selectors[i]);
+	work->suggesting = true;
+	return suggestions_look(&work->suggestions);
+}
+
+static void tell_unmatched(struct selection_work *work, const char *what_follows)
+{
+	const struct command *command = work->command;
+
+	for (uint32_t i = 0; i < command->selector_count; i++) {
+		const struct selector *selector = &command->selectors[i];
+		char name[512], meant[320];
+
+		if (has_matched(work, i) || selector_line(selector))
+			continue;
+		selector_write(selector, name, sizeof(name));
+		suggestions_write(&work->suggestions, i, meant, sizeof(meant));
+		session_note(work->session, NOTE_WARNING, "no method matches %s%s%s", name, what_follows,
+		             selector_may_be_class(selector) ? SELECTOR_CLASS_HINT : meant);
+	}
 }
 
 /* --- The steps of a trace */
@@ -155,11 +196,8 @@ static bool finish(struct selection_work *work)
 
 		selector_write(&selection->selectors[i], text, sizeof(text));
 		debug(selection->session, DEBUG_SELECT, "selector %u, %s: methods armed: %u", i, text, result->armed);
-		if (!result->found && !selector_line(&selection->selectors[i]))
-			session_note(selection->session, NOTE_WARNING,
-			             "%s matches no method yet; it will be traced when one is defined%s", text,
-			             selector_may_be_class(&selection->selectors[i]) ? SELECTOR_CLASS_HINT : "");
 	}
+	tell_unmatched(work, " yet (waiting for it)");
 	if (work->command->options.flags & TRACE_LOCALS && work->count && !selection->has_locals && !selection->lines &&
 	    !(work->command->options.flags & TRACE_FIREHOSE))
 		session_note(selection->session, NOTE_WARNING,
@@ -181,6 +219,7 @@ static const struct step trace_steps[] = {
 	{"looking for methods", look_for_lines},
 	{"looking for methods", ask_consent},
 	{"arming", arm_methods},
+	{"arming", suggest},
 	{"arming", finish},
 	{NULL, NULL},
 };
@@ -192,6 +231,7 @@ static void match_list(const struct match *match, void *argument)
 	struct selection_work *work = argument;
 
 	selection_send_match(work->session, work->command->options.engine, match, work->selector);
+	work->listed[work->selector] = true;
 	work->count++;
 }
 
@@ -217,7 +257,14 @@ static bool list_methods(struct selection_work *work)
 	return true;
 }
 
-static const struct step list_steps[] = {{"listing", list_methods}, {NULL, NULL}};
+static bool finish_listing(struct selection_work *work)
+{
+	tell_unmatched(work, "");
+	return false;
+}
+
+static const struct step list_steps[] = {
+	{"listing", list_methods}, {"listing", suggest}, {"listing", finish_listing}, {NULL, NULL}};
 
 /* --- From job to job */
 
@@ -310,6 +357,11 @@ struct selection_work *selection_work_new(struct session *session, const struct 
 
 	if (!work)
 		return NULL;
+	work->listed = calloc(command->selector_count + 1u, sizeof(*work->listed));
+	if (!work->listed) {
+		free(work);
+		return NULL;
+	}
 	work->session = session;
 	work->command = command;
 	work->next_work = works;
@@ -326,6 +378,7 @@ void selection_work_free(struct selection_work *work)
 	while (*link != work)
 		link = &(*link)->next_work;
 	*link = work->next_work;
+	free(work->listed);
 	free(work);
 }
 

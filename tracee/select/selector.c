@@ -44,23 +44,36 @@ static bool glob(struct slice pattern, const char *bytes, size_t size)
 	return p == pattern.size;
 }
 
+/* `\*` and `\*\*`: the operators, whatever else a star may mean. */
+static struct slice without_escapes(struct slice pattern)
+{
+	static const struct slice operators[] = {{"*", 1}, {"**", 2}};
+
+	if (pattern.size == 2 && memcmp(pattern.bytes, "\\*", 2) == 0)
+		return operators[0];
+	return pattern.size == 4 && memcmp(pattern.bytes, "\\*\\*", 4) == 0 ? operators[1] : pattern;
+}
+
 /* `*` and `**` alone are operators, not globs: Integer#*, unless without_star() finds that they mean all. */
 static bool is_method_glob(struct slice pattern)
 {
-	bool only_stars = pattern.size <= 2;
+	struct slice plain = without_escapes(pattern);
+	bool only_stars = plain.size <= 2;
 
-	for (size_t i = 0; only_stars && i < pattern.size; i++)
-		only_stars = pattern.bytes[i] == '*';
-	return pattern.size == 0 || (!only_stars && memchr(pattern.bytes, '*', pattern.size));
+	for (size_t i = 0; only_stars && i < plain.size; i++)
+		only_stars = plain.bytes[i] == '*';
+	return plain.size == 0 || (!only_stars && memchr(plain.bytes, '*', plain.size));
 }
 
 static bool method_name_matches(struct slice pattern, const char *bytes, size_t size)
 {
+	struct slice plain = without_escapes(pattern);
+
 	if (pattern.size == 0)
 		return true;
 	if (is_method_glob(pattern))
 		return glob(pattern, bytes, size);
-	return pattern.size == size && memcmp(pattern.bytes, bytes, size) == 0;
+	return plain.size == size && memcmp(plain.bytes, bytes, size) == 0;
 }
 
 void selector_write(const struct selector *selector, char *buffer, size_t size)
@@ -115,10 +128,10 @@ static bool defines(VALUE module, VALUE name, VALUE inherited)
 	       RTEST(builtin_call(BUILTIN_MODULE_PRIVATE_METHOD_DEFINED, module, 2, arguments));
 }
 
-/* The literal method name as a Symbol, or nil where no such Symbol exists: then there is no such method either. */
 static VALUE literal_name(struct slice pattern)
 {
-	ID id = rb_check_id_cstr(pattern.bytes, (long)pattern.size, rb_utf8_encoding());
+	struct slice plain = without_escapes(pattern);
+	ID id = rb_check_id_cstr(plain.bytes, (long)plain.size, rb_utf8_encoding());
 
 	return id ? ID2SYM(id) : Qnil;
 }
@@ -139,7 +152,7 @@ static VALUE collect(RB_BLOCK_CALL_FUNC_ARGLIST(module, modules))
 	return rb_ary_push(modules, module);
 }
 
-static VALUE all_modules(void)
+VALUE selector_all_modules(void)
 {
 	VALUE modules = rb_ary_new();
 	VALUE class = rb_cModule;
@@ -173,12 +186,12 @@ static bool may_be_all(const struct selector *selector)
 	return selector->method_pattern.size == 1 && selector->method_pattern.bytes[0] == '*' && selector->class_pattern.size > 0;
 }
 
-/* "Order#*" and "Billing::*#*" mean all methods, except where the class has a method of that name: Integer#* */
+/* "Billing::*#*" means all methods, and so does "Order#*", except where that class has a method of that name: Integer#* */
 static struct selector without_star(const struct selector *selector, VALUE module)
 {
 	struct selector all = *selector;
 
-	if (may_be_all(selector) && !defines(module, ID2SYM(rb_intern("*")), selector_is_exact(selector) ? Qtrue : Qfalse))
+	if (may_be_all(selector) && (!selector_is_exact(selector) || !defines(module, ID2SYM(rb_intern("*")), Qtrue)))
 		all.method_pattern.size = 0;
 	return all;
 }
@@ -282,7 +295,7 @@ void selector_walk_begin(struct selector_walk *walk, const struct selector *sele
 	VALUE module;
 
 	if (!selector_is_exact(selector)) {
-		walk_begin(walk, selector, all_modules(), false);
+		walk_begin(walk, selector, selector_all_modules(), false);
 		return;
 	}
 	module = constant_module(selector->class_pattern);
@@ -348,10 +361,10 @@ bool selector_names_method(const struct selector *selector, VALUE name)
 
 bool selector_is_exactly(const struct selector *selector, VALUE name)
 {
+	struct slice plain = without_escapes(selector->method_pattern);
 	VALUE string = rb_sym2str(name);
 
-	return selector->method_pattern.size == (size_t)RSTRING_LEN(string) &&
-	       memcmp(selector->method_pattern.bytes, RSTRING_PTR(string), selector->method_pattern.size) == 0;
+	return plain.size == (size_t)RSTRING_LEN(string) && memcmp(plain.bytes, RSTRING_PTR(string), plain.size) == 0;
 }
 
 bool selector_names(const struct selector *selector, VALUE owner, VALUE name)
@@ -367,4 +380,14 @@ bool selector_names(const struct selector *selector, VALUE owner, VALUE name)
 bool selector_defines(VALUE module, VALUE name)
 {
 	return defines(module, name, Qfalse);
+}
+
+bool selector_has_method(VALUE module, VALUE name)
+{
+	return defines(module, name, Qtrue);
+}
+
+VALUE selector_literal_name(const struct selector *selector)
+{
+	return literal_name(selector->method_pattern);
 }

@@ -68,6 +68,15 @@ bool selector_names_method(const struct selector *selector, VALUE name);
 /* Whether a module itself has a method of that name, public or not. */
 bool selector_defines(VALUE module, VALUE name);
 
+/* Whether calling the method on an instance of the module finds one, public or not, its own or inherited. */
+bool selector_has_method(VALUE module, VALUE name);
+
+/* The method that is named by its name, as a Symbol; nil where no such Symbol exists: then there is no such method either. */
+VALUE selector_literal_name(const struct selector *selector);
+
+/* Every class and module there is: one walk over the object space. */
+VALUE selector_all_modules(void);
+
 /* The selector as the user would write it, without expressions; cut to size with a NUL. */
 void selector_write(const struct selector *selector, char *buffer, size_t size);
 

@@ -27,6 +27,16 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
+static int refuse_lower_case(const char *text, size_t at, size_t to, struct error *err)
+{
+	size_t end = at;
+
+	while (end < to && is_word(text[end]))
+		end++;
+	return error_set(err, -EINVAL, "selector \"%.200s\": \"%.*s\" is no class: its name begins with a capital letter", text,
+	                 (int)(end - at), text + at);
+}
+
 /* "Order", "::Order", "Billing::*", "A::B" */
 static int class_check(const char *text, size_t from, size_t to, struct error *err)
 {
@@ -41,7 +51,7 @@ static int class_check(const char *text, size_t from, size_t to, struct error *e
 			return refuse(text, i, err, "this cannot be in a class name (a class, then # or ., then a method)");
 		} else if ((i == from || text[i - 1] == ':') && !isupper((unsigned char)text[i]) && text[i] != '*' &&
 		           (unsigned char)text[i] < 0x80) {
-			return refuse(text, i, err, "a class name begins with a capital letter");
+			return refuse_lower_case(text, i, to, err);
 		}
 	}
 	return 0;
@@ -62,6 +72,20 @@ static int method_check(const char *text, size_t from, size_t to, struct error *
 	return 0;
 }
 
+/* "Billing::Order::save": in Ruby a call, too; here it says not of what. */
+static int refuse_class_alone(const char *text, size_t size, struct error *err)
+{
+	size_t last = size;
+
+	while (text[last - 1] != ':')
+		last--;
+	if (last < 3 || last == size || !islower((unsigned char)text[last]))
+		return refuse(text, size, err, "a class alone; add # for its instance methods or . for its singleton methods");
+	return error_set(err, -EINVAL, "\"%.*s\" is no class; write %.*s#%.*s or %.*s.%.*s", (int)(size - last), text + last,
+	                 (int)(last - 2), text, (int)(size - last), text + last, (int)(last - 2), text, (int)(size - last),
+	                 text + last);
+}
+
 static int name_parse(struct selector *selector, const char *text, size_t size, struct error *err)
 {
 	size_t from = 0, separator = 0;
@@ -72,8 +96,7 @@ static int name_parse(struct selector *selector, const char *text, size_t size, 
 	if (separator == size) {
 		for (size_t i = 0; i + 1 < size; i++)
 			if (text[i] == ':' && text[i + 1] == ':')
-				return refuse(text, size, err,
-				              "a class alone; add # for its instance methods or . for its singleton methods");
+				return refuse_class_alone(text, size, err);
 		selector->method_pattern = (struct slice){text, size};
 		return size ? method_check(text, 0, size, err) : refuse(text, 0, err, "a method is missing");
 	}

@@ -1,0 +1,137 @@
+/*
+ * What was meant by selectors that match nothing. See suggestions.h.
+ *
+ * The walk over the object space takes tens of nanoseconds an object, and cannot be left and taken up again. So only a small heap
+ * is gone through; elsewhere all classes are asked for their subclasses, one after the other (Ruby 3.1 and newer), which misses
+ * modules, and is done in pieces.
+ */
+
+#include "tracee/select/suggestions.h"
+
+#include "tracee/base/text.h"
+#include "tracee/select/selector.h"
+#include "tracee/vm/class_name.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define SMALL_HEAP_SLOTS 300000u
+#define NAMED_MAX 3u
+
+/* "Billing::Order" => "Order" */
+static struct slice last_part(struct slice name)
+{
+	size_t from = name.size;
+
+	while (from > 0 && name.bytes[from - 1] != ':')
+		from--;
+	return (struct slice){name.bytes + from, name.size - from};
+}
+
+void suggestions_add(struct suggestions *suggestions, uint32_t index, const struct selector *selector)
+{
+	struct suggestion *one = &suggestions->items[suggestions->count];
+	VALUE name = Qnil;
+
+	if (suggestions->count == SUGGESTIONS_MAX || !selector_is_exact(selector))
+		return;
+	if (!selector_is_method_pattern(selector)) {
+		name = selector_literal_name(selector);
+		if (NIL_P(name))
+			return; /* no method of any class has it */
+	}
+	*one = (struct suggestion){
+		.index = index, .selector = selector, .last = last_part(selector->class_pattern), .name = name};
+	suggestions->count++;
+}
+
+static bool has_method(const struct suggestion *one, VALUE module, char separator)
+{
+	return NIL_P(one->name) ? separator == one->selector->separator
+	                        : selector_has_method(separator == '#' ? module : rb_class_of(module), one->name);
+}
+
+static void name_one(char *list, size_t size, uint32_t *count, const struct suggestion *one, VALUE module, char separator)
+{
+	struct text text = {.bytes = list, .size = size - 1, .used = strlen(list)};
+
+	if (++*count > NAMED_MAX)
+		return;
+	text_append_cstr(&text, *count > 1 ? ", " : "");
+	class_name_add(&text, module);
+	text_append(&text, &separator, 1);
+	text_append(&text, one->selector->method_pattern.bytes, one->selector->method_pattern.size);
+	list[text.used] = '\0';
+}
+
+static void consider(struct suggestion *one, VALUE module, struct slice name)
+{
+	char same = one->selector->separator, other = same == '#' ? '.' : '#';
+	struct slice last = last_part(name);
+
+	if (last.size != one->last.size || strncasecmp(last.bytes, one->last.bytes, last.size) != 0)
+		return;
+	if (has_method(one, module, same)) {
+		if (name.size != one->selector->class_pattern.size ||
+		    memcmp(name.bytes, one->selector->class_pattern.bytes, name.size) != 0)
+			name_one(one->same, sizeof(one->same), &one->same_count, one, module, same);
+	} else if (has_method(one, module, other)) {
+		name_one(one->other, sizeof(one->other), &one->other_count, one, module, other);
+	}
+}
+
+static bool begin(struct suggestions *suggestions)
+{
+	bool is_small = rb_gc_stat(ID2SYM(rb_intern("heap_live_slots"))) <= SMALL_HEAP_SLOTS;
+
+#ifndef HAVE_RB_CLASS_SUBCLASSES
+	if (!is_small)
+		return false;
+#endif
+	suggestions->by_subclass = !is_small;
+	suggestions->modules = is_small ? selector_all_modules() : rb_ary_new_from_args(1, rb_cBasicObject);
+	suggestions->looking = true;
+	return true;
+}
+
+bool suggestions_look(struct suggestions *suggestions)
+{
+	VALUE module, name;
+
+	if (suggestions->count == 0)
+		return false;
+	if (!suggestions->looking)
+		return begin(suggestions);
+	if (suggestions->next >= RARRAY_LEN(suggestions->modules))
+		return false;
+	module = rb_ary_entry(suggestions->modules, suggestions->next++);
+#ifdef HAVE_RB_CLASS_SUBCLASSES
+	if (suggestions->by_subclass)
+		rb_ary_concat(suggestions->modules, rb_class_subclasses(module));
+#endif
+	name = rb_mod_name(module);
+	for (uint32_t i = 0; i < suggestions->count && !NIL_P(name); i++)
+		consider(&suggestions->items[i], module, (struct slice){RSTRING_PTR(name), (size_t)RSTRING_LEN(name)});
+	RB_GC_GUARD(name);
+	return true;
+}
+
+void suggestions_write(const struct suggestions *suggestions, uint32_t index, char *text, size_t size)
+{
+	*text = '\0';
+	for (uint32_t i = 0; i < suggestions->count; i++) {
+		const struct suggestion *one = &suggestions->items[i];
+		const char *list = one->same_count ? one->same : one->other;
+		uint32_t count = one->same_count ? one->same_count : one->other_count;
+
+		if (one->index == index && count)
+			snprintf(text, size, ". Did you mean %s%s?", list, count > NAMED_MAX ? ", ..." : "");
+	}
+}
+
+void suggestions_mark(const struct suggestions *suggestions)
+{
+	if (suggestions->looking)
+		rb_gc_mark(suggestions->modules);
+}

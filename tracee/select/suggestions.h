@@ -1,0 +1,46 @@
+#ifndef RBPROBE_SUGGESTIONS_H
+#define RBPROBE_SUGGESTIONS_H
+
+#include "proto/command.h"
+
+#include <ruby.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * What was probably meant by selectors that match nothing: "Order#save" where there is Billing::Order#save, or Order.save. Only
+ * of selectors that name a class. Job context, GVL held, under rb_protect (allocates, raises). Runs no application code.
+ */
+
+#define SUGGESTIONS_MAX 16u /* selectors that are looked at */
+
+struct suggestion {
+	uint32_t index; /* of the selector */
+	const struct selector *selector;
+	struct slice last; /* of its class's name: "Order" */
+	VALUE name;        /* of its method, a Symbol; nil: a pattern */
+	uint32_t same_count, other_count;
+	char same[256], other[256]; /* candidates with the same separator, and with the other one */
+};
+
+/* All zero at first. Whoever keeps it marks it. */
+struct suggestions {
+	struct suggestion items[SUGGESTIONS_MAX];
+	uint32_t count;
+	bool looking;
+	bool by_subclass; /* a class's are put at the end of the modules, when it is their turn */
+	VALUE modules;    /* Array of those to look at */
+	long next;
+};
+
+/* The selector, which stays where it is, has matched nothing. */
+void suggestions_add(struct suggestions *suggestions, uint32_t index, const struct selector *selector);
+/* Looks at the next module; false: there is none. */
+bool suggestions_look(struct suggestions *suggestions);
+/* ". Did you mean Billing::Order#save?", or "". */
+void suggestions_write(const struct suggestions *suggestions, uint32_t index, char *text, size_t size);
+/* In GC. */
+void suggestions_mark(const struct suggestions *suggestions);
+
+#endif
