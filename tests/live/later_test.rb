@@ -34,6 +34,17 @@ class LaterTest < LiveTest
     TREE
   end
 
+  test "a method of a class that has a prepended module is its own, not that of the module" do
+    tree = tree_of("class Till; def f(a); a; end; end; Till.prepend(Module.new { def f(b); super; end })",
+                   "class Till; def f(x); x; end; end", "Till.new.f(3)",
+                   selectors: "Till#f", options: %w[--args --return]).gsub(/#<Module:0x\h+>/, "Module")
+    assert_equal <<~TREE, tree
+      Module#f(b=3)
+         Till#f(x=3) => 3 <time>
+      Module#f => 3 <time>
+    TREE
+  end
+
   test "an expression that names what only one of the definitions has" do
     tree = tree_of("class Till; def f(a); a; end; end; Till.new.f(1)",
                    "class Till; def f(b, a = 5); b; end; end; Till.new.f(2)", selectors: "Till#f(a, a + 1)")

@@ -151,6 +151,13 @@ class LinesLaterTest < LiveTest
     assert_equal [SHOWN, false], [result.stdout, result.stderr.include?("which has that name")]
   end
 
+  test "of a method that a prepended module hides" do
+    program = "class Loaded\n  def one(n)\n    n\n  end\nend\n"
+    result = loaded(program, "later.rb:3(n)", way: "class Loaded; prepend(Module.new { def one(n) super end }); end; load path",
+                                              code: "Loaded.new.one(4)")
+    assert_equal "later.rb:3 n=4\n", result.tree
+  end
+
   test "several lines of the same code, and its method, also when it is loaded anew" do
     program = "class Loaded\n  def go(n)\n    a = n\n    b = a\n    [b].each do |x|\n      $last = x\n    end\n    b\n  end\n" \
               "end\n"

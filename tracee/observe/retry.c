@@ -28,7 +28,7 @@ static bool throws_retry(VALUE body)
 static VALUE look(VALUE argument)
 {
 	struct probe *probe = (struct probe *)argument;
-	VALUE method = builtin_call(BUILTIN_MODULE_INSTANCE_METHOD, probe->owner, 1, &probe->callee);
+	VALUE method = builtin_own_method(probe->owner, probe->callee);
 	VALUE iseq = method_definition_instructions(method);
 	VALUE catches =
 		NIL_P(iseq) ? Qnil : instruction_element(builtin_call0(BUILTIN_ISEQ_TO_A, iseq), INSTRUCTION_DATA_CATCH_TABLE);

@@ -48,7 +48,7 @@ static VALUE arm_added(VALUE argument)
 	bool armed = false;
 
 	if (selection->lines)
-		lines_method_added(selection, owner, name, builtin_call(BUILTIN_MODULE_INSTANCE_METHOD, owner, 1, &name));
+		lines_method_added(selection, owner, name, builtin_own_method(owner, name));
 	for (uint32_t i = 0; i < selection->selector_count && !selection->disabled; i++) {
 		const struct selector *selector = &selection->selectors[i];
 		struct arming arming = {.selection = selection, .selector = i, .late = true};
@@ -64,7 +64,7 @@ static VALUE arm_added(VALUE argument)
 		selection_found(selection, i);
 		if (armed)
 			continue;
-		match.method = builtin_call(BUILTIN_MODULE_INSTANCE_METHOD, owner, 1, &name);
+		match.method = builtin_own_method(owner, name);
 		if (probe)
 			selection_arm_again(probe, &match);
 		else
@@ -72,7 +72,7 @@ static VALUE arm_added(VALUE argument)
 		armed = true;
 	}
 	if (!selection->disabled && !armed) {
-		match.method = builtin_call(BUILTIN_MODULE_INSTANCE_METHOD, owner, 1, &name);
+		match.method = builtin_own_method(owner, name);
 		selection_wait_for_method(selection, &match);
 	}
 	return Qnil;
@@ -162,7 +162,7 @@ static VALUE first_sight(VALUE argument)
 	VALUE name = sighting->match.name;
 
 	if (selector_defines(sighting->match.owner, name))
-		sighting->match.method = builtin_call(BUILTIN_MODULE_INSTANCE_METHOD, sighting->match.owner, 1, &name);
+		sighting->match.method = builtin_own_method(sighting->match.owner, name);
 	if (!NIL_P(sighting->match.method))
 		expressions = expression_list_new(&nothing, sighting->match.method, sighting->match.owner,
 		                                  session->options.flags & TRACE_ARGUMENTS, false);

@@ -55,7 +55,7 @@ uint64_t matches_arm(struct selection *selection, size_t i)
 	if (matches->stale && !selector_defines(one.match.owner, one.match.name))
 		return 0;
 	if (matches->stale)
-		one.match.method = builtin_call(BUILTIN_MODULE_INSTANCE_METHOD, one.match.owner, 1, &one.match.name);
+		one.match.method = builtin_own_method(one.match.owner, one.match.name);
 	selection_arm_match(&one.match, &arming);
 	selection->results[one.selector].armed += (uint32_t)arming.armed;
 	return arming.armed;

@@ -172,7 +172,7 @@ static VALUE settle_names(VALUE argument)
 	/* From here on: another thread may come by with the same probe. */
 	probe->waiting = Qfalse;
 	if (selector_defines(probe->owner, name))
-		match.method = builtin_call(BUILTIN_MODULE_INSTANCE_METHOD, probe->owner, 1, &name);
+		match.method = builtin_own_method(probe->owner, name);
 	for (long i = 0; i < RARRAY_LEN(waiting); i++) {
 		VALUE entry = rb_ary_entry(waiting, i);
 		VALUE module = rb_ary_entry(entry, WAITING_MODULE), selector = rb_ary_entry(entry, WAITING_SELECTOR);

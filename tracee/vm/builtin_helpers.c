@@ -135,6 +135,21 @@ VALUE builtin_find_method(VALUE module, const char *name)
 	return builtin_call1(BUILTIN_MODULE_INSTANCE_METHOD, module, ID2SYM(rb_intern(name)));
 }
 
+/* The VM has been seen to name the same next method for ever: so there is an end to the asking. */
+#define SUPER_METHODS_MAX 10000
+
+VALUE builtin_own_method(VALUE module, VALUE name)
+{
+	VALUE first = builtin_call1(BUILTIN_MODULE_INSTANCE_METHOD, module, name), method = first;
+
+	for (int steps = 0; !NIL_P(method) && steps < SUPER_METHODS_MAX; steps++) {
+		if (builtin_call0(BUILTIN_UNBOUND_METHOD_OWNER, method) == module)
+			return method;
+		method = builtin_call0(BUILTIN_UNBOUND_METHOD_SUPER_METHOD, method);
+	}
+	return first;
+}
+
 VALUE builtin_call_own(VALUE object, const char *name, int argc, const VALUE *argv)
 {
 	return rb_funcallv(object, rb_intern(name), argc, argv);

@@ -126,6 +126,12 @@ VALUE builtin_scratch_module(void);
 /* A method of our own in such a module, or of an object extended by one. The block is a lambda. */
 void builtin_define_method(VALUE module, const char *name, VALUE lambda);
 VALUE builtin_find_method(VALUE module, const char *name);
+
+/*
+ * The module's own method, also where a prepended module has one of that name, which a call finds first. That one where the
+ * module has none.
+ */
+VALUE builtin_own_method(VALUE module, VALUE name);
 VALUE builtin_call_own(VALUE object, const char *name, int argc, const VALUE *argv);
 
 #endif
