@@ -160,4 +160,36 @@ class InterruptedTest < LiveTest
     end
     assert_equal "[]", target.run("$done = true; $thread.join; $astray")
   end
+
+  # Threads that are killed and joined, one after the other, as Timeout does it up to Ruby 3.1.
+  KILLED = <<~RUBY.freeze
+    $killed = 0
+    $astray = []
+    $thread = Thread.new do
+      until $done
+        victim = Thread.new { loop { "x".upcase } }
+        sleep 0.002
+        victim.kill
+        begin
+          victim.join(5) ? $killed += 1 : $astray << :alive
+        rescue Exception
+          $astray << $!
+        end
+      end
+    end
+    nil
+  RUBY
+
+  [%w[bt -p], %w[eval 1 -p], %w[memory -p], %w[stat -f --duration 0.2 -p], %w[trace --no-hook -f --duration 0.2 -o /dev/null -p]].each do |command|
+    test "a kill that comes while #{command.first} runs on the thread is a kill, and no exception" do
+      target = start("console")
+      target.run(KILLED)
+      8.times do
+        before = Integer(target.run("$killed"))
+        assert_exit 0, rbprobe(*command, target.pid.to_s)
+        wait_until("another thread has been killed") { Integer(target.run("$killed")) > before }
+      end
+      assert_equal "[]", target.run("$done = true; $thread.join; $astray")
+    end
+  end
 end

@@ -4,6 +4,7 @@
 
 #include "tracee/vm/builtin_find.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/interrupts_queue.h"
 #include "tracee/vm/layout.h"
 #include "tracee/vm/own.h"
 #include "tracee/vm/quiet.h"
@@ -187,8 +188,8 @@ VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument)
 
 /*
  * A kill that the VM has delivered cannot be sent again: the thread is marked as being killed, and Thread#kill and the end of the
- * process pass over such. So it is ended by an exception, of which nothing is said (but by Thread#join: this is for kills that
- * come while a command runs on the thread). One that the thread rescues is followed by another.
+ * process pass over such. So it is ended by an exception, of which nothing is said (but by Thread#join). One that the thread
+ * rescues is followed by another. This is for what interrupts_queue_take_kills() could not take before the VM delivered it.
  */
 static void end_thread(VALUE thread, _Atomic bool *sent)
 {
@@ -207,7 +208,7 @@ static void end_thread(VALUE thread, _Atomic bool *sent)
  */
 struct parcel {
 	VALUE receiver;  /* a Thread */
-	VALUE exception; /* nil: a kill */
+	VALUE exception; /* or an Array, taken by interrupts_queue.h; nil: a kill that was delivered */
 	_Atomic bool sent;
 	unsigned users; /* under the GVL */
 };
@@ -257,6 +258,8 @@ static VALUE send_protected(VALUE argument)
 	builtin_call1(BUILTIN_THREAD_SET_REPORT, rb_thread_current(), Qfalse);
 	if (NIL_P(parcel->exception))
 		end_thread(parcel->receiver, &parcel->sent);
+	else if (RB_TYPE_P(parcel->exception, T_ARRAY))
+		interrupts_queue_send(parcel->receiver, parcel->exception);
 	else
 		builtin_call1(BUILTIN_THREAD_RAISE, parcel->receiver, parcel->exception);
 	return Qnil;
@@ -325,29 +328,37 @@ static VALUE send_by_thread(VALUE parcel)
 	return Qnil;
 }
 
+/* exception: as in a parcel. wait: as interrupts_send_again(). Raises nothing. */
+static void send_by_another(VALUE exception, bool wait)
+{
+	struct parcel *parcel = parcel_new(rb_thread_current(), exception);
+	int failed = 0;
+
+	if (!parcel)
+		return;
+	parcel->users++;
+	rb_protect(send_by_thread, (VALUE)parcel, &failed);
+	if (failed) {
+		rb_set_errinfo(Qnil);
+		parcel->users--;
+	} else if (wait) {
+		/* This raises nothing, also if there is more to come. */
+		rb_thread_call_without_gvl2(wait_until_sent, parcel, NULL, NULL);
+	}
+	parcel_leave(parcel);
+}
+
 void interrupts_send_again(bool wait)
 {
-	VALUE error = rb_errinfo();
-	struct parcel *parcel;
-	int failed = 0;
+	VALUE error;
 
 	if (interrupts_lacked())
 		return;
-	error = sendable(error);
-	parcel = error == Qundef ? NULL : parcel_new(rb_thread_current(), error);
-	if (parcel) {
-		parcel->users++;
-		rb_protect(send_by_thread, (VALUE)parcel, &failed);
-	}
+	error = sendable(rb_errinfo());
 	rb_set_errinfo(Qnil);
-	if (!parcel)
-		return;
-	if (failed)
-		parcel->users--;
-	/* This raises nothing, also if there is more to come. */
-	else if (wait)
-		rb_thread_call_without_gvl2(wait_until_sent, parcel, NULL, NULL);
-	parcel_leave(parcel);
+	if (error != Qundef)
+		send_by_another(error, wait);
+	RB_GC_GUARD(error);
 }
 
 static VALUE ask_pending(VALUE unused)
@@ -359,9 +370,12 @@ static VALUE ask_pending(VALUE unused)
 /* Lets none in. */
 static bool are_pending(void)
 {
-	int failed = 0;
-	VALUE pending = rb_protect(ask_pending, Qnil, &failed);
+	int failed = 0, waits = interrupts_queue_waits();
+	VALUE pending;
 
+	if (waits >= 0)
+		return waits;
+	pending = rb_protect(ask_pending, Qnil, &failed);
 	/* One that came meanwhile was delivered on the way out. */
 	if (failed)
 		interrupts_send_again(true);
@@ -383,15 +397,44 @@ bool interrupts_go_first(void)
 struct job {
 	VALUE (*run)(VALUE);
 	VALUE argument;
+	volatile VALUE taken; /* what came while it ran and must not be delivered in it */
 	bool began;
 };
+
+static VALUE nothing(VALUE unused)
+{
+	return unused;
+}
+
+static VALUE admit_end(VALUE unused)
+{
+	struct deferred deferred = {nothing, unused};
+	VALUE mask = new_mask();
+
+	rb_hash_aset(mask, ids.end, ids.immediate);
+	return handle_interrupt(mask, &deferred);
+}
+
+static void find_queue(void)
+{
+	int failed = 0;
+
+	if (interrupts_queue_find(ids.end))
+		return;
+	rb_protect(admit_end, Qnil, &failed);
+	if (failed)
+		interrupts_forget_failure();
+}
 
 static VALUE begin_job(VALUE argument)
 {
 	struct job *job = (struct job *)argument;
 
 	job->began = true;
-	return job->run(job->argument);
+	find_queue();
+	job->run(job->argument);
+	job->taken = interrupts_queue_take_kills();
+	return Qnil;
 }
 
 static VALUE defer_job(VALUE argument)
@@ -401,7 +444,7 @@ static VALUE defer_job(VALUE argument)
 
 bool interrupts_job(VALUE (*run)(VALUE), VALUE argument)
 {
-	struct job job = {.run = run, .argument = argument};
+	struct job job = {.run = run, .argument = argument, .taken = Qnil};
 	int failed = 0;
 
 	rb_protect(defer_job, (VALUE)&job, &failed);
@@ -410,5 +453,7 @@ bool interrupts_job(VALUE (*run)(VALUE), VALUE argument)
 		interrupts_send_again(true);
 	else if (failed)
 		rb_set_errinfo(Qnil);
+	if (!NIL_P(job.taken))
+		send_by_another(job.taken, true);
 	return job.began;
 }

@@ -27,6 +27,8 @@
 	ROW(MUTEX_OWNER, WORD, "mutex.owner", "of a Mutex: the thread or fiber that holds it")                                   \
 	ROW(MUTEX_LOCKED, WORD, "mutex.locked", "of a Mutex: not 0 while it is locked")                                          \
 	ROW(OBJECT_TYPE, WORD, "object.type", "of a typed object: its type")                                                     \
+	/* interrupts_queue.c */                                                                                                 \
+	ROW(THREAD_INTERRUPTS, WORD, "thread.interrupts", "of a thread: the interrupts that wait for it")                        \
 	/* method_definition.c */                                                                                                \
 	ROW(METHOD_ENTRY, WORD, "method.entry", "of a method object: the method entry")                                          \
 	ROW(ENTRY_DEFINITION, WORD, "entry.definition", "of a method entry: the definition, which copies of a method share")     \
