@@ -227,7 +227,9 @@ static VALUE job_protected(VALUE unused)
 	int failed = 0;
 
 	(void)unused;
+	gc_stress_off();
 	rb_protect(job, Qnil, &failed);
+	gc_stress_back();
 	if (failed)
 		rb_set_errinfo(Qnil);
 	return Qnil;
@@ -287,7 +289,6 @@ void dispatch_job(void)
 		queue_ring_soon();
 		return;
 	}
-	gc_stress_off();
 	job_note_began(clock_now_ns());
 	do {
 		again = false;
@@ -300,7 +301,6 @@ void dispatch_job(void)
 			queue_ring_soon();
 	} while (again);
 	job_note_began(0);
-	gc_stress_back();
 	fiber_suppress_end(own);
 	quiet_end(quiet);
 	running = false;

@@ -180,13 +180,15 @@ class InterruptedTest < LiveTest
     nil
   RUBY
 
-  [%w[bt -p], %w[eval 1 -p], %w[memory -p], %w[stat -f --duration 0.2 -p], %w[trace --no-hook -f --duration 0.2 -o /dev/null -p]].each do |command|
+  COMMANDS = ["bt", "eval 1", "memory", "stat -f --duration 0.2", "trace --no-hook -f --duration 0.2 -o /dev/null"].freeze
+
+  COMMANDS.map(&:split).each do |command|
     test "a kill that comes while #{command.first} runs on the thread is a kill, and no exception" do
       target = start("console")
       target.run(KILLED)
       8.times do
         before = Integer(target.run("$killed"))
-        assert_exit 0, rbprobe(*command, target.pid.to_s)
+        assert_exit 0, rbprobe(*command, "-p", target.pid.to_s)
         wait_until("another thread has been killed") { Integer(target.run("$killed")) > before }
       end
       assert_equal "[]", target.run("$done = true; $thread.join; $astray")

@@ -6,7 +6,8 @@
 /*
  * GC.stress of the application's makes each allocation a full garbage collection: a command that allocates a thousand
  * objects then takes half a minute, in which the process does nothing else. So the collector is disabled while a job works
- * where GC.stress is on. Context: job, GVL held, main Ractor. Raises nothing.
+ * where GC.stress is on. Context: job with interrupts held back (GC.stress is written in Ruby from 3.0 on, and lets them in), GVL
+ * held, main Ractor. Raises nothing.
  *
  * Calls nest, and threads may be at it together: the last to end enables the collector. GC.stress keeps the application's
  * value. An application that calls GC.disable in another thread meanwhile gets true, and the collector is enabled when we end.
