@@ -165,8 +165,25 @@ static void session_treat(unsigned index)
 static struct slice odd_text(void)
 {
 	static const char *const texts[] = {
-		"",     "1",     "nil",  "Shop#price", "*",    "::",   "[",   "\\", "\xff\xfe",
-		"self", "raise", "a\0b", "%s%n",       "main", "0x7f", "{{{", "()", "Shop.new.price(:a)"};
+		"",
+		"1",
+		"nil",
+		"Shop#price",
+		"*",
+		"::",
+		"[",
+		"\\",
+		"\xff\xfe",
+		"self",
+		"raise",
+		"a\0b",
+		"%s%n",
+		"main",
+		"0x7f",
+		"{{{",
+		"()",
+		"Shop.new.price(:a)",
+		"eval(\"def later(a)\\n  b = [a]\\n  b.size\\nend\\n3.times { later(1) }\", nil, 'later.rb', 1)"};
 	static char large[20000];
 	const char *text = texts[below(sizeof(texts) / sizeof(*texts))];
 
@@ -215,6 +232,54 @@ static void odd_trace(struct trace_options *options)
 		                                       .raise = odd_text()};
 }
 
+/* Of the target's own file, and of one whose code comes by our evaluations. */
+static struct selector odd_line(struct slice *expression)
+{
+	static const char *const files[] = {"shop.rb", "apps/shop.rb", "later.rb", "b", "/", "rb", "(eval)", "../shop.rb"};
+	static const char *const numbers[] = {"0",  "1",         "2",          "3",  "18", "22", "26",
+	                                      "31", "999999999", "9999999999", "-1", "1x", ""};
+	const char *file = files[below(sizeof(files) / sizeof(*files))];
+	const char *number = numbers[below(sizeof(numbers) / sizeof(*numbers))];
+
+	return (struct selector){.class_pattern = {file, strlen(file)},
+	                         .separator = ':',
+	                         .method_pattern = {number, strlen(number)},
+	                         .role = (enum selector_role)(one_in(8) ? below(4) : 0),
+	                         .expression_count = (uint32_t)below(2),
+	                         .expressions = expression};
+}
+
+/* A trace that is taken: of lines that run, or are loaded later, with values. */
+static void honest_lines(struct command *command, struct selector *selectors, struct slice *expression)
+{
+	static const char *const files[] = {"shop.rb", "later.rb"};
+	static const char *const numbers[] = {"2", "3", "18", "22", "26", "27", "31"};
+	static const uint32_t flags[] = {0, 2, 4, 8, 16, 32768, 65536, 8 | 32768, 16 | 32768};
+	static const char *const expressions[] = {"self", "items", "b", "sleep 0.01", "raise 'no'", "throw :x", "binding"};
+	const char *text = expressions[below(sizeof(expressions) / sizeof(*expressions))];
+
+	*expression = (struct slice){text, strlen(text)};
+	command->selector_count = 1 + (uint32_t)below(3);
+	command->options.flags = flags[below(sizeof(flags) / sizeof(*flags))];
+	command->options.stack_frames = command->options.flags & 65536 ? 3 : 0;
+	command->options.engine = ENGINE_AUTO;
+	command->options.value_size = 1 + (uint32_t)below(300);
+	command->options.value_depth = 1 + (uint32_t)below(4);
+	command->options.value_length = 1 + (uint32_t)below(30);
+	command->options.expression_timeout_ms = 1 + (uint32_t)below(100);
+	command->options.conditions = (struct conditions){0};
+	command->options.marks = (struct mark_options){0};
+	for (uint32_t i = 0; i < command->selector_count; i++) {
+		const char *file = files[below(2)], *number = numbers[below(sizeof(numbers) / sizeof(*numbers))];
+
+		selectors[i] = (struct selector){.class_pattern = {file, strlen(file)},
+		                                 .separator = ':',
+		                                 .method_pattern = {number, strlen(number)},
+		                                 .expression_count = (uint32_t)below(2),
+		                                 .expressions = expression};
+	}
+}
+
 /* Something that command_encode() takes, of any kind; FORK's copies would stay. */
 static void odd_command(struct command *command, struct selector *selectors, size_t selectors_max, struct slice *expression)
 {
@@ -249,6 +314,8 @@ static void odd_command(struct command *command, struct selector *selectors, siz
 		                                 .role = (enum selector_role)(one_in(8) ? odd_number() : below(4)),
 		                                 .expression_count = (uint32_t)below(2),
 		                                 .expressions = expression};
+	for (size_t i = 0; i < command->selector_count && one_in(2); i++)
+		selectors[i] = odd_line(expression);
 	/* One that matches what runs, so that there are events. */
 	if (command->selector_count && one_in(2)) {
 		selectors[0].class_pattern = (struct slice){"Shop", 4};
@@ -257,6 +324,8 @@ static void odd_command(struct command *command, struct selector *selectors, siz
 		selectors[0].role = ROLE_SHOWN;
 		selectors[0].expression_count = 0;
 	}
+	if (command->kind == COMMAND_TRACE && one_in(2))
+		honest_lines(command, selectors, expression);
 }
 
 static void mutate(uint8_t *bytes, size_t size)
