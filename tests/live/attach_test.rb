@@ -130,6 +130,33 @@ class AttachTest < LiveTest
     assert_equal "Shop#price <time>\n", tracer.stop.tree
   end
 
+  { "for good" => "Process::Sys.setuid(65534)", "for a time" => "Process::UID.eid = 65534" }.each do |how_long, code|
+    test "a process that becomes another user #{how_long} during a session ends it in order, and can be attached to" do
+      only_root
+      skip "a process in a chroot has none of its user's directories" if Processes::RUBY.first == "chroot"
+      target = start("shop")
+      tracer = trace(target, "Shop#price")
+      target.run("#{code}; Shop.new.price(:tea)")
+      stopped = tracer.stop
+      assert_exit 0, stopped
+      refute_match(/did not confirm/, stopped.stderr)
+      assert_equal 1, stopped.summary("calls?")
+      assert_attachable target, "Shop#price"
+      wait_until("no queue is left, the first user's neither", 6) { Leftovers.queues_of([target]).empty? }
+    end
+  end
+
+  test "a process whose root directory has neither /tmp nor /proc" do
+    only_root
+    target = start("shop")
+    inside = File.join(Processes::TARGET_ROOT, path = "/tmp/root-of-#{target.pid}")
+    @directories << inside
+    Dir.mkdir(inside)
+    target.run("Dir.chroot('#{path}'); Dir.chdir('/'); 1")
+    assert_attachable target, "Shop#price"
+    assert_empty Dir.children(inside)
+  end
+
   test "a queue that somebody else has made stands in nobody's way, and root removes it" do
     only_root_with_a_nobody
     target = start("console")

@@ -369,10 +369,26 @@ int attachment_reply(struct attachment *attachment, const struct record_reply *r
 	return 0;
 }
 
+/* A process that has become another user can neither read nor remove the queue that it made, and makes another one. */
+static void follow_user(struct attachment *attachment)
+{
+	const struct target before = attachment->target;
+
+	if (attachment->queue < 0 || !target_follow_user(&attachment->target))
+		return;
+	debug(DEBUG_QUEUE, "process %d: is user %u's now; looking for its new queue", (int)before.pid,
+	      (unsigned)attachment->target.euid);
+	queue_remove(&before);
+	attachment->loading.started = false;
+	attachment->queue = -1;
+}
+
 /* A command is on its way from now on. */
 static void begin_sending(struct attachment *attachment)
 {
 	uint64_t now_ns = clock_now_ns();
+
+	follow_user(attachment);
 
 	attachment->deadline_ns = now_ns + attachment->timeout_ns;
 	attachment->ring_ns = 0;

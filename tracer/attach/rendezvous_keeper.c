@@ -44,7 +44,7 @@ static const struct place {
 	{"tmp", "/tmp"},
 	{"var/tmp", "/var/tmp"},
 	{"dev/shm", "/dev/shm"},
-	{NULL, "/proc/self/cwd"},
+	{NULL, "."}, /* not by its /proc, which a root directory of its own may lack */
 };
 
 #define PLACE_COUNT ((int)(sizeof(places) / sizeof(*places)))

@@ -46,6 +46,9 @@ enum target_detail {
 /* Returns 0; -ESRCH (no such process), -EPERM (it may not be looked at) and others, with err. */
 int target_describe(struct target *target, pid_t pid, enum target_detail detail, struct error *err);
 
+/* Looks again whose it is. True: another user's than before, which it knows from now on. */
+bool target_follow_user(struct target *target);
+
 /* --- target_check.c */
 
 /*

@@ -67,6 +67,17 @@ static int status_read(struct target *target)
 	return 0;
 }
 
+bool target_follow_user(struct target *target)
+{
+	struct target now = *target;
+
+	if (status_read(&now) < 0 || now.euid == target->euid || !target_is_same(target))
+		return false;
+	target->euid = now.euid;
+	target->egid = now.egid;
+	return true;
+}
+
 /* Ours is the one that rbprobe was started in: it goes into others to use their queues (queue.c). */
 static bool namespace_is_ours(pid_t pid, const char *name, ino_t *home)
 {
