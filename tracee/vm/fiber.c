@@ -1,11 +1,11 @@
 /*
  * The state of each fiber. See fiber.h. Context: event and job, GVL held.
  *
- * Finding it costs rb_fiber_current() and a comparison: the last fiber that a native thread met is remembered in thread-local
- * storage; where the execution context is known, not even that: a table of notes. A remembered fiber may have died and another
- * taken its address, or compaction may have moved it; so a counter that goes up at each such occasion is remembered, too. Nothing
- * dies without being found unmarked by the garbage collector first, so the occasion is that it marks: an object of ours without
- * write barriers, which is never old, is marked each time, at the end of an incremental marking once more.
+ * The fibers that were met last are noted in a table: by their execution contexts where these are known, else by the objects, for
+ * which rb_fiber_current() is called. A noted fiber may die and another take its address, or compaction may move it; so at each
+ * such occasion all notes are forgotten. Nothing dies without being found unmarked by the garbage collector first, so the occasion
+ * is that it marks: an object of ours without write barriers, which is never old, is marked each time, at the end of an
+ * incremental marking once more.
  */
 
 #define _GNU_SOURCE
@@ -35,14 +35,15 @@ static struct {
 	VALUE anchor; /* marking it or updating its references tells that objects die or move */
 } fibers;
 
-struct fiber_note fiber_notes[FIBER_NOTES];
-_Atomic uint32_t fiber_generation;
+struct fiber_note fiber_notes[FIBER_NOTES], fiber_notes_of_objects[FIBER_NOTES];
 
-static __thread struct {
-	VALUE fiber;
-	struct fiber_state *state;
-	uint32_t generation;
-} remembered;
+static void forget_notes(void)
+{
+	for (unsigned i = 0; i < FIBER_NOTES; i++) {
+		atomic_store_explicit(&fiber_notes[i].key, 0, memory_order_relaxed);
+		atomic_store_explicit(&fiber_notes_of_objects[i].key, 0, memory_order_relaxed);
+	}
+}
 
 static void call_stack_free(struct call_stack *stack)
 {
@@ -55,7 +56,7 @@ static void state_free(void *data)
 {
 	struct fiber_state *state = data;
 
-	atomic_fetch_add_explicit(&fiber_generation, 1, memory_order_relaxed);
+	forget_notes();
 	if (fibers.on_death(state) && fibers.free_ref_count < sizeof(fibers.free_refs) / sizeof(fibers.free_refs[0]))
 		fibers.free_refs[fibers.free_ref_count++] = state->ref;
 	evaluation_drop(&state->evaluation);
@@ -101,7 +102,7 @@ static const rb_data_type_t state_type = {
 static void anchor_mark(void *data)
 {
 	(void)data;
-	atomic_fetch_add_explicit(&fiber_generation, 1, memory_order_relaxed);
+	forget_notes();
 }
 
 static const rb_data_type_t anchor_type = {
@@ -162,18 +163,21 @@ static struct fiber_state *state_find(VALUE fiber)
 	return RTYPEDDATA_DATA(holder);
 }
 
-struct fiber_state *fiber_current_state(void)
+static struct fiber_state *noted(struct fiber_note *notes, uintptr_t key, struct fiber_state *state)
 {
-	VALUE fiber = rb_fiber_current();
-	uint32_t generation = atomic_load_explicit(&fiber_generation, memory_order_relaxed);
+	struct fiber_note *note = fiber_note_of(notes, key);
 
-	if (remembered.fiber == fiber && remembered.generation == generation)
-		return remembered.state;
-	remembered.state = state_find(fiber);
-	remembered.fiber = fiber;
-	/* Read before the search: what happened during it makes this memory invalid again. */
-	remembered.generation = generation;
-	return remembered.state;
+	if (!state)
+		return NULL;
+	atomic_store_explicit(&note->key, 0, memory_order_relaxed);
+	note->state = state;
+	atomic_store_explicit(&note->key, key, memory_order_release);
+	return state;
+}
+
+struct fiber_state *fiber_note_object(VALUE fiber)
+{
+	return noted(fiber_notes_of_objects, fiber, state_find(fiber));
 }
 
 /* As long as a fiber runs, nothing else has its context; a dead one's may be another's, whose state is younger, and first. */
@@ -211,16 +215,7 @@ void fiber_suppress_end(struct fiber_state *state)
 
 struct fiber_state *fiber_note_context(uintptr_t context)
 {
-	uint32_t generation = atomic_load_explicit(&fiber_generation, memory_order_relaxed);
-	struct fiber_state *state = fiber_current_state();
-	struct fiber_note *note = fiber_note_of(context);
-
-	if (!state)
-		return NULL;
-	note->state = state;
-	atomic_store_explicit(&note->generation, generation, memory_order_relaxed);
-	atomic_store_explicit(&note->context, context, memory_order_relaxed);
-	return state;
+	return noted(fiber_notes, context, fiber_current_state());
 }
 
 bool call_stack_push(struct call_stack *stack, const struct open_call *call)

@@ -86,13 +86,57 @@ struct fiber_state {
 void fiber_init(bool (*on_death)(struct fiber_state *state));
 
 /*
+ * The fibers that were met last. Other Ractors may look, too: they never find theirs, since only those of the main one are noted,
+ * under its GVL.
+ */
+struct fiber_note {
+	_Alignas(16) _Atomic uintptr_t key; /* 0: none */
+	struct fiber_state *state;
+};
+
+#define FIBER_NOTES 64u /* a power of two */
+
+extern struct fiber_note fiber_notes[FIBER_NOTES]; /* by their execution contexts */
+extern struct fiber_note fiber_notes_of_objects[FIBER_NOTES];
+
+static inline struct fiber_note *fiber_note_of(struct fiber_note *notes, uintptr_t key)
+{
+	return &notes[key >> 6 & (FIBER_NOTES - 1)];
+}
+
+/* NULL: it is not noted. */
+static inline struct fiber_state *fiber_noted(struct fiber_note *notes, uintptr_t key)
+{
+	const struct fiber_note *note = fiber_note_of(notes, key);
+
+	return __builtin_expect(atomic_load_explicit(&note->key, memory_order_relaxed) == key, 1) ? note->state : NULL;
+}
+
+struct fiber_state *fiber_note_object(VALUE fiber);
+struct fiber_state *fiber_note_context(uintptr_t context);
+
+/*
  * The running fiber's state. NULL where the caller is not in the main Ractor, or the fiber cannot carry one (frozen, no memory).
  * Event context; allocates the first time it meets a fiber.
  */
-struct fiber_state *fiber_current_state(void);
+static inline struct fiber_state *fiber_current_state(void)
+{
+	VALUE fiber = rb_fiber_current();
+	struct fiber_state *state = fiber_noted(fiber_notes_of_objects, fiber);
+
+	return __builtin_expect(state != NULL, 1) ? state : fiber_note_object(fiber);
+}
+
+/* The same where it is known which execution context the event is of (frame_direct.h). */
+static inline struct fiber_state *fiber_state_of_context(uintptr_t context)
+{
+	struct fiber_state *state = fiber_noted(fiber_notes, context);
+
+	return __builtin_expect(state != NULL, 1) ? state : fiber_note_context(context);
+}
 
 /*
- * The same without allocating, also in GC: only of a fiber that has a state already. NULL may also mean that it cannot be told.
+ * The running fiber's without allocating, also in GC: only of a fiber that has a state already. NULL may also mean that it cannot be told.
  * GVL held.
  */
 struct fiber_state *fiber_met_state(void);
@@ -103,40 +147,6 @@ struct fiber_state *fiber_met_state(void);
  */
 struct fiber_state *fiber_suppress_begin(void);
 void fiber_suppress_end(struct fiber_state *state);
-
-/*
- * The same where it is known which execution context the event is of (frame_direct.h). The fibers that were met last are found by
- * it at once. Other Ractors may look, too: they never find theirs, since only those of the main one are noted, under its GVL.
- */
-struct fiber_note {
-	_Atomic uintptr_t context; /* 0: none */
-	_Atomic uint32_t generation;
-	struct fiber_state *state;
-};
-
-#define FIBER_NOTES 64u /* a power of two */
-
-extern struct fiber_note fiber_notes[FIBER_NOTES];
-extern _Atomic uint32_t fiber_generation; /* of notes: goes up when a fiber may have died or moved */
-
-struct fiber_state *fiber_note_context(uintptr_t context);
-
-static inline struct fiber_note *fiber_note_of(uintptr_t context)
-{
-	return &fiber_notes[(context >> 6 ^ context >> 12) & (FIBER_NOTES - 1)];
-}
-
-static inline struct fiber_state *fiber_state_of_context(uintptr_t context)
-{
-	const struct fiber_note *note = fiber_note_of(context);
-
-	if (__builtin_expect(atomic_load_explicit(&note->context, memory_order_relaxed) == context &&
-	                             atomic_load_explicit(&note->generation, memory_order_relaxed) ==
-	                                     atomic_load_explicit(&fiber_generation, memory_order_relaxed),
-	                     1))
-		return note->state;
-	return fiber_note_context(context);
-}
 
 /* False without memory. Event context. */
 bool call_stack_push(struct call_stack *stack, const struct open_call *call);
