@@ -12,14 +12,26 @@
 #define HISTOGRAM_OCTAVES 60u
 #define HISTOGRAM_BUCKETS (HISTOGRAM_OCTAVES * HISTOGRAM_PER_OCTAVE)
 
-static inline uint32_t histogram_bucket(uint64_t number)
+/* Which octave a number is in, and which of its buckets. */
+struct histogram_place {
+	uint32_t octave, bucket;
+};
+
+static inline struct histogram_place histogram_place(uint64_t number)
 {
 	uint32_t shift;
 
 	if (number < HISTOGRAM_PER_OCTAVE)
-		return (uint32_t)number;
+		return (struct histogram_place){0, (uint32_t)number};
 	shift = 58 - (uint32_t)__builtin_clzll(number);
-	return (shift + 1) * HISTOGRAM_PER_OCTAVE + (uint32_t)(number >> shift & (HISTOGRAM_PER_OCTAVE - 1));
+	return (struct histogram_place){shift + 1, (uint32_t)(number >> shift & (HISTOGRAM_PER_OCTAVE - 1))};
+}
+
+static inline uint32_t histogram_bucket(uint64_t number)
+{
+	struct histogram_place place = histogram_place(number);
+
+	return place.octave * HISTOGRAM_PER_OCTAVE + place.bucket;
 }
 
 /* The least number of a bucket, and how many different ones there are in it. */

@@ -97,15 +97,15 @@ static inline bool event_read(const struct site *site, const void *anchor)
 {
 	const struct frame_site *place = frame_hinted_site(anchor);
 	const rb_trace_arg_t *trace_arg = frame_direct_trace_arg(place, anchor);
+	struct probe *probe = site->only;
 	struct fiber_state *fiber;
-	struct probe *probe;
 
-	if (!trace_arg)
+	if (!trace_arg || !probe)
 		return false;
 	fiber = fiber_state_of_context(frame_direct_context(trace_arg));
-	probe = site->only;
-	if (!fiber || !probe)
+	if (!fiber)
 		return false;
+	frame_note_plain(place);
 	if (frame_direct_event(trace_arg) == RUBY_EVENT_CALL)
 		return frame_direct_is_call_of(frame_direct_frame(trace_arg), probe->callee_id, probe->owner) &&
 		       observe_quick_call(probe, fiber, frame_direct_frame(trace_arg), true);
@@ -114,12 +114,42 @@ static inline bool event_read(const struct site *site, const void *anchor)
 	       observe_quick_return(probe, fiber, frame_direct_frame(trace_arg));
 }
 
+static __attribute__((noinline)) void event_slowly(struct site *site, VALUE tracepoint, const void *anchor)
+{
+	struct overhead_sample sample = overhead_sample_begin(overhead_is_sampled());
+
+	if (!event_read(site, anchor))
+		event_asked(site, tracepoint, anchor);
+	overhead_sample_end(sample);
+}
+
+/* The same for a probe that has a way: calls no function, which makes it twice as fast. */
+static inline __attribute__((always_inline)) bool event_plain(struct probe *probe, const void *anchor)
+{
+	const rb_trace_arg_t *trace_arg = frame_plain_trace_arg(SITE_CALL, anchor);
+	bool may_return = !trace_arg;
+	struct fiber_state *fiber;
+
+	if (may_return)
+		trace_arg = frame_plain_trace_arg(SITE_RETURNED, anchor);
+	if (__builtin_expect(!trace_arg, 0))
+		return false;
+	fiber = fiber_noted(fiber_notes, frame_direct_context(trace_arg));
+	if (__builtin_expect(!fiber, 0))
+		return false;
+	if (frame_direct_event(trace_arg) == RUBY_EVENT_CALL)
+		return frame_direct_is_call_of(frame_direct_frame(trace_arg), probe->callee_id, probe->owner) &&
+		       observe_plain_call(probe, fiber, frame_direct_frame(trace_arg), true);
+	return may_return && observe_plain_return(probe, fiber, frame_direct_frame(trace_arg));
+}
+
 void engine_target_event(VALUE tracepoint, void *data)
 {
 	const void *anchor = FRAME_ANCHOR();
-	struct overhead_sample sample = overhead_sample_begin(overhead_sampled());
+	struct site *site = data;
+	struct probe *probe = site->only;
 
-	if (!event_read(data, anchor))
-		event_asked(data, tracepoint, anchor);
-	overhead_sample_end(sample);
+	if (!overhead_sampled() && probe && probe->way != WAY_LONG && event_plain(probe, anchor))
+		return;
+	event_slowly(site, tracepoint, anchor);
 }

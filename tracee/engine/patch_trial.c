@@ -215,22 +215,27 @@ static VALUE call_noting(patch_function function, VALUE receiver, int argc, cons
 }
 
 struct noting {
+	struct patch_watch watch;
 	patch_function function;
 	VALUE receiver;
 };
 
-static VALUE yield_body(void *data)
+static VALUE yield_body(VALUE argument)
 {
-	const struct noting *noting = data;
+	struct noting *noting = (struct noting *)argument;
+	VALUE value;
 
-	return patched[YIELDER].call(noting->function, noting->receiver, 0, NULL);
+	patch_watch_begin(&noting->watch);
+	value = patched[YIELDER].call(noting->function, noting->receiver, 0, NULL);
+	noting->watch.returned = true;
+	return value;
 }
 
-static void yield_over(void *nothing, VALUE unwinder)
+static void yield_over(struct patch_watch *watch, VALUE unwinder)
 {
 	struct frame_end end = {.frame = innermost_frame(), .ending = FRAME_RETURNED};
 
-	(void)nothing;
+	(void)watch;
 	if (unwinder != Qundef)
 		frame_of_unwinder(unwinder, &end);
 	/* The first is the break with a value. */
@@ -242,12 +247,13 @@ static void yield_over(void *nothing, VALUE unwinder)
 
 static VALUE yield_noting(patch_function function, VALUE receiver, int argc, const VALUE *argv)
 {
-	struct noting noting = {function, receiver};
+	struct noting noting = {.watch = {.over = yield_over, .frame_place = patch_frame_place(rb_fiber_current())},
+	                        .function = function,
+	                        .receiver = receiver};
 
 	(void)argc;
 	(void)argv;
-	return patch_watch(&(struct patch_watch){
-		.body = yield_body, .over = yield_over, .data = &noting, .frame_place = patch_frame_place(rb_fiber_current())});
+	return patch_watch(yield_body, &noting.watch);
 }
 
 static bool replace(int i, VALUE method, patch_function function)

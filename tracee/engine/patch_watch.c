@@ -31,8 +31,12 @@ VALUE patch_over(VALUE watch, const uintptr_t registers[REGISTERS], const uintpt
 
 #if defined(__x86_64__)
 
-VALUE patch_over_entry(VALUE watch);
-
+/* The watch's first byte. */
+#define RETURN_WHERE_SETTLED                                                                                                     \
+	"  cmpb $0, (%rdi)\n"                                                                                                    \
+	"  je 1f\n"                                                                                                              \
+	"  ret\n"                                                                                                                \
+	"1:\n"
 /* What a function has to keep for its caller, %rbp from where the frame has it. */
 #define STORE_REGISTERS                                                                                                          \
 	"  mov %rbx, 0(%rsp)\n"                                                                                                  \
@@ -48,16 +52,16 @@ VALUE patch_over_entry(VALUE watch);
 	"  mov 8(%rbp), %rcx\n"                                                                                                  \
 	"  call patch_over\n"
 
-__asm__(".pushsection .text\n" ASM_BEGIN(patch_over_entry) ASM_FRAME(48)
+__asm__(".pushsection .text\n" ASM_BEGIN(patch_over_entry) RETURN_WHERE_SETTLED ASM_FRAME(48)
                 STORE_REGISTERS CALL_OVER ASM_RETURN ASM_END(patch_over_entry) ".popsection\n");
 
 #else
 
-static VALUE patch_over_entry(VALUE watch)
+VALUE patch_over_entry(VALUE watch)
 {
 	static const uintptr_t nothing[PLACES];
 
-	return patch_over(watch, nothing, nothing, 0);
+	return ((const struct patch_watch *)watch)->settled ? Qnil : patch_over(watch, nothing, nothing, 0);
 }
 
 #endif
@@ -87,7 +91,7 @@ static bool is_jump(uintptr_t word)
 
 VALUE patch_over(VALUE argument, const uintptr_t registers[REGISTERS], const uintptr_t *stack, uintptr_t site)
 {
-	const struct patch_watch *watch = (const struct patch_watch *)argument;
+	struct patch_watch *watch = (struct patch_watch *)argument;
 	VALUE unwinder = watch->returned ? Qundef : rb_errinfo();
 
 	/* Of exceptions rb_ensure tells. */
@@ -97,67 +101,26 @@ VALUE patch_over(VALUE argument, const uintptr_t registers[REGISTERS], const uin
 		if (jumps.known && site == jumps.site && is_jump(word_at(jumps.place, registers, stack)))
 			unwinder = word_at(jumps.place, registers, stack);
 	}
-	watch->over(watch->data, unwinder);
+	watch->over(watch, unwinder);
 	return Qnil;
 }
 
-/*
- * Up to 3.3 rb_ensure hangs what it will call into a list, from its stack, of the execution context. Only callcc reads that. A
- * Fiber that is made meanwhile starts with a copy, which is stale when it runs: callcc in there crashed. So what is ours is taken
- * out again; the end of rb_ensure does not mind.
- */
-struct ensured {
-	struct ensured *next;
-	VALUE marker;
-	VALUE (*function)(VALUE);
-	VALUE data;
-};
-
 #define CONTEXT_WORDS 40 /* from the place of the innermost frame */
 
-static size_t list_word; /* of these; 0: not known, or there is no list */
+size_t patch_ensured_word;
+bool patch_watch_learns;
 
-/* rb_ensure's frame is between that of the function that it calls and the watch. */
-READS_STACK static bool is_ours(uintptr_t word, const struct patch_watch *watch)
+READS_STACK void patch_watch_find_list(const struct patch_watch *watch)
 {
-	const struct ensured *ensured = (const struct ensured *)word;
-
-	return word % sizeof(word) == 0 && word > (uintptr_t)__builtin_frame_address(0) && word < (uintptr_t)watch &&
-	       ensured->function == patch_over_entry && ensured->data == (VALUE)watch;
-}
-
-READS_STACK static void leave_list(const struct patch_watch *watch)
-{
-	uintptr_t *context = (uintptr_t *)watch->frame_place;
-
-	if (!context)
-		return;
-	for (size_t i = 1; jumps.is_unwinder && list_word == 0 && i < CONTEXT_WORDS; i++)
-		if (is_ours(context[i], watch))
-			list_word = i;
-	if (list_word && is_ours(context[list_word], watch))
-		context[list_word] = (uintptr_t)((const struct ensured *)context[list_word])->next;
-}
-
-static VALUE run_body(VALUE argument)
-{
-	struct patch_watch *watch = (struct patch_watch *)argument;
-	VALUE value;
-
-	leave_list(watch);
-	value = watch->body(watch->data);
-	watch->returned = true;
-	return value;
-}
-
-VALUE patch_watch(struct patch_watch *watch)
-{
-	return rb_ensure(run_body, (VALUE)watch, patch_over_entry, (VALUE)watch);
+	for (size_t i = 1; watch->frame_place && patch_ensured_word == 0 && i < CONTEXT_WORDS; i++)
+		if (patch_watch_is_ours(watch->frame_place[i], watch))
+			patch_ensured_word = i;
 }
 
 bool patch_watch_learn(bool (*is_unwinder)(uintptr_t word))
 {
 	jumps.is_unwinder = is_unwinder;
+	patch_watch_learns = is_unwinder != NULL;
 	/* A word that held the object of every jump, and each had its own, is where rb_ensure keeps it. */
 	for (unsigned place = 0; !is_unwinder && jumps.seen > 1 && !jumps.known && place < PLACES; place++) {
 		if (jumps.refuted[place])

@@ -37,6 +37,25 @@ static inline rb_trace_arg_t *frame_direct_trace_arg(const struct frame_site *si
 	               : NULL;
 }
 
+/*
+ * The shortest way to it: of an event whose frame is that of the call. Its site is of this kind, or it is not found: NULL.
+ */
+FRAME_READS_STACK static inline const rb_trace_arg_t *frame_plain_trace_arg(enum site_kind kind, const void *anchor)
+{
+	const struct frame_site *site = atomic_load_explicit(&frame_layout.plain[kind], memory_order_relaxed);
+
+	return site && *(const uintptr_t *)((const char *)anchor + site->at[0].distance) == site->at[0].address
+	               ? (const rb_trace_arg_t *)((const char *)anchor + site->trace_arg_distance)
+	               : NULL;
+}
+
+/* The site of an event, for which it was tried in vain; main Ractor, under the GVL. */
+static inline void frame_note_plain(const struct frame_site *site)
+{
+	if (site->levels == 1 && site->bias == 0 && site->kind < SITE_UNWIND && frame_direct_trace_arg(site, site))
+		atomic_store_explicit(&frame_layout.plain[site->kind], site, memory_order_relaxed);
+}
+
 FRAME_READS_STACK static inline uintptr_t frame_direct_frame(const rb_trace_arg_t *trace_arg)
 {
 	return ((const uintptr_t *)trace_arg)[layout_value(LAYOUT_EVENT_FRAME)];
@@ -44,7 +63,8 @@ FRAME_READS_STACK static inline uintptr_t frame_direct_frame(const rb_trace_arg_
 
 FRAME_READS_STACK static inline rb_event_flag_t frame_direct_event(const rb_trace_arg_t *trace_arg)
 {
-	return (rb_event_flag_t)((const uintptr_t *)trace_arg)[layout_value(LAYOUT_EVENT_FLAG)];
+	/* Not the whole word: it has just been written as it is read here, and for another size the processor has to wait. */
+	return *(const rb_event_flag_t *)&((const uintptr_t *)trace_arg)[layout_value(LAYOUT_EVENT_FLAG)];
 }
 
 /* Which fiber: the same for all of its events, and different from those of all others that are alive. */

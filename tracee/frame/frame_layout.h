@@ -50,6 +50,9 @@ struct frame_layout {
 	int site_count;
 	_Atomic uint8_t hints[SITE_KINDS]; /* the site of each kind that matched last: nearly always the next one's, too */
 	struct frame_site sites[SITES_MAX];
+
+	/* Of the sites that matched last, by kind, those of which one address and no bias is all there is to know; NULL: none. */
+	_Atomic(const struct frame_site *) plain[SITE_UNWIND];
 };
 
 /* The VM's tag types, as found in a throw's state and as rb_protect reports them. Seen in 2.7 to 4.1. */

@@ -20,6 +20,11 @@ void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t
                   const void *anchor);
 /* The same for a line of a method (RUBY_EVENT_LINE), which is an event of its own and has no end. */
 void observe_line(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, const void *anchor);
+/*
+ * Notes what has to be done for calls of the probe. Behind all that a probe is armed with, and again where its kinds, its
+ * expressions or what it waits for change. Job or event context.
+ */
+void observe_choose_way(struct probe *probe);
 /* A call that cannot be shown, and is counted as lost. */
 void observe_call_lost(struct probe *probe);
 void observe_return(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t *trace_arg, rb_event_flag_t event,

@@ -49,6 +49,72 @@ static inline void observe_quick_open(struct session *session, struct probe *pro
 	call->values_size = 0;
 }
 
+/*
+ * The shortest way, for probes of which it is known when they are armed: see enum probe_way. Where the client has left meanwhile,
+ * it does no harm. frame: of the call, not 0. told: frame_direct_is_call_of() says that this is its frame.
+ */
+static inline __attribute__((always_inline)) bool observe_plain_call(struct probe *probe, struct fiber_state *fiber,
+                                                                     uintptr_t frame, bool told)
+{
+	struct session *session = probe->session;
+	struct call_stack *stack = &fiber->stacks[session->slot];
+	struct open_call *call = &stack->calls[stack->depth];
+
+	if (__builtin_expect(probe->way == WAY_LONG || session->detaching || fiber->suppress_depth, 0))
+		return false;
+	if (probe->way == WAY_COUNTED) {
+		session->calls++;
+		probe->calls++;
+		probe->tally->calls++;
+		return true;
+	}
+	if (__builtin_expect(stack->depth == stack->size || !stack->defined ||
+	                             (stack->depth && (call[-1].frame <= frame || observe_is_gone(&call[-1]))),
+	                     0))
+		return false;
+	observe_quick_open(session, probe, stack, call, frame, told);
+	call->start = RING_LATER;
+	call->tally = probe->tally;
+	call->inner = 0;
+	call->began = ticks_now_of_tsc();
+	return true;
+}
+
+/* The end of the innermost call, which is of that probe and began so; way: the probe's. */
+static inline __attribute__((always_inline)) bool observe_plain_end(struct session *session, enum probe_way way,
+                                                                    struct call_stack *stack, struct open_call *call)
+{
+	uint64_t elapsed = ticks_now_of_tsc() - call->began;
+
+	/* Where it has been running for so long, its start may be shown already. */
+	if (way == WAY_DECIDED && (elapsed >= session->slow_ticks || call->start != RING_LATER))
+		return false;
+	stack->shown--;
+	if (--stack->depth)
+		call[-1].inner += elapsed;
+	if (way == WAY_DECIDED)
+		session->left_out++;
+	else
+		tally_add(session->tallies, call->tally, elapsed, call->inner);
+	return true;
+}
+
+/* The same where that it is the innermost call has to be seen. */
+static inline __attribute__((always_inline)) bool observe_plain_return(const struct probe *probe, struct fiber_state *fiber,
+                                                                       uintptr_t frame)
+{
+	struct session *session = probe->session;
+	struct call_stack *stack = &fiber->stacks[session->slot];
+	struct open_call *call = &stack->calls[stack->depth - 1];
+
+	if (__builtin_expect(probe->way <= WAY_COUNTED || session->detaching || fiber->suppress_depth || stack->depth == 0 ||
+	                             call->retries || call->frame != frame || call->roles != 1u << ROLE_SHOWN ||
+	                             call->probe != probe,
+	                     0))
+		return false;
+	return observe_plain_end(session, probe->way, stack, call);
+}
+
 /* A call of a session that counts. told: see below. */
 static inline bool observe_quick_count(struct probe *probe, struct fiber_state *fiber, uintptr_t frame, bool told)
 {

@@ -184,6 +184,23 @@ static bool is_retry(struct probe *probe, struct fiber_state *fiber, uintptr_t f
 	return true;
 }
 
+void observe_choose_way(struct probe *probe)
+{
+	const struct session *session = probe->session;
+
+	probe->way = WAY_LONG;
+	if (session->asks_at_start || session->counts_long || probe->only_kind_of != Qundef || probe->waiting ||
+	    probe->keeps_binding || probe->roles != 1u << ROLE_SHOWN || probe->expressions ||
+	    session->options.flags & (TRACE_RESULT | TRACE_MEASURES | TRACE_LOCALS) || !ticks_are_tsc)
+		return;
+	if (probe->tally && probe->counts_only)
+		probe->way = WAY_COUNTED;
+	else if (probe->tally && !session->asks_at_end)
+		probe->way = WAY_TIMED;
+	else if (session->manner == CALLS_DECIDED)
+		probe->way = WAY_DECIDED;
+}
+
 static int (*look_at_names)(struct probe *probe);
 
 void observe_register_names(int (*look)(struct probe *probe))

@@ -28,6 +28,12 @@ static inline bool overhead_sampled(void)
 	return __builtin_expect(++overhead.events % OVERHEAD_SAMPLE == 0, 0);
 }
 
+/* The same of the event that was asked for last. */
+static inline bool overhead_is_sampled(void)
+{
+	return overhead.events % OVERHEAD_SAMPLE == 0;
+}
+
 /* Around what is done for it; without an end, where the event is left by a jump, nothing is measured. */
 struct overhead_sample {
 	bool on;

@@ -16,6 +16,14 @@ struct expression_list;
 struct line_site;
 struct tally;
 
+/* What is done for an ordinary call of a probe: observe_quick.h. */
+enum probe_way {
+	WAY_LONG,    /* it has to be looked at; also of a probe that is not armed yet */
+	WAY_COUNTED, /* counted as it begins */
+	WAY_TIMED,   /* its time is counted as it ends */
+	WAY_DECIDED, /* forgotten as it ends, where it took less time than is asked for */
+};
+
 /* One definition of an observed method, of one session. */
 struct probe {
 	/* What each event looks at, in one cache line. */
@@ -28,6 +36,7 @@ struct probe {
 	uint32_t ref;                        /* the client's number for it */
 	uint32_t calls;                      /* that began; wraps around */
 	uint8_t roles;                       /* of its selectors: bits by enum selector_role */
+	uint8_t way;                         /* enum probe_way; observe_choose_way() */
 	bool armed;
 	bool told;           /* the client knows it: its calls may be shown */
 	bool counts_only;    /* its calls are counted when they begin, and not followed */

@@ -112,11 +112,14 @@ struct tally *tally_new(void)
 	return tally;
 }
 
-uint16_t tally_take_block(struct tallies *tallies, struct tally *tally, uint32_t octave)
+void tally_count_first(struct tallies *tallies, struct tally *tally, struct histogram_place place)
 {
-	if (tallies->used == tallies->limit)
-		return 0;
-	return tally->octaves[octave] = (uint16_t)++tallies->used;
+	if (tallies->used == tallies->limit) {
+		tally->unplaced++;
+		return;
+	}
+	tally->octaves[place.octave] = (uint16_t)++tallies->used;
+	tallies->blocks[tallies->used][place.bucket]++;
 }
 
 void tally_add_measured(struct tally *tally, const struct measured *measured)

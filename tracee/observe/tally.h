@@ -57,17 +57,17 @@ void tallies_close(struct session *session);
 /* NULL without memory. free() frees it. */
 struct tally *tally_new(void);
 
-/* Event context. Which block the octave has; 0: there are no more. */
-uint16_t tally_take_block(struct tallies *tallies, struct tally *tally, uint32_t octave);
-
 /* What was measured of a call that ended; NULL: nothing was. Event context. */
 void tally_add_measured(struct tally *tally, const struct measured *measured);
+
+/* Counts a time in an octave for which the tally has no block yet. Event context. */
+void tally_count_first(struct tallies *tallies, struct tally *tally, struct histogram_place place);
 
 /* One call that ended; inner: the part of its time that counted calls inside of it took. Event context. */
 static inline void tally_add(struct tallies *tallies, struct tally *tally, uint64_t elapsed, uint64_t inner)
 {
-	uint32_t bucket = histogram_bucket(elapsed);
-	uint16_t block = tally->octaves[bucket / HISTOGRAM_PER_OCTAVE];
+	struct histogram_place place = histogram_place(elapsed);
+	uint16_t block = tally->octaves[place.octave];
 
 	tally->calls++;
 	tally->total += elapsed;
@@ -76,12 +76,10 @@ static inline void tally_add(struct tallies *tallies, struct tally *tally, uint6
 		tally->least = elapsed;
 	if (elapsed > tally->most)
 		tally->most = elapsed;
-	if (__builtin_expect(!block, 0))
-		block = tally_take_block(tallies, tally, bucket / HISTOGRAM_PER_OCTAVE);
 	if (__builtin_expect(block != 0, 1))
-		tallies->blocks[block][bucket % HISTOGRAM_PER_OCTAVE]++;
+		tallies->blocks[block][place.bucket]++;
 	else
-		tally->unplaced++;
+		tally_count_first(tallies, tally, place);
 }
 
 #endif

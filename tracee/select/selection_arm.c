@@ -8,6 +8,7 @@
 
 #include "tracee/observe/decide.h"
 #include "tracee/observe/expression.h"
+#include "tracee/observe/observe.h"
 #include "tracee/observe/retry.h"
 #include "tracee/observe/tally_keys.h"
 #include "tracee/select/hook_consent.h"
@@ -54,6 +55,8 @@ void selection_widen(struct probe *probe, const struct match *match)
 		probe->only_kind_of = Qundef;
 	else if (probe->only_kind_of != Qundef && !has_kind(probe->only_kind_of, match->only_kind_of))
 		rb_ary_push(probe->only_kind_of, match->only_kind_of);
+	if (probe->engine)
+		observe_choose_way(probe);
 }
 
 void selection_announce_hook(struct selection *selection, bool whole)
@@ -148,6 +151,7 @@ static bool arm_one(const struct arming_one *one)
 	probe->counts_only = session->counts_calls && !retry_is_possible(probe, &jump);
 	if (jump)
 		rb_jump_tag(jump);
+	observe_choose_way(probe);
 	if (engine->arm(probe, method, &err) == 0) {
 		debug(session, DEBUG_ENGINE, "%s: armed by engine %s, ref %u, %u expressions", one->description,
 		      engine_name(engine->id), probe->ref, probe->expressions ? probe->expressions->count : 0);

@@ -168,6 +168,7 @@ static VALUE reduce(VALUE argument)
 
 	shedding->only_counts = can_only_count(shedding->session, probe);
 	tell(argument);
+	probe->way = WAY_LONG;
 	if (shedding->only_counts)
 		probe->only_counted = true;
 	else if (probe->line)

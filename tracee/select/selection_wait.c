@@ -13,6 +13,7 @@
 #include "tracee/select/selection_parts.h"
 
 #include "tracee/observe/expression.h"
+#include "tracee/observe/observe.h"
 #include "tracee/select/module_changes.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/aside.h"
@@ -58,6 +59,7 @@ static void await_name(struct probe *probe, VALUE module, VALUE selector, VALUE 
 	if (!probe->waiting)
 		probe->waiting = rb_ary_new();
 	rb_ary_push(probe->waiting, entry);
+	probe->way = WAY_LONG;
 }
 
 void selection_await_name(struct probe *probe)
@@ -198,6 +200,7 @@ static VALUE settle_names(VALUE argument)
 		selection_send_method(probe, probe->engine, match.method);
 	if (RARRAY_LEN(left) > 0)
 		probe->waiting = probe->waiting ? rb_ary_concat(left, probe->waiting) : left;
+	observe_choose_way(probe);
 	RB_GC_GUARD(waiting);
 	return Qnil;
 }

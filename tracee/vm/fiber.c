@@ -3,8 +3,8 @@
  *
  * The fibers that were met last are noted in a table: by their execution contexts where these are known, else by the objects, for
  * which rb_fiber_current() is called. A noted fiber may die and another take its address, or compaction may move it; so at each
- * such occasion all notes are forgotten. Nothing dies without being found unmarked by the garbage collector first, so the occasion
- * is that it marks: an object of ours without write barriers, which is never old, is marked each time, at the end of an
+ * such occasion all notes are forgotten. Nothing dies without being found unmarked by the garbage collector first, so the
+ * occasion is that it marks: an object of ours without write barriers, which is never old, is marked each time, at the end of an
  * incremental marking once more.
  */
 

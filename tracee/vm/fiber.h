@@ -136,8 +136,8 @@ static inline struct fiber_state *fiber_state_of_context(uintptr_t context)
 }
 
 /*
- * The running fiber's without allocating, also in GC: only of a fiber that has a state already. NULL may also mean that it cannot be told.
- * GVL held.
+ * The running fiber's without allocating, also in GC: only of a fiber that has a state already. NULL may also mean that it cannot
+ * be told. GVL held.
  */
 struct fiber_state *fiber_met_state(void);
 
