@@ -29,20 +29,20 @@ struct probe {
 	/* What each event looks at, in one cache line. */
 	_Alignas(64) struct session *session;
 	ID callee_id;
-	VALUE owner;                         /* the class or module that has the method */
-	struct expression_list *expressions; /* NULL: none */
-	VALUE only_kind_of;                  /* Array of classes: calls on other receivers are not shown; Qundef: all are */
-	VALUE waiting;                       /* Array of what has to be seen to when a class has its name; Qfalse: nothing */
-	uint32_t ref;                        /* the client's number for it */
-	uint32_t calls;                      /* that began; wraps around */
-	uint8_t roles;                       /* of its selectors: bits by enum selector_role */
-	uint8_t way;                         /* enum probe_way; observe_choose_way() */
-	bool armed;
-	bool told;           /* the client knows it: its calls may be shown */
-	bool counts_only;    /* its calls are counted when they begin, and not followed */
-	bool only_counted;   /* the same, where others are streamed: following them would take too much of the process */
-	bool keeps_binding;  /* its calls do: their frame is gone when this Ruby tells of their end, and variables are wanted */
+	VALUE owner;         /* the class or module that has the method */
 	struct tally *tally; /* where calls are counted; its own */
+	uint32_t ref;        /* the client's number for it */
+	uint32_t calls;      /* that began; wraps around */
+	uint8_t roles;       /* of its selectors: bits by enum selector_role */
+	uint8_t way;         /* enum probe_way; observe_choose_way() */
+	bool armed;
+	bool told;          /* the client knows it: its calls may be shown */
+	bool counts_only;   /* its calls are counted when they begin, and not followed */
+	bool only_counted;  /* the same, where others are streamed: following them would take too much of the process */
+	bool keeps_binding; /* its calls do: their frame is gone when this Ruby tells of their end, and variables are wanted */
+	struct expression_list *expressions; /* NULL: none */
+	VALUE waiting;                       /* Array of what has to be seen to when a class has its name; Qfalse: nothing */
+	VALUE only_kind_of;                  /* Array of classes: calls on other receivers are not shown; Qundef: all are */
 
 	struct engine_patch_link *patches; /* of engine patch */
 	struct engine_target_site *sites;  /* of engine target */

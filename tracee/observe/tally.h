@@ -25,13 +25,13 @@ struct tally_tree;
 #define TALLY_BLOCKS 65535u /* of 32 counters: 16 MiB at most */
 
 struct tally {
-	/* What each event changes, in one cache line. */
+	/* What each event looks at, and changes: in one cache line, but for long times. */
 	_Alignas(64) uint64_t calls; /* that ended; where only calls are counted: that began */
 	uint64_t total, inner;       /* the part of the total that counted calls inside of them took */
 	uint64_t least, most;
-	uint64_t errors;
-	uint64_t unplaced;                   /* times that are in no bucket */
 	uint16_t octaves[HISTOGRAM_OCTAVES]; /* their blocks in the arena; 0: none yet */
+	uint64_t errors;
+	uint64_t unplaced; /* times that are in no bucket */
 	/* Where calls are measured (measure.h): the sums, */
 	uint64_t cpu_ns, objects, gc_ns;
 	uint64_t unmeasured; /* and how many calls are not in all of those that are measured */
