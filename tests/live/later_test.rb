@@ -45,6 +45,24 @@ class LaterTest < LiveTest
     TREE
   end
 
+  test "what is defined again and again, or for object after object, is traced 1,000 times: it would fill the process's memory" do
+    target = start("shop")
+    target.run("class Till; def f; end; end; nil")
+    tracer = trace(target, "Till#f", "zork")
+    target.run("$VERBOSE = nil; 1010.times { eval('class Till; def f; end; end; Till.new.f') }; nil")
+    kept = "GC.start; ObjectSpace.count_objects[:T_CLASS]"
+    before = Integer(target.run(kept))
+    target.run("3000.times { o = Object.new; def o.zork; end; o.zork; Class.new { def zork; end }.new.zork }; nil")
+    assert_operator Integer(target.run(kept)), :<, before + 3000
+    target.run("Named = Class.new { def zork; end }; nil")
+    wait_until("the class with a name is traced") { target.run("Named.new.zork") && tracer.stdout.include?("Named#zork") }
+    result = tracer.stop
+    counts = result.tree.lines.map { |line| line[/Till#f|Named|zork/] }.tally
+    assert_equal({ "Till#f" => 1000, "zork" => 1000 }, counts.slice("Till#f", "zork"))
+    assert_equal 1, result.stderr.scan(/Till#f was defined anew 1000 times since the trace began/).size
+    assert_equal 1, result.stderr.scan(/1000 methods of objects, and of classes without a name, were defined/).size
+  end
+
   test "an expression that names what only one of the definitions has" do
     tree = tree_of("class Till; def f(a); a; end; end; Till.new.f(1)",
                    "class Till; def f(b, a = 5); b; end; end; Till.new.f(2)", selectors: "Till#f(a, a + 1)")

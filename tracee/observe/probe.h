@@ -57,6 +57,7 @@ struct probe {
 	uint64_t counted;                  /* calls since only_counted */
 	uint64_t met;                      /* its calls that met all conditions but those that count */
 	struct probe *former;              /* of the definition that this one replaced */
+	uint32_t definitions;              /* how many formers it has */
 	struct probe *next;                /* in its bucket */
 	struct probe *next_made;
 	struct probe *next_alias;                                         /* of engine hook */

@@ -21,6 +21,9 @@
 
 #include <errno.h>
 
+#define NAMELESS_MAX 1000u /* methods that are defined later, of classes that have no name */
+#define DEFINED_MAX 1000u  /* times that one method is defined anew, each of which keeps its code */
+
 /* SyntaxError has the compiler's words, in several lines. */
 int selection_error(struct error *err)
 {
@@ -194,6 +197,39 @@ static const struct engine *choose(struct selection *selection, uint32_t selecto
 	return engine;
 }
 
+/* An object's singleton class, or no name at all: the process may make such without end, and each is kept until the end. */
+static bool is_nameless(VALUE owner)
+{
+	while (class_name_is_singleton(owner)) {
+		owner = compat_attached_object(owner);
+		if (!RB_TYPE_P(owner, T_CLASS) && !RB_TYPE_P(owner, T_MODULE))
+			return true;
+	}
+	return !selection_has_name(owner);
+}
+
+static bool is_one_nameless_too_many(const struct arming *arming, VALUE owner)
+{
+	struct selection *selection = arming->selection;
+
+	if (!arming->late || !is_nameless(owner))
+		return false;
+	if (selection->nameless_count < NAMELESS_MAX) {
+		selection->nameless_count++;
+		return false;
+	}
+	if (!selection->nameless_told)
+		session_note(selection->session, NOTE_WARNING,
+		             "%u methods of objects, and of classes without a name, were defined since the trace began; of more, "
+		             "those are traced whose class gets a name",
+		             NAMELESS_MAX);
+	selection->nameless_told = true;
+	/* A look finds it then. */
+	if (!arming->slice)
+		selection_modules_changed();
+	return true;
+}
+
 void selection_arm_match(const struct match *match, void *argument)
 {
 	struct arming *arming = argument;
@@ -218,6 +254,8 @@ void selection_arm_match(const struct match *match, void *argument)
 		selection_widen(one.probe, match);
 		return;
 	}
+	if (is_one_nameless_too_many(arming, match->owner))
+		return;
 	match_describe(match, description, sizeof(description));
 	one.engine = choose(selection, arming->selector, match, arming->late, description, &reason);
 	if (!one.engine)
@@ -269,6 +307,22 @@ static VALUE arm_one_protected(VALUE argument)
 	return arm_one((const struct arming_one *)argument) ? Qtrue : Qfalse;
 }
 
+/* The former definition's probe says so once. */
+static bool is_one_definition_too_many(struct probe *former, const struct match *match)
+{
+	char description[512];
+
+	if (former->definitions < DEFINED_MAX)
+		return false;
+	match_describe(match, description, sizeof(description));
+	if (former->definitions++ == DEFINED_MAX)
+		session_note(former->session, NOTE_WARNING,
+		             "%s was defined anew %u times since the trace began; what is defined from now on is not traced",
+		             description, DEFINED_MAX);
+	former->definitions = DEFINED_MAX + 1;
+	return true;
+}
+
 void selection_arm_again(struct probe *former, const struct match *match)
 {
 	struct selection *selection = former->session->selection;
@@ -277,7 +331,7 @@ void selection_arm_again(struct probe *former, const struct match *match)
 	struct arming_one one = {.match = match, .description = description, .reason = &reason, .when = "defined anew, armed"};
 	int failed = 0;
 
-	if (is_served(former, match))
+	if (is_served(former, match) || is_one_definition_too_many(former, match))
 		return;
 	match_describe(match, description, sizeof(description));
 	one.engine = choose(selection, former->selector, match, true, description, &reason);
@@ -289,6 +343,7 @@ void selection_arm_again(struct probe *former, const struct match *match)
 	      former->ref);
 	one.probe = selection_add_probe(selection, match, former->selector);
 	one.probe->former = former;
+	one.probe->definitions = former->definitions + 1;
 	one.probe->roles = former->roles;
 	one.probe->only_kind_of = former->only_kind_of;
 	/* Definitions with one C function share what observes it; both probes would mean each call. */

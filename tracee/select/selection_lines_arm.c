@@ -19,7 +19,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define COMPILED_MAX 1000u /* pieces of code that are armed for one selector as they are compiled */
+#define COMPILED_MAX 1000u /* pieces of code that are armed for one selector as they are compiled or defined */
 
 enum when { AT_ONCE, DEFINED, COMPILED };
 
@@ -55,12 +55,12 @@ static bool is_of_other_file(struct selection *selection, uint32_t selector, VAL
 	return true;
 }
 
-/* Code that is compiled again and again would fill the memory. */
+/* Code that is compiled, or defined, again and again would fill the memory. */
 static bool is_one_too_many(struct selection *selection, uint32_t selector, enum when when, const char *written)
 {
 	struct selected_line *line = &selection->lines[selector];
 
-	if (when != COMPILED || ++line->compiled_count <= COMPILED_MAX)
+	if (when == AT_ONCE || ++line->compiled_count <= COMPILED_MAX)
 		return false;
 	if (line->compiled_count == COMPILED_MAX + 1)
 		session_note(selection->session, NOTE_WARNING,
@@ -111,10 +111,14 @@ static bool arm(struct selection *selection, uint32_t selector, VALUE hit, enum 
 {
 	struct session *session = selection->session;
 	VALUE code = rb_ary_entry(hit, HIT_CODE);
-	struct probe *former = probe_for(selection, selector, code), *probe;
+	struct probe *former, *probe;
 	char written[512];
 	struct error err;
 
+	/* To look for the former probe takes the longer, the more there are. */
+	if (selection->lines[selector].compiled_count > COMPILED_MAX)
+		return false;
+	former = probe_for(selection, selector, code);
 	if (selection->disabled || (former && !becomes_method(former, code, rb_ary_entry(hit, HIT_OWNER))))
 		return false;
 	selector_write(&selection->selectors[selector], written, sizeof(written));

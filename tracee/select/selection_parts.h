@@ -103,7 +103,9 @@ struct selection {
 	struct slice_set methods;
 	uint32_t *method_patterns; /* selectors whose method is one */
 	uint32_t method_pattern_count;
-	uint32_t waiting_count; /* what probes wait for in silence */
+	uint32_t waiting_count;  /* what probes wait for in silence */
+	uint32_t nameless_count; /* methods that were defined later, of what has no name */
+	bool nameless_told;      /* the client knows that there are more */
 	/* What matches is kept in `matches`, and armed when the job knows that it may be. Disabled as well: it was refused. */
 	bool looking;
 	struct matches matches;
