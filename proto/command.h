@@ -44,6 +44,9 @@ static inline uint32_t selector_line(const struct selector *selector)
 	return line;
 }
 
+/* Selectors that match nothing and have a line each; -v has the others. */
+#define UNMATCHED_NAMED_MAX 20u
+
 /* "Order" is a method's name, such as Integer's, but a class may be meant. */
 #define SELECTOR_CLASS_HINT ". Of a class, # after its name means the instance methods, . the singleton methods"
 

@@ -160,7 +160,7 @@ class HookConsentTest < LiveTest
     skip "2.7 gives no events for instructions" if NO_EVENTS
     target = start("shop")
     terminal = terminal("trace", "-p", target.pid.to_s, "Integer#+")
-    terminal.expect(/Integer#\+ .*needs engine hook.*Go on all the same\? \[y\/N\] /m)
+    terminal.expect(/Integer#\+ .*needs engine hook.*Trace these too\? \[y\]es \/ \[s\]kip them \/ \[N\]o, stop: /m)
     terminal.enter("")
     assert_equal 1, terminal.wait
   end
@@ -169,11 +169,33 @@ class HookConsentTest < LiveTest
     skip "2.7 gives no events for instructions" if NO_EVENTS
     target = start("shop")
     terminal = terminal("trace", "-v", "-p", target.pid.to_s, "--count", "1", "Integer#+")
-    terminal.expect(/Go on all the same\? \[y\/N\] /)
+    terminal.expect(/Trace these too\?/)
     terminal.enter("y")
     terminal.expect(/tracing 1 method/)
     target.run("a = 1; a + 2")
     terminal.expect(/Integer#\+ <[\d.]+>/)
     assert_equal 0, terminal.wait
+  end
+
+  test "on a terminal it is asked for: skip" do
+    skip "2.7 gives no events for instructions" if NO_EVENTS
+    target = start("shop")
+    [%w[trace -v --count 1], %w[stat -v --duration 1]].each do |command|
+      terminal = terminal(*command, "-p", target.pid.to_s, "Integer#+", "Shop#price")
+      terminal.expect(/Trace these too\?/)
+      terminal.enter("s")
+      terminal.expect(/1 method left out by --no-hook: only engine hook can observe it: Integer#\+/)
+      terminal.expect(/tracing 1 method/)
+      target.run("1 + 2; $shop.price(:tea)")
+      terminal.expect(/Shop#price/)
+      assert_equal 0, terminal.wait
+    end
+  end
+
+  test "where only the hook is wanted there is nothing to skip to" do
+    terminal = terminal("trace", "-p", start("shop").pid.to_s, "--engine", "hook", "Shop#price")
+    terminal.expect(/Trace these too\? \[y\]es \/ \[N\]o, stop: /)
+    terminal.enter("s")
+    assert_equal 1, terminal.wait
   end
 end

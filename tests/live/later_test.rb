@@ -128,6 +128,18 @@ class LaterTest < LiveTest
                  result.stderr.scan(/^rbprobe: process #{target.pid}: (.*) never matched a method$/).flatten
   end
 
+  test "of very many selectors that match nothing the first are named, with -v all" do
+    target = start("shop")
+    selectors = Array.new(30) { |i| "Many#no#{i}" }
+    result = launch("trace", "-p", target.pid.to_s, "--duration", "0.1", *selectors).wait
+    assert_equal selectors.first(20), result.stderr.scan(/no method matches (Many#\S+) yet/).flatten
+    assert_equal selectors.first(20), result.stderr.scan(/: (\S*) never matched a method/).flatten
+    assert_match(/: no method matches 10 more selectors yet \(waiting for it\): -v names them$/, result.stderr)
+    assert_match(/: 10 more selectors never matched anything: -v names them$/, result.stderr)
+    all = rbprobe("methods", "-v", "-p", target.pid.to_s, *selectors).stderr
+    assert_equal selectors, all.scan(/no method matches (Many#\S+)$/).flatten
+  end
+
   test "of several selectors that name one method, all have matched" do
     target = start("shop")
     tracer = trace(target, "Shop#price", "price", "Sh*#pri*", "Late#come", "L*#come", "come")

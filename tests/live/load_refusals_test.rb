@@ -176,7 +176,8 @@ class LoadRefusalsTest < LiveTest
                       "#{RUBY_IN_A_PROGRAM.sub("{3, 1, 0}", "{3, 0, 0}")} int main(void) { write(1, \"r\", 1); " \
                       "for (;;) pause(); }", "-rdynamic")
     running(program) do |pid|
-      assert_refused 3, /no extension for Ruby 3\.0\.0.*build it with: make RUBY=/, "load", "-p", pid.to_s
+      assert_refused 3, /process #{pid} runs Ruby 3\.1\.2, for which no extension is built in .*; run: make RUBY=/,
+                     "load", "-p", pid.to_s
       assert_equal "no: ABI not built", shown_as(pid)
     end
   end

@@ -142,6 +142,49 @@ class OutputTest < LiveTest
     assert_equal 0, $?.exitstatus
   end
 
+  # What a trace says while it begins goes into a pipe that is full. Yields the process; returns what it has said in the end.
+  def traced_into_a_full_pipe(*options)
+    reader, writer = IO.pipe
+    pid = spawn(Processes::RBPROBE, "trace", "-v", "-f", "--no-hook", *options, out: File::NULL, err: writer)
+    writer.close
+    wait_until("the pipe is full") { Processes.status_of(pid, "State").start_with?("S") && pipe_is_full(reader) }
+    text = yield(pid, reader)
+    text << reader.read
+  ensure
+    reader.close
+    Process.wait(pid)
+  end
+
+  # Nobody writes into it for longer than the trace's --timeout.
+  def pipe_is_full(reader)
+    sizes = Array.new(2) do |i|
+      sleep 1.2 if i == 1
+      [0].pack("i").tap { |size| reader.ioctl(0x541b, size) }.unpack1("i") # FIONREAD
+    end
+    sizes[0] == sizes[1] && sizes[0] > 60_000
+  end
+
+  test "a reader that waits while methods are being armed is waited for" do
+    target = start("shop")
+    text = traced_into_a_full_pipe("-p", target.pid.to_s, "--timeout", "1") do |pid, reader|
+      said = +""
+      said << reader.gets until said.include?(": tracing ")
+      Process.kill(:INT, pid)
+      said
+    end
+    assert_match(/ended: interrupted\n\z/, text)
+    refute_match(/gives that up/, text)
+  end
+
+  test "a trace that could not start because nobody reads says so" do
+    target = start("shop")
+    text = traced_into_a_full_pipe("-p", target.pid.to_s) do |pid, _|
+      Process.kill(:INT, pid)
+      +""
+    end
+    assert_match(/^rbprobe: nothing reads the output \(a pager\?\), so the trace could not start; use -o FILE$/, text)
+  end
+
   test "several processes at once, each line with its PID" do
     targets = [start("shop"), start("shop")]
     tracer = launch("trace", "-v", "-p", targets.map(&:pid).join(","), "Shop#price")

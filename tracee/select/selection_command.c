@@ -100,6 +100,7 @@ static bool suggest(struct selection_work *work)
 static void tell_unmatched(struct selection_work *work, const char *what_follows)
 {
 	const struct command *command = work->command;
+	uint32_t told = 0;
 
 	for (uint32_t i = 0; i < command->selector_count; i++) {
 		const struct selector *selector = &command->selectors[i];
@@ -109,9 +110,12 @@ static void tell_unmatched(struct selection_work *work, const char *what_follows
 			continue;
 		selector_write(selector, name, sizeof(name));
 		suggestions_write(&work->suggestions, i, meant, sizeof(meant));
-		session_note(work->session, NOTE_WARNING, "no method matches %s%s%s", name, what_follows,
-		             selector_may_be_class(selector) ? SELECTOR_CLASS_HINT : meant);
+		session_note(work->session, ++told <= UNMATCHED_NAMED_MAX ? NOTE_WARNING : NOTE_INFO, "no method matches %s%s%s",
+		             name, what_follows, selector_may_be_class(selector) ? SELECTOR_CLASS_HINT : meant);
 	}
+	if (told > UNMATCHED_NAMED_MAX)
+		session_note(work->session, NOTE_WARNING, "no method matches %u more selectors%s: -v names them",
+		             told - UNMATCHED_NAMED_MAX, what_follows);
 }
 
 /* --- The steps of a trace */

@@ -78,17 +78,30 @@ void left_out_add(struct selection *selection, enum left_out_reason why, const c
 		             "further methods that are left out like these are named with -v only");
 }
 
+/* "7,706" */
+static const char *grouped(uint32_t number, char text[16])
+{
+	if (number >= 1000000)
+		snprintf(text, 16, "%u,%03u,%03u", number / 1000000, number / 1000 % 1000, number % 1000);
+	else if (number >= 1000)
+		snprintf(text, 16, "%u,%03u", number / 1000, number % 1000);
+	else
+		snprintf(text, 16, "%u", number);
+	return text;
+}
+
 void left_out_report(const struct selection *selection)
 {
 	for (size_t why = 0; why < LEFT_OUT_REASONS; why++) {
 		const struct left_out *left_out = &selection->left_out[why];
-		char more[64] = "";
+		char more[64] = "", digits[16];
 
 		if (left_out->count == 0)
 			continue;
 		if (left_out->count > NAMED_MAX)
-			snprintf(more, sizeof(more), " and %u more (-v names them)", left_out->count - NAMED_MAX);
-		session_note(selection->session, NOTE_WARNING, "%u %s: %.*s%s%s", left_out->count,
+			snprintf(more, sizeof(more), " and %s more (-v names them)",
+			         grouped(left_out->count - NAMED_MAX, digits));
+		session_note(selection->session, NOTE_WARNING, "%s %s: %.*s%s%s", grouped(left_out->count, digits),
 		             left_out->count == 1 ? words[why].line : words[why].lines, (int)left_out->names_size,
 		             left_out->names, more, words[why].remedy);
 	}

@@ -2,12 +2,14 @@
 
 #include "tracer/base/message.h"
 
+#include "proto/clock.h"
 #include "tracer/base/buffer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
+static uint64_t waited_ns;
 static void (*diverted)(const char *text, size_t size);
 
 void message_divert(void (*to)(const char *text, size_t size))
@@ -15,10 +17,16 @@ void message_divert(void (*to)(const char *text, size_t size))
 	diverted = to;
 }
 
+uint64_t message_waited_ns(void)
+{
+	return waited_ns;
+}
+
 void message(const char *format, ...)
 {
 	struct buffer line = {0};
 	char text[9000];
+	uint64_t began_ns;
 	va_list args;
 	int size;
 
@@ -36,7 +44,9 @@ void message(const char *format, ...)
 		return;
 	}
 	buffer_add_char(&line, '\n');
+	began_ns = clock_now_ns();
 	if (write(STDERR_FILENO, line.bytes, line.size) < 0)
 		line.size = 0; /* nowhere left to complain to */
+	waited_ns += clock_now_ns() - began_ns;
 	buffer_free(&line);
 }

@@ -2,12 +2,16 @@
 #define RBPROBE_MESSAGE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Lines on standard error: "rbprobe: ...", each in one write, and printable whatever text of a target is in it.
  * Only debug.c, cli/ and the rooms above cli/ speak; the rooms below fill a struct error.
  */
 void message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* How long all of them together have waited for whoever reads them: `2>&1 | less`. */
+uint64_t message_waited_ns(void);
 
 /*
  * While the terminal is a screen: each of them goes there instead, without "rbprobe: " and the line's end. NULL: to standard

@@ -29,16 +29,24 @@ static char read_answer(int signals_descriptor)
 	return size > 0 ? line[0] : 0;
 }
 
-bool hook_question_ask(const char *text, int signals_descriptor)
+bool hook_question_ask(struct options *options, const char *text, int signals_descriptor)
 {
+	/* With --engine hook there is nothing else; --attributes asks for what would be skipped. */
+	bool may_skip = options->trace.engine != ENGINE_HOOK && !(options->trace.flags & TRACE_ATTRIBUTES);
 	char answer;
 
 	message("%s", text);
-	fputs("Go on all the same? [y/N] ", stderr);
+	fputs(may_skip ? "Trace these too? [y]es / [s]kip them / [N]o, stop: " : "Trace these too? [y]es / [N]o, stop: ", stderr);
 	answer = read_answer(signals_descriptor);
 	if (!answer)
 		fputc('\n', stderr);
-	return answer == 'y' || answer == 'Y';
+	if (answer == 'y' || answer == 'Y')
+		options->trace.flags |= TRACE_HOOK;
+	else if (may_skip && (answer == 's' || answer == 'S'))
+		options->trace.flags |= TRACE_WITHOUT_HOOK | TRACE_NO_HOOK;
+	else
+		return false;
+	return true;
 }
 
 const char *hook_remedy(const struct options *options)

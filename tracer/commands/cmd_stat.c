@@ -221,10 +221,8 @@ static int stat_run(void *self)
 		return STATUS_FAILED;
 	options_settle(options, stat->invocation.output.fd);
 	status = count(stat, signals, hook_question_possible(options) ? &question : NULL);
-	if (question.code && hook_question_ask(question.text, signals)) {
-		options->trace.flags |= TRACE_HOOK;
+	if (question.code && hook_question_ask(options, question.text, signals))
 		status = count(stat, signals, NULL);
-	}
 	return status;
 }
 

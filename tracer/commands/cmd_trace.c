@@ -25,10 +25,8 @@ static int trace_run(void *self)
 	options_settle(options, output->fd);
 	sink = sink_new(options->format, output, &options->style);
 	status = trace_loop(options, output, sink, signals, 0, hook_question_possible(options) ? &question : NULL);
-	if (question.code && hook_question_ask(question.text, signals)) {
-		options->trace.flags |= TRACE_HOOK;
+	if (question.code && hook_question_ask(options, question.text, signals))
 		status = trace_loop(options, output, sink, signals, 0, NULL);
-	}
 	sink_free(sink);
 	return status;
 }

@@ -4,6 +4,7 @@
 
 #include "proto/clock.h"
 #include "tracer/base/exit_status.h"
+#include "tracer/base/message.h"
 #include "tracer/base/poll_until.h"
 #include "tracer/base/signals.h"
 #include "tracer/commands/trace_target.h"
@@ -24,9 +25,9 @@ struct trace_loop {
 	uint64_t started_ns;
 	uint64_t count_deadline_ns; /* when calls that --count waits for are given up */
 	bool expecting_warned;
-	uint64_t ask_ns;     /* --interval: when the processes are asked next; 0: never */
-	bool asked;          /* and have not all answered */
-	uint64_t written_ns; /* of output->written_ns, what the sessions' deadlines know of */
+	uint64_t ask_ns;    /* --interval: when the processes are asked next; 0: never */
+	bool asked;         /* and have not all answered */
+	uint64_t waited_ns; /* of the time that writing has taken, what the sessions' deadlines know of */
 };
 
 static void stop(struct trace_loop *loop, const char *reason)
@@ -170,15 +171,15 @@ static bool descriptors_collect(struct trace_loop *loop)
 	return any;
 }
 
-/* `| less`: while a reader waits, so do we, and answers that have come long since are not read. */
+/* `| less`, `2>&1 | less`: while a reader waits, so do we, and answers that have come long since are not read. */
 static void excuse_writing(struct trace_loop *loop)
 {
-	uint64_t busy_ns = loop->run.output->written_ns - loop->written_ns;
+	uint64_t busy_ns = loop->run.output->written_ns + message_waited_ns() - loop->waited_ns;
 
 	for (size_t i = 0; i < loop->run.process_count && busy_ns; i++)
 		if (!loop->targets[i].over)
 			attachment_excuse(&loop->targets[i].attachment, busy_ns);
-	loop->written_ns += busy_ns;
+	loop->waited_ns += busy_ns;
 }
 
 static bool turn(struct trace_loop *loop)
@@ -220,6 +221,7 @@ int trace_loop(const struct options *options, struct output *output, struct sink
 			},
 		.signals = signals_descriptor,
 		.started_ns = clock_now_ns(),
+		.waited_ns = output->written_ns + message_waited_ns(),
 	};
 	struct stat status;
 

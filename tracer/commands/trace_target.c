@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define UNREAD_NS NS_PER_S /* what is written waits so long for its reader: that one has stopped reading */
+
 void run_warn(const struct run *run, const char *text)
 {
 	if (!run->options->quiet)
@@ -97,18 +99,22 @@ static void name_unmatched(const struct trace_target *traced)
 {
 	const struct run *run = traced->run;
 	const struct selector_list *selectors = &run->options->selectors;
+	uint32_t named = 0;
 
 	for (uint32_t i = 0; i < selectors->count; i++) {
 		if (traced->found && traced->found[i])
 			continue;
 		if (run->sink->ops->unmatched)
 			run->sink->ops->unmatched(run->sink, traced->pid, selectors->texts[i]);
-		if (run->options->quiet)
+		if (run->options->quiet || (++named > UNMATCHED_NAMED_MAX && !run->options->verbose))
 			continue;
 		output_flush(run->output);
 		message("process %d: %s never matched %s", (int)traced->pid, selectors->texts[i],
 		        selector_line(&selectors->items[i]) ? "code" : "a method");
 	}
+	if (named > UNMATCHED_NAMED_MAX && !run->options->verbose)
+		message("process %d: %u more selectors never matched anything: -v names them", (int)traced->pid,
+		        named - UNMATCHED_NAMED_MAX);
 }
 
 /* The process is done with, whatever came of it. */
@@ -349,7 +355,9 @@ void trace_target_stop(struct trace_target *traced)
 		return;
 	}
 	if (traced->attachment.state != ATTACHMENT_EXPECTING) {
-		run_warn(traced->run, "ended before the methods were armed");
+		run_warn(traced->run, traced->run->output->written_ns + message_waited_ns() > UNREAD_NS
+		                              ? "nothing reads the output (a pager?), so the trace could not start; use -o FILE"
+		                              : "ended before the methods were armed");
 		/* Who closed the pipe had enough. */
 		if (!traced->run->output->reader_gone)
 			set_status(traced->run, STATUS_NOT_ATTACHED);

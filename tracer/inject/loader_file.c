@@ -73,8 +73,9 @@ static void ruby_command(const struct target *target, char *command, size_t size
 
 static int file_path(const struct target *target, const struct remote *remote, char *path, size_t size, struct error *err)
 {
-	char directory[PATH_MAX - 80], abi[32], command[PATH_MAX];
+	char directory[PATH_MAX - 80], abi[32], command[PATH_MAX], version[32];
 	int pid = (int)target->pid;
+	struct target looked_at;
 
 	if (loader_file_possible(target, err) < 0)
 		return -ENOEXEC;
@@ -87,9 +88,14 @@ static int file_path(const struct target *target, const struct remote *remote, c
 	if (access(path, R_OK) == 0)
 		return 0;
 	ruby_command(target, command, sizeof(command));
-	return error_set(err, -ENOENT,
-	                 "there is no extension for Ruby %s, which process %d runs, in %s; build it with: make RUBY=%s", abi, pid,
-	                 directory, command);
+	if (target->ruby_version[0])
+		snprintf(version, sizeof(version), "%s", target->ruby_version);
+	else if (target_describe(&looked_at, target->pid, TARGET_VERSION, NULL) < 0 || !looked_at.ruby_version[0])
+		snprintf(version, sizeof(version), "%s", abi);
+	else
+		snprintf(version, sizeof(version), "%s", looked_at.ruby_version);
+	return error_set(err, -ENOENT, "process %d runs Ruby %s, for which no extension is built in %s; run: make RUBY=%s", pid,
+	                 version, directory, command);
 }
 
 /* Where the last segment ends. A process may be made to wait for a copy, and most of a file is for debuggers. */
