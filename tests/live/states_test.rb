@@ -3,6 +3,10 @@
 require_relative "helper"
 
 class StatesTest < LiveTest
+  def ring_often(pid)
+    100.times { Process.kill(:URG, pid) }
+  end
+
   STATES = ["sleep", "join", "queue", "select", "mutex", "condition variable", "wait for a child", "blocking read",
             "read of standard input", "accept", "busy", "join with a busy thread", "join with eight busy threads",
             "busy among busy threads"].freeze
@@ -58,7 +62,7 @@ class StatesTest < LiveTest
 
   test "SIGURG that nobody of ours sent harms nothing" do
     target = start("console")
-    100.times { target.signal(:URG) }
+    ring_often(target.pid)
     assert_equal "3", target.run("1 + 2")
     assert_attachable(target)
   end
@@ -72,6 +76,33 @@ class StatesTest < LiveTest
     rescue Errno::ESRCH
       true
     end
+    assert_equal 7, target.wait.exitstatus
+  end
+
+  # An extension of the application's that takes its time then: the VM calls it after it has freed the main thread. It frees that
+  # where nobody asked for its fiber, as in a child that another thread has forked.
+  GOING_DOWN = <<~'RUBY'
+    hook = Fiddle::Function.new(Fiddle.dlopen(nil)["ruby_vm_at_exit"], [Fiddle::TYPE_VOIDP], Fiddle::TYPE_VOID)
+    hook.call(Fiddle.dlopen(nil)["getchar"])
+    child = Thread.new { fork { 100_000.times {}; exit 7 } }.value
+    puts child
+    Process.wait(child)
+    Process.exit!($?.exitstatus || 99)
+  RUBY
+
+  test "a ring when the VM has freed the main thread harms nothing" do
+    target = start("console")
+    has_fiddle = target.run('begin; require "fiddle"; true; rescue LoadError; false; end')
+    skip "needs fiddle" unless has_fiddle == "true"
+    target.run_in_background(GOING_DOWN)
+    child = Integer(target.read_line)
+    wait_until("the child has ended, or reads what getchar wants") do
+      !target.alive? || File.read("/proc/#{child}/syscall").start_with?("0 0x0 ")
+    rescue SystemCallError
+      true
+    end
+    ring_often(child) if target.alive?
+    target.run_in_background("for getchar") if target.alive?
     assert_equal 7, target.wait.exitstatus
   end
 

@@ -25,6 +25,7 @@
 #include "tracee/session/wake.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/own.h"
 
 #include <errno.h>
 #include <ruby.h>
@@ -39,7 +40,8 @@ static struct {
 	void (*at_exit)(void);
 	void (*ruby_handler)(int);
 	struct sigaction before; /* SIG_DFL or SIG_IGN */
-	bool in_job;             /* GVL */
+	VALUE last_word;
+	bool in_job; /* GVL */
 } bell;
 
 /* Whether a person's tool sent it: not the kernel (out-of-band data), not our own timer or writer. */
@@ -133,6 +135,21 @@ static void bell_silence(void)
 	wake_stop();
 }
 
+/*
+ * The VM frees the main thread first, and then calls who asked by ruby_vm_at_exit(): a job that is triggered in between, by the
+ * ringer or the signal, writes into a thread that is gone. Before that it frees all objects that have something to free.
+ */
+static void last_word_free(void *unused)
+{
+	(void)unused;
+	bell_silence();
+}
+
+static const rb_data_type_t last_word_type = {
+	.wrap_struct_name = "rbprobe bell",
+	.function = {.dfree = last_word_free},
+};
+
 static void at_vm_exit(ruby_vm_t *vm)
 {
 	(void)vm;
@@ -170,7 +187,8 @@ int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err)
 	bell.job = job;
 	bell.at_exit = at_exit;
 	compat_job_register(job_run);
-	/* A storm of signals while the VM goes down crashed it in half of the runs without this. */
+	own_register(&bell.last_word);
+	bell.last_word = TypedData_Wrap_Struct(rb_cObject, &last_word_type, &bell);
 	ruby_vm_at_exit(at_vm_exit);
 	/*
 	 * Who catches SIGURG already needs it (Puma's fork_worker forks on it), and keeps it: what is sent to the ringer alone is
