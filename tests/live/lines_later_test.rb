@@ -158,6 +158,37 @@ class LinesLaterTest < LiveTest
     assert_equal "later.rb:3 n=4\n", result.tree
   end
 
+  AROUND = <<~RUBY
+    outer = 1
+    class Loaded
+      hidden = 2
+      [3].each do |step|
+        define_method(:go) do |n|
+          sum = n + step
+          sum
+        end
+      end
+    end
+    def template(scope) eval("word = 0\\nword", scope, "/srv/page.erb", 1) end
+    def page(title) inner = 4; [5].each { |item| template(binding) } end
+    def own(title) eval("title\\ntitle", nil, "/srv/page.erb", 10) end
+    $block = eval("lambda { |last|\\n last }", binding, "/srv/page.erb", 20)
+  RUBY
+
+  test "the variables around a block that is a method, and around code that eval is given" do
+    target = prepared
+    code = "Loaded.new.go(1); page('t'); own('u'); $block.call(7)"
+    selectors = ["later.rb:7(step, sum, n + step)", "page.erb:2(inner, item, title.size, hidden)", "page.erb:11(title)",
+                 "page.erb:21(outer, last, outer + last)"]
+    shown = ["later.rb:7 step=3 sum=4 n + step=4",
+             "page.erb:2 inner=4 item=5 title.size=1 hidden=#<NameError: undefined: :hidden for #<Object>>",
+             "page.erb:11 title=\"u\"", "page.erb:21 outer=1 last=7 outer + last=8"]
+    assert_equal shown, loaded(AROUND, *selectors, target: target, code: code).tree.lines(chomp: true)
+    result = trace(target, "--locals", "later.rb:7", "page.erb:21")
+    target.run("#{code}; nil")
+    assert_equal "later.rb:7 hidden=2 step=3 n=1 sum=4\npage.erb:21 outer=1 last=7\n", result.stop.tree
+  end
+
   test "several lines of the same code, and its method, also when it is loaded anew" do
     program = "class Loaded\n  def go(n)\n    a = n\n    b = a\n    [b].each do |x|\n      $last = x\n    end\n    b\n  end\n" \
               "end\n"

@@ -8,10 +8,12 @@
 #include "tracee/engine/engine_line.h"
 
 #include "tracee/frame/frame.h"
+#include "tracee/frame/frame_locals.h"
 #include "tracee/observe/observe.h"
 #include "tracee/observe/overhead.h"
 #include "tracee/observe/probe.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/code_around.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/event_flags.h"
 #include "tracee/vm/fiber.h"
@@ -96,6 +98,8 @@ void engine_line_prepare(void)
 	if (!compat_target_survives_hooks())
 		foreign_hooks_known(); /* when it is disabled, whether one runs is asked */
 	frame_calibrate(FRAME_TARGETED, NULL);
+	frame_locals_find();
+	code_around_find();
 }
 
 int engine_line_arm(struct probe *probe, VALUE code, uint32_t line, bool once, struct error *err)

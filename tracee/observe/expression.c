@@ -347,6 +347,7 @@ static void add_variable(struct list_draft *draft, VALUE name)
 static VALUE list_build(VALUE argument)
 {
 	struct list_draft *draft = (struct list_draft *)argument;
+	long size = RARRAY_LEN(draft->names), room = (long)VALUES_MAX - draft->selector->expression_count;
 
 	for (uint32_t i = 0; i < draft->selector->expression_count; i++) {
 		struct expression *item = &draft->list->items[draft->list->count++];
@@ -358,9 +359,10 @@ static VALUE list_build(VALUE argument)
 	}
 	if (draft->arguments && draft->in_hand)
 		add_arguments_in_hand(draft);
-	for (long i = 0; draft->arguments && !draft->in_hand && i < RARRAY_LEN(draft->names) && draft->list->count < VALUES_MAX;
-	     i++)
-		add_variable(draft, rb_ary_entry(draft->names, i));
+	/* Of those at a line the last ones are the innermost. */
+	for (long i = draft->line && size > room ? size - room : 0; draft->arguments && !draft->in_hand && i < size; i++)
+		if (draft->list->count < VALUES_MAX)
+			add_variable(draft, rb_ary_entry(draft->names, i));
 	return Qnil;
 }
 

@@ -62,6 +62,9 @@
 	ROW(BODY_LOCALS, WORD, "body.locals", "of a body: the names of its local variables")                                     \
 	ROW(BODY_LOCAL_COUNT, BYTE, "body.count", "of a body: how many local variables it has")                                  \
 	ROW(ENVIRONMENT_LOCALS, BEFORE, "environment.locals", "of an environment: the last local variable")                      \
+	/* code_around.c */                                                                                                      \
+	ROW(BODY_PARENT, WORD, "body.parent", "of a body: the instructions that its code is written in")                         \
+	ROW(BODY_SCOPE, WORD, "body.scope", "of a body: the instructions of the method, class or file around it")                \
 	/* tracee/engine/patch_facts.c: by an event whose frame tracee/frame has identified */                                   \
 	ROW(CONTEXT_FRAME, WORD, "context.frame", "of a context: the innermost frame")                                           \
 	ROW(CONTEXT_STACK, WORD, "context.stack", "of a context: where its VM stack begins; then, its size in words")

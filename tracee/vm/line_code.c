@@ -8,6 +8,7 @@
 #include "tracee/vm/line_code.h"
 
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/code_around.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/gvl_slice.h"
 #include "tracee/vm/instruction_data.h"
@@ -110,8 +111,10 @@ static VALUE visible_names(const struct walk *walk)
 		rb_ary_push(chain, instruction_element(data, INSTRUCTION_DATA_LOCALS));
 		scope = is_scope(data);
 	}
-	if (!scope)
+	if (!scope) {
+		add_names(names, code_around_names(rb_ary_entry(walk->within, 0)));
 		add_names(names, walk->outer);
+	}
 	for (i = RARRAY_LEN(chain); i-- > 0;)
 		add_names(names, rb_ary_entry(chain, i));
 	return names;
