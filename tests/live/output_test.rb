@@ -185,6 +185,19 @@ class OutputTest < LiveTest
     assert_match(/^rbprobe: nothing reads the output \(a pager\?\), so the trace could not start; use -o FILE$/, text)
   end
 
+  test "a master that only forks: its workers are named, meanwhile and at the end" do
+    target = start("threads")
+    workers = Array.new(2) { target.adopt(target.run("start_worker")) }.sort
+    words = /process #{target.pid} has made no such call so far; .* 2 child processes that are Ruby .*: -p #{workers.join(",")}$/
+    tracer = trace(target, "Integer#pow")
+    tracer.wait_for(words)
+    assert_equal 1, tracer.stop.stderr.scan(words).size
+    assert_match(words, trace(target, "Integer#pow").stop.stderr)
+    tracer = trace(target, "Integer#pow")
+    target.run("2.pow(3)")
+    refute_match(/child process/, tracer.stop.stderr)
+  end
+
   test "several processes at once, each line with its PID" do
     targets = [start("shop"), start("shop")]
     tracer = launch("trace", "-v", "-p", targets.map(&:pid).join(","), "Shop#price")

@@ -207,7 +207,9 @@ class TreeTest < LiveTest
     assert_empty left.map { |call| call["ended"] } - %w[unknown open]
   end
 
-  test "-n leaves out the times" do
+  test "-n leaves out the times, and marks ends that have a line of their own" do
+    assert_equal "Shop#sell\n   Shop#price\nShop#sell <end>\n",
+                 result_of("$shop.sell(:tea)", "-n", "Shop#price", "Shop#sell").stdout
     assert_equal "Shop#price\n", result_of("$shop.price(:tea)", "-n", "Shop#price").stdout
   end
 

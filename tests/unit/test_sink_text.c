@@ -334,7 +334,7 @@ static void several_processes_name_themselves(void **state)
 	ends(f, 1, 1, 198);
 	prints(f, "77: Shop#sell\n"
 	          "77:  Shop#price\n"
-	          "77: Shop#sell\n");
+	          "77: Shop#sell <end>\n");
 }
 
 static void local_variables_stand_before_the_outcome(void **state)

@@ -8,6 +8,7 @@
 #include "tracer/base/poll_until.h"
 #include "tracer/base/signals.h"
 #include "tracer/commands/trace_target.h"
+#include "tracer/commands/trace_workers.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -78,6 +79,8 @@ static uint64_t next_wake_ns(const struct trace_loop *loop)
 	for (size_t i = 0; i < run->process_count; i++)
 		if (!loop->targets[i].over)
 			wake_ns = earlier(wake_ns, loop->targets[i].attachment.wake_ns);
+	for (size_t i = 0; i < run->process_count && !run->stop_reason; i++)
+		wake_ns = earlier(wake_ns, trace_workers_wake_ns(&loop->targets[i]));
 	if (run->armed_ns && run->options->duration_ns && !run->stop_reason)
 		wake_ns = earlier(wake_ns, run->armed_ns + run->options->duration_ns);
 	if (loop->ask_ns && !run->stop_reason)
@@ -140,6 +143,8 @@ static void check_limits(struct trace_loop *loop, uint64_t now_ns)
 	if (run->output->reader_gone)
 		stop(loop, "the reader closed the pipe");
 	check_count(loop, now_ns);
+	for (size_t i = 0; i < run->process_count && !run->stop_reason; i++)
+		trace_workers_step(&loop->targets[i], now_ns);
 	ask_in_turn(loop, now_ns);
 	if (run->armed_ns && run->options->duration_ns && now_ns - run->armed_ns >= run->options->duration_ns)
 		stop(loop, "--duration reached");

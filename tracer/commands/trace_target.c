@@ -9,6 +9,7 @@
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
 #include "tracer/cli/hook_question.h"
+#include "tracer/commands/trace_workers.h"
 #include "tracer/stream/calls.h"
 
 #include <errno.h>
@@ -132,6 +133,7 @@ static void trace_target_finish(struct trace_target *traced, const char *reason)
 			        (int)traced->pid, (unsigned long long)traced->stream->open_left_out, OUTPUT_FACTOR);
 		if (traced->armed_ns) {
 			name_unmatched(traced);
+			trace_workers_finish(traced);
 			summarise(traced, reason);
 		}
 		/* the sink may hold something of other streams only, now */

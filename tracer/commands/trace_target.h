@@ -38,6 +38,8 @@ struct trace_target {
 	bool *found;           /* by selector: it has matched a method; NULL: none has */
 	struct record_end end;
 	bool has_end;
+	bool workers_looked; /* for its children, some time after nothing was seen (trace_workers.h) */
+	bool workers_told;
 	bool asked; /* for its statistics, which have not come yet */
 	bool over;
 };

@@ -4,6 +4,7 @@
 #include "tracer/heap/dump_progress.h"
 
 #include "proto/clock.h"
+#include "tracer/base/term.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -67,31 +68,43 @@ static void show(const struct buffer *line)
 		return; /* a terminal that is gone: the dump is what counts */
 }
 
+static void add_bar(struct buffer *line, double part)
+{
+	buffer_add_char(line, '[');
+	for (int i = 0; i < BAR_WIDTH; i++)
+		buffer_add_char(line, i < (int)(part * BAR_WIDTH) ? '#' : '-');
+	buffer_add_text(line, "] ");
+}
+
 void dump_progress_update(struct dump_progress *progress, uint64_t done, uint64_t bytes)
 {
 	uint64_t now_ns = clock_now_ns();
 	double seconds = (double)(now_ns - progress->began_ns) / 1e9;
 	double part = progress->total ? (double)done / (double)progress->total : 0;
-	struct buffer line = {0};
+	unsigned width = term_width(STDERR_FILENO);
+	struct buffer line = {0}, text = {0};
 
 	if (!progress->shown || now_ns < progress->next_ns)
 		return;
 	progress->next_ns = now_ns + INTERVAL_NS;
 	/* The total is that of the moment before the fork; roots and shapes come on top of it. */
 	part = part > 1 ? 1 : part;
-	buffer_add_text(&line, "\r\033[K[");
-	for (int i = 0; i < BAR_WIDTH; i++)
-		buffer_add_char(&line, i < (int)(part * BAR_WIDTH) ? '#' : '-');
-	buffer_add_format(&line, "] %3.0f %%  ", 100 * part);
-	dump_add_count(&line, done);
-	buffer_add_text(&line, " of about ");
-	dump_add_count(&line, progress->total);
-	buffer_add_text(&line, " objects, ");
-	dump_add_size(&line, bytes);
-	buffer_add_format(&line, ", %.0f MiB/s", (double)bytes / (1024 * 1024) / seconds);
+	buffer_add_format(&text, "%3.0f %%  ", 100 * part);
+	dump_add_count(&text, done);
+	buffer_add_text(&text, " of about ");
+	dump_add_count(&text, progress->total);
+	buffer_add_text(&text, " objects, ");
+	dump_add_size(&text, bytes);
+	buffer_add_format(&text, ", %.0f MiB/s", (double)bytes / (1024 * 1024) / seconds);
 	if (part > 0.02)
-		buffer_add_format(&line, ", %.0f s left", seconds / part - seconds);
+		buffer_add_format(&text, ", %.0f s left", seconds / part - seconds);
+	buffer_add_text(&line, "\r\033[K");
+	/* A line that wraps could not be written over. */
+	if (!width || text.size + BAR_WIDTH + 3 < width)
+		add_bar(&line, part);
+	buffer_add(&line, text.bytes, width && text.size >= width ? width - 1 : text.size);
 	show(&line);
+	buffer_free(&text);
 	buffer_free(&line);
 }
 

@@ -302,8 +302,8 @@ static void add_stack(struct sink *sink, struct buffer *to, const struct fiber *
 		output_commit(sink->output);
 }
 
-/* The line after the arguments. */
-static void add_end(struct sink *sink, struct buffer *to, const struct fiber *fiber, const struct method *method,
+/* The line after the arguments. apart: its beginning has another line. */
+static void add_end(struct sink *sink, struct buffer *to, const struct fiber *fiber, const struct method *method, bool apart,
                     enum ending ending, const struct values *outcome, uint32_t retries, uint64_t duration_ns)
 {
 	struct values texts = *outcome, locals;
@@ -329,6 +329,8 @@ static void add_end(struct sink *sink, struct buffer *to, const struct fiber *fi
 		measures_add_text(to, &measures);
 		buffer_add_char(to, '>');
 		sink_text_color(sink, to, COLOR_NONE);
+	} else if (apart) {
+		buffer_add_text(to, " <end>");
 	}
 	line_end(sink);
 	add_stack(sink, to, fiber, measures_stack(&measures));
@@ -338,6 +340,7 @@ static void text_end(struct sink *sink, struct fiber *fiber, struct call *call, 
 {
 	struct text_sink *text = (struct text_sink *)sink;
 	struct buffer *to = &sink->output->buffer;
+	bool apart = !call->held;
 
 	show_older(text, call->held ? fiber : NULL);
 	line_begin(sink, fiber);
@@ -350,7 +353,7 @@ static void text_end(struct sink *sink, struct fiber *fiber, struct call *call, 
 		indent(sink, to, fiber->depth);
 		add_colored(sink, to, COLOR_NAME, call->method->shown);
 	}
-	add_end(sink, to, fiber, call->method, event->ending, &event->values, call->retries, duration_ns);
+	add_end(sink, to, fiber, call->method, apart, event->ending, &event->values, call->retries, duration_ns);
 }
 
 static void text_whole(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
@@ -361,7 +364,7 @@ static void text_whole(struct sink *sink, struct fiber *fiber, struct method *me
 	show_older(text, NULL);
 	line_begin(sink, fiber);
 	add_begin(text, to, fiber, method, event);
-	add_end(sink, to, fiber, method, event->ending, &event->outcome, 0, event->duration_ns);
+	add_end(sink, to, fiber, method, false, event->ending, &event->outcome, 0, event->duration_ns);
 }
 
 /* Of a mark. Where the process could not say: one that no stack has. */
