@@ -1,6 +1,7 @@
 # rbprobe memory: what the process has, and what of it has changed.
 
 require_relative "helper"
+require_relative "terminal"
 
 class MemoryCommandTest < LiveTest
   # More live objects of one class than a fresh process has of most.
@@ -50,6 +51,20 @@ class MemoryCommandTest < LiveTest
     assert_match(/^malloc +\S+ \S+ of \S+ \S+ until a GC/, result.stdout)
     assert_match(/^ +[\d,]+ [A-Z]+ +5,000 Crowd$/, result.stdout)
     assert_operator result.stdout.lines.size, :<=, 40
+  end
+
+  test "on a narrow terminal nothing wraps, and no number is cut" do
+    target = start("console")
+    target.run("module AVeryLongName; module OfAModuleWithin; class WithAClassThatIsNamedAtLength; end; end; end; " \
+               "$crowd = Array.new(5_000) { AVeryLongName::OfAModuleWithin::WithAClassThatIsNamedAtLength.new }; nil")
+    terminal = Terminal.new(["memory", "-p", target.pid.to_s, "--every", "0.2", "--count", "3"], columns: 80, rows: 60)
+    @tracers << terminal
+    terminal.expect(/5,000 AVeryLongName\S*\.\.$/)
+    target.run("$crowd.concat(Array.new(12_345) { $crowd.first.class.new }).size")
+    terminal.expect(/17,345 AVery\S*\.\. \(\+12,345\)$/)
+    terminal.wait
+    assert_empty terminal.text.lines(chomp: true).select { |line| line.size > 80 }
+    assert_match(/^malloc .*\n {11}\S/, terminal.text)
   end
 
   test "with --every the differences" do

@@ -1,6 +1,7 @@
 # rbprobe ps: which Ruby processes there are, and which can be attached to.
 
 require_relative "helper"
+require_relative "terminal"
 require "etc"
 
 class PsTest < LiveTest
@@ -52,6 +53,41 @@ class PsTest < LiveTest
     assert_equal IO.popen([*Processes::RUBY, "-e", "print RbConfig::CONFIG['ruby_version']"], &:read), abi
     assert_includes (began - 2)..(Time.now.to_i + 1),
                     Time.new(*line[/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d/].scan(/\d+/).map(&:to_i)).to_i
+  end
+
+  test "on a narrow terminal the command can be read, and nothing wraps" do
+    target = start("shop", load: false)
+    terminal = Terminal.new(["ps"], columns: 80)
+    @tracers << terminal
+    assert_equal 0, terminal.wait
+    lines = terminal.text.lines(chomp: true)
+    assert_equal %w[PID USER RUBY ATTACHABLE COMMAND], lines.first.split
+    assert_match(/\A *#{target.pid} +\S+ +\d\S+ +loadable +\S.{20}/, lines.grep(/^ *#{target.pid} /).first)
+    assert_empty lines.select { |line| line.size > 80 }
+    wide = Terminal.new(["ps"], columns: 160)
+    @tracers << wide
+    assert_equal 0, wide.wait
+    assert_equal %w[PID USER RUBY ABI ATTACHABLE SINCE COMMAND], wide.text.lines.first.split
+  end
+
+  test "JSON" do
+    target = start("shop", load: false)
+    result = rbprobe("ps", "--format", "json")
+    assert_exit 0, result
+    object = result.objects.find { |one| one["pid"] == target.pid }
+    assert_equal %w[type pid user uid ruby abi attachable start_ns command], object.keys
+    assert_equal ["process", "loadable", Process.uid], object.values_at("type", "attachable", "uid")
+    assert_equal Processes::RUBY_VERSION_OF_TARGET, object["ruby"]
+    assert_includes object["command"], "shop.rb"
+    assert_in_delta Time.now.to_f, object["start_ns"] / 1e9, 600
+  end
+
+  test "who is not root is told that others' processes are not seen" do
+    only_root_with_a_nobody
+    start("shop", load: false)
+    assert_match(/^rbprobe: \d+ process(es)? of other users (was|were) not looked at, which takes root$/,
+                 rbprobe("ps", command: NOBODY).stderr)
+    refute_match(/of other users/, rbprobe("ps").stderr)
   end
 
   test "a process is found under whatever title it has given itself" do

@@ -111,7 +111,7 @@ static void offer_values(struct completion *completion, const char *argument)
 {
 	struct buffer whole = {0};
 	struct error err;
-	size_t late;
+	struct unseen_processes unseen;
 
 	if (strchr(argument, ','))
 		skip_items(completion, &whole);
@@ -120,7 +120,7 @@ static void offer_values(struct completion *completion, const char *argument)
 	else if (is_list(argument, ','))
 		offer_words(completion, argument, ",");
 	else if (begins_with(argument, "PID"))
-		ruby_processes_each(TARGET_BASIC, clock_now_ns() + PROCESSES_NS, &late, on_process, completion, &err);
+		ruby_processes_each(TARGET_BASIC, clock_now_ns() + PROCESSES_NS, &unseen, on_process, completion, &err);
 	else if (strcmp(argument, "FILE") == 0)
 		ask_shell(completion, ":files\n");
 	buffer_free(&whole);

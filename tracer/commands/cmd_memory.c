@@ -1,5 +1,6 @@
 /* rbprobe memory: where a process's memory is, in one screen, once or again and again. */
 
+#include "tracer/base/term.h"
 #include "tracer/cli/subcommand.h"
 #include "tracer/commands/memory_report.h"
 
@@ -67,7 +68,8 @@ static int on_data(struct request *request, const msgpack_object *object, struct
 	if (memory->invocation.json)
 		memory_report_json(to, target, &sample);
 	else
-		memory_report_text(to, target, &sample, first ? NULL : &memory->last, memory->top);
+		memory_report_text(to, target, &sample, first ? NULL : &memory->last, memory->top,
+		                   term_width(memory->invocation.output.fd));
 	output_flush(&memory->invocation.output);
 	memory_sample_free(&memory->last);
 	memory->last = sample;

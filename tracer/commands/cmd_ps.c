@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "proto/clock.h"
 #include "tracer/base/exit_status.h"
+#include "tracer/base/json.h"
 #include "tracer/base/message.h"
 #include "tracer/base/term.h"
 #include "tracer/cli/subcommand.h"
@@ -19,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define NARROW 110u             /* columns; below, there is no room for all of them beside the command */
 #define LIST_NS (20 * NS_PER_S) /* for all of it */
 
 /* The user's name, remembered: most processes have the user of the one before. */
@@ -58,20 +60,47 @@ static void attachable(const struct target *target, char *text, size_t size)
 	snprintf(text, size, "%s", stopped ? "stopped" : target_attachable(target));
 }
 
-static void process_list(struct output *output, const struct target *target, size_t width)
+static void process_json(struct output *output, const struct target *target, const char *state, const char *command)
 {
 	struct buffer *to = &output->buffer;
+
+	json_open_object(to);
+	json_member_string(to, "type", "process");
+	json_member_int(to, "pid", target->pid);
+	json_member_string(to, "user", user_name(target->euid));
+	json_member_uint(to, "uid", target->euid);
+	if (target->ruby_version[0])
+		json_member_string(to, "ruby", target->ruby_version);
+	if (target->abi[0])
+		json_member_string(to, "abi", target->abi);
+	json_member_string(to, "attachable", state);
+	json_member_int(to, "start_ns", target_start_time(target) * (int64_t)NS_PER_S);
+	json_member_string(to, "command", command);
+	json_close_line(to);
+	output_commit(output);
+}
+
+static bool is_narrow(size_t width)
+{
+	return width > 0 && width < NARROW;
+}
+
+static void process_list(struct output *output, const struct target *target, size_t width, const char *state, const char *command)
+{
+	struct buffer *to = &output->buffer;
+	const char *version = target->ruby_version[0] ? target->ruby_version : "?";
 	time_t start = (time_t)target_start_time(target);
-	char since[32], command[4096], state[32];
 	size_t line = to->size;
 	struct tm local;
+	char since[32];
 
 	localtime_r(&start, &local);
 	strftime(since, sizeof(since), "%Y-%m-%d %H:%M:%S", &local);
-	target_command_line(target, command, sizeof(command));
-	attachable(target, state, sizeof(state));
-	buffer_add_format(to, "%7d %-12s %-8s %-8s %-16s %s ", (int)target->pid, user_name(target->euid),
-	                  target->ruby_version[0] ? target->ruby_version : "?", target->abi[0] ? target->abi : "?", state, since);
+	if (is_narrow(width))
+		buffer_add_format(to, "%7d %-8s %-6s %-10s ", (int)target->pid, user_name(target->euid), version, state);
+	else
+		buffer_add_format(to, "%7d %-12s %-8s %-8s %-16s %s ", (int)target->pid, user_name(target->euid), version,
+		                  target->abi[0] ? target->abi : "?", state, since);
 	buffer_add_printable(to, command, strlen(command));
 	if (width && to->size - line > width)
 		to->size = line + width;
@@ -82,7 +111,7 @@ static void process_list(struct output *output, const struct target *target, siz
 }
 
 /* What is missing in the list. */
-static void report_unread(size_t late)
+static void report_unread(const struct unseen_processes *unseen)
 {
 	uid_t user;
 	unsigned maps = target_maps_unread(&user);
@@ -95,44 +124,60 @@ static void report_unread(size_t late)
 		message("%u processes were not looked at, as reading memory maps took too long: those that are Ruby are missing "
 		        "in the list; the first belongs to user %s",
 		        maps, user_name(user));
-	if (late)
+	if (unseen->late)
 		message("the last %zu processes were not looked at, as those before them took %d s: those that are Ruby are "
 		        "missing in the list",
-		        late, (int)(LIST_NS / NS_PER_S));
+		        unseen->late, (int)(LIST_NS / NS_PER_S));
+	if (unseen->of_others)
+		message("%zu process%s of other users %s not looked at, which takes root", unseen->of_others,
+		        unseen->of_others == 1 ? "" : "es", unseen->of_others == 1 ? "was" : "were");
 }
 
 struct list {
 	struct output *output;
 	size_t width;
+	bool json;
 };
 
 static void on_found(void *owner, const struct target *target)
 {
 	const struct list *list = owner;
 
-	process_list(list->output, target, list->width);
+	char command[4096], state[32];
+
+	target_command_line(target, command, sizeof(command));
+	attachable(target, state, sizeof(state));
+	if (list->json)
+		process_json(list->output, target, state, command);
+	else
+		process_list(list->output, target, list->width, state, command);
 }
 
-static int list_all(struct output *output)
+static int list_all(struct output *output, bool json)
 {
-	struct list list = {.output = output, .width = term_width(STDOUT_FILENO)};
+	struct list list = {.output = output, .width = term_width(STDOUT_FILENO), .json = json};
 	uint64_t deadline_ns = clock_now_ns() + LIST_NS;
+	struct unseen_processes unseen;
 	struct error err;
-	size_t late;
 
-	buffer_add_format(&output->buffer, "%7s %-12s %-8s %-8s %-16s %-19s %s\n", "PID", "USER", "RUBY", "ABI", "ATTACHABLE",
-	                  "SINCE", "COMMAND");
-	if (ruby_processes_each(TARGET_VERSION, deadline_ns, &late, on_found, &list, &err) < 0) {
+	if (!json && is_narrow(list.width))
+		buffer_add_format(&output->buffer, "%7s %-8s %-6s %-10s %s\n", "PID", "USER", "RUBY", "ATTACHABLE", "COMMAND");
+	else if (!json)
+		buffer_add_format(&output->buffer, "%7s %-12s %-8s %-8s %-16s %-19s %s\n", "PID", "USER", "RUBY", "ABI",
+		                  "ATTACHABLE", "SINCE", "COMMAND");
+	if (ruby_processes_each(TARGET_VERSION, deadline_ns, &unseen, on_found, &list, &err) < 0) {
 		message("%s", err.text);
 		return STATUS_FAILED;
 	}
-	report_unread(late);
+	report_unread(&unseen);
 	return STATUS_DONE;
 }
 
 static int ps_run(void *self)
 {
-	return list_all(&((struct invocation *)self)->output);
+	struct invocation *invocation = self;
+
+	return list_all(&invocation->output, invocation->json);
 }
 
 const struct subcommand cmd_ps = {
@@ -145,5 +190,6 @@ const struct subcommand cmd_ps = {
 		"a signal), \"SIGURG taken\" (loaded, but the application has the signal, and rbprobe may not call into "
 		"the process), or after \"no:\" what stands in the way of loading.",
 	.pids = PIDS_NONE,
+	.format = "For people, or one JSON object a line",
 	.run = ps_run,
 };

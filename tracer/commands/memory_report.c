@@ -4,6 +4,7 @@
 #include "tracer/commands/memory_report.h"
 
 #include "proto/clock.h"
+#include "tracer/base/fold.h"
 #include "tracer/base/json.h"
 #include "tracer/base/value.h"
 
@@ -12,6 +13,7 @@
 
 #define LABEL_WIDTH 10
 #define ROWS_MAX 100u
+#define NAME_LEAST 6u /* columns */
 /* Far more than a process that speaks the truth has, or was asked for. */
 #define TYPES_MAX 64u
 #define CLASSES_MAX 1000u
@@ -90,6 +92,7 @@ struct report {
 	struct buffer *buffer;
 	const struct memory_sample *sample;
 	const struct memory_sample *before; /* NULL: none */
+	unsigned width;                     /* 0: no limit */
 };
 
 static const msgpack_object *in(const struct memory_sample *sample, const char *map, const char *key)
@@ -287,7 +290,26 @@ static void collect_classes(const struct report *report, struct rows *rows)
 	}
 }
 
-static size_t add_cell(struct buffer *buffer, const struct rows *rows, size_t index, int width)
+/* Where there is not so much room, the name is cut, and no number. room 0: no limit. */
+static void add_name(struct buffer *buffer, const struct row *row, unsigned room)
+{
+	struct buffer name = {0}, difference = {0};
+
+	buffer_add_printable(&name, row->name.bytes, row->name.size);
+	add_difference(&difference, row->count, row->known_before ? &row->before : NULL, add_grouped);
+	if (room && room < difference.size + NAME_LEAST)
+		room = (unsigned)difference.size + NAME_LEAST;
+	if (room && fold_bytes(name.bytes, name.size, room - (unsigned)difference.size) < name.size) {
+		name.size = fold_bytes(name.bytes, name.size, room - (unsigned)difference.size - 2);
+		buffer_add_text(&name, "..");
+	}
+	buffer_add(buffer, name.bytes, name.size);
+	buffer_add(buffer, difference.bytes, difference.size);
+	buffer_free(&name);
+	buffer_free(&difference);
+}
+
+static size_t add_cell(struct buffer *buffer, const struct rows *rows, size_t index, int width, unsigned room)
 {
 	size_t start = buffer->size;
 
@@ -298,8 +320,7 @@ static size_t add_cell(struct buffer *buffer, const struct rows *rows, size_t in
 		add_grouped(&number, row->count);
 		buffer_add_format(buffer, "%*.*s", width, (int)number.size, number.bytes);
 		buffer_add_char(buffer, ' ');
-		buffer_add_printable(buffer, row->name.bytes, row->name.size);
-		add_difference(buffer, row->count, row->known_before ? &row->before : NULL, add_grouped);
+		add_name(buffer, row, room);
 		buffer_free(&number);
 	}
 	return buffer->size - start;
@@ -308,7 +329,11 @@ static size_t add_cell(struct buffer *buffer, const struct rows *rows, size_t in
 static void add_objects(const struct report *report, size_t top)
 {
 	static const int width = 13;
-	static const size_t column = 40;
+	static const unsigned column = 40;
+	bool narrow = report->width > 0 && report->width < 4 * column;
+	unsigned first = narrow ? column - (unsigned)width - 2 : 0;
+	unsigned second =
+		narrow && report->width > column + (unsigned)width + 1 ? report->width - column - (unsigned)width - 1 : first;
 	const msgpack_object *objects = value_get(&report->sample->ruby.data, "objects");
 	struct buffer *buffer = report->buffer;
 	struct rows types = {0}, classes = {0};
@@ -321,11 +346,11 @@ static void add_objects(const struct report *report, size_t top)
 	buffer_add_format(buffer, "\n%*s %-*s%*s %s\n", width, "objects", (int)column - width - 1, "of type", width, "objects",
 	                  "of class");
 	for (size_t i = 0; i < top && (i < types.count || i < classes.count); i++) {
-		size_t used = add_cell(buffer, &types, i, width);
+		size_t used = add_cell(buffer, &types, i, width, first);
 
 		if (i < classes.count)
 			buffer_add_spaces(buffer, used < column ? column - used : 1);
-		add_cell(buffer, &classes, i, width);
+		add_cell(buffer, &classes, i, width, second);
 		buffer_add_char(buffer, '\n');
 	}
 	buffer_add_format(buffer, "(%" PRIu64 " classes in all; ", value_uint(value_get(objects, "class_count")));
@@ -353,9 +378,10 @@ static void add_time(struct buffer *buffer, int64_t wall_ns)
 }
 
 void memory_report_text(struct buffer *buffer, const struct target *target, const struct memory_sample *sample,
-                        const struct memory_sample *before, size_t top)
+                        const struct memory_sample *before, size_t top, unsigned width)
 {
-	struct report report = {buffer, sample, before};
+	struct report report = {buffer, sample, before, width};
+	size_t start = buffer->size;
 	char command[80];
 
 	target_command_line(target, command, sizeof(command));
@@ -368,6 +394,7 @@ void memory_report_text(struct buffer *buffer, const struct target *target, cons
 	add_heaps(&report);
 	add_collections(&report);
 	add_objects(&report, top);
+	buffer_fold(buffer, start, width, LABEL_WIDTH + 1);
 }
 
 void memory_report_json(struct buffer *buffer, const struct target *target, const struct memory_sample *sample)

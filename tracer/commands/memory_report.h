@@ -23,9 +23,9 @@ struct memory_sample {
 void memory_sample_take(struct memory_sample *sample, const struct target *target, const msgpack_object *answer);
 void memory_sample_free(struct memory_sample *sample);
 
-/* One screen. before: the sample before, for the differences, or NULL. top: how many classes. */
+/* One screen. before: the sample before, for the differences, or NULL. top: how many classes. width: columns; 0: no limit. */
 void memory_report_text(struct buffer *buffer, const struct target *target, const struct memory_sample *sample,
-                        const struct memory_sample *before, size_t top);
+                        const struct memory_sample *before, size_t top, unsigned width);
 /* One line. */
 void memory_report_json(struct buffer *buffer, const struct target *target, const struct memory_sample *sample);
 

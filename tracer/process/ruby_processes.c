@@ -4,12 +4,14 @@
 
 #include "proto/clock.h"
 #include "tracer/base/buffer.h"
+#include "tracer/base/proc_file.h"
 #include "tracer/process/target_copy.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int compare_pids(const void *one, const void *other)
 {
@@ -37,7 +39,16 @@ static int *pids_of(DIR *directory, size_t *count)
 	return pids;
 }
 
-int ruby_processes_each(enum target_detail detail, uint64_t deadline_ns, size_t *late,
+/* Not what is only in the kernel, which has no command line. */
+static bool is_hidden(const struct target *target)
+{
+	char command[2];
+
+	return !target->readable && geteuid() != 0 && target->euid != geteuid() &&
+	       proc_file_read(target->pid, "cmdline", command, sizeof(command)) != 0;
+}
+
+int ruby_processes_each(enum target_detail detail, uint64_t deadline_ns, struct unseen_processes *unseen,
                         void (*found)(void *owner, const struct target *target), void *owner, struct error *err)
 {
 	DIR *directory = opendir("/proc");
@@ -48,14 +59,17 @@ int ruby_processes_each(enum target_detail detail, uint64_t deadline_ns, size_t 
 		return error_set(err, -errno, "cannot read /proc: %s", strerror(errno));
 	pids = pids_of(directory, &count);
 	closedir(directory);
+	*unseen = (struct unseen_processes){0};
 	for (; next < count && clock_now_ns() < deadline_ns; next++) {
 		struct target target;
 
-		if (target_describe(&target, pids[next], detail, NULL) == 0 && target.is_ruby && target.state != 'Z' &&
-		    copy_role_of(pids[next]) != COPY_HELPING)
+		if (target_describe(&target, pids[next], detail, NULL) < 0 || target.state == 'Z')
+			continue;
+		if (target.is_ruby && copy_role_of(pids[next]) != COPY_HELPING)
 			found(owner, &target);
+		unseen->of_others += is_hidden(&target);
 	}
 	free(pids);
-	*late = count - next;
+	unseen->late = count - next;
 	return 0;
 }
