@@ -118,6 +118,17 @@ class OverridesTest < LiveTest
     end
   end
 
+  test "what compares names: Symbol#== and String#==" do
+    target = start("shop")
+    target.run("$VERBOSE = nil; $asked = []; [Symbol, String].each { |owner| own = owner.instance_method(:==); " \
+               "owner.define_method(:==) { |other| $asked << owner if $watch; own.bind_call(self, other) } }; $watch = true; nil")
+    tracer = trace(target, "--args", "--locals", "Shop#sell(count, item.size)", "String#upcase", "shop.rb:21(item, count + 1)")
+    target.run("$shop.sell(:tea); 'a'.upcase; nil")
+    lines = tracer.stop.tree.lines
+    assert_equal "[]", target.run("$watch = false; $asked.uniq")
+    assert_equal 4, lines.size
+  end
+
   test "code that something else is made of" do
     only_where_loading_is_possible
     target = start("console", load: false)

@@ -77,7 +77,12 @@ static VALUE instruction_names(void)
 
 static bool has_instruction(const char *name)
 {
-	return RTEST(rb_ary_includes(instruction_names(), rb_str_new_cstr(name)));
+	VALUE names = instruction_names();
+
+	for (long i = 0; i < RARRAY_LEN(names); i++)
+		if (strcmp(RSTRING_PTR(RARRAY_AREF(names, i)), name) == 0)
+			return true;
+	return false;
 }
 
 void patch_unknown_instructions(struct text *unknown)

@@ -4,6 +4,7 @@
 #include "tracee/eval/console_receiver.h"
 
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/instruction_data.h"
 #include "tracee/vm/method_definition.h"
 
 #include <ctype.h>
@@ -206,7 +207,7 @@ static struct receiver global_variable(struct slice name)
 	VALUE names = rb_f_global_variables();
 	ID id = existing_id(name);
 
-	if (!id || name.size < 3 || rb_ary_includes(names, ID2SYM(id)) != Qtrue)
+	if (!id || name.size < 3 || instruction_index(names, ID2SYM(id)) < 0)
 		return unknown;
 	return of_value(rb_gv_get(rb_id2name(id)));
 }

@@ -3,9 +3,8 @@
  *
  * An expression becomes the body of a method in an anonymous module of ours, which is called on the receiver with bind_call: self
  * and its instance variables are the receiver's, no singleton class is made, the parameters it names are its arguments. It is
- * compiled in the scope of the method's owner, so that constants are found as in the method itself, and in a frame that has no
- * local variables of the application: an eval in the job's own place would see, and keep alive, those of whatever code the job
- * has interrupted.
+ * compiled in the scope of the method's owner, so that constants are found as in the method itself, and in a frame without local
+ * variables: an eval in the job's own place would see, and keep alive, those of the code that the job has interrupted.
  *
  * While a hook runs, the VM fires no further event in the same fiber, so traced methods that an expression calls show nothing.
  */
@@ -15,6 +14,7 @@
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/destructured.h"
+#include "tracee/vm/instruction_data.h"
 #include "tracee/vm/line_code.h"
 #include "tracee/vm/method_definition.h"
 
@@ -74,7 +74,7 @@ static void add_name(VALUE names, VALUE name)
 {
 	VALUE string = rb_sym2str(name);
 
-	if (is_word(RSTRING_PTR(string), (size_t)RSTRING_LEN(string)) && !RTEST(rb_ary_includes(names, name)))
+	if (is_word(RSTRING_PTR(string), (size_t)RSTRING_LEN(string)) && instruction_index(names, name) < 0)
 		rb_ary_push(names, name);
 }
 
@@ -210,7 +210,7 @@ static long add_outcome_names(struct slice source, VALUE mentioned)
 
 		if (!conditions_code_reads(source, own[i]))
 			continue;
-		rb_ary_delete(mentioned, name);
+		instruction_remove(mentioned, name);
 		rb_ary_push(mentioned, name);
 		count++;
 	}
@@ -243,7 +243,7 @@ static long add_own_names(struct slice source, VALUE names, VALUE mentioned)
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		VALUE name = ID2SYM(rb_intern(own[i]));
 
-		if (!mentions(source, own[i], strlen(own[i])) || RTEST(rb_ary_includes(names, name)))
+		if (!mentions(source, own[i], strlen(own[i])) || instruction_index(names, name) >= 0)
 			continue;
 		rb_ary_push(mentioned, name);
 		count++;

@@ -24,4 +24,21 @@ static inline long instruction_length(VALUE array)
 	return RB_TYPE_P(array, T_ARRAY) ? RARRAY_LEN(array) : 0;
 }
 
+/* Where an Array has that very object; -1: nowhere. rb_ary_includes() asks `==`, which the application may have overridden. */
+static inline long instruction_index(VALUE array, VALUE object)
+{
+	for (long i = 0; i < instruction_length(array); i++)
+		if (rb_ary_entry(array, i) == object)
+			return i;
+	return -1;
+}
+
+static inline void instruction_remove(VALUE array, VALUE object)
+{
+	long index = instruction_index(array, object);
+
+	if (index >= 0)
+		rb_ary_delete_at(array, index);
+}
+
 #endif

@@ -80,7 +80,7 @@ static void add_names(VALUE names, VALUE list)
 	for (long i = 0; i < instruction_length(list); i++) {
 		VALUE name = rb_ary_entry(list, i);
 
-		if (is_variable(name) && !RTEST(rb_ary_includes(names, name)))
+		if (is_variable(name) && instruction_index(names, name) < 0)
 			rb_ary_push(names, name);
 	}
 }
