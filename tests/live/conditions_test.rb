@@ -553,6 +553,20 @@ class ConditionsTest < LiveTest
     assert_equal %w[inner around], methods_of(result)
   end
 
+  test "--tree with --count: the last tree is shown whole, and no other begins" do
+    target = prepared
+    tracer = trace(target, "--raised", "--tree", "--count", "1", "--args", "Work#")
+    target.run("2.times { $work.around { $work.inner(2); $work.inner(3); raise Work::Failed } rescue nil }")
+    result = tracer.wait
+    assert_exit 0, result
+    assert_equal <<~TREE, result.tree
+      Work#around
+         Work#inner(number=2) <time>
+         Work#inner(number=3) <time>
+      Work#around ! Work::Failed: Work::Failed <time>
+    TREE
+  end
+
   test "--tree with --depth, and with conditions of the beginning" do
     result = traced("$work.around { $work.outer(2); raise Work::Failed } rescue nil", 4, "--raised", "--tree", "--depth", "2",
                     "Work#")

@@ -240,10 +240,24 @@ static struct method *method_of(const struct stream *stream, const struct event 
 	return method;
 }
 
+/* Whether --count leaves out what happens in this fiber now. */
+static bool is_beyond_limit(const struct stream *stream, const struct fiber *fiber)
+{
+	const struct call_limit *limit = stream->limit;
+	bool inside = fiber->depth && !fiber->calls[fiber->depth - 1].skipped;
+
+	return limit && limit->limited && limit->left == 0 && !(limit->whole_trees && inside);
+}
+
+static void count_for_limit(struct call_limit *limit)
+{
+	if (limit && limit->left)
+		limit->left--;
+}
+
 static int call_start(struct stream *stream, struct fiber *fiber, const struct event *event, struct error *err)
 {
 	struct method *method = method_of(stream, event, err);
-	struct call_limit *limit = stream->limit;
 	struct call *call;
 
 	if (!method)
@@ -256,17 +270,16 @@ static int call_start(struct stream *stream, struct fiber *fiber, const struct e
 		fiber_grow(fiber);
 	}
 	call = &fiber->calls[fiber->depth];
+	call->skipped = is_beyond_limit(stream, fiber);
 	call->method = method;
 	call->start_ns = event->time_ns;
 	call->kept = fiber->kept.size;
 	call->retries = 0;
 	call->held = false;
-	call->skipped = limit && limit->limited && limit->left == 0;
 	if (!call->skipped) {
-		if (limit) {
-			limit->left--;
-			limit->open++;
-		}
+		count_for_limit(stream->limit);
+		if (stream->limit)
+			stream->limit->open++;
 		stream->calls++;
 		stream->sink->ops->start(stream->sink, fiber, call, event);
 	}
@@ -300,11 +313,9 @@ static int call_whole(struct stream *stream, struct fiber *fiber, const struct e
 
 	if (!method)
 		return -EPROTO;
-	if (stream->limit) {
-		if (stream->limit->limited && stream->limit->left == 0)
-			return 0;
-		stream->limit->left--;
-	}
+	if (is_beyond_limit(stream, fiber))
+		return 0;
+	count_for_limit(stream->limit);
 	if (method->is_line) {
 		stream->lines++;
 		stream->sink->ops->line(stream->sink, fiber, method, event);
@@ -324,11 +335,9 @@ static int mark(struct stream *stream, struct fiber *fiber, const struct event *
 		return -EPROTO;
 	if (!method->mark || !stream->sink->ops->mark)
 		return 0;
-	if (stream->limit) {
-		if (stream->limit->limited && stream->limit->left == 0)
-			return 0;
-		stream->limit->left--;
-	}
+	if (is_beyond_limit(stream, fiber))
+		return 0;
+	count_for_limit(stream->limit);
 	stream->marks[method->mark_kind]++;
 	stream->sink->ops->mark(stream->sink, fiber, method, event);
 	return 0;

@@ -86,8 +86,9 @@ struct fiber {
 /* --count: over all streams of a run. */
 struct call_limit {
 	bool limited;
-	uint64_t left; /* calls that may still begin */
-	uint64_t open; /* begun and not ended */
+	bool whole_trees; /* what happens inside a call that is shown is shown in any case */
+	uint64_t left;    /* calls that may still begin */
+	uint64_t open;    /* begun and not ended */
 };
 
 /* Numbers to things, in pages: a target may use large numbers without making us allocate everything below them. */
