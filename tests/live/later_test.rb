@@ -63,6 +63,20 @@ class LaterTest < LiveTest
     assert_equal 1, result.stderr.scan(/1000 methods of objects, and of classes without a name, were defined/).size
   end
 
+  # `delegate` makes such a module: a copy of Kernel.
+  { "a selector for many methods" => %w[Later#*], "--no-hook" => %w[--no-hook Later#size] }.each do |what, arguments|
+    test "a class that has no name yet brings no engine hook, which #{what} does without" do
+      target = start("console")
+      tracer = trace(target, *arguments)
+      target.run("$copy = Kernel.dup; $nameless = Class.new { attr_accessor :size; def sum; 5; end; include $copy }; nil")
+      target.run("Later = $nameless; Later.new.sum")
+      stopped = tracer.stop
+      assert_exit 0, stopped
+      assert_empty stopped.stderr.lines.grep(/engine hook(:|$)/)
+      assert_equal arguments.last == "Later#*" ? "Later#sum <time>\n" : "", stopped.tree
+    end
+  end
+
   test "an expression that names what only one of the definitions has" do
     tree = tree_of("class Till; def f(a); a; end; end; Till.new.f(1)",
                    "class Till; def f(b, a = 5); b; end; end; Till.new.f(2)", selectors: "Till#f(a, a + 1)")

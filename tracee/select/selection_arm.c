@@ -11,7 +11,6 @@
 #include "tracee/observe/observe.h"
 #include "tracee/observe/retry.h"
 #include "tracee/observe/tally_keys.h"
-#include "tracee/select/hook_consent.h"
 #include "tracee/session/debug.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/class_name.h"
@@ -291,7 +290,7 @@ struct probe *selection_arm_silently(struct selection *selection, const struct m
 	if (former && (former->told || !former->engine || !former->engine->serves || is_served(former, match)))
 		return former;
 	one.engine = engine_choose(selection->session->options.engine, match, &reason);
-	if (!one.engine || !hook_consent_given(one.engine, match, selection->session->options.flags) || selection->disabled)
+	if (left_out_reason(selection, selector, one.engine, match) != LEFT_OUT_NOT || selection->disabled)
 		return NULL;
 	match_describe(match, description, sizeof(description));
 	debug_choice(selection->session, one.engine, description, &reason);
