@@ -20,11 +20,6 @@ void text_append(struct text *text, const char *bytes, size_t size)
 	text->used += size;
 }
 
-void text_append_cstr(struct text *text, const char *string)
-{
-	text_append(text, string, strlen(string));
-}
-
 void text_printf(struct text *text, const char *format, ...)
 {
 	char buffer[256];

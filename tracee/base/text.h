@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 /*
  * Text that is put together in memory of a fixed size; what does not fit is cut, `cut` says so, and nothing
@@ -16,7 +17,11 @@ struct text {
 };
 
 void text_append(struct text *text, const char *bytes, size_t size);
-void text_append_cstr(struct text *text, const char *string);
+static inline void text_append_cstr(struct text *text, const char *string)
+{
+	text_append(text, string, strlen(string));
+}
+
 void text_printf(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -92,13 +92,14 @@ static void event_asked(struct site *site, VALUE tracepoint, const void *anchor)
 	}
 }
 
-/* True where the event was an ordinary one, and nothing had to be asked. */
+/* True where nothing has to be asked: the frame shows what the event is about. */
 static inline bool event_read(const struct site *site, const void *anchor)
 {
 	const struct frame_site *place = frame_hinted_site(anchor);
-	const rb_trace_arg_t *trace_arg = frame_direct_trace_arg(place, anchor);
+	rb_trace_arg_t *trace_arg = (rb_trace_arg_t *)frame_direct_trace_arg(place, anchor);
 	struct probe *probe = site->only;
 	struct fiber_state *fiber;
+	uintptr_t frame;
 
 	if (!trace_arg || !probe)
 		return false;
@@ -106,12 +107,16 @@ static inline bool event_read(const struct site *site, const void *anchor)
 	if (!fiber)
 		return false;
 	frame_note_plain(place);
-	if (frame_direct_event(trace_arg) == RUBY_EVENT_CALL)
-		return frame_direct_is_call_of(frame_direct_frame(trace_arg), probe->callee_id, probe->owner) &&
-		       observe_quick_call(probe, fiber, frame_direct_frame(trace_arg), true);
+	frame = frame_direct_frame(trace_arg);
+	if (frame_direct_event(trace_arg) == RUBY_EVENT_CALL) {
+		if (!frame_direct_is_call_of(frame, probe->callee_id, probe->owner))
+			return false;
+		if (!observe_quick_call(probe, fiber, frame, true))
+			observe_call(probe, fiber, trace_arg, RUBY_EVENT_CALL, anchor);
+		return true;
+	}
 	/* Where frames are unwound, how they end has to be found out. */
-	return place->kind == SITE_RETURNED && place->bias == 0 &&
-	       observe_quick_return(probe, fiber, frame_direct_frame(trace_arg));
+	return place->kind == SITE_RETURNED && place->bias == 0 && observe_quick_return(probe, fiber, frame);
 }
 
 static __attribute__((noinline)) void event_slowly(struct site *site, VALUE tracepoint, const void *anchor)

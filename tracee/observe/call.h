@@ -18,7 +18,8 @@ struct seen_call {
 	uintptr_t frame;           /* its identity, comparable with frame_of_call()'s; 0: not known */
 	rb_trace_arg_t *trace_arg; /* of the event; NULL: engine patch, then: */
 	rb_event_flag_t event;
-	bool hidden; /* it is followed, and not shown */
+	bool hidden;   /* it is followed, and not shown */
+	uint64_t made; /* ticks: when its values had been made; 0: it has none */
 	VALUE receiver;
 	int arity;                          /* as given to rb_define_method */
 	int argc;                           /* arguments as the method has them; arity -2: */

@@ -249,7 +249,7 @@ int observe_end_call_with_values(struct session *session, struct fiber_state *fi
 	if (is_to_measure)
 		measure_end(&measured, &call, session->options.flags);
 	session_hold_for(session, fiber);
-	making_begin(&making, session, fiber, 0);
+	making_begin(&making, session, fiber, 0, time, seen->trace_arg != NULL);
 	if (call.roles & CALL_KEPT)
 		stack->kept_ending = call.kept + 1;
 	shown = is_shown(session, fiber, stack, &call, time, &ended, &making.jump);

@@ -27,11 +27,15 @@ struct making {
 	char *buffer;
 	size_t size;
 	int jump;
-	uint64_t began; /* ticks */
+	uint64_t began, ended; /* ticks; ended: 0: not known yet */
 };
 
-/* making_end() has to come, whatever is made in between. jump: of what the thread is about to do; 0: nothing. */
-void making_begin(struct making *making, struct session *session, struct fiber_state *fiber, int jump);
+/*
+ * making_end() has to come, whatever is made in between. jump: of what the thread is about to do; 0: nothing. now: in ticks. in_hook:
+ * it is known that the VM runs a hook, so that nobody hears anything.
+ */
+void making_begin(struct making *making, struct session *session, struct fiber_state *fiber, int jump, uint64_t now,
+                  bool in_hook);
 void making_end(struct making *making);
 
 /* The client has to know a fiber before it sees its events. Returns a state for rb_jump_tag(), or 0. */

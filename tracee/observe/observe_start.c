@@ -16,8 +16,9 @@
 #include "tracee/session/session.h"
 #include "tracee/vm/fiber.h"
 
+/* made: of the call. */
 static uint64_t push_start(struct session *session, struct fiber_state *fiber, struct call_stack *stack, uint32_t method,
-                           const void *payload, size_t payload_size)
+                           uint64_t made, const void *payload, size_t payload_size)
 {
 	struct ring_record record = {.kind = RING_START, .method = method, .fiber = fiber->ref};
 
@@ -25,7 +26,7 @@ static uint64_t push_start(struct session *session, struct fiber_state *fiber, s
 		observe_wait_for_room(session, payload_size);
 	if (observe_is_over(session))
 		return RING_NOWHERE;
-	record.time = ticks_now();
+	record.time = made && session->options.overflow != OVERFLOW_BLOCK ? made : ticks_now();
 	if (stack->defined)
 		return ring_push_start(&session->ring, &record, payload, payload_size);
 	ring_count_lost(&session->ring, record.time);
@@ -109,7 +110,7 @@ bool observe_start_call(struct probe *probe, struct fiber_state *fiber, const st
 	if (session->manner != CALLS_STREAMED) {
 		keep_start(session, fiber, &call, payload, payload_size);
 	} else {
-		call.start = push_start(session, fiber, stack, probe->ref, payload, payload_size);
+		call.start = push_start(session, fiber, stack, probe->ref, seen->made, payload, payload_size);
 	}
 	if (session->options.flags & TRACE_MEASURES)
 		measure_start(&call, session->options.flags);
@@ -137,21 +138,20 @@ static void make_values_of_start(struct making *making, const struct probe *prob
  * As observe_start_call() where there are values to be made: none if the thread is about to jump. *jump is set to a state for
  * rb_jump_tag(), or stays.
  */
-static bool start_call_with_values(struct probe *probe, struct fiber_state *fiber, const struct seen_call *seen, int *jump)
+static bool start_call_with_values(struct probe *probe, struct fiber_state *fiber, struct seen_call *seen, int *jump)
 {
 	struct session *session = probe->session;
 	struct making making;
 	bool open = false;
 
-	session_hold_for(session, fiber);
-	making_begin(&making, session, fiber, *jump);
+	making_begin(&making, session, fiber, *jump, ticks_now(), seen->trace_arg != NULL);
 	make_values_of_start(&making, probe, seen);
+	making.ended = seen->made = ticks_now();
 	if (!observe_is_over(session))
 		open = observe_start_call(probe, fiber, seen, making.buffer, making.size);
 	else
 		observe_count_lost(session);
 	making_end(&making);
-	session_release_for(session, fiber);
 	*jump = making.jump;
 	return open;
 }
@@ -305,7 +305,7 @@ static void push_line_with_values(struct probe *probe, struct fiber_state *fiber
 	struct session *session = probe->session;
 	struct making making;
 
-	making_begin(&making, session, fiber, *jump);
+	making_begin(&making, session, fiber, *jump, ticks_now(), true);
 	make_values_of_start(&making, probe, seen);
 	push_line(probe, fiber, seen, making.buffer, making.size);
 	making_end(&making);

@@ -10,15 +10,16 @@
 
 #include <stdlib.h>
 
-void making_begin(struct making *making, struct session *session, struct fiber_state *fiber, int jump)
+void making_begin(struct making *making, struct session *session, struct fiber_state *fiber, int jump, uint64_t now, bool in_hook)
 {
 	making->session = session;
 	making->fiber = fiber;
 	fiber->suppress_depth++;
-	making->quiet = quiet_begin();
+	making->quiet = in_hook ? (struct quiet){.place = NULL} : quiet_begin();
 	making->size = 0;
 	making->jump = jump;
-	making->began = ticks_now();
+	making->began = now;
+	making->ended = 0;
 	if (session->scratch_used) {
 		making->buffer = malloc(VALUES_SIZE_MAX);
 	} else {
@@ -32,7 +33,7 @@ void making_end(struct making *making)
 {
 	struct session *session = making->session;
 
-	overhead.values_ticks += ticks_now() - making->began;
+	overhead.values_ticks += (making->ended ? making->ended : ticks_now()) - making->began;
 	making->fiber->suppress_depth--;
 	making->fiber->stacks[session->slot].values = NULL;
 	making->fiber->stacks[session->slot].starting = false;

@@ -80,13 +80,29 @@ static bool escape_harmful(struct text *text, const unsigned char *bytes, size_t
 	return true;
 }
 
+/* How many of these bytes are shown as they are, whatever is around them. */
+static size_t plain_run(const unsigned char *bytes, size_t size)
+{
+	size_t i = 0;
+
+	while (i < size && bytes[i] >= ' ' && bytes[i] < 0x7f && bytes[i] != '"' && bytes[i] != '\\' && bytes[i] != '#')
+		i++;
+	return i;
+}
+
 static void escape(struct text *text, const char *from, size_t size, bool utf8, bool quoted)
 {
 	const unsigned char *bytes = (const unsigned char *)from;
 
 	for (size_t i = 0; i < size && !text->cut;) {
-		size_t length = bytes[i] < 0x80 || utf8 ? utf8_length(bytes + i, size - i) : 0;
+		size_t run = plain_run(bytes + i, size - i), length;
 
+		if (run > 0) {
+			text_append(text, from + i, run);
+			i += run;
+			continue;
+		}
+		length = bytes[i] < 0x80 || utf8 ? utf8_length(bytes + i, size - i) : 0;
 		if (length == 0 || is_c1_control(bytes + i, length)) {
 			text_printf(text, "\\x%02X", bytes[i++]);
 		} else if (length == 1 && escape_control(text, bytes[i])) {
