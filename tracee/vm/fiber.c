@@ -1,11 +1,11 @@
 /*
  * The state of each fiber. See fiber.h. Context: event and job, GVL held.
  *
- * The fibers that were met last are noted in a table: by their execution contexts where these are known, else by the objects, for
- * which rb_fiber_current() is called. A noted fiber may die and another take its address, or compaction may move it; so at each
- * such occasion all notes are forgotten. Nothing dies without being found unmarked by the garbage collector first, so the
- * occasion is that it marks: an object of ours without write barriers, which is never old, is marked each time, at the end of an
- * incremental marking once more.
+ * The fibers that were met last are noted in a table: by their execution contexts where these are known (from an event; from the
+ * VM's own variable, which 3.0 to 3.2 let others see), else by the objects, for which rb_fiber_current() is called. A noted fiber
+ * may die and another take its address, or compaction may move it; so at each such occasion all notes are forgotten. Nothing dies
+ * without being found unmarked by the garbage collector first, so the occasion is that it marks: an object of ours without write
+ * barriers, which is never old, is marked each time, at the end of an incremental marking once more.
  */
 
 #define _GNU_SOURCE
@@ -215,7 +215,10 @@ void fiber_suppress_end(struct fiber_state *state)
 
 struct fiber_state *fiber_note_context(uintptr_t context)
 {
-	return noted(fiber_notes, context, fiber_current_state());
+	VALUE fiber = rb_fiber_current();
+	struct fiber_state *state = fiber_noted(fiber_notes_of_objects, fiber);
+
+	return noted(fiber_notes, context, state ? state : fiber_note_object(fiber));
 }
 
 bool call_stack_push(struct call_stack *stack, const struct open_call *call)

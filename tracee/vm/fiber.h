@@ -115,24 +115,32 @@ static inline struct fiber_state *fiber_noted(struct fiber_note *notes, uintptr_
 struct fiber_state *fiber_note_object(VALUE fiber);
 struct fiber_state *fiber_note_context(uintptr_t context);
 
+/* The running fiber's state, where its execution context is known (frame_direct.h). NULL as below. */
+static inline struct fiber_state *fiber_state_of_context(uintptr_t context)
+{
+	struct fiber_state *state = fiber_noted(fiber_notes, context);
+
+	return __builtin_expect(state != NULL, 1) ? state : fiber_note_context(context);
+}
+
+#ifdef HAVE_RUBY_CURRENT_EC
+extern __thread void *ruby_current_ec;
+#endif
+
 /*
  * The running fiber's state. NULL where the caller is not in the main Ractor, or the fiber cannot carry one (frozen, no memory).
  * Event context; allocates the first time it meets a fiber.
  */
 static inline struct fiber_state *fiber_current_state(void)
 {
+#ifdef HAVE_RUBY_CURRENT_EC
+	return fiber_state_of_context((uintptr_t)ruby_current_ec);
+#else
 	VALUE fiber = rb_fiber_current();
 	struct fiber_state *state = fiber_noted(fiber_notes_of_objects, fiber);
 
 	return __builtin_expect(state != NULL, 1) ? state : fiber_note_object(fiber);
-}
-
-/* The same where it is known which execution context the event is of (frame_direct.h). */
-static inline struct fiber_state *fiber_state_of_context(uintptr_t context)
-{
-	struct fiber_state *state = fiber_noted(fiber_notes, context);
-
-	return __builtin_expect(state != NULL, 1) ? state : fiber_note_context(context);
+#endif
 }
 
 /*
