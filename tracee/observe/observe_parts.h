@@ -31,8 +31,8 @@ struct making {
 };
 
 /*
- * making_end() has to come, whatever is made in between. jump: of what the thread is about to do; 0: nothing. now: in ticks. in_hook:
- * it is known that the VM runs a hook, so that nobody hears anything.
+ * making_end() has to come, whatever is made in between. jump: of what the thread is about to do; 0: nothing. now: in ticks.
+ * in_hook: it is known that the VM runs a hook, so that nobody hears anything.
  */
 void making_begin(struct making *making, struct session *session, struct fiber_state *fiber, int jump, uint64_t now,
                   bool in_hook);
