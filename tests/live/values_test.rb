@@ -171,6 +171,14 @@ class ValuesTest < LiveTest
     assert_equal "self=the shop of Ada", shown(code, "--inspect", "Shop#price(self)")
   end
 
+  # exec gives its exception a String that the VM hides from Ruby code.
+  test "--inspect of what the VM hides shows it as without --inspect" do
+    target = start("console")
+    tracer = trace(target, "--args", "--inspect", "SystemCallError#initialize")
+    assert_equal ":none", target.run('(exec("/nowhere/at_all") rescue :none)')
+    assert_includes tracer.stop.stdout, '"/nowhere/at_all"'
+  end
+
   test "an inspect that raises is shown as what it raised" do
     code = 'class Shop; def inspect; raise "no view"; end; end; $shop.price(:tea)'
     assert_match(/self=.*RuntimeError.*no view/, shown(code, "--inspect", "Shop#price(self)"))

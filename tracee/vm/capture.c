@@ -259,5 +259,9 @@ void capture_string(struct text *text, VALUE string, const struct trace_options 
 
 void capture_inspect(struct text *text, VALUE value, const struct trace_options *options)
 {
-	capture_string(text, rb_inspect(value), options);
+	/* What the VM hides from Ruby code has no class: no method can be called on it (2.7 crashes). */
+	if (!RB_SPECIAL_CONST_P(value) && !RBASIC_CLASS(value))
+		capture_value(text, value, options);
+	else
+		capture_string(text, rb_inspect(value), options);
 }
