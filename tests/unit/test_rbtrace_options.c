@@ -19,7 +19,7 @@ static const struct {
 } every[] = {
 	{"exec", 'x', "use `rbprobe exec SELECTOR... -- COMMAND...`", false},
 	{"pid", 'p', NULL, false},
-	{"ps", 0, "use `rbprobe ps`", false},
+	{"ps", 0, NULL, false},
 	{"firehose", 'f', NULL, false},
 	{"slow", 's', "use --slow MS", false},
 	{"slowcpu", 'l', "use --slow-cpu MS", false},
@@ -38,7 +38,7 @@ static const struct {
 	{"interactive", 'i', "use `rbprobe console -p PID`", false},
 	{"backtraces", 'b', "use `rbprobe backtrace -p PID`", false},
 	{"backtrace", 0, "use `rbprobe backtrace -p PID`", false},
-	{"wait", 0, "rbprobe attaches as soon as the process can answer", false},
+	{"wait", 0, NULL, false},
 	{"timeout", 'u', "use --timeout SEC", false},
 	{"memory", 'y', "use `rbprobe memory -p PID`", true},
 	{"heapdump", 'h', "use `rbprobe heap dump -p PID`", true},

@@ -37,6 +37,10 @@ enum long_option {
 	OPTION_INTERRUPT,
 	OPTION_NO_HOOK,
 	OPTION_ATTRIBUTES,
+	OPTION_PS,
+	OPTION_ALL,
+	OPTION_WAIT,
+	OPTION_CHILDREN,
 };
 
 void options_init(struct options *options)
@@ -68,8 +72,24 @@ static struct options *options_of(struct argp_state *state)
 
 static error_t parse_target(int key, char *argument, struct argp_state *state)
 {
-	if (key == 'p')
-		return options_pids(argument, &options_of(state)->pids);
+	struct options *options = options_of(state);
+
+	switch (key) {
+	case 'p':
+		return options_pids(argument, &options->pids);
+	case OPTION_PS:
+		options->ps_pattern = argument;
+		return 0;
+	case OPTION_WAIT:
+		options->wait_pattern = argument;
+		return 0;
+	case OPTION_ALL:
+		options->all_processes = true;
+		return 0;
+	case OPTION_CHILDREN:
+		options->children = true;
+		return 0;
+	}
 	return ARGP_ERR_UNKNOWN;
 }
 
@@ -249,13 +269,23 @@ static error_t parse_trace(int key, char *argument, struct argp_state *state)
 	return parse_shown(key, argument, options);
 }
 
+#define HELP_PS "Instead of -p: a Ruby process with this in its command line (* and ? stand for anything)"
+#define HELP_WAIT "Instead of -p: the next one that starts"
+
 static const struct argp_option target_list[] = {
 	{"pid", 'p', "PID[,PID...]", 0, "Attach to this process; may be repeated", 1},
+	{"ps", OPTION_PS, "PATTERN", 0, HELP_PS, 1},
+	{"all", OPTION_ALL, NULL, 0, "With --ps: all that match", 1},
+	{"wait", OPTION_WAIT, "PATTERN", 0, HELP_WAIT, 1},
+	{"children", OPTION_CHILDREN, NULL, 0,
+         "Instead of the process, its child processes that are Ruby: the workers of a Puma or Unicorn master", 1},
 	{0},
 };
 
 static const struct argp_option target_one_list[] = {
 	{"pid", 'p', "PID", 0, "Attach to this process", 1},
+	{"ps", OPTION_PS, "PATTERN", 0, HELP_PS, 1},
+	{"wait", OPTION_WAIT, "PATTERN", 0, HELP_WAIT, 1},
 	{0},
 };
 

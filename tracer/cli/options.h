@@ -26,6 +26,8 @@ struct pid_list {
 struct options {
 	/* target */
 	struct pid_list pids;
+	const char *ps_pattern, *wait_pattern; /* parts of command lines, or NULL; choose_processes.h makes PIDs of them */
+	bool all_processes, children;
 	uint64_t timeout_ns;
 	bool may_be_unlimited; /* set before parsing: --timeout 0 is allowed */
 	bool unlimited;        /* --timeout 0: the request may take any time; timeout_ns is still that of attaching */
@@ -54,8 +56,8 @@ struct options {
 	const struct argp *argp;
 };
 
-extern const struct argp options_target;     /* -p, as often as wanted */
-extern const struct argp options_target_one; /* -p of one process; that it is one is for the caller to check */
+extern const struct argp options_target;     /* -p, as often as wanted, --ps, --all, --wait, --children */
+extern const struct argp options_target_one; /* -p, --ps, --wait of one process; that it is one is for the caller to check */
 extern const struct argp options_session;    /* --no-load --interrupt -q -v */
 extern const struct argp options_color;      /* --color */
 extern const struct argp options_engine;     /* --engine */

@@ -31,12 +31,10 @@ static const struct {
 	{"heapdump", 'h', SPELT_AS_COMMAND, "rbprobe heap dump -p PID"},
 	{"shapesdump", 0, SPELT_AS_COMMAND, "rbprobe heap dump -p PID"},
 	{"fork", 'k', SPELT_AS_COMMAND, "rbprobe fork -p PID"},
-	{"ps", 0, SPELT_AS_COMMAND, "rbprobe ps"},
 	{"version", 'v', SPELT_AS_COMMAND, "rbprobe --version"},
 	{"slow-methods", 'w', SPELT_NOT_AT_ALL, "name the methods, and give --slow MS"},
 	{"config", 'c', SPELT_NOT_AT_ALL, "name the methods, as in: -p PID $(grep -v '^#' FILE)"},
 	{"devmode", 'd', SPELT_NOT_AT_ALL, "methods that are defined later are traced anyway"},
-	{"wait", 0, SPELT_NOT_AT_ALL, "rbprobe attaches as soon as the process can answer"},
 };
 
 #define COUNT (sizeof(options) / sizeof(*options))

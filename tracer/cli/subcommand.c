@@ -5,6 +5,7 @@
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
 #include "tracer/base/signals.h"
+#include "tracer/cli/choose_processes.h"
 #include "tracer/cli/option_names.h"
 
 #include <errno.h>
@@ -244,6 +245,8 @@ int subcommand_run(const struct subcommand *subcommand, int argc, char **argv)
 	if (subcommand->init)
 		subcommand->init(invocation);
 	status = parse(invocation, words_split(invocation, argc, argv), argv);
+	if (status == 0)
+		status = choose_processes(&invocation->options, subcommand->pids == PIDS_ONE, subcommand->children_itself);
 	if (status == 0)
 		status = pids_check(invocation, argv[0] + strlen("rbprobe "));
 	if (status == 0 && subcommand->check)

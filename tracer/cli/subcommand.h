@@ -67,6 +67,7 @@ struct subcommand {
 	const char *usage;       /* for --help: the forms of its arguments, one a line */
 	const char *description; /* for --help: above the options and, after \v, below them */
 	enum subcommand_pids pids;
+	bool children_itself;              /* --children: run() looks for them */
 	const char *pids_wanted;           /* said where -p names too few or too many; NULL: the usual sentence */
 	const char *pids_too_many;         /* said where it names too many; NULL: as for too few */
 	const char *format;                /* what --help says about --format text|json; NULL: there is no such option */

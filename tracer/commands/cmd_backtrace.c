@@ -21,7 +21,6 @@ enum backtrace_option {
 	OPTION_LIMIT = 0x400,
 	OPTION_FIBERS,
 	OPTION_GROUP,
-	OPTION_CHILDREN,
 	OPTION_FULL,
 };
 
@@ -37,7 +36,7 @@ struct backtrace {
 	struct command command;
 	const char *thread;
 	uint64_t frames_max;
-	bool fibers, children, full;
+	bool fibers, full;
 	struct report_style style;
 	struct watched *watched;
 	size_t count;
@@ -59,9 +58,6 @@ static error_t parse_backtrace(int key, char *argument, struct argp_state *state
 	case OPTION_FULL:
 		backtrace->full = true;
 		return 0;
-	case OPTION_CHILDREN:
-		backtrace->children = true;
-		return 0;
 	case OPTION_GROUP:
 		backtrace->style.group = true;
 		return 0;
@@ -70,8 +66,6 @@ static error_t parse_backtrace(int key, char *argument, struct argp_state *state
 }
 
 static const struct argp_option backtrace_list[] = {
-	{"children", OPTION_CHILDREN, NULL, 0,
-         "Instead of the process, its child processes that are Ruby: the workers of a Puma or Unicorn master", 1},
 	{"thread", 't', "PATTERN", 0,
          "Only threads of that name (* and ? stand for anything), native id or id; main: the main thread", 2},
 	{"limit", OPTION_LIMIT, "N", 0, "At most N frames of each", 2},
@@ -122,19 +116,19 @@ static void choose(struct backtrace *backtrace)
 {
 	const struct pid_list *pids = &backtrace->invocation.options.pids;
 	struct watched *old = backtrace->watched;
+	bool children = backtrace->invocation.options.children;
 	size_t old_count = backtrace->count;
 
 	backtrace->watched = NULL;
 	backtrace->count = 0;
 	for (size_t i = 0; i < pids->count; i++) {
 		pid_t *workers = NULL, pid = pids->items[i];
-		size_t count = backtrace->children ? children_find(pid, &workers) : 1;
+		size_t count = children ? children_find(pid, &workers) : 1;
 
 		if (count == 0)
 			message("process %d has no child processes that are Ruby", (int)pid);
 		for (size_t c = 0; c < count; c++) {
-			struct watched one = {.pid = backtrace->children ? workers[c] : pid},
-				       *known = watched_find(old, old_count, one.pid);
+			struct watched one = {.pid = children ? workers[c] : pid}, *known = watched_find(old, old_count, one.pid);
 
 			if (watched_find(backtrace->watched, backtrace->count, one.pid))
 				continue;
@@ -297,6 +291,7 @@ const struct subcommand cmd_backtrace = {
 	.usage = "-p PID",
 	.description = "Show where every thread of a process is, and what it waits for.",
 	.pids = PIDS_SOME,
+	.children_itself = true,
 	.pids_wanted = "backtrace needs -p PID",
 	.timeout = "How long attaching may take (default 5); then what can be seen from outside is shown",
 	.format = "For people, or one JSON object a line",

@@ -1,0 +1,84 @@
+# --ps, --wait, --all and --children: processes that are named by what they run, and not by PID.
+
+require_relative "helper"
+require "pty"
+
+class ChooseProcessesTest < LiveTest
+  MASTER = <<~'RUBY'.freeze
+    $0 = "master-#{$$}"
+    Array.new(2) { |i| fork { $0 = "worker-#{Process.ppid} #{i}"; loop { "x".upcase; sleep 0.005 } } }
+  RUBY
+
+  def with_master
+    target = start("console")
+    children = target.run(MASTER).scan(/\d+/).map(&:to_i).each { |pid| target.adopt(pid) }
+    children.each_with_index do |pid, i|
+      wait_until("the worker has its name") { File.read("/proc/#{pid}/cmdline").start_with?("worker-#{target.pid} #{i}") }
+    end
+    yield target.pid, children
+  ensure
+    children&.each { |pid| Process.kill(:TERM, pid) }
+    children&.each { |pid| wait_until("worker #{pid} has ended") { [nil, "Z"].include?(status_of(pid, "State")&.slice(0)) } }
+  end
+
+  test "--ps takes the process with that in its command line" do
+    with_master do |master, children|
+      assert_equal ["#{children[1]}\n", 0], rbprobe("eval", "--ps", "worker-#{master} 1", "$$").then { |r| [r.stdout, r.status] }
+      assert_equal "#{children[0]}\n", rbprobe("eval", "--ps", "work?r-#{master}*0", "$$").stdout
+      assert_includes rbprobe("bt", "--ps", "master-#{master}").stdout, "process #{master},"
+    end
+  end
+
+  test "several are refused where nobody can be asked, and taken with --all" do
+    with_master do |master, children|
+      assert_refused 2, /\Arbprobe: 2 Ruby processes match "worker-#{master}", such as #{children.join(" and ")}; say which /,
+                     "trace", "--ps", "worker-#{master}", "String#upcase"
+      result = rbprobe("stat", "--ps", "worker-#{master}", "--all", "--duration", "0.2", "String#upcase")
+      assert_exit 0, result
+      children.each { |pid| assert_match(/^process #{pid}, .* [1-9]\d* calls? of 1 method/, result.stdout) }
+    end
+  end
+
+  test "a terminal is asked which one" do
+    with_master do |master, children|
+      PTY.spawn(Processes::RBPROBE, "eval", "--ps", "worker-#{master}", "$$") do |output, input, pid|
+        said = +""
+        said << output.readpartial(1000) until said.include?("Which one? [1-2]")
+        assert_match(/^ *2\) +#{children[1]} +worker-#{master} 1\r?$/, said)
+        input.puts "2"
+        rest = begin output.read rescue Errno::EIO; "" end
+        Process.wait(pid)
+        assert_includes said + rest, children[1].to_s
+      end
+    end
+  end
+
+  test "--children takes the workers in the place of the master" do
+    with_master do |master, children|
+      result = rbprobe("trace", "-p", master.to_s, "--children", "--count", "40", "String#upcase")
+      assert_exit 0, result
+      children.each { |pid| assert_match(/^#{pid}: String#upcase/, result.stdout) }
+      assert_refused 3, /has no child processes that are Ruby\n\z/, "stat", "-p", children[0].to_s, "--children", "String#upcase"
+    end
+  end
+
+  test "--wait takes the next one that starts" do
+    name = "later-#{$$}-#{rand(1 << 30)}"
+    first = start("console", name)
+    tracer = launch("eval", "--wait", name, "$$")
+    wait_until("it waits") { tracer.stderr.include?("waiting for") }
+    second = start("console", name, load: false)
+    assert_exit 0, tracer.wait
+    assert_equal "#{second.pid}\n", tracer.stdout
+    refute_equal first.pid, second.pid
+  end
+
+  test "what contradicts itself, or finds nothing, is one line" do
+    assert_refused 3, /\Arbprobe: no Ruby process has "nowhere-to-be" in its command line; /, "bt", "--ps", "nowhere-to-be"
+    assert_refused 2, /\Arbprobe: --ps is for processes that run, --wait for one that starts later; /,
+                   "bt", "--ps", "a", "--wait", "b"
+    assert_refused 2, /\Arbprobe: --all means all that match --ps PATTERN\n\z/, "bt", "--all", "-p", "1"
+    assert_refused 2, /\Arbprobe: --wait takes a part of a command line, not seconds; /, "bt", "--wait", "5"
+    assert_refused 2, /\Arbprobe: --ps and --wait take a part of a command line/, "bt", "--ps", ""
+  end
+end

@@ -1,0 +1,253 @@
+/* Which processes are meant. See choose_processes.h. */
+
+#define _GNU_SOURCE
+#include "tracer/cli/choose_processes.h"
+
+#include "proto/clock.h"
+#include "tracer/base/buffer.h"
+#include "tracer/base/exit_status.h"
+#include "tracer/base/message.h"
+#include "tracer/process/children.h"
+#include "tracer/process/ruby_processes.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOOK_NS (20 * NS_PER_S) /* for one look at all processes */
+#define POLL_MS 50
+#define COMMAND_SIZE 4096
+#define COMMAND_SHOWN 60 /* bytes, in a list */
+#define LISTED_MAX 10
+
+struct found {
+	pid_t pid;
+	uint64_t start_ticks;
+	char *command;
+};
+
+struct search {
+	const char *pattern; /* anything before and after it is right, too */
+	struct found *items;
+	size_t count;
+};
+
+static void search_free(struct search *search)
+{
+	for (size_t i = 0; i < search->count; i++)
+		free(search->items[i].command);
+	free(search->items);
+	*search = (struct search){0};
+}
+
+static void on_process(void *owner, const struct target *target)
+{
+	struct search *search = owner;
+	char command[COMMAND_SIZE], *copy;
+
+	target_command_line(target, command, sizeof(command));
+	if (fnmatch(search->pattern, command, 0) != 0)
+		return;
+	copy = memory_zeroed(strlen(command) + 1);
+	memcpy(copy, command, strlen(command));
+	search->items = memory_resize(search->items, (search->count + 1) * sizeof(*search->items));
+	search->items[search->count++] = (struct found){target->pid, target->start_ticks, copy};
+}
+
+static int look(struct search *search, const char *pattern)
+{
+	struct error err;
+	struct unseen_processes unseen;
+
+	*search = (struct search){.pattern = pattern};
+	if (ruby_processes_each(TARGET_BASIC, clock_now_ns() + LOOK_NS, &unseen, on_process, search, &err) == 0)
+		return 0;
+	message("%s", err.text);
+	search_free(search);
+	return STATUS_FAILED;
+}
+
+/* --- One of several */
+
+static void list(const struct search *search)
+{
+	struct buffer text = {0};
+
+	for (size_t i = 0; i < search->count && i < LISTED_MAX; i++) {
+		size_t size = strlen(search->items[i].command);
+
+		buffer_add_format(&text, "%4zu) %7d  ", i + 1, (int)search->items[i].pid);
+		buffer_add_printable(&text, search->items[i].command, size < COMMAND_SHOWN ? size : COMMAND_SHOWN);
+		buffer_add_char(&text, '\n');
+	}
+	if (search->count > LISTED_MAX)
+		buffer_add_format(&text, "      and %zu more\n", search->count - LISTED_MAX);
+	fwrite(text.bytes, 1, text.size, stderr);
+	buffer_free(&text);
+}
+
+/* Its number, from 1; 0: none was chosen. */
+static size_t ask(const struct search *search, const char *pattern)
+{
+	char line[32] = "", *end;
+	size_t listed = search->count < LISTED_MAX ? search->count : LISTED_MAX;
+	unsigned long number;
+	ssize_t size;
+
+	message("%zu Ruby processes match \"%s\":", search->count, pattern);
+	list(search);
+	fprintf(stderr, "Which one? [1-%zu] ", listed);
+	size = read(STDIN_FILENO, line, sizeof(line) - 1);
+	if (size <= 0)
+		fputc('\n', stderr);
+	number = strtoul(line, &end, 10);
+	return end != line && (*end == '\n' || !*end) && number <= listed ? number : 0;
+}
+
+static void add(struct options *options, pid_t pid)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", (int)pid);
+	options_pids(text, &options->pids);
+}
+
+static int choose_of(struct options *options, const struct search *search, bool one)
+{
+	const char *pattern = options->ps_pattern;
+	size_t number = 1;
+
+	if (search->count == 0) {
+		message("no Ruby process has \"%s\" in its command line; `rbprobe ps` lists them, --wait PATTERN waits for one",
+		        pattern);
+		return STATUS_NOT_ATTACHED;
+	}
+	if (options->all_processes) {
+		for (size_t i = 0; i < search->count; i++)
+			add(options, search->items[i].pid);
+		return 0;
+	}
+	if (search->count > 1 && isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {
+		number = ask(search, pattern);
+		if (!number) {
+			message("no process was chosen");
+			return STATUS_USAGE;
+		}
+	} else if (search->count > 1) {
+		message("%zu Ruby processes match \"%s\", such as %d and %d; say which with a longer pattern or -p PID%s",
+		        search->count, pattern, (int)search->items[0].pid, (int)search->items[1].pid, one ? "" : ", or --all");
+		return STATUS_USAGE;
+	}
+	add(options, search->items[number - 1].pid);
+	return 0;
+}
+
+static int by_pattern(struct options *options, const char *glob, bool one)
+{
+	struct search search;
+	int status = look(&search, glob);
+
+	if (status)
+		return status;
+	status = choose_of(options, &search, one);
+	search_free(&search);
+	return status;
+}
+
+/* --- One that starts later */
+
+static bool is_known(const struct search *known, const struct found *found)
+{
+	for (size_t i = 0; i < known->count; i++)
+		if (known->items[i].pid == found->pid && known->items[i].start_ticks == found->start_ticks)
+			return true;
+	return false;
+}
+
+/* Signals have their default action here: the user may end the wait. */
+static int wait_for(struct options *options, const char *glob)
+{
+	struct search known, now;
+	bool found = false;
+	int status = look(&known, "*");
+
+	if (status)
+		return status;
+	if (!options->quiet)
+		message("waiting for a Ruby process with \"%s\" in its command line", options->wait_pattern);
+	while (!found && !status) {
+		status = look(&now, glob);
+		for (size_t i = 0; !status && !found && i < now.count; i++) {
+			found = !is_known(&known, &now.items[i]);
+			if (!found)
+				continue;
+			add(options, now.items[i].pid);
+			if (!options->quiet)
+				message("process %d: %s", (int)now.items[i].pid, now.items[i].command);
+		}
+		if (!status)
+			search_free(&now);
+		if (!found)
+			usleep(POLL_MS * 1000);
+	}
+	search_free(&known);
+	return status;
+}
+
+/* --- Children */
+
+static int children_of(struct options *options)
+{
+	struct pid_list parents = options->pids;
+
+	options->pids = (struct pid_list){0};
+	for (size_t i = 0; i < parents.count; i++) {
+		pid_t *children;
+		size_t count = children_find(parents.items[i], &children);
+
+		if (count == 0)
+			message("process %d has no child processes that are Ruby", (int)parents.items[i]);
+		for (size_t c = 0; c < count; c++)
+			add(options, children[c]);
+		free(children);
+	}
+	free(parents.items);
+	return options->pids.count ? 0 : STATUS_NOT_ATTACHED;
+}
+
+static const char *contradiction(const struct options *options)
+{
+	if (options->ps_pattern && options->wait_pattern)
+		return "--ps is for processes that run, --wait for one that starts later; give one of them";
+	if (options->all_processes && !options->ps_pattern)
+		return "--all means all that match --ps PATTERN";
+	if ((options->ps_pattern && !*options->ps_pattern) || (options->wait_pattern && !*options->wait_pattern))
+		return "--ps and --wait take a part of a command line, such as puma";
+	if (options->wait_pattern && options->wait_pattern[strspn(options->wait_pattern, "0123456789.")] == '\0')
+		return "--wait takes a part of a command line, not seconds; rbprobe attaches as soon as the process can answer";
+	return NULL;
+}
+
+int choose_processes(struct options *options, bool one, bool children_too)
+{
+	const char *pattern = options->ps_pattern ? options->ps_pattern : options->wait_pattern;
+	const char *wrong = contradiction(options);
+	struct buffer glob = {0};
+	int status = 0;
+
+	if (wrong) {
+		message("%s", wrong);
+		return STATUS_USAGE;
+	}
+	if (pattern) {
+		buffer_add_format(&glob, "*%s*", pattern);
+		buffer_add_char(&glob, '\0');
+		status = options->ps_pattern ? by_pattern(options, glob.bytes, one) : wait_for(options, glob.bytes);
+		buffer_free(&glob);
+	}
+	if (!status && options->children && !children_too && options->pids.count)
+		status = children_of(options);
+	return status;
+}
