@@ -122,7 +122,8 @@ class StatByTest < LiveTest
     assert_equal [[1, 0]], counted.reject { |(_, caller), _| caller.nil? }.values.uniq
     counter = stat(target, "--by", "caller", "Callee#called")
     target.run("Calls.new.through_c")
-    assert_match(/  method  caller\n.*  Callee#called  Calls#through_c$/, counter.stop.stdout)
+    # Array#each is written in Ruby where there is YJIT, from 4.0 on.
+    assert_match(/  method  caller\n.*  Callee#called  (Calls#through_c|Array#each)$/, counter.stop.stdout)
   end
 
   QUERIES = <<~'RUBY'
