@@ -63,6 +63,7 @@ class ChooseProcessesTest < LiveTest
   end
 
   test "--wait takes the next one that starts" do
+    only_where_loading_is_possible
     name = "later-#{$$}-#{rand(1 << 30)}"
     first = start("console", name)
     tracer = launch("eval", "--wait", name, "$$")
