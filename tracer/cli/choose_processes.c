@@ -106,14 +106,6 @@ static size_t ask(const struct search *search, const char *pattern)
 	return end != line && (*end == '\n' || !*end) && number <= listed ? number : 0;
 }
 
-static void add(struct options *options, pid_t pid)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", (int)pid);
-	options_pids(text, &options->pids);
-}
-
 static int choose_of(struct options *options, const struct search *search, bool one)
 {
 	const char *pattern = options->ps_pattern;
@@ -126,7 +118,7 @@ static int choose_of(struct options *options, const struct search *search, bool 
 	}
 	if (options->all_processes) {
 		for (size_t i = 0; i < search->count; i++)
-			add(options, search->items[i].pid);
+			pid_list_add(&options->pids, search->items[i].pid);
 		return 0;
 	}
 	if (search->count > 1 && isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {
@@ -140,7 +132,7 @@ static int choose_of(struct options *options, const struct search *search, bool 
 		        search->count, pattern, (int)search->items[0].pid, (int)search->items[1].pid, one ? "" : ", or --all");
 		return STATUS_USAGE;
 	}
-	add(options, search->items[number - 1].pid);
+	pid_list_add(&options->pids, search->items[number - 1].pid);
 	return 0;
 }
 
@@ -183,7 +175,7 @@ static int wait_for(struct options *options, const char *glob)
 			found = !is_known(&known, &now.items[i]);
 			if (!found)
 				continue;
-			add(options, now.items[i].pid);
+			pid_list_add(&options->pids, now.items[i].pid);
 			if (!options->quiet)
 				message("process %d: %s", (int)now.items[i].pid, now.items[i].command);
 		}
@@ -198,6 +190,15 @@ static int wait_for(struct options *options, const char *glob)
 
 /* --- Children */
 
+size_t choose_children(pid_t parent, pid_t **children)
+{
+	size_t count = children_find(parent, children);
+
+	if (count == 0)
+		message("process %d has no child processes that are Ruby", (int)parent);
+	return count;
+}
+
 static int children_of(struct options *options)
 {
 	struct pid_list parents = options->pids;
@@ -205,12 +206,10 @@ static int children_of(struct options *options)
 	options->pids = (struct pid_list){0};
 	for (size_t i = 0; i < parents.count; i++) {
 		pid_t *children;
-		size_t count = children_find(parents.items[i], &children);
+		size_t count = choose_children(parents.items[i], &children);
 
-		if (count == 0)
-			message("process %d has no child processes that are Ruby", (int)parents.items[i]);
 		for (size_t c = 0; c < count; c++)
-			add(options, children[c]);
+			pid_list_add(&options->pids, children[c]);
 		free(children);
 	}
 	free(parents.items);

@@ -66,6 +66,15 @@ int options_timeout(const char *text, struct options *options)
 	return 0;
 }
 
+void pid_list_add(struct pid_list *pids, pid_t pid)
+{
+	for (size_t i = 0; i < pids->count; i++)
+		if (pids->items[i] == pid)
+			return;
+	pids->items = memory_resize(pids->items, (pids->count + 1) * sizeof(*pids->items));
+	pids->items[pids->count++] = pid;
+}
+
 int options_pids(char *text, struct pid_list *pids)
 {
 	char *save = NULL;
@@ -73,17 +82,11 @@ int options_pids(char *text, struct pid_list *pids)
 
 	for (char *word = strtok_r(text, ", ", &save); word; word = strtok_r(NULL, ", ", &save)) {
 		uint64_t pid;
-		bool known = false;
 
 		if (options_whole_number("-p", word, 1, 4194304, &pid))
 			return EINVAL;
 		any = true;
-		for (size_t i = 0; i < pids->count; i++)
-			known = known || pids->items[i] == (pid_t)pid;
-		if (known)
-			continue;
-		pids->items = memory_resize(pids->items, (pids->count + 1) * sizeof(*pids->items));
-		pids->items[pids->count++] = (pid_t)pid;
+		pid_list_add(pids, (pid_t)pid);
 	}
 	return any ? 0 : WRONG("-p takes a process id, or several as in 12,13");
 }

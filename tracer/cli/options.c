@@ -37,10 +37,6 @@ enum long_option {
 	OPTION_INTERRUPT,
 	OPTION_NO_HOOK,
 	OPTION_ATTRIBUTES,
-	OPTION_PS,
-	OPTION_ALL,
-	OPTION_WAIT,
-	OPTION_CHILDREN,
 };
 
 void options_init(struct options *options)
@@ -68,29 +64,6 @@ void options_free(struct options *options)
 static struct options *options_of(struct argp_state *state)
 {
 	return state->input;
-}
-
-static error_t parse_target(int key, char *argument, struct argp_state *state)
-{
-	struct options *options = options_of(state);
-
-	switch (key) {
-	case 'p':
-		return options_pids(argument, &options->pids);
-	case OPTION_PS:
-		options->ps_pattern = argument;
-		return 0;
-	case OPTION_WAIT:
-		options->wait_pattern = argument;
-		return 0;
-	case OPTION_ALL:
-		options->all_processes = true;
-		return 0;
-	case OPTION_CHILDREN:
-		options->children = true;
-		return 0;
-	}
-	return ARGP_ERR_UNKNOWN;
 }
 
 static error_t parse_session(int key, char *argument, struct argp_state *state)
@@ -269,26 +242,6 @@ static error_t parse_trace(int key, char *argument, struct argp_state *state)
 	return parse_shown(key, argument, options);
 }
 
-#define HELP_PS "Instead of -p: a Ruby process with this in its command line (* and ? stand for anything)"
-#define HELP_WAIT "Instead of -p: the next one that starts"
-
-static const struct argp_option target_list[] = {
-	{"pid", 'p', "PID[,PID...]", 0, "Attach to this process; may be repeated", 1},
-	{"ps", OPTION_PS, "PATTERN", 0, HELP_PS, 1},
-	{"all", OPTION_ALL, NULL, 0, "With --ps: all that match", 1},
-	{"wait", OPTION_WAIT, "PATTERN", 0, HELP_WAIT, 1},
-	{"children", OPTION_CHILDREN, NULL, 0,
-         "Instead of the process, its child processes that are Ruby: the workers of a Puma or Unicorn master", 1},
-	{0},
-};
-
-static const struct argp_option target_one_list[] = {
-	{"pid", 'p', "PID", 0, "Attach to this process", 1},
-	{"ps", OPTION_PS, "PATTERN", 0, HELP_PS, 1},
-	{"wait", OPTION_WAIT, "PATTERN", 0, HELP_WAIT, 1},
-	{0},
-};
-
 static const struct argp_option session_list[] = {
 	{"no-load", OPTION_NO_LOAD, NULL, 0, "Do not load the extension into a process that has not required it", 9},
 	{"interrupt", OPTION_INTERRUPT, NULL, 0,
@@ -355,8 +308,6 @@ static const struct argp_option trace_list[] = {
 	{0},
 };
 
-const struct argp options_target = {.options = target_list, .parser = parse_target};
-const struct argp options_target_one = {.options = target_one_list, .parser = parse_target};
 const struct argp options_session = {.options = session_list, .parser = parse_session};
 const struct argp options_color = {.options = color_list, .parser = parse_color};
 const struct argp options_engine = {.options = engine_list, .parser = parse_engine};

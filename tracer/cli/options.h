@@ -88,6 +88,7 @@ int options_exceptions(const char *option, const char *text, struct slice *patte
 int options_choice(const char *option, const char *text, const char *const *words, unsigned *chosen);
 /* Adds those that are not yet in the list. */
 int options_pids(char *text, struct pid_list *pids);
+void pid_list_add(struct pid_list *pids, pid_t pid);
 /* Whether the text can only name processes: "12", "12,13". */
 bool options_are_pids(const char *text);
 int options_timeout(const char *text, struct options *options);

@@ -10,8 +10,8 @@
 #include "tracer/base/message.h"
 #include "tracer/base/poll_until.h"
 #include "tracer/base/signals.h"
+#include "tracer/cli/choose_processes.h"
 #include "tracer/cli/subcommand.h"
-#include "tracer/process/children.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -123,10 +123,8 @@ static void choose(struct backtrace *backtrace)
 	backtrace->count = 0;
 	for (size_t i = 0; i < pids->count; i++) {
 		pid_t *workers = NULL, pid = pids->items[i];
-		size_t count = children ? children_find(pid, &workers) : 1;
+		size_t count = children ? choose_children(pid, &workers) : 1;
 
-		if (count == 0)
-			message("process %d has no child processes that are Ruby", (int)pid);
 		for (size_t c = 0; c < count; c++) {
 			struct watched one = {.pid = children ? workers[c] : pid}, *known = watched_find(old, old_count, one.pid);
 
