@@ -132,6 +132,18 @@ class InterruptedTest < LiveTest
     assert_exit 0, tracer.stop
   end
 
+  # A program that counts in a thread, and keeps what goes astray: it goes on after each of so many commands.
+  def goes_on(program, counter, times, *command)
+    target = start("console")
+    target.run(program)
+    times.times do
+      assert_exit 0, rbprobe(*command, "-p", target.pid.to_s)
+      before = Integer(target.run(counter))
+      wait_until("#{counter} has gone on") { Integer(target.run(counter)) > before }
+    end
+    assert_equal "[]", target.run("$done = true; $thread.join; $astray")
+  end
+
   # Up to Ruby 3.1 a Timeout is no exception when it arrives: it throws.
   ENDLESS = <<~'RUBY'.freeze
     require "timeout"
@@ -151,14 +163,7 @@ class InterruptedTest < LiveTest
   RUBY
 
   test "a Timeout that comes while a job runs ends its block, and nothing else" do
-    target = start("console")
-    target.run(ENDLESS)
-    12.times do
-      assert_exit 0, rbprobe("trace", "-p", target.pid.to_s, "--no-hook", "--duration", "0.05", "-f")
-      before = Integer(target.run("$ended"))
-      wait_until("another block has ended") { Integer(target.run("$ended")) > before }
-    end
-    assert_equal "[]", target.run("$done = true; $thread.join; $astray")
+    goes_on(ENDLESS, "$ended", 12, "trace", "--no-hook", "--duration", "0.05", "-f")
   end
 
   # Threads that are killed and joined, one after the other, as Timeout does it up to Ruby 3.1.
@@ -184,14 +189,7 @@ class InterruptedTest < LiveTest
 
   COMMANDS.map(&:split).each do |command|
     test "a kill that comes while #{command.first} runs on the thread is a kill, and no exception" do
-      target = start("console")
-      target.run(KILLED)
-      8.times do
-        before = Integer(target.run("$killed"))
-        assert_exit 0, rbprobe(*command, "-p", target.pid.to_s)
-        wait_until("another thread has been killed") { Integer(target.run("$killed")) > before }
-      end
-      assert_equal "[]", target.run("$done = true; $thread.join; $astray")
+      goes_on(KILLED, "$killed", 8, *command)
     end
   end
 end
