@@ -38,7 +38,12 @@ RUBYLESS_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(RUBYLESS_SOURCES))
 .PHONY: all tracer extension
 all: tracer extension $(if $(filter build,$(BUILD)),compile_commands.json)
 
-tracer: $(BUILD)/rbprobe
+tracer: $(BUILD)/rbprobe $(BUILD)/tracers
+
+# Where a binary that is not installed finds them.
+$(BUILD)/tracers:
+	@mkdir -p $(BUILD)
+	@ln -sfn '$(CURDIR)/tracers' $@
 
 $(BUILD)/rbprobe: $(TRACER_OBJECTS) $(PROTO_OBJECTS)
 	$(call say,LD,$@)$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
@@ -85,7 +90,7 @@ include mk/tests.mk
 
 .PHONY: install uninstall clean help
 install uninstall:
-	+@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' mk/$@
+	+@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' RBTRACE='$(RBTRACE)' mk/$@
 
 clean:
 	rm -rf compile_commands.json $(addprefix $(BUILD)/,rbprobe obj ext tracee unit fuzz security asan ruby-asan tsan lint)
@@ -115,5 +120,6 @@ help:
 	@echo 'make bench            what it costs, beside rbtrace and beside nothing: table, bench.json, plots'
 	@echo 'make setup            the Debian packages that building needs'
 	@echo 'make install          below DESTDIR and PREFIX (/usr/local); make uninstall takes it away'
+	@echo '                      RBTRACE=1: also the name rbtrace, for the command line of rbtrace'
 	@echo 'V=1                   whole commands instead of a line for each file'
 	@echo 'make clean            all that was built; chroots of the matrix stay'

@@ -146,7 +146,7 @@ tidy:
 
 FUZZ_SECONDS ?= 20
 FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_SOURCES := $(wildcard proto/*.c) tracer/cli/selector.c $(addprefix tracer/base/,buffer.c json.c message.c utf8.c)
+FUZZ_SOURCES := $(wildcard proto/*.c) tracer/cli/selector.c $(addprefix tracer/base/,buffer.c json.c leave.c message.c utf8.c)
 
 $(BUILD)/fuzz/%: tests/fuzz/%.c $(FUZZ_SOURCES) $(wildcard proto/*.h tracer/*/*.h)
 	@mkdir -p $(@D)

@@ -15,7 +15,7 @@ static void selectors_encode(msgpack_packer *packer, const struct command *comma
 	for (uint32_t i = 0; i < command->selector_count; i++) {
 		const struct selector *selector = &command->selectors[i];
 
-		msgpack_pack_array(packer, 5);
+		msgpack_pack_array(packer, 7);
 		pack_text(packer, selector->class_pattern.bytes, selector->class_pattern.size);
 		msgpack_pack_uint8(packer, (uint8_t)selector->separator);
 		pack_text(packer, selector->method_pattern.bytes, selector->method_pattern.size);
@@ -23,6 +23,8 @@ static void selectors_encode(msgpack_packer *packer, const struct command *comma
 		for (uint32_t e = 0; e < selector->expression_count; e++)
 			pack_text(packer, selector->expressions[e].bytes, selector->expressions[e].size);
 		msgpack_pack_uint32(packer, selector->role);
+		msgpack_pack_uint32(packer, selector->flags);
+		msgpack_pack_uint32(packer, selector->set);
 	}
 }
 
@@ -135,6 +137,10 @@ static void selector_decode(struct selector *selector, const msgpack_object *obj
 	selector->expressions = expressions;
 	selector->expression_count = (uint32_t)count;
 	selector->role = (enum selector_role)fields_uint(&fields, ROLE_COUNT - 1);
+	if (fields.left > 0)
+		selector->flags = (uint32_t)fields_uint(&fields, UINT32_MAX);
+	if (fields.left > 0)
+		selector->set = (uint32_t)fields_uint(&fields, SELECTOR_SETS_MAX);
 	outer->status = fields_status(&fields);
 }
 

@@ -24,6 +24,9 @@ struct selector {
 	uint32_t expression_count;
 	const struct slice *expressions; /* "self", "@total", "items.size" */
 	enum selector_role role;
+	uint32_t flags;  /* enum selector_flag */
+	uint32_t set;    /* with SELECTOR_OUTERMOST: the set of selectors that it is of, from 1 */
+	uint32_t tracer; /* the client's own, which is not sent: of which tracer it is, from 1; 0: none */
 };
 
 #define SELECTOR_LINE ':'

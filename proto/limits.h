@@ -14,6 +14,7 @@
 #define FRAME_SIZE_MAX (1u << 20)    /* bytes of one record on the socket, without its length prefix */
 #define SOCKET_PATH_MAX 107u         /* bytes; sun_path less its NUL */
 #define SELECTORS_MAX 10000u         /* selectors of one command */
+#define SELECTOR_SETS_MAX 255u       /* sets of selectors of one command */
 #define EXPRESSIONS_MAX 64u          /* expressions of one selector */
 #define EXPRESSION_SIZE_MAX 65536u   /* bytes of one expression */
 #define NAME_SIZE_MAX 4096u          /* bytes of a class, method, thread or file name */

@@ -75,7 +75,7 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		msgpack_pack_uint8(&packer, (uint8_t)record->method.separator);
 		pack_slice(&packer, record->method.method_name);
 		pack_text_or_nil(&packer, record->method.file.bytes, record->method.file.size);
-		msgpack_pack_uint32(&packer, record->method.line);
+		msgpack_pack_uint32(&packer, (uint32_t)record->method.line);
 		msgpack_pack_uint8(&packer, (uint8_t)record->method.engine);
 		pack_slices(&packer, record->method.labels, record->method.label_count);
 		msgpack_pack_uint32(&packer, record->method.mark);
@@ -113,7 +113,7 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		msgpack_pack_uint8(&packer, (uint8_t)record->match.separator);
 		pack_slice(&packer, record->match.method_name);
 		pack_text_or_nil(&packer, record->match.file.bytes, record->match.file.size);
-		msgpack_pack_uint32(&packer, record->match.line);
+		msgpack_pack_uint32(&packer, (uint32_t)record->match.line);
 		msgpack_pack_uint8(&packer, (uint8_t)record->match.engine);
 		pack_slice(&packer, record->match.reason);
 		break;
@@ -148,7 +148,7 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		msgpack_pack_uint32(&packer, record->caller.parent);
 		pack_slice(&packer, record->caller.label);
 		pack_slice(&packer, record->caller.file);
-		msgpack_pack_uint32(&packer, record->caller.line);
+		msgpack_pack_uint32(&packer, (uint32_t)record->caller.line);
 		break;
 	case RECORD_FIBER_GONE:
 		msgpack_pack_array(&packer, 2);
@@ -226,7 +226,7 @@ static void method_decode(struct record_method *method, struct fields *fields, m
 	method->separator = (char)fields_uint(fields, 127);
 	method->method_name = fields_text(fields, NAME_SIZE_MAX);
 	method->file = fields_text_or_nil(fields, NAME_SIZE_MAX);
-	method->line = (uint32_t)fields_uint(fields, UINT32_MAX);
+	method->line = (int32_t)fields_uint(fields, UINT32_MAX);
 	method->engine = (enum engine_id)fields_uint(fields, ENGINE_COUNT - 1);
 	method->labels = labels_decode(fields, zone, &method->label_count);
 	method->mark = (uint32_t)fields_uint(fields, UINT32_MAX);
@@ -323,7 +323,7 @@ int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgp
 		record->match.separator = (char)fields_uint(&fields, 127);
 		record->match.method_name = fields_text(&fields, NAME_SIZE_MAX);
 		record->match.file = fields_text_or_nil(&fields, NAME_SIZE_MAX);
-		record->match.line = (uint32_t)fields_uint(&fields, UINT32_MAX);
+		record->match.line = (int32_t)fields_uint(&fields, UINT32_MAX);
 		record->match.engine = (enum engine_id)fields_uint(&fields, ENGINE_COUNT - 1);
 		record->match.reason = fields_text(&fields, TEXT_SIZE_MAX);
 		break;
@@ -347,7 +347,7 @@ int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgp
 		record->caller.parent = (uint32_t)fields_uint(&fields, UINT32_MAX);
 		record->caller.label = fields_text(&fields, NAME_SIZE_MAX);
 		record->caller.file = fields_text(&fields, NAME_SIZE_MAX);
-		record->caller.line = (uint32_t)fields_uint(&fields, UINT32_MAX);
+		record->caller.line = (int32_t)fields_uint(&fields, UINT32_MAX);
 		break;
 	case RECORD_FIBER_GONE:
 		record->fiber_gone.ref = (uint32_t)fields_uint(&fields, UINT32_MAX);

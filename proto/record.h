@@ -43,7 +43,7 @@ struct record_method {
 	char separator; /* '#' or '.'; 0: a line in code that is no method's, whose name is a label */
 	struct slice method_name;
 	struct slice file; /* {NULL, 0}: not written in Ruby */
-	uint32_t line;
+	int32_t line;      /* may be negative, as of code of eval */
 	enum engine_id engine;
 	uint32_t label_count;
 	const struct slice *labels; /* of the values that come with each start */
@@ -92,7 +92,7 @@ struct record_match {
 	char separator;
 	struct slice method_name;
 	struct slice file;
-	uint32_t line;
+	int32_t line; /* may be negative, as of code of eval */
 	enum engine_id engine;
 	struct slice reason; /* why this engine, or why none */
 };
@@ -121,7 +121,7 @@ struct record_caller {
 	uint32_t parent; /* its caller's; 0: none, or no more are shown */
 	struct slice label;
 	struct slice file;
-	uint32_t line;
+	int32_t line; /* may be negative, as of code of eval */
 };
 
 #define TOTALS_MAX 8

@@ -7,7 +7,7 @@
 
 /* In front of each frame's two texts. */
 struct frame_header {
-	uint32_t line;
+	int32_t line;
 	uint8_t path_size, label_size;
 };
 

@@ -67,7 +67,7 @@ struct stuck_look {
 #define STUCK_THREADS_MAX 64u /* that are looked at */
 
 struct stuck_frame {
-	uint32_t line; /* 0: none, as of a method written in C */
+	int32_t line; /* 0: none, as of a method written in C; negative in code of eval, perhaps */
 	struct slice path, label;
 };
 

@@ -81,27 +81,35 @@ enum trace_flag {
 	TRACE_ARGUMENTS = 1 << 1,
 	TRACE_RESULT = 1 << 2,
 	TRACE_INSPECT = 1 << 3,
-	TRACE_IVARS = 1 << 4,        /* objects are shown with their instance variables */
-	TRACE_HOOK = 1 << 5,         /* engine hook may be used: without it or the next, the target asks (EACCES) */
-	TRACE_WITHOUT_HOOK = 1 << 6, /* methods for which engine hook would leave the process slower are left out */
-	TRACE_ATTRIBUTES = 1 << 7,   /* attributes are traced also where no selector names them exactly */
-	TRACE_NO_HOOK = 1 << 8,      /* engine hook is not used at all */
-	TRACE_TREE = 1 << 9,         /* with a call that meets the conditions, the calls inside it */
-	TRACE_COUNT = 1 << 10,       /* calls are counted in the target, and none is streamed */
-	TRACE_NO_TIMES = 1 << 11,    /* with TRACE_COUNT: only counted, no clock is read */
-	TRACE_CPU = 1 << 12,         /* measured of each call: its thread's CPU time, */
-	TRACE_OBJECTS = 1 << 13,     /* objects that were allocated, */
-	TRACE_GC = 1 << 14,          /* and time that passed in the garbage collector */
-	TRACE_LOCALS = 1 << 15,      /* local variables, at the end of a call or at a line */
-	TRACE_STACK = 1 << 16,       /* who called */
-	TRACE_BY_THREAD = 1 << 17,   /* with TRACE_COUNT: the calls of each thread apart, */
-	TRACE_BY_CLASS = 1 << 18,    /* or those on each class of receivers, */
-	TRACE_BY_CALLER = 1 << 19,   /* or those from each caller */
+	TRACE_IVARS = 1 << 4,         /* objects are shown with their instance variables */
+	TRACE_HOOK = 1 << 5,          /* engine hook may be used: without it or the next, the target asks (EACCES) */
+	TRACE_WITHOUT_HOOK = 1 << 6,  /* methods for which engine hook would leave the process slower are left out */
+	TRACE_ATTRIBUTES = 1 << 7,    /* attributes are traced also where no selector names them exactly */
+	TRACE_NO_HOOK = 1 << 8,       /* engine hook is not used at all */
+	TRACE_TREE = 1 << 9,          /* with a call that meets the conditions, the calls inside it */
+	TRACE_COUNT = 1 << 10,        /* calls are counted in the target, and none is streamed */
+	TRACE_NO_TIMES = 1 << 11,     /* with TRACE_COUNT: only counted, no clock is read */
+	TRACE_CPU = 1 << 12,          /* measured of each call: its thread's CPU time, */
+	TRACE_OBJECTS = 1 << 13,      /* objects that were allocated, */
+	TRACE_GC = 1 << 14,           /* and time that passed in the garbage collector */
+	TRACE_LOCALS = 1 << 15,       /* local variables, at the end of a call or at a line */
+	TRACE_STACK = 1 << 16,        /* who called */
+	TRACE_BY_THREAD = 1 << 17,    /* with TRACE_COUNT: the calls of each thread apart, */
+	TRACE_BY_CLASS = 1 << 18,     /* or those on each class of receivers, */
+	TRACE_BY_CALLER = 1 << 19,    /* or those from each caller, */
+	TRACE_FOLLOW_FORKS = 1 << 20, /* forked children are traced, too */
+	TRACE_BY_VALUE = 1 << 21,     /* or by the value of the first expression of the method's selector, if it has any */
 };
 
 #define TRACE_BY_KEYS ((unsigned)(TRACE_BY_THREAD | TRACE_BY_CLASS | TRACE_BY_CALLER)) /* one of them at most */
 
 #define TRACE_MEASURES ((unsigned)(TRACE_CPU | TRACE_OBJECTS | TRACE_GC | TRACE_STACK))
+
+/* Bits of a selector's flags. */
+enum selector_flag {
+	SELECTOR_OPTIONAL = 1 << 0,  /* nothing is said where it matches nothing */
+	SELECTOR_OUTERMOST = 1 << 1, /* calls inside of a call of its set are not shown */
+};
 
 /* Bits of an eval command's flags. */
 enum eval_flag {
@@ -144,6 +152,7 @@ enum memory_flag {
 /* Bits of a backtrace command's flags. */
 enum backtrace_flag {
 	BACKTRACE_FIBERS = 1 << 0, /* also the fibers that do not run */
+	BACKTRACE_LOCALS = 1 << 1, /* with the local variables of frames */
 };
 
 /* What the bytes of an OUTPUT record are. */

@@ -4,6 +4,7 @@
 
 #include "proto/clock.h"
 #include "proto/command.h"
+#include "tracee/base/job_cpu.h"
 #include "tracee/base/job_due.h"
 #include "tracee/engine/engine.h"
 #include "tracee/engine/engine_line.h"
@@ -200,6 +201,7 @@ static VALUE job(VALUE unused)
 
 	(void)unused;
 	session_fork_clean();
+	session_fork_introduce();
 	evaluation_cancel_overdue();
 	overdue_look();
 	request_cancel_overdue();
@@ -244,6 +246,8 @@ static bool nothing_to_do(void)
 	return !session_first() && !session_fork_left() && !queue_exists() && !left_over;
 }
 
+#define AGAIN_NS (5 * NS_PER_MS) /* so long after its beginning a job is followed by another one at once */
+
 static bool running, again;
 static pthread_t runner; /* the thread that does, while running */
 
@@ -259,6 +263,7 @@ void dispatch_job(void)
 {
 	struct fiber_state *own;
 	struct quiet quiet;
+	uint64_t began_ns, cpu_ns;
 	bool missing;
 
 	if (!running && nothing_to_do()) {
@@ -289,7 +294,9 @@ void dispatch_job(void)
 		queue_ring_soon();
 		return;
 	}
-	job_note_began(clock_now_ns());
+	began_ns = clock_now_ns();
+	cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	job_note_began(began_ns);
 	do {
 		again = false;
 		/*
@@ -299,8 +306,12 @@ void dispatch_job(void)
 			job_protected(Qnil);
 		else if (!interrupts_job(job_protected, Qnil))
 			queue_ring_soon();
-	} while (again);
+	} while (again && clock_now_ns() - began_ns < AGAIN_NS);
 	job_note_began(0);
+	job_cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+	/* A thread for which each job takes long, and which is asked for another one meanwhile, must come to its own work. */
+	if (again)
+		queue_ring_soon();
 	fiber_suppress_end(own);
 	quiet_end(quiet);
 	running = false;

@@ -154,6 +154,7 @@ void long_commands_go_on(void)
 		if (status == 0 && command->command.kind == COMMAND_TRACE)
 			status = end_trace(command, &err);
 		dispatch_reply(session, command->command.id, status, &err, count);
+		session_note_answer(session, command->command.id, count);
 		free_command(command);
 	}
 }
@@ -181,4 +182,10 @@ static void part_release(struct session *session)
 	}
 }
 
-const struct session_part long_command_part = {.release = part_release};
+/* What is half armed is not gone on with in a forked child. Async-signal-safe. */
+static bool part_adopt(struct session *session)
+{
+	return !long_command_of(session);
+}
+
+const struct session_part long_command_part = {.release = part_release, .adopt = part_adopt};

@@ -1,4 +1,4 @@
-/* rbprobe: finds the subcommand and runs it. */
+/* rbprobe: finds the subcommand and runs it. Called rbtrace, it takes rbtrace's command line. */
 
 #include "tracer/base/debug.h"
 #include "tracer/base/exit_status.h"
@@ -6,6 +6,7 @@
 #include "tracer/cli/complete.h"
 #include "tracer/cli/nearest.h"
 #include "tracer/cli/rbtrace_options.h"
+#include "tracer/commands/rbtrace_personality.h"
 #include "tracer/commands/subcommands.h"
 
 #include "proto/limits.h"
@@ -129,6 +130,8 @@ int main(int argc, char **argv)
 	status = debug_begin(&over);
 	if (over)
 		return status;
+	if (rbtrace_is_meant(argv[0]))
+		return rbtrace_main(argc, argv);
 	if (!word)
 		return overview();
 	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)

@@ -116,6 +116,17 @@ def start_worker
   fork { sleep }
 end
 
+# In the thread's own fiber, in one that it resumes, and in one that that resumes; and within an enumerator.
+def resuming_fibers
+  thread("nested") do
+    outer = 1
+    middle = Fiber.new { |number| Fiber.new { sleep number + outer }.resume }
+    middle.resume(10_000)
+  end
+  thread("enumerating") { Enumerator.new { sleep }.next }
+  nil
+end
+
 def waiting_fiber
   $fiber = Fiber.new do
     Fiber.yield

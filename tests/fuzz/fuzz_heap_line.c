@@ -30,9 +30,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(bytes, '"', size + HEAP_LINE_PADDING);
 	memcpy(bytes, data, size);
 	if (heap_parser_line(parser, bytes, size, &line) == 0) {
-		const struct slice *const slices[] = {
-			&line.type,       &line.file,        &line.name, &line.real_class_name, &line.value,
-			&line.imemo_type, &line.struct_name, &line.root, &line.own_references};
+		const struct slice *const slices[] = {&line.type,      &line.file,       &line.name,        &line.real_class_name,
+		                                      &line.value,     &line.imemo_type, &line.struct_name, &line.root,
+		                                      &line.references};
 
 		for (size_t i = 0; i < sizeof(slices) / sizeof(*slices); i++)
 			read_slice(*slices[i]);

@@ -1,4 +1,4 @@
-/* Any bytes as heap dumps: one, or up to three with 0x1e between them; reported in both formats. */
+/* Any bytes as heap dumps: one, or up to three with 0x1e between them; reported in all formats, with who holds what. */
 
 #define _GNU_SOURCE
 #include "tracer/heap/heap_report.h"
@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-static const struct heap_format *const formats[] = {&heap_format_text, &heap_format_json};
+static const struct heap_format *const formats[] = {&heap_format_text, &heap_format_json, &heap_format_html};
 
 static int file_with(const uint8_t *bytes, size_t size)
 {
@@ -36,7 +36,7 @@ static void show(struct heap_report *report)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-	struct heap_report report = {.top = 2};
+	struct heap_report report = {.top = 2, .dominators = true, .classes_with_paths = 2};
 	char paths[HEAP_DUMPS_MAX][32];
 	int files[HEAP_DUMPS_MAX];
 	struct error err;
@@ -53,6 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 		bytes += piece + more;
 		size -= piece + more;
 	}
+	report.leaks = report.dump_count > 1;
 	if (heap_report_make(&report, &err) == 0)
 		show(&report);
 	for (uint32_t i = 0; i < report.dump_count; i++)

@@ -43,7 +43,8 @@ class ArmingTest < LiveTest
   test "a process of one thread runs between two parts of the arming, and letting go has parts as well" do
     target = start_with_code(10_000)
     path = "#{shared_directory}/armed"
-    tracer = launch("trace", "-v", "--yes", "-p", target.pid.to_s, "Own*#", env: { "RBPROBE_DEBUG" => "select" })
+    tracer = launch("trace", "-v", "--yes", "--timeout", "60", "-p", target.pid.to_s, "Own*#",
+                    env: { "RBPROBE_DEBUG" => "select" })
     counting = Thread.new { Integer(target.run(format(COUNT_WHILE_TRUE, "!File.exist?(#{path.dump})"))) }
     tracer.wait_until_armed
     File.write(path, "")
@@ -56,7 +57,7 @@ class ArmingTest < LiveTest
 
   test "a process that forks between two parts of the arming: the child has none of it" do
     target = start_with_code(20_000)
-    tracer = launch("trace", "-v", "--yes", "-p", target.pid.to_s, "Own*#")
+    tracer = launch("trace", "-v", "--yes", "--timeout", "60", "-p", target.pid.to_s, "Own*#")
     target.run("Thread.pass until ObjectSpace.each_object(TracePoint).any?(&:enabled?); " \
                "GC.compact if GC.respond_to?(:compact); nil")
     child = "rd, wr = IO.pipe; fork { rd.close; sleep 0.01 while ObjectSpace.each_object(TracePoint).any?(&:enabled?); " \
@@ -70,7 +71,7 @@ class ArmingTest < LiveTest
   test "what is defined, defined anew and removed between two parts of the arming is traced for what it is" do
     target = start_with_code(10_000)
     path = "#{shared_directory}/armed"
-    tracer = launch("trace", "-v", "--yes", "-p", target.pid.to_s, "--args", "Own*#")
+    tracer = launch("trace", "-v", "--yes", "--timeout", "60", "-p", target.pid.to_s, "--args", "Own*#")
     defining = Thread.new do
       target.run("i = 0; until File.exist?(#{path.dump}); eval(%(class OwnNew\#{i}; def b(n); n; end; end)); " \
                  "Own3.class_eval { def b(m); m; end }; Own9998.class_eval { remove_method :b rescue def b(n); n; end }; " \

@@ -33,7 +33,9 @@ class AttachTest < LiveTest
     assert_match(/^Shop#price /, rbprobe("methods", one.pid.to_s, "Shop#price").stdout)
     assert_equal "#{one.pid}\n", rbprobe("eval", one.pid.to_s, "Process.pid").stdout
     assert_equal "12\n", rbprobe("eval", "-p", one.pid.to_s, "12").stdout
-    assert_refused 2, /memory needs the PID of one process/, "memory", "-p", one.pid.to_s, other.pid.to_s
+    both = rbprobe("memory", "-p", one.pid.to_s, other.pid.to_s, "--no-objects")
+    assert_equal [one.pid, other.pid], both.stdout.scan(/  process (\d+)/).flatten.map(&:to_i)
+    assert_refused 2, /fork needs the PID of one process/, "fork", "-p", "#{one.pid},#{other.pid}"
     assert_refused 2, /12 is a number, and no process is asked for here/, "exec", "12", "--", "ruby"
   end
 

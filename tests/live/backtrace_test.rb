@@ -109,7 +109,7 @@ class BacktraceTest < LiveTest
     target.run("$hot = Thread.new { Thread.current.name = 'hot'; loop { } }; sleep 0.1")
     looks = backtrace(target, "--every", "0.5", "--count", "3", "--limit", "1").stdout.split(/^process /).drop(1)
     looks.each { |look| assert_match(/^thread \d*.*"hot", (?:running|ready)/, look) }
-    assert looks.drop(1).any? { |look| look.match?(/^1 as before$/) }
+    assert looks.drop(1).any? { |look| look.match?(/^1 as before, for [\d.]+ s or longer: thread \d+ main$/) }
   end
 
   test "100 threads" do
@@ -118,8 +118,78 @@ class BacktraceTest < LiveTest
     assert_equal 100, threads(target, "--thread", "many *").size
     # Together in one group.
     result = backtrace(target, "--group", "--thread", "many *")
-    assert_equal 100, result.stdout.scan(/^thread .*"many \d+"/).size
+    assert_match(/^x100 sleeping in .*pop(?:, [\d.]+ s CPU)?:\n   thread .*"many \d+", .* and 92 more\n   .* in .*pop$/,
+                 result.stdout)
     assert_equal 1, result.stdout.scan(/^   .* in .*pop$/).size
+    group = objects(target, "--group", "--thread", "many *").find { |object| object["type"] == "group" }
+    assert_equal [100, 100], [group["count"], group["threads"].map { |thread| thread["id"] }.uniq.size]
+    assert_match(/pop\z/, group["frames"].first["label"])
+  end
+
+  test "the socket or pipe that a thread waits on" do
+    skip "the threads of this Ruby have no native ids" unless Processes.target_ruby?(">= 3.1")
+    target = start("threads")
+    port = target.run(<<~RUBY).to_i
+      require "socket"
+      $server = TCPServer.new("127.0.0.1", 0)
+      $client = TCPSocket.new("127.0.0.1", $server.addr[1])
+      $accepted = $server.accept
+      $pipe = IO.pipe
+      { "tcp" => -> { $client.gets }, "pipe" => -> { $pipe[0].read }, "none" => -> { sleep } }.each do |name, body|
+        Thread.new(&body).name = name
+      end
+      sleep 0.2
+      $server.addr[1]
+    RUBY
+    skip "this user may not see what its processes wait for" unless thread(target, "pipe").key?("waits_on")
+    tcp = /TCP 127\.0\.0\.1:\d+ to 127\.0\.0\.1:#{port} \(descriptor \d+\)/
+    assert_match(/\A#{tcp}\z/, thread(target, "tcp")["waits_on"])
+    assert_match(/\Aa pipe \(descriptor \d+\)\z/, thread(target, "pipe")["waits_on"])
+    refute thread(target, "none").key?("waits_on")
+    assert_match(/"tcp", sleeping in \S+ on #{tcp}, /, backtrace(target).stdout)
+  end
+
+  test "the application's frames alone" do
+    target = start("threads")
+    target.run(<<~RUBY)
+      eval("def rack_call; yield; end", TOPLEVEL_BINDING, "/srv/gems/rack-2.2.6/lib/rack/builder.rb", 7)
+      eval("def puma_call(&b); rack_call(&b); end", TOPLEVEL_BINDING, "/srv/gems/puma-5.6.5/lib/puma/server.rb", 9)
+      eval("def app_call; puma_call { sleep }; end", TOPLEVEL_BINDING, "/srv/shop/app.rb", 3)
+      eval("def gem_wait; sleep; end", TOPLEVEL_BINDING, "/srv/gems/pg-1.4.5/lib/pg.rb", 5)
+      Thread.new { app_call }.name = "in app"
+      Thread.new { gem_wait }.name = "in gem"
+      sleep 0.1
+    RUBY
+    app = backtrace(target, "--app", "--thread", "in app").stdout.lines.grep(/^   /)
+    assert_match(%r{\A   /srv/shop/app\.rb:3 in .*sleep\n   /srv/shop/app\.rb:3 in block in .*app_call\n}, app.join)
+    assert_equal "   ... 2 frames of rack-2.2.6 and others\n", app[2]
+    assert_match(%r{\A   /srv/shop/app\.rb:3 in .*app_call$}, app[3])
+    assert_match(%r{^   pg-1\.4\.5:pg\.rb:5 in .*sleep\n   \.\.\. 1 frame of pg-1\.4\.5\n},
+                 backtrace(target, "--app", "--thread", "in gem").stdout)
+  end
+
+  test "a deadlock is named and drawn" do
+    target = start("threads")
+    target.run(<<~RUBY)
+      $locks = Array.new(3) { Mutex.new }
+      3.times do |i|
+        Thread.new { $locks[i].synchronize { sleep 0.2; $locks[(i + 1) % 3].synchronize { } } }.name = "lock \#{i}"
+      end
+      Thread.new { Thread.current.name = "beside"; sleep 0.4; $locks[0].synchronize { } }
+      sleep 0.8
+    RUBY
+    skip "this Ruby does not tell who holds a Mutex" unless backtrace(target).stdout.include?(" held by ")
+    assert_match(/^deadlock of 3 threads:
+   thread .*"lock 0" waits for Mutex 0x\h+, held by
+   -> thread .*"lock 1" waits for Mutex 0x\h+, held by
+   -> thread .*"lock 2" waits for Mutex 0x\h+, held by
+   -> thread .*"lock 0"$/, backtrace(target).stdout)
+    all = objects(target)
+    circle = all.find { |object| object["type"] == "deadlock" }["threads"]
+    locked = all.select { |object| object["name"].to_s.start_with?("lock") }
+    assert_equal locked.map { |thread| [thread["id"], thread["mutex"]["id"]] },
+                 circle.map { |thread| thread.values_at("id", "mutex") }
+    refute_includes backtrace(start("threads")).stdout, "deadlock"
   end
 
   test "a deep stack whole, and its innermost frames" do
@@ -147,6 +217,29 @@ class BacktraceTest < LiveTest
     fiber = objects(target, "--fibers").find { |object| object["type"] == "fiber" && object["status"] == "suspended" }
     assert_match(/threads\.rb:\d+/, fiber["created_at"])
     assert_equal %w[yield block\ in\ waiting_fiber], labels(fiber) if Processes.target_ruby?(">= 3.0")
+  end
+
+  test "fibers that wait for one that they resumed, and a thread's own" do
+    target = start("threads")
+    target.run("class Fiber; def to_s = 'mine'; def backtrace_locations = raise; end; nil") if Processes.target_ruby?(">= 3.0")
+    target.run("resuming_fibers")
+    status = Processes.target_ruby?(">= 3.0") ? "resuming" : "suspended"
+    fibers = objects(target, "--fibers", "--locals").select { |object| object["type"] == "fiber" && object["status"] == status }
+    assert_equal 3, fibers.size
+    next unless Processes.target_ruby?(">= 3.0")
+
+    innermost = fibers.map { |fiber| labels(fiber).first(2) }.sort
+    assert_equal [["next", "block in resuming_fibers"], ["resume", "block (2 levels) in resuming_fibers"],
+                  ["resume", "block in resuming_fibers"]], innermost
+    assert(fibers.any? { |fiber| fiber["frames"][1]["locals"]&.fetch("outer", nil) == "1" }, fibers.inspect)
+    assert(fibers.any? { |fiber| fiber["frames"][1]["locals"]&.fetch("number", nil) == "10000" }, fibers.inspect)
+  end
+
+  test "lines of eval before the first one, as templates have them" do
+    target = start("threads")
+    target.run('thread("template") { eval("sleep", binding, "t.erb", -5) }; nil')
+    assert_match(/^   t\.erb:-5 in /, backtrace(target, "--thread", "template").stdout)
+    assert_includes thread(target, "template")["frames"].map { |frame| frame.values_at("path", "line") }, ["t.erb", -5]
   end
 
   test "again and again, with what is different" do

@@ -46,9 +46,15 @@ class BuildTest < LiveTest
     %w[bash-completion/completions/rbprobe zsh/site-functions/_rbprobe fish/vendor_completions.d/rbprobe.fish].each do |script|
       assert_includes installed, "/opt/rbprobe/share/#{script}"
     end
+    refute_includes installed.join, "rbtrace"
+    assert_includes installed, "/opt/rbprobe/share/rbprobe/tracers/sql.tracer"
+    assert_match(/^sql +SQL statements/, IO.popen(["#{root}/opt/rbprobe/bin/rbprobe", "tracers"], &:read))
     named = IO.popen(["#{root}/opt/rbprobe/bin/rbprobe", "extension-dir"], &:read).chomp
     assert_equal File.realpath("#{root}/opt/rbprobe/lib/rbprobe/#{ABI}"), File.realpath(named)
     assert system("ruby", "-I", named, "-rrbprobe", "-e", "exit $LOADED_FEATURES.grep(/rbprobe.so/).any?")
+    assert system(*make, "install", "RBTRACE=1", out: File::NULL)
+    assert_match(/by rbprobe/, IO.popen(["#{root}/opt/rbprobe/bin/rbtrace", "--version"], &:read))
+    assert_path_exists "#{root}/opt/rbprobe/share/man/man1/rbtrace.1"
     assert system(*make, "uninstall", out: File::NULL)
     assert_empty Dir.glob("#{root}/**/*").select { |path| File.file?(path) }
   end

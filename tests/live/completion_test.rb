@@ -34,8 +34,8 @@ class CompletionTest < LiveTest
     assert_empty SUBCOMMANDS - first
     assert_includes first, "bt"
     assert_empty SUBCOMMANDS - help
-    assert_equal %w[dump report --help], verbs
-    assert_equal %w[trace], one
+    assert_equal %w[dump report leak --help], verbs
+    assert_equal %w[trace tracers], one
   end
 
   test "every option, long and short, of every subcommand" do
@@ -121,14 +121,14 @@ class CompletionTest < LiveTest
   end
 
   test "bash" do
-    typed(%w[bash --norc --noprofile -i], "rbprobe tra\t--form\t=js\t", /rbprobe trace --format =?json/) do |writer|
+    typed(%w[bash --norc --noprofile -i], "rbprobe sta\t--form\t=js\t", /rbprobe stat --format =?json/) do |writer|
       writer.puts "source #{SCRIPTS}/rbprobe.bash"
     end
   end
 
   test "zsh" do
     skip "needs zsh" unless system("command -v zsh >/dev/null")
-    typed(%w[zsh -f -i], "rbprobe tra\t--form\t", /trace [ \b]*--format/) do |writer|
+    typed(%w[zsh -f -i], "rbprobe trace --form\t", /trace [ \b]*--format/) do |writer|
       writer.puts "fpath=(#{SCRIPTS} $fpath); autoload -Uz compinit; compinit -u -D"
     end
   end
@@ -139,6 +139,6 @@ class CompletionTest < LiveTest
       IO.popen([{ "PATH" => PATH, "HOME" => directory }, "fish", "-N", "-c",
                 "source #{SCRIPTS}/rbprobe.fish; complete -C 'rbprobe #{line}'"], &:read).scan(/^[^\t\n]+/)
     end
-    assert_equal [%w[trace], %w[patch], %w[--engine=patch], %w[dump]], answers
+    assert_equal [%w[trace tracers], %w[patch], %w[--engine=patch], %w[dump]], answers
   end
 end

@@ -463,8 +463,8 @@ class EvalTest < LiveTest
   test "under GC.stress and GC.compact" do
     target = start("console")
     target.run("GC.stress = true")
-    assert_eval "out\n[1, \"x\"]\n", target, "--timeout", "100", "puts 'out'; [1, 'x']"
-    refute_eval(/no \(RuntimeError\)/, target, "--timeout", "100", "begin; raise 'first'; rescue; raise 'no'; end")
+    assert_eval "out\n[1, \"x\"]\n", target, "-q", "--timeout", "100", "puts 'out'; [1, 'x']"
+    refute_eval(/no \(RuntimeError\)/, target, "-q", "--timeout", "100", "begin; raise 'first'; rescue; raise 'no'; end")
     target.run("GC.stress = false")
     unless target.run("GC.respond_to?(:compact) && (GC.compact; true) rescue false") == "true"
       skip "this Ruby cannot compact here"

@@ -40,6 +40,19 @@ class EventsTest < LiveTest
     assert_match(/^rbprobe: 3 calls, 0 lost, 1 raised, .* s; ended: interrupted$/, result.stderr)
   end
 
+  test "lines before the first one of code of eval are negative: of a method, who calls, what is raised and made" do
+    target = start("shop")
+    target.run('eval(%(class Early; def go; Object.new; raise "x"; rescue; end; end), binding, "k.erb", -9); nil')
+    assert_match(/^Early#go  k\.erb:-9  /, rbprobe("methods", "-p", target.pid.to_s, "Early#go").stdout)
+    tracer = trace(target, "--raise", "--allocations", "Object", "--stack=1", "--format", "json", "Early#go")
+    target.run('eval("Early.new.go", binding, "c.erb", -2); nil')
+    result = tracer.stop
+    assert_equal [["k.erb", -9]], result.events("call").map { |event| event.values_at("file", "line") }
+    assert_equal [["c.erb", -2]], result.events("call").map { |event| event["stack"][0].values_at("file", "line") }
+    assert_equal [["k.erb", -9]], result.events("raise").map { |event| event.values_at("file", "line") }
+    assert_equal [["k.erb", -9]], result.events("allocation").map { |event| event.values_at("file", "line") }
+  end
+
   test "--raise needs no selector" do
     target = shop
     tracer = trace(target, "--raise", "--count", "2")

@@ -72,4 +72,113 @@ class ExecTest < LiveTest
     launched.signal(:TERM)
     assert_exit 9, launched.wait
   end
+
+  # The same for a program that reads a line each time it may go on: when the trace has what a pattern says.
+  def traced_in_steps(text, *arguments, steps:, options: [])
+    file = "#{directory}/trace"
+    reader, writer = IO.pipe
+    launched = launch("exec", "-o", file, *options, *arguments, "--", *Processes::RUBY, program(text),
+                      env: Processes::TARGET_ENV, stdin: reader)
+    steps.each do |step|
+      wait_until(-> { "the trace has #{step.inspect}: #{launched.stderr}" }) { File.exist?(file) && step.match?(File.read(file)) }
+      writer.puts
+    end
+    [launched.wait, File.read(file).gsub(/<\d+\.\d{6}>/, "<time>")]
+  ensure
+    [reader, writer].each(&:close)
+  end
+
+  # A program that does that work, and goes on behind it when it may.
+  def working(number, behind = "")
+    "def work(n); n; end\nwork(#{number})\n$stdin.gets\n#{behind}\n"
+  end
+
+  # The target's own Ruby, where it is for the target.
+  def replaced_by(*words)
+    "exec(#{words.map { |word| word == :ruby ? "RbConfig.ruby" : word.inspect }.join(", ")})"
+  end
+
+  def ruby(text)
+    [:ruby, program(text)]
+  end
+
+  def numbers_of(tree)
+    tree.scan(/work\(n=(\d)\) <time>$/).flatten
+  end
+
+  # It has called exec so often, and what came last exited.
+  def assert_went_on(result, execs)
+    assert_exit 0, result
+    assert_equal execs, result.stderr.scan("the process called exec: what it did").size, result.stderr
+    assert_match(/1 call, 0 lost, .* ended: the process exited$/, result.stderr)
+    assert_operator result.seconds, :<, 4 * Processes::PATIENCE
+  end
+
+  test "Ruby that replaces itself by Ruby" do
+    3.times do
+      second = ruby(working(2, "puts :second"))
+      result, tree = traced_in_steps(working(1, replaced_by(*second)), "work(n)", steps: [/n=1/, /n=2/])
+      assert_equal "second\n", result.stdout
+      assert_equal %w[1 2], numbers_of(tree), result.stderr
+      assert_went_on(result, 1)
+    end
+  end
+
+  test "Ruby that replaces itself at once is not held up" do
+    result, = traced(replaced_by(*ruby("puts :second")), "work(n)")
+    assert_exit 0, result
+    assert_equal "second\n", result.stdout
+    assert_match(/ended: the process exited$/, result.stderr)
+    assert_operator result.seconds, :<, 4 * Processes::PATIENCE
+  end
+
+  test "three programs, one after the other, also through a shell" do
+    third = ruby(working(3, "puts :third"))
+    second = ["/bin/sh", "-c", 'exec "$@"', "sh", *ruby(working(2, replaced_by(*third)))]
+    result, tree = traced_in_steps(working(1, replaced_by(*second)), "work(n)", steps: [/n=1/, /n=2/, /n=3/])
+    assert_equal "third\n", result.stdout
+    assert_equal %w[1 2 3], numbers_of(tree), result.stderr
+    assert_equal 1, result.stderr.scan("ended: the process exited").size, result.stderr
+    assert_operator result.stderr.scan("ended: the process called exec").size, :>=, 2, result.stderr
+    assert_went_on(result, 2)
+  end
+
+  test "forks of the second program are followed, too" do
+    second = ruby(working(2, "Process.wait(fork { work(3) })"))
+    result, tree = traced_in_steps(working(1, replaced_by(*second)), "work(n)", steps: [/n=1/, /n=2/],
+                                   options: %w[--follow-forks])
+    assert_exit 0, result
+    assert_equal %w[1 2 3], numbers_of(tree), result.stderr
+    assert_equal 3, result.stderr.scan(/: 1 call, 0 lost/).size, result.stderr
+  end
+
+  test "a program that replaces itself by one that is no Ruby" do
+    result, tree = traced_in_steps(working(1, replaced_by("/bin/sh", "-c", "sleep 0.5; exit 4")), "work(n)", steps: [/n=1/])
+    assert_exit 4, result
+    assert_equal %w[1], numbers_of(tree)
+    assert_match(/^rbprobe: 1 call, 0 lost, .* ended: the process called exec$/, result.stderr)
+    assert_match(/became by exec has ended without having loaded the rbprobe extension/, result.stderr)
+    assert_operator result.seconds, :<, 4 * Processes::PATIENCE
+  end
+
+  test "a forked process that replaces itself is not waited for" do
+    text = working(1, <<~RUBY)
+      reader, writer = IO.pipe
+      child = fork { work(2); reader.gets; #{replaced_by("/bin/sleep", "60")} }
+      $stdin.gets
+      writer.puts
+      puts child
+    RUBY
+    result, tree = traced_in_steps(text, "work(n)", steps: [/n=1/, /n=2/], options: %w[--follow-forks])
+    Process.kill(:KILL, result.stdout.to_i)
+    assert_exit 0, result
+    assert_equal %w[1 2], numbers_of(tree), result.stderr
+  end
+
+  test "a program that closes the connection has called no exec" do
+    close = "(3..4096).each { |n| IO.for_fd(n).close rescue nil }; sleep 1"
+    result, = traced_in_steps(working(1, close), "work(n)", steps: [/n=1/])
+    assert_match(/closed the connection without a word, though it still runs/, result.stderr)
+    refute_match(/called exec/, result.stderr)
+  end
 end

@@ -594,6 +594,6 @@ class HeapDumpTest < LiveTest
 
   test "wrong usage" do
     assert_refused 2, /--allocations takes seconds/, "heap", "dump", "-p", "1", "--allocations=x"
-    assert_refused 2, /heap dump needs the PID of one process/, "heap", "dump"
+    assert_refused 2, /heap dump needs -p PID/, "heap", "dump"
   end
 end

@@ -1,6 +1,7 @@
 # rbprobe heap report: what is in dumps that this Ruby has made, and in some that are written here; what leaks; and broken files.
 
 require_relative "helper"
+require "open3"
 require "zlib"
 
 class HeapReportTest < LiveTest
@@ -179,6 +180,10 @@ class HeapReportTest < LiveTest
     assert_equal "rbprobe: standard input: the dump ends in the middle of a line; only what is before that is reported\n",
                  result.stderr
     assert_equal [8, 1, false], JSON.parse(result.stdout)["dumps"].first.values_at("objects", "bad_lines", "complete")
+    # Also where its last line was given an end.
+    ended = report_result("#{lines[0, 10].join}#{lines[10][0, 50]}\n", "--format=json")
+    assert_equal result.stderr, ended.stderr
+    assert_equal [8, 1, false], JSON.parse(ended.stdout)["dumps"].first.values_at("objects", "bad_lines", "complete")
     # The last newline is not needed.
     assert_equal true, report(DUMP.chomp)["dumps"].first["complete"]
   end
@@ -243,7 +248,7 @@ class HeapReportTest < LiveTest
   test "wrong usage" do
     {
       [] => /needs a dump/, %w[a b c d] => /up to 3 dumps, not also "d"/, %w[- -] => /only once/,
-      %w[--top 0 -] => /--top takes a whole number/, %w[--format xml -] => /--format takes text or json, not "xml"/,
+      %w[--top 0 -] => /--top takes a whole number/, %w[--format xml -] => /--format takes text, json or html, not "xml"/,
       %w[--sort name -] => /--sort takes bytes or objects/,
     }.each { |arguments, message| assert_refused 2, message, "heap", "report", *arguments }
     assert_refused 2, /heap needs a verb/, "heap"
@@ -308,6 +313,33 @@ class HeapReportTest < LiveTest
     objects.group_by { |object| yield object }.transform_values do |group|
       [group.size, group.sum { |object| object["memsize"] || 0 }]
     end
+  end
+
+  test "shapes: classes with several, and the variables of each" do
+    skip "this Ruby writes no shapes" unless Processes.target_ruby?(">= 3.3")
+    target = start("console")
+    target.run(<<~RUBY)
+      class Sorted; def initialize(names); names.each { |name| instance_variable_set(name, 1) }; end; end
+      $sorted = %i[@a @b @c].permutation.map { |names| Sorted.new(names) }
+      class Wild; def initialize(name); instance_variable_set(name, 1); end; end
+      $wild = (1..20).map { |i| Wild.new(:"@v\#{i}") }
+    RUBY
+    path = "#{directory}/shapes.dump"
+    assert_exit 0, rbprobe("heap", "dump", "-q", "-p", target.pid.to_s, "-o", path)
+    shapes = report_of(path, "--shapes")["shapes"]
+    found = shapes["classes"].to_h { |row| [row["class"], row.values_at("shapes", "too_complex")] }
+    assert_equal [6, 0], found["Sorted"]
+    assert_equal 20, found["Wild"].sum
+    assert_operator found["Wild"].last, :>, 0
+    assert_includes shapes["deepest"].map { |row| row["variables"] }, "@c @b @a"
+    text = rbprobe("heap", "report", "--shapes", path).stdout
+    assert_match(/^Classes with several shapes\n +SHAPES +TOO COMPLEX\n(?:.*\n)*? +6 +0  Sorted$/, text)
+  end
+
+  test "a dump without shapes" do
+    dump = "#{directory}/none.dump"
+    File.write(dump, %({"address":"0x1000", "type":"OBJECT", "class":"0x2000", "memsize":40}\n))
+    assert_match(/^No shapes are in the dump: Ruby writes them from 3\.3 on$/, rbprobe("heap", "report", "--shapes", dump).stdout)
   end
 
   test "a real dump has what Ruby's own parser finds in it" do
@@ -497,5 +529,33 @@ class HeapReportTest < LiveTest
     result = rbprobe("heap", "report", *paths)
     assert_exit 0, result
     assert_equal "rbprobe: the dumps have no object in common; are they of the same process?\n", result.stderr
+  end
+
+  test "a report that fails leaves the file of its -o as it was, and never takes the dump's place" do
+    Dir.mktmpdir do |place|
+      kept, dump = "#{place}/kept.txt", "#{place}/dump.json"
+      File.write(kept, "of yesterday")
+      File.write(dump, DUMP)
+      assert_refused 1, /nothing-here/, "heap", "report", "-o", kept, "#{place}/nothing-here.json"
+      assert_refused 3, //, "heap", "leak", "-p", "999999", "-o", kept
+      assert_equal "of yesterday", File.read(kept)
+      File.symlink("dump.json", "#{place}/link")
+      [dump, "#{place}/link"].each do |path|
+        assert_refused 2, /\A\S+: #{dump} is the dump; give the report another name\n\z/, "heap", "report", "-o", path, dump
+      end
+      assert_equal DUMP, File.read(dump)
+      assert_exit 0, rbprobe("heap", "report", "-o", kept, dump)
+      assert_equal rbprobe("heap", "report", dump).stdout, File.read(kept)
+    end
+  end
+
+  test "a limit on the size of files is an error as others are" do
+    Dir.mktmpdir do |place|
+      File.write("#{place}/dump.json", DUMP)
+      script = "ulimit -f 1; exec #{Processes::RBPROBE} heap report --format html -o #{place}/report.html #{place}/dump.json"
+      output, status = Open3.capture2e("bash", "-c", script)
+      assert_equal 1, status.exitstatus, output
+      assert_match(/\Arbprobe: cannot write to \S+report\.html: File too large; what came after that is not in it\n\z/, output)
+    end
   end
 end

@@ -154,4 +154,17 @@ class MeasureTest < LiveTest
       assert_refused 2, /--measure takes cpu, alloc and gc/, "trace", "-p", "1", "--measure", text, "Order#"
     end
   end
+
+  # All methods are armed in many jobs, each inside whatever its thread is doing.
+  test "what arming takes is no CPU time of the calls that are under way meanwhile" do
+    target = start("console")
+    path = "#{shared_directory}/armed"
+    sleeping = Thread.new { target.run("sleep 0.003 until File.exist?(#{path.dump})") }
+    tracer = launch("trace", "-v", "-f", "--no-hook", "--slow-cpu", "4", "--measure", "cpu", "--max-overhead", "0",
+                    "-p", target.pid.to_s).wait_until_armed
+    File.write(path, "")
+    sleeping.join
+    result = tracer.stop
+    assert_equal [], result.stdout.lines.grep(/Kernel#sleep </)
+  end
 end

@@ -136,7 +136,7 @@ class MemoryCommandTest < LiveTest
   end
 
   test "wrong usage" do
-    assert_refused 2, /memory needs the PID of one process/, "memory"
+    assert_refused 2, /memory needs -p PID/, "memory"
     assert_refused 2, /--count goes with --every/, "memory", "-p", "1", "--count=2"
     assert_refused 2, /--format takes text or json/, "memory", "-p", "1", "--format=xml"
   end

@@ -54,7 +54,7 @@ class SelftestTest < LiveTest
     places = selftest(start("console"), env: { "RBPROBE_DEBUG" => "request" }).stderr.scan(/: layout: (.*)$/).flatten
     assert_includes places.map { |place| place[/\A[a-z.]+/] }, "context.thread"
     places.each do |place|
-      assert_match(/\A[a-z]+\.[a-z]+: (?:(?:word|byte|value) -?\d+|address 0x\h+|not looked for,) of /, place)
+      assert_match(/\A[a-z]+\.[a-z]+: (?:(?:word|byte|bit|value) -?\d+|address 0x\h+|not looked for,) of /, place)
     end
   end
 

@@ -125,7 +125,7 @@ class StatMeasureTest < LiveTest
     target.run("$measured.compute; 2.times { $measured.allocate_some(6) }")
     lines = counter.stop.stdout.lines
     assert_match(/\A +calls +errors +total +self +cpu +gc +allocs +mean .* max  method\n\z/, lines[1])
-    assert_match(/\A +2 +0 +\S+ +\S+ +[\d.]+[num]s +0ns +12 .*  Measured#allocate_some\n\z/, lines[2])
+    assert_match(/\A +2 +0 +\S+ +\S+ +[\d.]+[num]s +[\d.]+[num]s +12 .*  Measured#allocate_some\n\z/, lines[2])
     counter = stat(target, "--format", "prometheus", "--measure=alloc", "Measured#allocate_some")
     target.run("2.times { $measured.allocate_some(6) }")
     text = counter.stop.stdout

@@ -196,6 +196,18 @@ class StatTest < LiveTest
     assert_equal "interrupted", result.events("summary").last["reason"]
   end
 
+  test "of several processes each has the reason why it ended" do
+    first, second = prepared, prepared
+    counter = launch("stat", "-v", "-p", "#{first.pid},#{second.pid}", "--format", "json", "--duration", "2", "Work#made")
+    wait_until("both are counted") { counter.stderr.scan("tracing 1 method").size == 2 }
+    first.run("Thread.new { sleep 0.1; Thread.main.raise(SystemExit) }; nil")
+    wait_until("the first has ended") { counter.stderr.include?("the process exited") }
+    first.finish
+    @targets.delete(first)
+    reasons = counter.wait.events("summary").to_h { |summary| summary.values_at("pid", "reason") }
+    assert_equal({ first.pid => "the process exited", second.pid => "--duration reached" }, reasons)
+  end
+
   test "calls that have not ended are said to be open" do
     target = prepared
     counter = stat(target, "--format", "json", "Work#inside_fiber", "Work#made")

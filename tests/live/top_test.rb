@@ -81,6 +81,19 @@ class TopTest < LiveTest
     assert_left(status)
   end
 
+  test "workers of a master that start later join" do
+    master = start("console")
+    hire = "fork { trap(:TERM) { exit }; loop { 'x'.upcase; sleep 0.005 } }"
+    first = master.adopt(master.run(hire).to_i)
+    top("-p", master.pid, "--children", "--apart", "--interval", "0.2", "String#upcase")
+    await(/\b#{first}\b.* String#upcase/)
+    second = master.adopt(master.run(hire).to_i)
+    await(/\b#{second}\b.* String#upcase/)
+    leave
+  ensure
+    [first, second].compact.each { |pid| Process.kill(:TERM, pid) }
+  end
+
   test "the table has the figures of the last interval, and since the start, for each method" do
     target = busy
     top("-p", target.pid, "--interval", "0.2", "Work#")

@@ -123,7 +123,7 @@ class LiarTest < SecurityTest
   test "a backtrace of hundreds of thousands of threads" do
     result = hear_of("threads", "backtrace grouped")
     assert_exit 0, result
-    assert_equal 300_000, result.stdout.lines.size
+    assert_match(/\Ax300000 .*:\n   .* and 299992 more\n\z/, result.stdout)
   end
 
   test "native stacks of 130 MB are copied as far as 64 MiB, and the rest is said to be missing" do

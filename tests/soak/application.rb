@@ -73,6 +73,9 @@ class Counted
   end
 end
 
+# So long a thread may take to come to rest. With GC.stress on in one of them, each turn of another takes a whole time slice.
+REST_SECONDS = 60 * ENV.fetch("RBPROBE_PATIENCE", "1").to_f
+
 class Work
   attr_accessor :state
 
@@ -438,7 +441,7 @@ class Crew
   def pause
     @lock.synchronize do
       @paused = true
-      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 60
+      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + REST_SECONDS
       until @parked == @threads.size || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
         @changed.wait(@lock, 0.1)
       end

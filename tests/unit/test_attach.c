@@ -117,6 +117,32 @@ static void it_waits_for_the_queue_and_says_when_it_looks_again(void **state)
 	assert_int_equal(attachment_descriptor(&attachment), -1);
 }
 
+static void what_the_client_was_busy_with_is_no_end_of_an_endless_wait(void **state)
+{
+	(void)state;
+	attachment_excuse(&attachment, NS_PER_S);
+	assert_int_equal(step(), 0);
+	assert_int_equal(attachment.state, ATTACHMENT_EXPECTING);
+}
+
+/* A launched process has called exec: the queue is that of the program before, and the new one replaces it. */
+static void a_queue_that_is_replaced_by_a_new_program_is_left_for_its_own(void **state)
+{
+	int old;
+
+	(void)state;
+	target_child_make(&child, TARGET_MAKES_QUEUE);
+	steps_to(ATTACHMENT_ATTACHING);
+	old = attachment.queue;
+	assert_int_equal(step(), 0);
+	assert_true(attachment.wake_ns < clock_now_ns() + NS_PER_S / 10);
+	queue_remove_old(&child.target, old);
+	steps_to(ATTACHMENT_EXPECTING);
+	assert_int_equal(attachment.deadline_ns, UINT64_MAX);
+	connected();
+	assert_int_not_equal(attachment.queue, old);
+}
+
 static void queue_commands_connection_greeting_answer(void **state)
 {
 	struct record_hello greeting;
@@ -294,6 +320,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(signals_do_not_disturb_the_making_of_the_socket),
 		TEST(it_waits_for_the_queue_and_says_when_it_looks_again),
+		TEST(what_the_client_was_busy_with_is_no_end_of_an_endless_wait),
+		TEST(a_queue_that_is_replaced_by_a_new_program_is_left_for_its_own),
 		TEST(queue_commands_connection_greeting_answer),
 		TEST(another_process_than_the_target_is_not_accepted),
 		TEST(who_greets_wrongly_is_not_trusted),

@@ -92,9 +92,10 @@ static void trace_comes_back_as_it_was(void **state)
 {
 	const struct slice expressions[] = {SLICE("self"), SLICE("@total"), SLICE("items.map { |i| \"\xc3\xa9\" + i }")};
 	const struct selector selectors[] = {
-		{SLICE("Billing::*"), '#', SLICE("*charge*"), 3, expressions, ROLE_SHOWN},
-		{SLICE(""), 0, SLICE("sleep"), 0, NULL, ROLE_SHOWN},
-		{SLICE("Dir"), '.', SLICE(""), 0, NULL, ROLE_SHOWN},
+		{SLICE("Billing::*"), '#', SLICE("*charge*"), 3, expressions, ROLE_SHOWN, SELECTOR_OPTIONAL | SELECTOR_OUTERMOST,
+	         SELECTOR_SETS_MAX, 0},
+		{SLICE(""), 0, SLICE("sleep"), 0, NULL, ROLE_SHOWN, 0, 0, 0},
+		{SLICE("Dir"), '.', SLICE(""), 0, NULL, ROLE_SHOWN, 0, 0, 0},
 	};
 	struct command command = {.kind = COMMAND_TRACE, .id = 2, .selector_count = 3, .selectors = selectors};
 	struct command result;
@@ -116,6 +117,10 @@ static void trace_comes_back_as_it_was(void **state)
 	assert_slice(result.selectors[0].class_pattern, "Billing::*");
 	assert_int_equal(result.selectors[0].separator, '#');
 	assert_slice(result.selectors[0].method_pattern, "*charge*");
+	assert_int_equal(result.selectors[0].flags, SELECTOR_OPTIONAL | SELECTOR_OUTERMOST);
+	assert_int_equal(result.selectors[0].set, SELECTOR_SETS_MAX);
+	assert_int_equal(result.selectors[1].flags, 0);
+	assert_int_equal(result.selectors[1].set, 0);
 	assert_int_equal(result.selectors[0].expression_count, 3);
 	for (size_t i = 0; i < 3; i++)
 		assert_slice(result.selectors[0].expressions[i], expressions[i].bytes);
@@ -129,9 +134,9 @@ static void trace_comes_back_as_it_was(void **state)
 static void conditions_and_roles_come_back(void **state)
 {
 	const struct selector selectors[] = {
-		{SLICE("Order"), '#', SLICE("save"), 0, NULL, ROLE_SHOWN},
-		{SLICE("Api"), '#', SLICE("call"), 0, NULL, ROLE_WITHIN},
-		{SLICE("Health"), '#', SLICE("check"), 0, NULL, ROLE_OUTSIDE},
+		{SLICE("Order"), '#', SLICE("save"), 0, NULL, ROLE_SHOWN, 0, 0, 0},
+		{SLICE("Api"), '#', SLICE("call"), 0, NULL, ROLE_WITHIN, 0, 0, 0},
+		{SLICE("Health"), '#', SLICE("check"), 0, NULL, ROLE_OUTSIDE, 0, 0, 0},
 	};
 	struct command command = {.kind = COMMAND_TRACE, .id = 2, .selector_count = 3, .selectors = selectors};
 	struct command result;
@@ -188,7 +193,7 @@ static void any_exception_is_not_none(void **state)
 static void conditions_have_limits(void **state)
 {
 	static char text[EXPRESSION_SIZE_MAX + 1];
-	struct selector selector = {SLICE("A"), '#', SLICE("b"), 0, NULL, ROLE_COUNT};
+	struct selector selector = {SLICE("A"), '#', SLICE("b"), 0, NULL, ROLE_COUNT, 0, 0, 0};
 	const struct conditions cases[] = {
 		{.slow_ns = UINT64_MAX / 2 + 1},
 		{.slow_cpu_ns = UINT64_MAX},
@@ -212,11 +217,16 @@ static void conditions_have_limits(void **state)
 	msgpack_sbuffer_clear(&buffer);
 	command_encode(&buffer, &command);
 	refused("selector: field 5 is too large");
+	selector.role = ROLE_SHOWN;
+	selector.set = SELECTOR_SETS_MAX + 1;
+	msgpack_sbuffer_clear(&buffer);
+	command_encode(&buffer, &command);
+	refused("selector: field 7 is too large");
 }
 
 static void methods_and_detach_come_back_as_they_were(void **state)
 {
-	const struct selector selector = {SLICE("Kernel"), '#', SLICE(""), 0, NULL, ROLE_SHOWN};
+	const struct selector selector = {SLICE("Kernel"), '#', SLICE(""), 0, NULL, ROLE_SHOWN, 0, 0, 0};
 	struct command methods = {.kind = COMMAND_METHODS, .id = 3, .selector_count = 1, .selectors = &selector};
 	struct command detach = {.kind = COMMAND_DETACH, .id = UINT32_MAX};
 	struct command result;
@@ -260,7 +270,7 @@ static void as_many_selectors_as_allowed_and_not_one_more(void **state)
 	(void)state;
 	assert_non_null(selectors);
 	for (size_t i = 0; i <= SELECTORS_MAX; i++)
-		selectors[i] = (struct selector){SLICE("A"), '#', SLICE("b"), 0, NULL, ROLE_SHOWN};
+		selectors[i] = (struct selector){SLICE("A"), '#', SLICE("b"), 0, NULL, ROLE_SHOWN, 0, 0, 0};
 	assert_int_equal(passed(&command).selector_count, SELECTORS_MAX);
 	msgpack_sbuffer_clear(&buffer);
 	command.selector_count++;
@@ -274,7 +284,8 @@ static void encode_sized(size_t class_size, size_t method_size, size_t expressio
 {
 	static char text[EXPRESSION_SIZE_MAX + 1];
 	struct slice expressions[EXPRESSIONS_MAX + 1];
-	struct selector selector = {{text, class_size}, '#', {text, method_size}, expression_count, expressions, ROLE_SHOWN};
+	struct selector selector = {
+		{text, class_size}, '#', {text, method_size}, expression_count, expressions, ROLE_SHOWN, 0, 0, 0};
 	struct command command = {.kind = COMMAND_METHODS, .id = 1, .selector_count = 1, .selectors = &selector};
 
 	memset(text, 'x', sizeof(text));
@@ -353,7 +364,7 @@ static void numbers_have_limits(void **state)
 
 static void a_separator_is_one_of_three(void **state)
 {
-	const struct selector selector = {SLICE("A"), '/', SLICE("b"), 0, NULL, ROLE_SHOWN};
+	const struct selector selector = {SLICE("A"), '/', SLICE("b"), 0, NULL, ROLE_SHOWN, 0, 0, 0};
 	struct command command = {.kind = COMMAND_METHODS, .id = 1, .selector_count = 1, .selectors = &selector};
 
 	(void)state;
@@ -364,10 +375,10 @@ static void a_separator_is_one_of_three(void **state)
 static void a_line_has_a_file_and_a_number(void **state)
 {
 	static const struct selector wrong[] = {
-		{SLICE("a.rb"), ':', SLICE("b"), 0, NULL, ROLE_SHOWN},
-		{SLICE("a.rb"), ':', SLICE("0"), 0, NULL, ROLE_SHOWN},
-		{SLICE("a.rb"), ':', SLICE("1234567890"), 0, NULL, ROLE_SHOWN},
-		{SLICE(""), ':', SLICE("1"), 0, NULL, ROLE_SHOWN},
+		{SLICE("a.rb"), ':', SLICE("b"), 0, NULL, ROLE_SHOWN, 0, 0, 0},
+		{SLICE("a.rb"), ':', SLICE("0"), 0, NULL, ROLE_SHOWN, 0, 0, 0},
+		{SLICE("a.rb"), ':', SLICE("1234567890"), 0, NULL, ROLE_SHOWN, 0, 0, 0},
+		{SLICE(""), ':', SLICE("1"), 0, NULL, ROLE_SHOWN, 0, 0, 0},
 	};
 
 	(void)state;
@@ -441,7 +452,7 @@ static void fields_of_a_later_version_are_ignored(void **state)
 static void a_command_cut_anywhere_is_refused(void **state)
 {
 	const struct slice expression = SLICE("items.size");
-	const struct selector selector = {SLICE("A"), '#', SLICE("b"), 1, &expression, ROLE_SHOWN};
+	const struct selector selector = {SLICE("A"), '#', SLICE("b"), 1, &expression, ROLE_SHOWN, 0, 0, 0};
 	struct command command = {.kind = COMMAND_TRACE, .id = 1, .selector_count = 1, .selectors = &selector};
 	struct error err;
 

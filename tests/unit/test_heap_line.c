@@ -46,6 +46,22 @@ static void a_string_of_ruby_2_7(void **state)
 	assert_false(line.has_length);
 }
 
+static int32_t source_line(const char *text)
+{
+	struct heap_line line;
+
+	assert_int_equal(parse(text, strlen(text), &line), 0);
+	return line.source_line;
+}
+
+static void a_negative_line_of_code_of_eval(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		source_line("{\"address\":\"0x1\", \"type\":\"STRING\", \"file\":\"t.erb\", \"line\":18446744073709551611}"), -5);
+	assert_int_equal(source_line("{\"address\":\"0x1\", \"type\":\"STRING\", \"file\":\"t.erb\", \"line\":-5}"), -5);
+}
+
 static void bad(const char *text)
 {
 	struct heap_line line;
@@ -123,6 +139,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_string_of_ruby_2_7),
+		cmocka_unit_test(a_negative_line_of_code_of_eval),
 		cmocka_unit_test(what_is_no_line),
 		cmocka_unit_test(a_root_needs_no_address),
 		cmocka_unit_test(unknown_fields_are_skipped),

@@ -22,7 +22,7 @@ static struct heap_lines *lines_of(const struct buffer *bytes)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	assert_int_equal(heap_input_open(&input, path, &err), 0);
 	close(fd);
-	return heap_lines_new(input);
+	return heap_lines_new(input, NULL);
 }
 
 static void repeat(struct buffer *to, const char *text, size_t size)

@@ -158,7 +158,7 @@ static void words_that_choose(void **state)
 	refused("--engine none", "--engine takes auto, target, patch or hook, not \"none\"");
 	refused("--overflow wait", "--overflow takes drop or block, not \"wait\"");
 	refused("--color yes", "--color takes auto, always or never, not \"yes\"");
-	refused("--format xml", "--format takes text or json, not \"xml\"");
+	refused("--format xml", "--format takes text, json or rbtrace, not \"xml\"");
 }
 
 static void numbers_and_times(void **state)
@@ -281,13 +281,13 @@ static void what_contradicts_itself(void **state)
 	static const struct {
 		const char *line, *message;
 	} cases[] = {
-		{"", "which methods? Give selectors such as String#gsub, or --firehose for all"},
+		{"", "which methods? Give selectors such as String#gsub, a tracer (-c sql), or --firehose for all"},
 		{"-f --engine patch", "--firehose is by all engines, or by --engine hook"},
 		{"-f --no-hook --engine hook", "--engine hook and --no-hook contradict each other"},
 		{"a -y --no-hook", "--yes and --no-hook contradict each other"},
 		{"a --no-hook --attributes", "--attributes needs engine hook, which --no-hook forbids"},
 		{"a -a", "-a appends to a file; name it with -o FILE"},
-		{"--within a", "which methods? Give selectors such as String#gsub, or --firehose for all"},
+		{"--within a", "which methods? Give selectors such as String#gsub, a tracer (-c sql), or --firehose for all"},
 		{"a --depth 2 --slow 1",
 	         "--depth goes with conditions that are decided when a call ends (--slow, --raised, ...) only in a --tree"},
 		{"a --tree --every 3", "--tree shows what happens inside the calls that meet --slow, --slow-cpu, --raised or an "

@@ -31,7 +31,7 @@ static const struct {
 	{"output", 'o', NULL, false},
 	{"append", 'a', NULL, false},
 	{"prefix", 'r', NULL, false},
-	{"config", 'c', "name the methods, as in: -p PID $(grep -v '^#' FILE)", false},
+	{"config", 'c', "use -c FILE", true},
 	{"devmode", 'd', "methods that are defined later are traced anyway", false},
 	{"fork", 'k', "use `rbprobe fork -p PID`", false},
 	{"eval", 'e', "use `rbprobe eval -p PID CODE`", false},

@@ -118,8 +118,10 @@ static void method(void **state)
 	assert_int_equal(result.method.mark, MARK_RAISE);
 	assert_null(result.method.place.bytes);
 	record.method.place = SLICE("order.rb:12");
+	record.method.line = -9;
 	result = passed(&record);
 	assert_slice(result.method.place, "order.rb:12");
+	assert_int_equal(result.method.line, -9);
 }
 
 static void a_method_that_is_not_written_in_ruby_has_no_file(void **state)
@@ -257,6 +259,8 @@ static void callers(void **state)
 	assert_slice(passed(&record).caller.label, "Shop#open");
 	assert_slice(passed(&record).caller.file, "a.rb");
 	assert_int_equal(passed(&record).caller.line, 12);
+	record.caller.line = -1;
+	assert_int_equal(passed(&record).caller.line, -1);
 }
 
 static void bytes_that_are_no_text_survive(void **state)

@@ -10,6 +10,9 @@
  * each. Any context, signal handlers included.
  */
 
+/* Words of any object of the VM's: the smallest slot of its heap, the last of which ends where memory may end. */
+#define SLOT_WORDS 5
+
 /* True if all bytes were read. */
 bool safe_read(uintptr_t from, void *to, size_t size);
 

@@ -54,16 +54,28 @@ void value_texts_add(struct value_texts *values, const char *bytes, size_t size)
 	value_texts_close(values, &text);
 }
 
-void value_texts_add_uint(struct value_texts *values, uint64_t number)
+static void add_number(struct value_texts *values, uint64_t number, bool negative)
 {
-	char digits[20];
+	char digits[21];
 	size_t at = sizeof(digits);
 
 	do {
 		digits[--at] = (char)('0' + number % 10);
 		number /= 10;
 	} while (number);
+	if (negative)
+		digits[--at] = '-';
 	value_texts_add(values, digits + at, sizeof(digits) - at);
+}
+
+void value_texts_add_uint(struct value_texts *values, uint64_t number)
+{
+	add_number(values, number, false);
+}
+
+void value_texts_add_int(struct value_texts *values, int64_t number)
+{
+	add_number(values, number < 0 ? -(uint64_t)number : (uint64_t)number, number < 0);
 }
 
 size_t value_texts_end(struct value_texts *values)

@@ -25,6 +25,7 @@ void value_texts_leave_out(struct value_texts *values);
 /* A whole text, cut where it does not fit. */
 void value_texts_add(struct value_texts *values, const char *bytes, size_t size);
 void value_texts_add_uint(struct value_texts *values, uint64_t number);
+void value_texts_add_int(struct value_texts *values, int64_t number);
 /* The bytes of the array, which is complete then. */
 size_t value_texts_end(struct value_texts *values);
 

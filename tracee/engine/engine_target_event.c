@@ -111,7 +111,12 @@ static inline bool event_read(const struct site *site, const void *anchor)
 	if (frame_direct_event(trace_arg) == RUBY_EVENT_CALL) {
 		if (!frame_direct_is_call_of(frame, probe->callee_id, probe->owner))
 			return false;
-		if (!observe_quick_call(probe, fiber, frame, true))
+		if (observe_quick_call(probe, fiber, frame, true))
+			return true;
+		if (!probe->expressions ||
+		    !observe_quick_call_with_values(
+			    probe, fiber, &(struct seen_call){.frame = frame, .trace_arg = trace_arg, .event = RUBY_EVENT_CALL},
+			    true))
 			observe_call(probe, fiber, trace_arg, RUBY_EVENT_CALL, anchor);
 		return true;
 	}

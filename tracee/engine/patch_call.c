@@ -79,6 +79,8 @@ static void begin(struct followed *followed, struct probe *probe)
 
 	if (observe_quick_call(probe, followed->fiber, followed->frame, false))
 		follows = !probe->counts_only;
+	else if (probe->expressions && observe_quick_call_with_values(probe, followed->fiber, &call, false))
+		follows = true;
 	else
 		follows = observe_c_call(probe, followed->fiber, &call, &leaving);
 	followed->sessions |= (uint32_t)follows << probe->session->slot;

@@ -14,6 +14,7 @@
 #include "tracee/engine/patch_stubs.h"
 #include "tracee/engine/patch_trial.h"
 #include "tracee/frame/frame.h"
+#include "tracee/frame/frame_context.h"
 #include "tracee/frame/frame_direct.h"
 #include "tracee/vm/event_flags.h"
 #include "tracee/vm/foreign_hooks.h"
@@ -25,9 +26,6 @@
 #include <ruby/debug.h>
 #include <stdatomic.h>
 #include <string.h>
-
-#define CONTEXT_WORDS 8           /* of an execution context, among which the innermost frame is looked for */
-#define STACK_WORDS_MAX (1 << 27) /* a VM stack is smaller */
 
 static struct {
 	bool tried;
@@ -55,27 +53,6 @@ static bool layout_holds(struct trial *trial)
 
 /* The innermost frame of the running fiber. */
 
-static bool is_within(uintptr_t frame, const uintptr_t *stack)
-{
-	return stack[1] > 0 && stack[1] < STACK_WORDS_MAX && frame >= stack[0] && frame < stack[0] + stack[1] * sizeof(uintptr_t);
-}
-
-static bool find_frame(uintptr_t context, uintptr_t frame)
-{
-	uintptr_t words[CONTEXT_WORDS];
-
-	if (!safe_read(context, words, sizeof(words)))
-		return false;
-	for (size_t f = 0; f < CONTEXT_WORDS; f++) {
-		for (size_t s = 0; s + 1 < CONTEXT_WORDS; s++) {
-			if (words[f] != frame || !is_within(frame, &words[s]))
-				continue;
-			return layout_found(LAYOUT_CONTEXT_FRAME, f) && layout_found(LAYOUT_CONTEXT_STACK, s);
-		}
-	}
-	return false;
-}
-
 /* An event in which the running fiber's frame is known. */
 static void frame_event(VALUE tracepoint, void *nothing)
 {
@@ -85,7 +62,7 @@ static void frame_event(VALUE tracepoint, void *nothing)
 
 	(void)nothing;
 	if (trial && frame && !trial->frame_found)
-		trial->frame_found = find_frame(thread_fiber_context(rb_fiber_current()), frame);
+		trial->frame_found = frame_context_find(thread_fiber_context(rb_fiber_current()), frame);
 }
 
 static bool finds_frames(struct trial *trial)
@@ -95,25 +72,19 @@ static bool finds_frames(struct trial *trial)
 	if (!thread_fiber_context(rb_fiber_current()))
 		return false;
 	trial_event(trial, frame_event);
-	layout_not_found(LAYOUT_CONTEXT_FRAME, "no word of the context was the frame of a call");
-	layout_not_found(LAYOUT_CONTEXT_STACK, "no words of the context were around the frame of a call");
+	frame_context_not_found();
 	return trial->frame_found && patch_frame_place(rb_fiber_current()) != NULL;
 }
 
 const uintptr_t *patch_frame_place(VALUE fiber)
 {
-	uintptr_t context = thread_fiber_context(fiber), words[CONTEXT_WORDS];
-	size_t frame_word = layout_value(LAYOUT_CONTEXT_FRAME);
+	uintptr_t context = thread_fiber_context(fiber);
+	struct frame_range range;
 
-	if (!safe_read(context, words, sizeof(words)) ||
-	    !is_within(words[frame_word], &words[layout_value(LAYOUT_CONTEXT_STACK)]))
-		return NULL;
-	return (const uintptr_t *)context + frame_word;
+	return frame_context_range(context, &range) ? (const uintptr_t *)context + layout_value(LAYOUT_CONTEXT_FRAME) : NULL;
 }
 
 /* A frame's method. */
-
-#define ENTRY_WORDS 6
 
 bool patch_names_known;
 static bool names_refuted;
@@ -121,11 +92,11 @@ static bool names_refuted;
 static bool frame_names(uintptr_t frame, ID name, VALUE owner)
 {
 	size_t called_word = layout_value(LAYOUT_ENTRY_CALLED), owner_word = layout_value(LAYOUT_ENTRY_OWNER);
-	uintptr_t environment, entry, words[ENTRY_WORDS];
+	uintptr_t environment, entry, words[SLOT_WORDS];
 
 	return safe_read_words(frame + layout_value(LAYOUT_FRAME_ENVIRONMENT) * sizeof(environment), &environment, 1) &&
 	       safe_read_words(environment - layout_value(LAYOUT_ENVIRONMENT_ENTRY) * sizeof(entry), &entry, 1) &&
-	       safe_read_words(entry, words, ENTRY_WORDS) && called_word < ENTRY_WORDS && owner_word < ENTRY_WORDS &&
+	       safe_read_words(entry, words, SLOT_WORDS) && called_word < SLOT_WORDS && owner_word < SLOT_WORDS &&
 	       words[called_word] == name && words[owner_word] == owner;
 }
 

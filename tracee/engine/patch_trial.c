@@ -15,7 +15,6 @@
 
 #define ARITY_MIN (-2)
 #define ENDINGS_MAX 16
-#define JUMP_WORDS 5 /* of a jump's internal object: the smallest slot of Ruby's heap */
 
 /* What the running trial has seen: the scratch functions have no argument for it. Under the GVL. */
 static struct {
@@ -318,12 +317,12 @@ bool trial_calls(struct trial *trial)
 /* What a jump of the endings' has: an internal object that holds theirs. */
 static bool is_jump(uintptr_t word)
 {
-	uintptr_t words[JUMP_WORDS];
+	uintptr_t words[SLOT_WORDS];
 
 	if (RB_SPECIAL_CONST_P(word) || word % sizeof(uintptr_t) != 0 || !safe_read(word, words, sizeof(words)) ||
 	    (words[0] & RUBY_T_MASK) != RUBY_T_IMEMO)
 		return false;
-	for (int i = 1; i < JUMP_WORDS; i++)
+	for (int i = 1; i < SLOT_WORDS; i++)
 		if (words[i] == seen.object)
 			return true;
 	return false;

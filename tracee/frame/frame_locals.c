@@ -9,6 +9,7 @@
 #include "tracee/frame/frame_locals.h"
 
 #include "tracee/base/safe_read.h"
+#include "tracee/frame/frame_context.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/foreign_hooks.h"
 #include "tracee/vm/instruction_data.h"
@@ -18,7 +19,6 @@
 #include <string.h>
 
 #define FRAME_WORDS 16
-#define CODE_WORDS 8
 #define BODY_WORDS 64
 #define LOCALS_MAX 32
 #define ENVIRONMENT_LAST 3 /* words from the last variable to what the environment points to */
@@ -91,10 +91,10 @@ static bool are_names(VALUE locals, uintptr_t table)
 
 static bool read_body(const uintptr_t *frame, const struct route *route, uintptr_t body[BODY_WORDS])
 {
-	uintptr_t code[CODE_WORDS];
+	uintptr_t code[SLOT_WORDS];
 
 	memset(body, 0, BODY_WORDS * sizeof(*body));
-	return safe_read_words(frame[route->frame_word], code, CODE_WORDS) && (code[0] & RUBY_T_MASK) == RUBY_T_IMEMO &&
+	return safe_read_words(frame[route->frame_word], code, SLOT_WORDS) && (code[0] & RUBY_T_MASK) == RUBY_T_IMEMO &&
 	       safe_read_some(code[route->code_word], body, BODY_WORDS) > 0;
 }
 
@@ -112,7 +112,7 @@ static bool find_route(const struct trial *trial, struct route *found)
 	unsigned routes = 0;
 
 	for (route.frame_word = 0; route.frame_word < FRAME_WORDS; route.frame_word++) {
-		for (route.code_word = 1; route.code_word < CODE_WORDS; route.code_word++) {
+		for (route.code_word = 1; route.code_word < SLOT_WORDS; route.code_word++) {
 			uintptr_t body[BODY_WORDS];
 
 			if (!read_body(trial->frames[FEW], &route, body))
@@ -213,6 +213,7 @@ static void on_call(VALUE tracepoint, void *nothing)
 
 		if (name != ID2SYM(rb_intern(methods[method].name)))
 			continue;
+		frame_context_find(frame_direct_context(trace_arg), frame_direct_frame(trace_arg));
 		if (trial->is_sampling)
 			sample(trial, method, frame_direct_frame(trace_arg));
 		else
@@ -291,6 +292,7 @@ void frame_locals_find(void)
 	rb_set_errinfo(RTEST(rb_obj_is_kind_of(saved_error, rb_eException)) ? saved_error : Qnil);
 	for (enum layout_row row = LAYOUT_FRAME_CODE; row <= LAYOUT_BODY_LOCAL_COUNT; row++)
 		layout_not_found(row, "no words led from all frames to the names and number of their variables");
+	frame_context_not_found();
 	layout_not_found(LAYOUT_ENVIRONMENT_LOCALS, "variables that were read there were not those of a Binding");
 }
 

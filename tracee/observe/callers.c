@@ -16,6 +16,7 @@
 #include <ruby.h>
 #include <ruby/debug.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define NODES_MAX (1u << 16) /* 4 MiB of slots */
 #define SLOTS_FIRST 256u
@@ -23,7 +24,8 @@
 
 struct node {
 	VALUE frame; /* 0: an empty slot */
-	uint32_t parent, line;
+	uint32_t parent;
+	int32_t line;
 	uint32_t ref; /* its parent's where the frame is none of Ruby code */
 };
 
@@ -34,12 +36,12 @@ struct caller_table {
 	uint32_t last_ref;
 };
 
-static struct node *slot_of(const struct caller_table *table, uint32_t parent, VALUE frame, uint32_t line)
+static struct node *slot_of(const struct caller_table *table, uint32_t parent, VALUE frame, int32_t line)
 {
 	uint64_t hash = ((uint64_t)frame >> 3) * UINT64_C(0x9e3779b97f4a7c15);
 
 	hash = (hash ^ parent) * UINT64_C(0xbf58476d1ce4e5b9);
-	hash = (hash ^ line) * UINT64_C(0x94d049bb133111eb);
+	hash = (hash ^ (uint32_t)line) * UINT64_C(0x94d049bb133111eb);
 	for (uint32_t i = (uint32_t)(hash >> 32);; i++) {
 		struct node *node = &table->slots[i & (table->size - 1)];
 
@@ -96,7 +98,7 @@ static VALUE tell(VALUE argument)
 }
 
 /* 0 where it cannot be kept. */
-static struct node *node_add(struct session *session, struct caller_table *table, uint32_t parent, VALUE frame, uint32_t line)
+static struct node *node_add(struct session *session, struct caller_table *table, uint32_t parent, VALUE frame, int32_t line)
 {
 	struct telling telling = {.session = session,
 	                          .node = {.frame = frame, .parent = parent, .line = line, .ref = table->last_ref + 1}};
@@ -140,11 +142,11 @@ uint64_t callers_take(struct session *session, unsigned own)
 	count = rb_profile_frames(0, (int)(2 * wanted + own + 8), frames, lines);
 	/* What has no line is written in C, or the thread's own beginning. */
 	for (int i = (int)own; i < count && kept < wanted; i++)
-		if (lines[i] > 0)
+		if (lines[i])
 			used[kept++] = (unsigned)i;
 	while (kept-- > 0) {
 		VALUE frame = frames[used[kept]];
-		uint32_t line = (uint32_t)lines[used[kept]];
+		int32_t line = lines[used[kept]];
 		const struct node *node = slot_of(table, parent, frame, line);
 
 		if (!node->frame)
@@ -173,4 +175,16 @@ static void release(struct session *session)
 	session->callers = NULL;
 }
 
-const struct session_part callers_part = {.release = release};
+/* The client of a forked child knows none. */
+static bool adopt(struct session *session)
+{
+	struct caller_table *table = session->callers;
+
+	if (table && table->slots)
+		memset(table->slots, 0, table->size * sizeof(*table->slots));
+	if (table)
+		table->used = table->last_ref = 0;
+	return true;
+}
+
+const struct session_part callers_part = {.release = release, .adopt = adopt};

@@ -4,6 +4,7 @@
 #include "tracee/observe/decide.h"
 
 #include "proto/clock.h"
+#include "tracee/base/job_cpu.h"
 #include "tracee/base/ticks.h"
 #include "tracee/frame/frame.h"
 #include "tracee/observe/asking.h"
@@ -74,14 +75,16 @@ int decider_open(struct session *session, const struct command *command, struct 
 	for (uint32_t i = 0; i < command->selector_count; i++) {
 		decider->within = decider->within || command->selectors[i].role == ROLE_WITHIN;
 		decider->outside = decider->outside || command->selectors[i].role == ROLE_OUTSIDE;
+		decider->outermost = decider->outermost || command->selectors[i].flags & SELECTOR_OUTERMOST;
 	}
 	decider->second_ticks = ticks_of_ns(NS_PER_S);
 	session->decider = decider;
 	session->slow_ticks = ticks_of_ns(conditions->slow_ns);
 	session->asks_at_end = conditions_at_end(conditions);
 	session->tests_end = conditions_expression_at_end(conditions);
-	session->asks_at_start = decider->within || decider->outside || conditions->depth || conditions->thread.size ||
-	                         conditions->slow_cpu_ns || (conditions->expression.size && !session->tests_end) ||
+	session->asks_at_start = decider->within || decider->outside || decider->outermost || conditions->depth ||
+	                         conditions->thread.size || conditions->slow_cpu_ns ||
+	                         (conditions->expression.size && !session->tests_end) ||
 	                         (!session->asks_at_end && (conditions->every || conditions->rate));
 	if (command->options.flags & TRACE_COUNT)
 		session->manner = CALLS_COUNTED;
@@ -89,7 +92,8 @@ int decider_open(struct session *session, const struct command *command, struct 
 		session->manner = command->options.flags & TRACE_TREE ? CALLS_KEPT : CALLS_DECIDED;
 	session->asks_at_start = session->asks_at_start || session->manner == CALLS_KEPT;
 	session->counts_calls = session->manner == CALLS_COUNTED && command->options.flags & TRACE_NO_TIMES &&
-	                        !session->asks_at_end && !decider->within && !decider->outside && !conditions->depth;
+	                        !session->asks_at_end && !decider->within && !decider->outside && !decider->outermost &&
+	                        !conditions->depth;
 	return 0;
 }
 
@@ -199,6 +203,20 @@ static bool is_thread_meant(const struct session *session, struct call_stack *st
 	return look.meant;
 }
 
+/* Further out than this nobody looks: a set's calls are near each other, and a stack may be deep. */
+#define SET_LOOK_MAX 256u
+
+static bool is_inside_its_set(const struct probe *probe, const struct call_stack *stack)
+{
+	uint32_t end = stack->depth > SET_LOOK_MAX ? stack->depth - SET_LOOK_MAX : 0;
+
+	for (uint32_t i = stack->depth; i > end; i--)
+		if (stack->calls[i - 1].probe->outermost_of == probe->outermost_of &&
+		    stack->calls[i - 1].roles & 1u << ROLE_SHOWN)
+			return true;
+	return false;
+}
+
 enum verdict decide_start(struct probe *probe, struct fiber_state *fiber, const struct seen_call *seen, int *jump)
 {
 	struct session *session = probe->session;
@@ -211,6 +229,9 @@ enum verdict decide_start(struct probe *probe, struct fiber_state *fiber, const 
 		return VERDICT_SHOWN;
 	conditions = &decider->conditions;
 	if (!(probe->roles & 1u << ROLE_SHOWN))
+		return otherwise;
+	/* One of its set says it already: it is no call of its own, and not counted. */
+	if (probe->outermost_of && is_inside_its_set(probe, stack))
 		return otherwise;
 	if ((decider->within && !stack->within) || (decider->outside && (stack->outside || probe->roles & 1u << ROLE_OUTSIDE)) ||
 	    (conditions->depth && !session->asks_at_end && stack->shown >= conditions->depth) ||
@@ -308,7 +329,7 @@ bool decide_end(struct fiber_state *fiber, const struct open_call *call, uint64_
 	uint64_t slow_cpu_ns = decider->conditions.slow_cpu_ns;
 	/* In a collection this thread is any. */
 	bool met = time - call->began >= session->slow_ticks &&
-	           (!slow_cpu_ns || (ended && clock_ns(CLOCK_THREAD_CPUTIME_ID) - call->cpu_ns >= slow_cpu_ns)) &&
+	           (!slow_cpu_ns || (ended && job_cpu_without_ns() - call->cpu_ns >= slow_cpu_ns)) &&
 	           has_raised(decider, ended ? ended->end : NULL, jump) && is_true_at_end(fiber, call, time, ended, jump) &&
 	           decide_is_counted_in(decider, call->probe, time);
 

@@ -26,7 +26,8 @@ struct session;
 /* A session's conditions. Owned by its selection. */
 struct decider {
 	struct conditions conditions; /* their texts are its own */
-	bool within, outside;         /* there are such selectors */
+	bool within, outside;         /* there are such selectors, */
+	bool outermost;               /* or those with SELECTOR_OUTERMOST */
 	size_t kept_bytes;            /* of all fibers; kept.h */
 	uint64_t failed;              /* so often it could not be evaluated */
 	uint64_t second_ticks;

@@ -11,6 +11,8 @@
 
 #include "tracee/observe/expression.h"
 
+#include "proto/label.h"
+#include "tracee/base/ruby_words.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/destructured.h"
@@ -25,43 +27,6 @@
 /* The arguments of a C method that takes any number: so many have names of their own. */
 #define C_ARGUMENTS_LABELLED 16
 
-static bool is_word_byte(char c)
-{
-	return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (unsigned char)c >= 0x80;
-}
-
-static bool is_word(const char *bytes, size_t size)
-{
-	for (size_t i = 0; i < size; i++)
-		if (!is_word_byte(bytes[i]))
-			return false;
-	return size > 0 && !(bytes[0] >= '0' && bytes[0] <= '9');
-}
-
-static bool mentions(struct slice source, const char *word, size_t size)
-{
-	for (size_t i = 0; i + size <= source.size; i++)
-		if (memcmp(source.bytes + i, word, size) == 0 && (i == 0 || !is_word_byte(source.bytes[i - 1])) &&
-		    (i + size == source.size || !is_word_byte(source.bytes[i + size])))
-			return true;
-	return false;
-}
-
-/* A parameter may have a reserved word's name (`def m(if:)`); code cannot read such a one as a variable. */
-static bool is_reserved(const char *bytes, size_t size)
-{
-	static const char *const words[] = {"alias",  "and",   "begin", "break",    "case",     "class",       "def",    "do",
-	                                    "else",   "elsif", "end",   "ensure",   "false",    "for",         "if",     "in",
-	                                    "module", "next",  "nil",   "not",      "or",       "redo",        "rescue", "retry",
-	                                    "return", "self",  "super", "then",     "true",     "undef",       "unless", "until",
-	                                    "when",   "while", "yield", "__FILE__", "__LINE__", "__ENCODING__"};
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strlen(words[i]) == size && memcmp(words[i], bytes, size) == 0)
-			return true;
-	return false;
-}
-
 /* A parameter with a default, whose value is not there yet when the call is seen: to leave it out is truer than nil. */
 static bool is_not_there_yet(VALUE parameter, bool early)
 {
@@ -74,7 +39,7 @@ static void add_name(VALUE names, VALUE name)
 {
 	VALUE string = rb_sym2str(name);
 
-	if (is_word(RSTRING_PTR(string), (size_t)RSTRING_LEN(string)) && instruction_index(names, name) < 0)
+	if (ruby_is_word(RSTRING_PTR(string), (size_t)RSTRING_LEN(string)) && instruction_index(names, name) < 0)
 		rb_ary_push(names, name);
 }
 
@@ -224,8 +189,8 @@ static VALUE mentioned_names(struct slice source, VALUE names)
 	for (long i = 0; i < RARRAY_LEN(names); i++) {
 		VALUE name = rb_sym2str(rb_ary_entry(names, i));
 
-		if (!is_nameless(rb_ary_entry(names, i)) && mentions(source, RSTRING_PTR(name), (size_t)RSTRING_LEN(name)) &&
-		    !is_reserved(RSTRING_PTR(name), (size_t)RSTRING_LEN(name)))
+		if (!is_nameless(rb_ary_entry(names, i)) && ruby_mentions(source, RSTRING_PTR(name), (size_t)RSTRING_LEN(name)) &&
+		    !ruby_is_reserved(RSTRING_PTR(name), (size_t)RSTRING_LEN(name)))
 			rb_ary_push(mentioned, rb_ary_entry(names, i));
 	}
 	return mentioned;
@@ -243,7 +208,7 @@ static long add_own_names(struct slice source, VALUE names, VALUE mentioned)
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		VALUE name = ID2SYM(rb_intern(own[i]));
 
-		if (!mentions(source, own[i], strlen(own[i])) || instruction_index(names, name) >= 0)
+		if (!ruby_mentions(source, own[i], strlen(own[i])) || instruction_index(names, name) >= 0)
 			continue;
 		rb_ary_push(mentioned, name);
 		count++;
@@ -264,21 +229,22 @@ static void compile_item(struct expression *item, struct slice source, VALUE nam
 
 static void expression_build(struct expression *item, struct slice source, VALUE names, VALUE owner, bool in_hand)
 {
+	struct slice label = label_split(&source);
 	VALUE mentioned = mentioned_names(source, names);
 
-	item->label = strndup(source.bytes, source.size);
+	item->label = strndup(label.bytes, label.size);
 	if (slice_is(source, "self")) {
 		item->kind = EXPRESSION_SELF;
 	} else if (slice_is(source, "__source__")) {
 		item->kind = EXPRESSION_SOURCE;
-	} else if (source.size > 1 && source.bytes[0] == '@' && is_word(source.bytes + 1, source.size - 1)) {
+	} else if (source.size > 1 && source.bytes[0] == '@' && ruby_is_word(source.bytes + 1, source.size - 1)) {
 		item->kind = EXPRESSION_IVAR;
 		item->id = rb_intern3(source.bytes, (long)source.size, rb_utf8_encoding());
 	} else if (in_hand &&
-	           (slice_is(source, "&block") || (RARRAY_LEN(mentioned) == 1 && is_word(source.bytes, source.size)))) {
+	           (slice_is(source, "&block") || (RARRAY_LEN(mentioned) == 1 && ruby_is_word(source.bytes, source.size)))) {
 		item->kind = EXPRESSION_ARGUMENT;
 		item->number = expression_argument_number(rb_ary_entry(mentioned, 0));
-	} else if (RARRAY_LEN(mentioned) == 1 && is_word(source.bytes, source.size)) {
+	} else if (RARRAY_LEN(mentioned) == 1 && ruby_is_word(source.bytes, source.size)) {
 		item->kind = EXPRESSION_LOCAL;
 		item->id = rb_sym2id(rb_ary_entry(mentioned, 0));
 	} else {

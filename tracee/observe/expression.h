@@ -99,6 +99,13 @@ bool expression_key(struct expression_list *list, const struct seen_call *call, 
 size_t expression_list_render(struct expression_list *list, const struct seen_call *call, const struct trace_options *options,
                               char *buffer, size_t size, int *jump);
 
+/*
+ * The same where nothing has to be called for any of them, as for most numbers and texts: no Ruby code runs, nothing raises or
+ * allocates, and no other thread gets in between. 0: it is not so, and nothing has happened.
+ */
+size_t expression_list_render_plain(struct expression_list *list, const struct seen_call *call,
+                                    const struct trace_options *options, char *buffer, size_t size);
+
 /* Puts what the above gives into an array that takes `used` bytes of the buffer, as its last element; 0: there is none yet. */
 size_t expression_append_locals(struct expression_list *list, const struct seen_call *call, const struct trace_options *options,
                                 char *buffer, size_t used, size_t size, int *jump);

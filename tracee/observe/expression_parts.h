@@ -4,8 +4,8 @@
 #include "tracee/observe/expression.h"
 
 /*
- * What expression_value.c, which finds the value of an expression, and expression_render.c, which evaluates and renders it,
- * share. Event context, GVL held; what may raise runs under evaluate().
+ * What expression_value.c, which finds the value of an expression, and expression_render.c and expression_plain.c, which evaluate
+ * and render it, share. Event context, GVL held; what may raise runs under evaluate().
  */
 
 struct rendering {
@@ -24,7 +24,16 @@ struct rendering {
 VALUE expression_value_of(struct rendering *rendering);
 
 /* A parameter as the frame has it; Qundef: it has to be asked for. */
-VALUE expression_local_in_frame(const struct rendering *rendering);
+VALUE expression_local_in_frame(struct expression *item, const struct seen_call *call);
+/* The same of any item whose value is found without calling a method, without an exception and without an allocation. */
+VALUE expression_value_at_hand(struct expression *item, const struct seen_call *call);
+
+/* To show these, nothing is called that could raise or allocate. */
+static inline bool expression_is_simple(VALUE value)
+{
+	return RB_FIXNUM_P(value) || value == Qnil || value == Qtrue || value == Qfalse || RB_STATIC_SYM_P(value) ||
+	       (!RB_SPECIAL_CONST_P(value) && RB_BUILTIN_TYPE(value) == RUBY_T_STRING);
+}
 
 /* A rendering's callers, while nothing of ours has a frame yet. Calls no method. */
 VALUE expression_count_callers(VALUE rendering);

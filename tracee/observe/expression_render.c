@@ -20,13 +20,6 @@ static bool is_plain(VALUE value)
 	       RB_BUILTIN_TYPE(value) == RUBY_T_BIGNUM;
 }
 
-/* To show these, nothing is called that could raise or allocate. */
-static bool is_simple(VALUE value)
-{
-	return RB_FIXNUM_P(value) || value == Qnil || value == Qtrue || value == Qfalse ||
-	       (!RB_SPECIAL_CONST_P(value) && RB_BUILTIN_TYPE(value) == RUBY_T_STRING);
-}
-
 /* Shows what is plain, and leaves the rest for rendering_run(). For what finds its value without calling a method. */
 static VALUE rendering_try(VALUE argument)
 {
@@ -88,10 +81,10 @@ static enum evaluation_outcome run(VALUE (*part)(VALUE), struct rendering *rende
 		return evaluate(part, (VALUE)rendering, rendering->options, rendering->options->expression_timeout_ms, value,
 		                jump);
 	if (item && item->kind == EXPRESSION_LOCAL && !item->is_nameless && rendering->call->trace_arg) {
-		VALUE local = expression_local_in_frame(rendering);
+		VALUE local = expression_local_in_frame(rendering->item, rendering->call);
 
 		is_at_hand = local != Qundef;
-		if (is_simple(local)) {
+		if (expression_is_simple(local)) {
 			capture_value(rendering->text, local, rendering->options);
 			return EVALUATION_DONE;
 		}

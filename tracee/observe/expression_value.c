@@ -71,7 +71,7 @@ static VALUE binding_of(const struct rendering *rendering)
 static bool is_absent(const struct rendering *rendering)
 {
 	if (rendering->item->is_nameless) {
-		VALUE local = expression_local_in_frame(rendering);
+		VALUE local = expression_local_in_frame(rendering->item, rendering->call);
 
 		return local == Qundef || NIL_P(local);
 	}
@@ -79,10 +79,8 @@ static bool is_absent(const struct rendering *rendering)
 	       !RTEST(builtin_call1(BUILTIN_BINDING_LOCAL_VARIABLE_DEFINED_P, *rendering->binding, ID2SYM(rendering->item->id)));
 }
 
-VALUE expression_local_in_frame(const struct rendering *rendering)
+VALUE expression_local_in_frame(struct expression *item, const struct seen_call *call)
 {
-	struct expression *item = rendering->item;
-	const struct seen_call *call = rendering->call;
 	uintptr_t frame;
 
 	if (!call->trace_arg || !(call->event == RUBY_EVENT_CALL || call->ends_in_frame) || item->is_block ||
@@ -94,6 +92,21 @@ VALUE expression_local_in_frame(const struct rendering *rendering)
 		item->in_code = frame_locals_code(frame);
 	}
 	return item->place ? frame_locals_read(frame, item->place) : Qundef;
+}
+
+VALUE expression_value_at_hand(struct expression *item, const struct seen_call *call)
+{
+	switch (item->kind) {
+	case EXPRESSION_SELF:
+		return receiver_of(call);
+	case EXPRESSION_LOCAL:
+		return item->is_nameless ? Qundef : expression_local_in_frame(item, call);
+	case EXPRESSION_ARGUMENT:
+		return call->arity >= -1 && item->number && (long)item->number <= call->argc ? call->argv[item->number - 1]
+		                                                                             : Qundef;
+	default:
+		return Qundef;
+	}
 }
 
 static VALUE local_variable(const struct rendering *rendering, VALUE name)
@@ -185,7 +198,7 @@ VALUE expression_value_of(struct rendering *rendering)
 			rendering->absent = is_absent(rendering);
 			if (rendering->absent)
 				return Qundef;
-			value = expression_local_in_frame(rendering);
+			value = expression_local_in_frame(rendering->item, rendering->call);
 			if (value == Qundef)
 				value = local_variable(rendering, ID2SYM(rendering->item->id));
 			break;

@@ -64,7 +64,7 @@ static VALUE label(void)
 	int count = rb_profile_frames(0, FRAMES_MAX, frames, lines);
 
 	for (int i = 0; i < count; i++)
-		if (lines[i] > 0)
+		if (lines[i])
 			return rb_profile_frame_label(frames[i]);
 	return Qnil;
 }
@@ -79,8 +79,8 @@ static void tell(struct session *session, const struct fiber_state *fiber, VALUE
 	add_string(&values, rb_mod_name(class), 200);
 	add_string(&values, rb_tracearg_path(trace_arg), PATH_MAX_SHOWN);
 	line = rb_tracearg_lineno(trace_arg);
-	if (RB_FIXNUM_P(line) && FIX2LONG(line) > 0)
-		value_texts_add_uint(&values, (uint64_t)FIX2LONG(line));
+	if (RB_FIXNUM_P(line) && FIX2LONG(line))
+		value_texts_add_int(&values, FIX2LONG(line));
 	else
 		value_texts_leave_out(&values);
 	add_string(&values, label(), 150);

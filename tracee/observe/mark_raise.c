@@ -72,7 +72,7 @@ static VALUE look(VALUE argument)
 		return Qnil;
 	}
 	value_texts_add(raising->values, RSTRING_PTR(path), (size_t)RSTRING_LEN(path));
-	value_texts_add_uint(raising->values, (uint64_t)NUM2ULONG(rb_tracearg_lineno(raising->trace_arg)));
+	value_texts_add_int(raising->values, NUM2INT(rb_tracearg_lineno(raising->trace_arg)));
 	return Qnil;
 }
 

@@ -262,7 +262,14 @@ static void part_release(struct session *session)
 	session->mark_state = NULL;
 }
 
-const struct session_part marks_part = {.last_words = tell_totals, .stop = part_stop, .release = part_release, .exit = part_exit};
+/* Sums over the process are the parent's: whoever wants them does not follow forks. */
+static bool part_adopt(struct session *session)
+{
+	return !(session->marking & ~(1u << MARK_RAISE));
+}
+
+const struct session_part marks_part = {
+	.last_words = tell_totals, .stop = part_stop, .release = part_release, .exit = part_exit, .adopt = part_adopt};
 
 int marks_start(struct session *session, const struct command *command, struct error *err)
 {

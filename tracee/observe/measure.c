@@ -10,6 +10,7 @@
 
 #define _GNU_SOURCE
 #include "tracee/observe/measure.h"
+#include "tracee/base/job_cpu.h"
 
 #include "proto/clock.h"
 #include "tracee/observe/callers.h"
@@ -84,14 +85,14 @@ void measure_start(struct open_call *call, uint32_t flags)
 		call->objects = rb_gc_stat(objects_symbol());
 	call->gc_ns = gc.ns;
 	if (flags & TRACE_CPU)
-		call->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		call->cpu_ns = job_cpu_without_ns();
 }
 
 void measure_end(struct measured *measured, const struct open_call *call, uint32_t flags)
 {
 	*measured = (struct measured){.moved = call->measured_in != &gc, .gc_unknown = flags & TRACE_GC && !gc_hook_is_on(on_gc)};
 	if (flags & TRACE_CPU)
-		measured->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - call->cpu_ns;
+		measured->cpu_ns = job_cpu_without_ns() - call->cpu_ns;
 	measured->gc_ns = gc.ns - call->gc_ns;
 	if (flags & TRACE_OBJECTS)
 		measured->objects = rb_gc_stat(objects_symbol()) - call->objects;

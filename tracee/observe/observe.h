@@ -53,6 +53,9 @@ void observe_abandoned(unsigned slot, struct fiber_state *fiber, uintptr_t frame
  */
 void observe_register_names(int (*look)(struct probe *probe));
 
+/* The session goes on in a forked child: the calls that were open are the parent's. Async-signal-safe. */
+void observe_fork_child(struct session *session);
+
 /*
  * The trace is over: calls that are open, and of which nothing is in the ring, are left out. Job context, or as the process
  * exits.

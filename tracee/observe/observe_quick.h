@@ -3,6 +3,7 @@
 
 #include "tracee/base/ticks.h"
 #include "tracee/frame/frame_direct.h"
+#include "tracee/observe/call.h"
 #include "tracee/observe/probe.h"
 #include "tracee/observe/tally.h"
 #include "tracee/session/session.h"
@@ -95,7 +96,7 @@ static inline __attribute__((always_inline)) bool observe_plain_end(struct sessi
 	if (way == WAY_DECIDED)
 		session->left_out++;
 	else
-		tally_add(session->tallies, call->tally, elapsed, call->inner);
+		tally_add_later(session->tallies, call->tally, elapsed, call->inner);
 	return true;
 }
 
@@ -155,7 +156,7 @@ static inline bool observe_quick_tally(const struct probe *probe, struct call_st
 		session->left_out++;
 		inner = call->inner;
 	} else {
-		tally_add(session->tallies, call->tally, elapsed, call->inner);
+		tally_add_later(session->tallies, call->tally, elapsed, call->inner);
 	}
 	stack->shown--;
 	if (--stack->depth)
@@ -170,6 +171,12 @@ static inline void observe_count_apart(struct probe *probe)
 	probe->counted++;
 	probe->calls++;
 }
+
+/*
+ * A call whose values are shown without calling anything. As observe_quick_call(), which leaves calls with values to it; seen:
+ * with its frame, not 0.
+ */
+bool observe_quick_call_with_values(struct probe *probe, struct fiber_state *fiber, const struct seen_call *seen, bool told);
 
 /* frame: of the call, not 0. told: frame_direct_is_call_of() says that this is its frame. */
 static inline bool observe_quick_call(struct probe *probe, struct fiber_state *fiber, uintptr_t frame, bool told)

@@ -3,6 +3,7 @@
 #include "tracee/observe/observe_parts.h"
 
 #include "proto/clock.h"
+#include "tracee/base/job_cpu.h"
 #include "tracee/base/ticks.h"
 #include "tracee/frame/frame.h"
 #include "tracee/observe/decide.h"
@@ -73,7 +74,7 @@ static void keep_start(struct session *session, struct fiber_state *fiber, struc
 		return;
 	}
 	call->start = RING_LATER;
-	call->cpu_ns = session->decider->conditions.slow_cpu_ns ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
+	call->cpu_ns = session->decider->conditions.slow_cpu_ns ? job_cpu_without_ns() : 0;
 	call->began = ticks_now();
 }
 

@@ -135,7 +135,7 @@ static void look(uint64_t now_ns)
 {
 	struct overhead now = overhead;
 	uint64_t cpu_ns = process_cpu_ns(), computed_ns = cpu_ns - account.cpu_ns;
-	uint64_t values_ticks = now.values_ticks - account.before.values_ticks;
+	uint64_t values_ticks = now.values_ticks + now.values_rest - account.before.values_ticks - account.before.values_rest;
 	uint64_t ticks = now.own_ticks - account.before.own_ticks + values_ticks;
 	double taken_ns = ((double)(now.events - account.before.events) * (double)account.event_ps +
 	                   (double)ticks * (double)account.tick_ps) /

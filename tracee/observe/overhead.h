@@ -10,7 +10,8 @@
  * What observing methods takes of the process, all sessions together, as a share of its CPU time over the last moment.
  *
  * It has three parts. What the VM does for an event before it calls us is measured once, with a method of our own. What we do is
- * measured on one event of 128. Making values, which may run the user's code, is measured each time.
+ * measured on one event of 128. Making values, which may run the user's code, is measured each time; but as the rest where it
+ * calls nothing.
  */
 
 #define OVERHEAD_SAMPLE 128u
@@ -18,7 +19,8 @@
 extern struct overhead {
 	uint64_t events;       /* of the VM, and calls and returns of patched functions */
 	uint64_t own_ticks;    /* without values */
-	uint64_t values_ticks; /* of making values */
+	uint64_t values_ticks; /* of making values, where that was measured: each time, or */
+	uint64_t values_rest;  /* on one event of OVERHEAD_SAMPLE; then these stand for the others */
 	uint64_t sample_max;   /* ticks: what took longer was interrupted by others */
 } overhead;                    /* under the GVL */
 
@@ -56,6 +58,13 @@ static inline void overhead_sample_end(struct overhead_sample sample)
 	values = overhead.values_ticks - sample.values;
 	took = took > values ? took - values : 0;
 	overhead.own_ticks += (took < overhead.sample_max ? took : overhead.sample_max) * OVERHEAD_SAMPLE;
+}
+
+/* Values that were made without calling anything, in an event that is measured. */
+static inline void overhead_add_sampled_values(uint64_t took)
+{
+	overhead.values_ticks += took;
+	overhead.values_rest += (took < overhead.sample_max ? took : overhead.sample_max) * (OVERHEAD_SAMPLE - 1);
 }
 
 /* Measures what the VM takes for an event, once. Job context; raises nothing. Takes less than a millisecond. */

@@ -29,12 +29,13 @@ struct probe {
 	/* What each event looks at, in one cache line. */
 	_Alignas(64) struct session *session;
 	ID callee_id;
-	VALUE owner;         /* the class or module that has the method */
-	struct tally *tally; /* where calls are counted; its own */
-	uint32_t ref;        /* the client's number for it */
-	uint32_t calls;      /* that began; wraps around */
-	uint8_t roles;       /* of its selectors: bits by enum selector_role */
-	uint8_t way;         /* enum probe_way; observe_choose_way() */
+	VALUE owner;          /* the class or module that has the method */
+	struct tally *tally;  /* where calls are counted; its own */
+	uint32_t ref;         /* the client's number for it */
+	uint32_t calls;       /* that began; wraps around */
+	uint8_t roles;        /* of its selectors: bits by enum selector_role */
+	uint8_t way;          /* enum probe_way; observe_choose_way() */
+	uint8_t outermost_of; /* the set of its selector, of whose calls only the outermost are shown; 0: all are */
 	bool armed;
 	bool told;          /* the client knows it: its calls may be shown */
 	bool counts_only;   /* its calls are counted when they begin, and not followed */

@@ -160,6 +160,8 @@ static void end_report(struct report *report)
 static void add(struct report *report, const struct probe *probe, const char *key, const struct tally_node *node,
                 const struct tally *tally)
 {
+	/* Calls go on between the pieces. */
+	tally_settle(report->session->tallies);
 	/* A node without calls may have others below it. */
 	if (!tally || (!tally->calls && !node))
 		return;

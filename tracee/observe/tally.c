@@ -56,7 +56,8 @@ static bool open_arena(struct tallies *tallies)
 
 int tallies_open(struct session *session, const struct command *command, struct error *err)
 {
-	bool by = command->options.flags & TRACE_BY_KEYS || command->options.key.size, tree = command->options.flags & TRACE_TREE;
+	bool by = command->options.flags & (TRACE_BY_KEYS | TRACE_BY_VALUE) || command->options.key.size;
+	bool tree = command->options.flags & TRACE_TREE;
 	struct tallies *tallies;
 	size_t size;
 
@@ -103,6 +104,26 @@ void tallies_close(struct session *session)
 	free_tallies(tallies);
 }
 
+bool tallies_begin_anew(struct session *session)
+{
+	struct tallies *tallies = session->tallies;
+
+	if (!tallies)
+		return true;
+	tallies->blocks = NULL;
+	if (!open_arena(tallies)) {
+		tallies->blocks = NULL;
+		return false;
+	}
+	tallies->used = tallies->entry_count = 0;
+	tallies->told = false;
+	tallies->began_ns = clock_now_ns();
+	tallies->opened = ticks_read();
+	tally_keys_begin_anew(tallies->keys);
+	tally_tree_begin_anew(tallies->tree);
+	return true;
+}
+
 struct tally *tally_new(void)
 {
 	struct tally *tally = aligned_alloc(_Alignof(struct tally), sizeof(*tally));
@@ -120,6 +141,26 @@ void tally_count_first(struct tallies *tallies, struct tally *tally, struct hist
 	}
 	tally->octaves[place.octave] = (uint16_t)++tallies->used;
 	tallies->blocks[tallies->used][place.bucket]++;
+}
+
+void tally_settle(struct tallies *tallies)
+{
+	uint32_t count = tallies->entry_count;
+
+	for (uint32_t i = 0; i < count; i++)
+		__builtin_prefetch(tallies->entries[i].tally, 1);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct tally_entry *entry = &tallies->entries[i];
+		struct histogram_place place = histogram_place(entry->elapsed);
+
+		__builtin_prefetch(&tallies->blocks[entry->tally->octaves[place.octave]][place.bucket], 1);
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		const struct tally_entry *entry = &tallies->entries[i];
+
+		tally_add(tallies, entry->tally, entry->elapsed, entry->inner);
+	}
+	tallies->entry_count = 0;
 }
 
 void tally_add_measured(struct tally *tally, const struct measured *measured)

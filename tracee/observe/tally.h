@@ -37,6 +37,14 @@ struct tally {
 	uint64_t unmeasured; /* and how many calls are not in all of those that are measured */
 };
 
+/* A call that ended, and is not in its tally yet. */
+struct tally_entry {
+	struct tally *tally;
+	uint64_t elapsed, inner;
+};
+
+#define TALLY_ENTRIES 61u /* a prime: what they take together must not always meet the events that overhead.h measures */
+
 /* A session's. */
 struct tallies {
 	uint64_t (*blocks)[HISTOGRAM_PER_OCTAVE]; /* block 0 is not used */
@@ -47,12 +55,18 @@ struct tallies {
 	struct tally_tree *tree; /* NULL: calls are not counted by the calls around them */
 	uint64_t began_ns;
 	bool told; /* the session is over, and its figures have been sent */
+	/* Calls of the short way, which tally_settle() puts into their tallies. Who reads those calls it before. */
+	uint32_t entry_count;
+	struct tally_entry entries[TALLY_ENTRIES];
 };
 
 /* Job context: for a trace command that counts. 0, or -ENOMEM and err. Nothing to do for others. */
 int tallies_open(struct session *session, const struct command *command, struct error *err);
 /* Frees it. The tallies themselves are their owners'. */
 void tallies_close(struct session *session);
+
+/* In a forked child, which has no arena: a new one, with nothing in it. False: there is no memory. Async-signal-safe. */
+bool tallies_begin_anew(struct session *session);
 
 /* NULL without memory. free() frees it. */
 struct tally *tally_new(void);
@@ -80,6 +94,20 @@ static inline void tally_add(struct tallies *tallies, struct tally *tally, uint6
 		tallies->blocks[block][place.bucket]++;
 	else
 		tally_count_first(tallies, tally, place);
+}
+
+/* What was added later, for all tallies of the session. Job and event context, under the GVL. */
+void tally_settle(struct tallies *tallies);
+
+/*
+ * The same for later. Counters of many methods are rarely in the processor's caches: so a call only leaves a note, and with many
+ * notes at a time the processor waits for all of these counters at once. Event context.
+ */
+static inline void tally_add_later(struct tallies *tallies, struct tally *tally, uint64_t elapsed, uint64_t inner)
+{
+	tallies->entries[tallies->entry_count++] = (struct tally_entry){tally, elapsed, inner};
+	if (__builtin_expect(tallies->entry_count == TALLY_ENTRIES, 0))
+		tally_settle(tallies);
 }
 
 #endif

@@ -55,7 +55,7 @@ struct tally_keys *tally_keys_new(const struct command *command)
 		return NULL;
 	/* What is not used stays as it came: pairs are set up when they are taken. */
 	memset(keys, 0, offsetof(struct tally_keys, pairs));
-	keys->by = command->options.flags & TRACE_BY_KEYS;
+	keys->by = command->options.flags & (TRACE_BY_KEYS | TRACE_BY_VALUE);
 	if (keys->by)
 		return keys;
 	keys->expression = (struct slice){strndup(expression.bytes, expression.size), expression.size};
@@ -63,6 +63,14 @@ struct tally_keys *tally_keys_new(const struct command *command)
 		return keys;
 	free(keys);
 	return NULL;
+}
+
+void tally_keys_begin_anew(struct tally_keys *keys)
+{
+	if (!keys)
+		return;
+	memset(keys->buckets, 0, sizeof(keys->buckets));
+	keys->pair_count = 0;
 }
 
 size_t tally_keys_size(void)
@@ -77,14 +85,17 @@ void tally_keys_free(struct tally_keys *keys)
 	free(keys);
 }
 
-struct expression_list *tally_keys_expression(const struct session *session, VALUE method, VALUE owner, bool in_hand)
+struct expression_list *tally_keys_expression(const struct session *session, const struct selector *matched, VALUE method,
+                                              VALUE owner, bool in_hand)
 {
 	const struct tally_keys *keys = session->tallies ? session->tallies->keys : NULL;
 	struct selector selector = {.expression_count = 1};
 
-	if (!keys || keys->by)
+	if (!keys || keys->by & TRACE_BY_KEYS)
 		return NULL;
-	selector.expressions = &keys->expression;
+	if (keys->by && (!matched || !matched->expression_count))
+		return NULL;
+	selector.expressions = keys->by ? matched->expressions : &keys->expression;
 	return expression_list_new(&selector, method, owner, false, in_hand);
 }
 
@@ -286,7 +297,7 @@ static uint16_t key_of_caller(struct tally_keys *keys, const struct seen_call *s
 	for (int limit = FRAMES_FIRST, count = limit; count == limit; limit = FRAMES_MAX) {
 		count = rb_profile_frames(0, limit, frames, lines);
 		for (int i = own; i < count; i++)
-			if (lines[i] > 0 && key_of_frame(keys, frames[i], &key))
+			if (lines[i] && key_of_frame(keys, frames[i], &key))
 				return key;
 		if (limit == FRAMES_MAX)
 			break;

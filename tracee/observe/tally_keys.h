@@ -16,6 +16,7 @@ struct expression_list;
 struct fiber_state;
 struct probe;
 struct seen_call;
+struct selector;
 struct session;
 
 #define TALLY_KEYS_MAX 200u
@@ -36,8 +37,14 @@ struct tally_keys *tally_keys_new(const struct command *command);
 /* Bytes of one. */
 size_t tally_keys_size(void);
 void tally_keys_free(struct tally_keys *keys);
-/* The expression whose value is the key, for a method; NULL: there is none. As expression_list_new(). Raises SyntaxError. */
-struct expression_list *tally_keys_expression(const struct session *session, VALUE method, VALUE owner, bool in_hand);
+/* Nothing is counted so far; the keys stay. NULL: nothing. Async-signal-safe. */
+void tally_keys_begin_anew(struct tally_keys *keys);
+/*
+ * The expression whose value is the key, for a method that this selector has matched (NULL: none has); NULL: there is none. As
+ * expression_list_new(). Raises SyntaxError.
+ */
+struct expression_list *tally_keys_expression(const struct session *session, const struct selector *matched, VALUE method,
+                                              VALUE owner, bool in_hand);
 void tally_keys_mark(const struct tally_keys *keys);
 
 /*

@@ -28,6 +28,12 @@ struct tally_tree *tally_tree_new(void)
 	return tree;
 }
 
+void tally_tree_begin_anew(struct tally_tree *tree)
+{
+	if (tree)
+		memset(tree, 0, offsetof(struct tally_tree, nodes));
+}
+
 size_t tally_tree_size(void)
 {
 	return sizeof(struct tally_tree);

@@ -37,6 +37,8 @@ struct tally_tree *tally_tree_new(void);
 /* Bytes of one. */
 size_t tally_tree_size(void);
 void tally_tree_free(struct tally_tree *tree);
+/* Without nodes. NULL: nothing. Async-signal-safe. */
+void tally_tree_begin_anew(struct tally_tree *tree);
 
 /* Gives a call that is about to be pushed its node, or marks it as folded. Event context; allocates nothing. */
 void tally_tree_place(struct tally_tree *tree, const struct call_stack *stack, struct open_call *call);

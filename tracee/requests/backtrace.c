@@ -6,6 +6,7 @@
 
 #include "proto/clock.h"
 #include "tracee/base/msgpack_builder.h"
+#include "tracee/requests/backtrace_locals.h"
 #include "tracee/requests/backtrace_thread.h"
 #include "tracee/session/request.h"
 #include "tracee/session/ruby_msgpack.h"
@@ -30,6 +31,7 @@ struct work {
 	struct msgpack_builder answer;
 	uint64_t limit; /* frames of a thread; 0: all */
 	bool fibers;
+	struct backtrace_locals locals;
 	char pattern[PATTERN_MAX + 1]; /* of the threads to show; empty: all */
 };
 
@@ -62,15 +64,18 @@ static long own_frames(VALUE locations)
 }
 
 /* label: with the class, or nil. */
-static void add_frame(struct msgpack_builder *answer, VALUE location, VALUE label)
+static void add_frame(struct work *work, VALUE locations, long i, VALUE label)
 {
+	struct msgpack_builder *answer = &work->answer;
+	VALUE location = RARRAY_AREF(locations, i);
 	VALUE line = builtin_call0(BUILTIN_LOCATION_LINE, location);
 
 	builder_map(answer, NULL);
 	ruby_msgpack_string(answer, "path", builtin_call0(BUILTIN_LOCATION_PATH, location));
 	if (FIXNUM_P(line))
-		builder_uint(answer, "line", FIX2ULONG(line));
+		builder_int(answer, "line", FIX2LONG(line));
 	ruby_msgpack_string(answer, "label", NIL_P(label) ? builtin_call0(BUILTIN_LOCATION_LABEL, location) : label);
+	backtrace_locals_add(&work->locals, answer, i);
 	builder_end(answer);
 }
 
@@ -86,6 +91,8 @@ static void send_with_frames(struct work *work, const char *kind, uint64_t id, V
 	if (more)
 		count = first + (long)work->limit;
 	builder_bool(&work->answer, "more", more);
+	if (work->locals.missing && count)
+		builder_cstr(&work->answer, "locals_missing", work->locals.missing);
 	builder_array(&work->answer, "frames");
 	for (long i = first; i < count; i++) {
 		if (work->answer.buffer.size > PIECE_SIZE) {
@@ -98,7 +105,7 @@ static void send_with_frames(struct work *work, const char *kind, uint64_t id, V
 			builder_uint(&work->answer, "id", id);
 			builder_array(&work->answer, "frames");
 		}
-		add_frame(&work->answer, RARRAY_AREF(locations, i), NIL_P(labels) ? Qnil : rb_ary_entry(labels, i));
+		add_frame(work, locations, i, NIL_P(labels) ? Qnil : rb_ary_entry(labels, i));
 	}
 	builder_end(&work->answer);
 	builder_end(&work->answer);
@@ -154,7 +161,8 @@ static void send_thread(struct work *work, VALUE thread, VALUE threads)
 	thread_facts_get(&facts, thread);
 	if (!is_wanted(work, &facts))
 		return;
-	locations = builtin_call0(BUILTIN_THREAD_LOCATIONS, thread);
+	locations = backtrace_locals_take(&work->locals, BUILTIN_THREAD_LOCATIONS, thread, (uintptr_t)thread_context(thread),
+	                                  facts.is_current, facts.is_current ? own_frames : NULL);
 	first = facts.is_current && !NIL_P(locations) ? own_frames(locations) : 0;
 	labels = frame_classes(thread, locations, first);
 	builder_map(&work->answer, NULL);
@@ -166,6 +174,7 @@ static void send_thread(struct work *work, VALUE thread, VALUE threads)
 	if (NIL_P(locations))
 		builder_bool(&work->answer, "frames_known", false);
 	send_with_frames(work, "thread", facts.id, locations, labels, first);
+	backtrace_locals_end(&work->locals);
 	RB_GC_GUARD(locations);
 	RB_GC_GUARD(labels);
 }
@@ -186,7 +195,15 @@ struct one_fiber {
 	VALUE fiber;
 };
 
-/* Those that do not run: the frames of one that does are its thread's. */
+/*
+ * Those that do not run: the frames of one that does are its thread's. One that waits for a fiber which it resumed is "suspended
+ * by resuming" from 3.0 on, and may be a thread's own.
+ */
+static bool is_waiting(const char *status)
+{
+	return strcmp(status, "suspended") == 0 || strcmp(status, "resuming") == 0 || strcmp(status, "created") == 0;
+}
+
 static VALUE send_fiber(VALUE argument)
 {
 	struct work *work = ((struct one_fiber *)argument)->work;
@@ -194,10 +211,11 @@ static VALUE send_fiber(VALUE argument)
 	struct fiber_facts facts;
 
 	fiber_facts_get(&facts, fiber);
-	if (strcmp(facts.status, "suspended") != 0 && strcmp(facts.status, "created") != 0)
+	if (!is_waiting(facts.status))
 		return Qnil;
 	if (builtin_has(BUILTIN_FIBER_LOCATIONS))
-		locations = builtin_call0(BUILTIN_FIBER_LOCATIONS, fiber);
+		locations = backtrace_locals_take(&work->locals, BUILTIN_FIBER_LOCATIONS, fiber, thread_fiber_context(fiber),
+		                                  false, NULL);
 	builder_map(&work->answer, NULL);
 	builder_cstr(&work->answer, "type", "fiber");
 	builder_uint(&work->answer, "id", facts.id);
@@ -206,6 +224,7 @@ static VALUE send_fiber(VALUE argument)
 		builder_text(&work->answer, "created_at", facts.created_at.bytes, facts.created_at.used);
 	builder_bool(&work->answer, "frames_known", builtin_has(BUILTIN_FIBER_LOCATIONS));
 	send_with_frames(work, "fiber", facts.id, locations, Qnil, 0);
+	backtrace_locals_end(&work->locals);
 	RB_GC_GUARD(locations);
 	return Qnil;
 }
@@ -224,6 +243,7 @@ static void send_fibers(struct work *work)
 		if (failed) {
 			/* One that was allocated and never initialised knows nothing of itself. */
 			rb_set_errinfo(Qnil);
+			backtrace_locals_end(&work->locals);
 			builder_clear(&work->answer);
 		}
 	}
@@ -261,8 +281,12 @@ static void send_process(struct work *work, VALUE threads)
 static VALUE run(VALUE argument)
 {
 	struct work *work = (struct work *)argument;
-	VALUE threads = builtin_call0(BUILTIN_THREAD_LIST, rb_cThread);
+	VALUE threads;
 
+	/* May run methods of our own. */
+	if (work->locals.wanted)
+		backtrace_locals_begin(&work->locals);
+	threads = builtin_call0(BUILTIN_THREAD_LIST, rb_cThread);
 	send_process(work, threads);
 	for (long i = 0; i < RARRAY_LEN(threads); i++)
 		send_thread(work, RARRAY_AREF(threads, i), threads);
@@ -283,6 +307,7 @@ static void backtrace_begin(struct request *request, const struct command *comma
 	}
 	memcpy(work.pattern, command->arguments.name.bytes, command->arguments.name.size);
 	work.fibers = command->arguments.flags & BACKTRACE_FIBERS;
+	work.locals.wanted = command->arguments.flags & BACKTRACE_LOCALS;
 	if (work.limit > INT32_MAX)
 		work.limit = 0;
 	builder_init(&work.answer);

@@ -36,7 +36,7 @@ bool thread_is_ours(const struct thread_facts *facts);
 
 struct fiber_facts {
 	uint64_t id;
-	char status[32]; /* "created", "resumed", "suspended", "terminated": the last word of Fiber#inspect */
+	char status[32]; /* "created", "resumed", "suspended", "resuming", "terminated": the last word of Fiber#inspect */
 	struct text created_at;
 	char created_at_bytes[THREAD_TEXT_MAX];
 };

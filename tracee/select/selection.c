@@ -34,6 +34,13 @@ static struct {
 	VALUE marker;
 } selections;
 
+uint8_t selection_outermost_of(const struct selection *selection, uint32_t selector)
+{
+	const struct selector *of = &selection->selectors[selector];
+
+	return of->flags & SELECTOR_OUTERMOST ? (uint8_t)of->set : 0;
+}
+
 struct probe *selection_add_probe(struct selection *selection, const struct match *match, uint32_t selector)
 {
 	struct tally *tally = selection->session->tallies ? tally_new() : NULL;
@@ -46,8 +53,10 @@ struct probe *selection_add_probe(struct selection *selection, const struct matc
 	probe->tally = tally;
 	probe->session = selection->session;
 	probe->selector = selector;
-	if (selector < selection->selector_count)
+	if (selector < selection->selector_count) {
 		probe->roles = (uint8_t)(1u << selection->selectors[selector].role);
+		probe->outermost_of = selection_outermost_of(selection, selector);
+	}
 	if (selection->session->options.flags & TRACE_FIREHOSE)
 		probe->roles |= 1u << ROLE_SHOWN;
 	if (match->only_kind_of != Qundef)
@@ -357,7 +366,7 @@ static void part_release(struct session *session)
 	if (session->pid != getpid())
 		session->selection->disarmed = false;
 	session->selection->disabled = session->selection->hook.over = true;
-	session->other_ractors = foreign_calls(session->selection);
+	session->other_ractors = foreign_calls(session->selection) - session->selection->foreign_before;
 	if (session->pid == getpid())
 		observe_settle(session);
 	selection_free(session->selection);
@@ -375,11 +384,29 @@ static void part_exit(struct session *session)
 		observe_settle(session);
 }
 
+/* A forked child counts its own calls. Async-signal-safe. */
+static bool part_adopt(struct session *session)
+{
+	struct selection *selection = session->selection;
+
+	if (selection->disabled || !tallies_begin_anew(session))
+		return false;
+	for (struct probe *probe = selection->probes.first_made; probe; probe = probe->next_made) {
+		if (probe->tally)
+			*probe->tally = (struct tally){.least = UINT64_MAX};
+		probe->counted = 0;
+	}
+	selection->foreign_before = foreign_calls(selection);
+	observe_fork_child(session);
+	return true;
+}
+
 const struct session_part selection_part = {.last_words = statistics_last_words,
                                             .stop = part_stop,
                                             .stopped = part_stopped,
                                             .release = part_release,
-                                            .exit = part_exit};
+                                            .exit = part_exit,
+                                            .adopt = part_adopt};
 
 bool selection_watches(void)
 {

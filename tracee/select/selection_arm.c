@@ -127,17 +127,19 @@ static bool arm_one(const struct arming_one *one)
 	struct probe *probe = one->probe;
 	struct session *session = probe->session;
 	struct selection *selection = session->selection;
+	const struct selector *selector = &selection->selectors[probe->selector];
 	const struct engine *engine = one->engine;
 	VALUE method = one->match->method;
 	struct error err;
 	int jump = 0;
 
-	probe->expressions = expression_list_new(&selection->selectors[probe->selector], method, probe->owner,
-	                                         session->options.flags & TRACE_ARGUMENTS, engine == &engine_patch);
+	if (!(session->options.flags & TRACE_BY_VALUE))
+		probe->expressions = expression_list_new(selector, method, probe->owner, session->options.flags & TRACE_ARGUMENTS,
+		                                         engine == &engine_patch);
 	probe->condition = decider_condition(session, method, probe->owner, engine == &engine_patch);
 	probe->locals = selection_locals(session, method);
 	probe->keeps_binding = selection_keeps_binding(session, method);
-	probe->key = tally_keys_expression(session, method, probe->owner, engine == &engine_patch);
+	probe->key = tally_keys_expression(session, selector, method, probe->owner, engine == &engine_patch);
 	if (engine->id == ENGINE_HOOK)
 		selection_announce_hook(selection, engine_hook_stays(method, probe->owner, probe->callee));
 	if (one->when) {

@@ -86,12 +86,18 @@ static bool has_matched(const struct selection_work *work, uint32_t i)
 	return work->selection ? work->selection->results[i].found : work->listed[i];
 }
 
+/* Of a selector that matches nothing: lines have words of their own. */
+static bool says_nothing(const struct selector *selector)
+{
+	return selector_line(selector) || selector->flags & SELECTOR_OPTIONAL;
+}
+
 static bool suggest(struct selection_work *work)
 {
 	const struct command *command = work->command;
 
 	for (uint32_t i = 0; i < command->selector_count && !work->suggesting; i++)
-		if (!has_matched(work, i) && !selector_line(&command->selectors[i]))
+		if (!has_matched(work, i) && !says_nothing(&command->selectors[i]))
 			suggestions_add(&work->suggestions, i, &command->selectors[i]);
 	work->suggesting = true;
 	return suggestions_look(&work->suggestions);
@@ -106,7 +112,7 @@ static void tell_unmatched(struct selection_work *work, const char *what_follows
 		const struct selector *selector = &command->selectors[i];
 		char name[512], meant[320];
 
-		if (has_matched(work, i) || selector_line(selector))
+		if (has_matched(work, i) || says_nothing(selector))
 			continue;
 		selector_write(selector, name, sizeof(name));
 		suggestions_write(&work->suggestions, i, meant, sizeof(meant));

@@ -190,7 +190,7 @@ static VALUE first_sight(VALUE argument)
 	sighting->probe->told = true;
 	sighting->probe->engine = &engine_hook;
 	if (!NIL_P(sighting->match.method))
-		sighting->probe->key = tally_keys_expression(session, sighting->match.method, sighting->match.owner, false);
+		sighting->probe->key = tally_keys_expression(session, NULL, sighting->match.method, sighting->match.owner, false);
 	return Qnil;
 }
 

@@ -82,6 +82,7 @@ static struct probe *make_probe(struct selection *selection, uint32_t selector, 
 	probe->session = session;
 	probe->selector = selector;
 	probe->roles = 1u << ROLE_SHOWN;
+	probe->outermost_of = selection_outermost_of(selection, selector);
 	probe->expressions = expression_list_new_for_line(&selection->selectors[selector], names, scope,
 	                                                  session->options.flags & TRACE_LOCALS);
 	probe->condition = decider_condition_for_line(session, names, scope);

@@ -89,6 +89,7 @@ struct selected_line {
 
 struct selection {
 	struct session *session;
+	uint64_t foreign_before;    /* calls in other Ractors that a forked child's parent has counted */
 	struct selector *selectors; /* with all their text in one allocation */
 	uint32_t selector_count;
 	struct selector_result *results;
@@ -140,6 +141,8 @@ struct probe *selection_hook_probe(struct engine_hook_state *hook, VALUE owner, 
 
 /* An empty one, among the others from then on; NULL without memory. */
 struct selection *selection_new(struct session *session, const struct command *command);
+/* The set of a selector of whose calls only the outermost are shown; 0: it is of none. */
+uint8_t selection_outermost_of(const struct selection *selection, uint32_t selector);
 /* Puts a probe without engine into the table, where the GC finds it; raises without memory. */
 struct probe *selection_add_probe(struct selection *selection, const struct match *match, uint32_t selector);
 /* Stops all events, as far as a job may take; the rest is selection_go_on_disarming()'s. */

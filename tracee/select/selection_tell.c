@@ -21,7 +21,7 @@ struct method_names {
 	struct text class_text;
 	char separator;
 	struct slice name, file;
-	uint32_t line;
+	int32_t line;
 	VALUE keep[2]; /* Strings that name and file point into */
 };
 
@@ -45,7 +45,7 @@ static void name_method(struct method_names *names, VALUE owner, VALUE name, VAL
 	if (RB_TYPE_P(location, T_ARRAY) && RB_TYPE_P(rb_ary_entry(location, 0), T_STRING)) {
 		names->keep[1] = rb_ary_entry(location, 0);
 		names->file = string_slice_of_name(names->keep[1]);
-		names->line = NUM2UINT(rb_ary_entry(location, 1));
+		names->line = NUM2INT(rb_ary_entry(location, 1));
 	}
 }
 
@@ -96,7 +96,7 @@ void selection_send_line(const struct probe *probe, VALUE file)
 	                                       .separator = names.separator,
 	                                       .method_name = names.name,
 	                                       .file = string_slice_of_name(file),
-	                                       .line = selector_line(selector),
+	                                       .line = (int32_t)selector_line(selector),
 	                                       .engine = ENGINE_TARGET,
 	                                       .label_count = label_list(probe->expressions, labels),
 	                                       .labels = labels,
@@ -126,7 +126,7 @@ void selection_send_line_match(struct session *session, uint32_t selector, const
 	                                     .separator = names.separator,
 	                                     .method_name = names.name,
 	                                     .file = string_slice_of_name(hit->file),
-	                                     .line = hit->line,
+	                                     .line = (int32_t)hit->line,
 	                                     .engine = ENGINE_TARGET,
 	                                     .reason = {reason.bytes, reason.used}};
 	session_send(session, &record);

@@ -6,10 +6,8 @@
  */
 
 #define _GNU_SOURCE
-#include "tracee/session/session.h"
+#include "tracee/session/session_parts.h"
 
-#include "proto/clock.h"
-#include "proto/names.h"
 #include "tracee/session/bell.h"
 #include "tracee/session/debug.h"
 #include "tracee/session/request.h"
@@ -28,17 +26,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define RING_SIZE (8u << 20)
-#define DESCRIPTOR_FROM 768
-
-static struct {
-	struct session *first;    /* live sessions */
-	struct session *finished; /* disarmed; session_finish() hands them to their writers */
-	struct session *parents;  /* in a forked child: its parent's, to be freed by a job */
-} sessions;
+struct sessions sessions;
 
 /* Holds of this native thread, besides its fibers': the only ones that are left in a forked child. */
 static __thread unsigned own_holds[SESSIONS_MAX];
+
+unsigned session_own_holds(const struct session *session)
+{
+	return own_holds[session->slot];
+}
 
 struct session *session_first(void)
 {
@@ -120,71 +116,6 @@ struct session *session_hold_next(struct session *held)
 	return next;
 }
 
-static void send_hello(struct session *session)
-{
-	struct record record = {
-		.kind = RECORD_HELLO,
-		.hello = {.version = PROTOCOL_VERSION,
-	                  .nonce = {(const char *)session->nonce, NONCE_SIZE},
-	                  .pid = (uint32_t)getpid(),
-	                  .ruby_version = {ruby_version, strlen(ruby_version)},
-	                  .extension_version = {RBPROBE_VERSION, strlen(RBPROBE_VERSION)},
-	                  .monotonic_ns = clock_now_ns(),
-	                  .realtime_ns = clock_ns(CLOCK_REALTIME)},
-	};
-
-	session_send(session, &record);
-}
-
-/*
- * Out of the application's way: it may count on being given the lowest number that is free, or close one twice. Where so many are
- * not allowed, or fcntl is not, it stays where it is.
- */
-static int move_up(int fd)
-{
-	for (int from = DESCRIPTOR_FROM; from > STDERR_FILENO; from /= 2) {
-		int moved = fcntl(fd, F_DUPFD_CLOEXEC, from);
-
-		if (moved >= 0) {
-			close(fd);
-			return moved;
-		}
-	}
-	return fd;
-}
-
-/* Connects, and makes sure that who listens is this process's own user, or root, and the process that wrote the command. */
-static int connect_client(const struct command *command, struct error *err)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	struct ucred peer;
-	socklen_t peer_size = sizeof(peer);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int status;
-
-	if (fd < 0)
-		return error_set(err, -errno, "no socket: %s", strerror(errno));
-	fd = move_up(fd);
-	memcpy(address.sun_path, command->attach.socket_path.bytes, command->attach.socket_path.size);
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
-		status = error_set(err, -errno, "the client's socket cannot be reached: %s", strerror(errno));
-		goto refuse;
-	}
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) != 0 || (peer.uid != geteuid() && peer.uid != 0)) {
-		status = error_set(err, -EPERM, "the client's socket belongs to another user");
-		goto refuse;
-	}
-	/* 0: outside of our PID namespace. A command that names no PID cannot come from within. */
-	if (peer.pid != 0 && (uint32_t)peer.pid != command->attach.client_pid) {
-		status = error_set(err, -EPERM, "the client's socket belongs to another process");
-		goto refuse;
-	}
-	return fd;
-refuse:
-	close(fd);
-	return status;
-}
-
 static int free_slot(void)
 {
 	bool used[SESSIONS_MAX] = {false};
@@ -207,7 +138,7 @@ static struct session *session_new(int fd, const uint8_t nonce[NONCE_SIZE])
 	memset(session, 0, sizeof(*session));
 	session->oldest = calloc(1, sizeof(*session->oldest));
 	session->scratch = malloc(VALUES_SIZE_MAX);
-	if (!session->oldest || !session->scratch || ring_open(&session->ring, RING_SIZE) != 0) {
+	if (!session->oldest || !session->scratch || ring_open(&session->ring, SESSION_RING_SIZE) != 0) {
 		free(session->oldest);
 		free(session->scratch);
 		free(session);
@@ -232,7 +163,7 @@ int session_attach(const uint8_t nonce[NONCE_SIZE], const struct command *comman
 {
 	struct session *session;
 	int slot = free_slot();
-	int fd = connect_client(command, err);
+	int fd = session_connect_as(command, err);
 	int status;
 
 	if (fd < 0)
@@ -242,9 +173,11 @@ int session_attach(const uint8_t nonce[NONCE_SIZE], const struct command *comman
 		close(fd);
 		return error_set(err, -ENOMEM, "no memory for a session");
 	}
-	send_hello(session);
+	session_send_hello(session);
 	session->slot = slot < 0 ? 0 : (unsigned)slot;
 	session->debug = command->attach.debug;
+	memcpy(session->client_path, command->attach.socket_path.bytes, command->attach.socket_path.size);
+	session->client_pid = command->attach.client_pid;
 	status = stream_start(session);
 	if (status < 0) {
 		session_discard(session);
@@ -266,7 +199,7 @@ int session_attach(const uint8_t nonce[NONCE_SIZE], const struct command *comman
 	session->next = sessions.first;
 	sessions.first = session;
 	debug(session, DEBUG_SESSION, "attached in slot %u, by a client with PID %u; ring of %u MiB", session->slot,
-	      command->attach.client_pid, RING_SIZE >> 20);
+	      command->attach.client_pid, SESSION_RING_SIZE >> 20);
 	return 0;
 }
 
@@ -323,10 +256,19 @@ static void exit_parts(struct session *session)
 			parts[i]->exit(session);
 }
 
-static void release_parts(struct session *session)
+void session_release_parts(struct session *session)
 {
 	for (size_t i = 0; i < PARTS_MAX && parts[i]; i++)
 		parts[i]->release(session);
+	session_forget_lasting(session);
+}
+
+bool session_adopt_parts(struct session *session)
+{
+	for (size_t i = 0; i < PARTS_MAX && parts[i]; i++)
+		if (parts[i]->adopt && !parts[i]->adopt(session))
+			return false;
+	return true;
 }
 
 void session_detach(struct session *session, enum end_reason reason, const char *text)
@@ -347,7 +289,7 @@ void session_detach(struct session *session, enum end_reason reason, const char 
 		return;
 	}
 	unlink_session(session);
-	release_parts(session);
+	session_release_parts(session);
 	debug(session, DEBUG_SESSION, "detached (reason %d): disarmed, and what it observed is freed; %llu calls, %llu lost",
 	      (int)reason, (unsigned long long)session->calls, (unsigned long long)session->ring.lost);
 	session->next = sessions.finished;
@@ -389,6 +331,7 @@ void session_exit(unsigned timeout_ms)
 {
 	struct session *session = sessions.first;
 
+	session_fork_introduce();
 	/* The VM is going down: no Ruby function may be called, and finalizers may still run traced methods. */
 	while (session) {
 		struct session *next = session->next;
@@ -404,56 +347,4 @@ void session_exit(unsigned timeout_ms)
 	}
 	sessions.first = NULL;
 	stream_await_all(timeout_ms);
-}
-
-/* What this process has copies of: its parent's sessions, live ones and such as were about to be handed to their writers. */
-static void forget(struct session *list)
-{
-	while (list) {
-		struct session *session = list;
-
-		list = session->next;
-		atomic_store(&session->gone, true);
-		session->detaching = true;
-		session->held = own_holds[session->slot] + fiber_holds(session->slot);
-		request_fork_child(session);
-		close(session->socket);
-		session->next = sessions.parents;
-		sessions.parents = session;
-	}
-}
-
-void session_fork_child(void)
-{
-	forget(sessions.first);
-	forget(sessions.finished);
-	sessions.first = sessions.finished = NULL;
-	stream_forget_all();
-}
-
-bool session_fork_left(void)
-{
-	return sessions.parents != NULL;
-}
-
-/*
- * The rings are not mapped here, and the lists of messages may have been caught in the middle of a change: both are left alone.
- */
-void session_fork_clean(void)
-{
-	struct session **link = &sessions.parents;
-
-	while (*link) {
-		struct session *session = *link;
-
-		/* The thread that forked holds it: an expression of the user's called fork. */
-		if (session->held) {
-			link = &session->next;
-			continue;
-		}
-		*link = session->next;
-		release_parts(session);
-		free(session->scratch);
-		free(session);
-	}
 }

@@ -81,6 +81,14 @@ struct session {
 	pid_t pid;      /* the process it belongs to: a forked child has copies of its parent's sessions */
 	uint32_t debug; /* domains whose debug lines its client wants; debug.h */
 
+	/* What a forked child needs to go on by itself; session_fork.c. */
+	char client_path[SOCKET_PATH_MAX + 1]; /* set once, at attach */
+	uint32_t client_pid;
+	uint32_t command_id;     /* of the trace command, and */
+	uint64_t command_count;  /* what was answered to it; changes under the GVL */
+	struct message *lasting; /* copies of what every client has to know, newest first; changes under the GVL */
+	bool unannounced;        /* it goes on in a forked child, whose client has not been greeted; changes under the GVL */
+
 	/* Set by the trace command, under the GVL. */
 	struct selection *selection;
 	struct probe_table *probes;     /* of the selection, */
@@ -133,6 +141,11 @@ struct session_part {
 	bool (*stopped)(const struct session *session);
 	void (*release)(struct session *session); /* after that, when nobody holds it: frees it */
 	void (*exit)(struct session *session);    /* the process exits: counts what is open, asks Ruby nothing. May be NULL */
+	/*
+	 * In a forked child that is to be traced, too: what was counted begins anew. Async-signal-safe. False: that cannot be.
+	 * May be NULL
+	 */
+	bool (*adopt)(struct session *session);
 };
 /* At Init; again does no harm. Parts are stopped and released in the order in which they were registered. */
 void session_part_register(const struct session_part *part);
@@ -190,12 +203,19 @@ unsigned session_reap(void);
 /* Process exit: every session gets its END, unless its client reads nothing for timeout_ms. */
 void session_exit(unsigned timeout_ms);
 
-/* In a forked child: the parent's sessions are forgotten without touching what the parent shares. Only async-signal-safe work. */
+/*
+ * In a forked child: the parent's sessions are forgotten without touching what the parent shares; those that follow forks go on
+ * with a connection of the child's own. Only async-signal-safe work.
+ */
 void session_fork_child(void);
+/* Later, in a job of the child or at its exit: has the clients of these learn of it. Asks Ruby nothing. */
+void session_fork_introduce(void);
 /* Later, in a job of the child: frees what that left. */
 void session_fork_clean(void);
 /* Whether there are any. */
 bool session_fork_left(void);
+/* The trace command was answered with this. */
+void session_note_answer(struct session *session, uint32_t command_id, uint64_t count);
 
 /*
  * Queues one record for the client. GVL; allocates. Dropped when there is no memory, or when it is larger than a record may be.

@@ -1,6 +1,6 @@
 /* Records on their way to a session's client, by way of its writer. See session.h. Context: job, event. */
 
-#include "tracee/session/session.h"
+#include "tracee/session/session_parts.h"
 
 #include "tracee/session/stream.h"
 #include "tracee/vm/builtin_methods.h"
@@ -34,12 +34,57 @@ static struct message *message_for(const struct session *session, const struct r
 	return session->leaked ? NULL : encode(record);
 }
 
+static struct message *copy_of(const struct message *message)
+{
+	struct message *copy = malloc(sizeof(*copy) + message->size);
+
+	if (!copy)
+		return NULL;
+	copy->size = message->size;
+	copy->has_descriptor = false;
+	memcpy(copy->bytes, message->bytes, message->size);
+	return copy;
+}
+
+/* What a forked child will have to say to its client by itself, when nobody can be asked. */
+static void keep_lasting(struct session *session, const struct record *record, const struct message *message)
+{
+	struct message *copy = NULL;
+
+	if (session->options.flags & TRACE_FOLLOW_FORKS && (record->kind == RECORD_METHOD || record->kind == RECORD_FOUND))
+		copy = copy_of(message);
+	if (!copy)
+		return;
+	atomic_store(&copy->next, session->lasting);
+	session->lasting = copy;
+}
+
 void session_send(struct session *session, const struct record *record)
 {
 	struct message *message = message_for(session, record);
 
-	if (message)
-		stream_post(session, message);
+	if (!message)
+		return;
+	keep_lasting(session, record, message);
+	stream_post(session, message);
+}
+
+void session_send_copy(struct session *session, const struct message *message)
+{
+	struct message *copy = copy_of(message);
+
+	if (copy)
+		stream_post(session, copy);
+}
+
+void session_forget_lasting(struct session *session)
+{
+	while (session->lasting) {
+		struct message *message = session->lasting;
+
+		session->lasting = atomic_load(&message->next);
+		free(message);
+	}
 }
 
 void session_send_descriptor(struct session *session, const struct record *record, int descriptor)

@@ -45,7 +45,7 @@ void stuck_add_frames(struct stuck_answer *answer, const struct stuck_frames *fr
 
 		if (!NIL_P(path)) {
 			frame.label = string_slice(rb_profile_frame_label(frames->frames[i]));
-			frame.line = frames->lines[i] > 0 ? (uint32_t)frames->lines[i] : 0;
+			frame.line = frames->lines[i];
 		} else if (compat_names_need_no_lock()) {
 			frame.label = string_slice(rb_profile_frame_method_name(frames->frames[i]));
 		} else {

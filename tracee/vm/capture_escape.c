@@ -95,7 +95,9 @@ static void escape(struct text *text, const char *from, size_t size, bool utf8, 
 	const unsigned char *bytes = (const unsigned char *)from;
 
 	for (size_t i = 0; i < size && !text->cut;) {
-		size_t run = plain_run(bytes + i, size - i), length;
+		/* The text that has no room for one more byte is cut; what follows that is not looked at. */
+		size_t room = text->size - text->used + 1, left = size - i, length;
+		size_t run = plain_run(bytes + i, left < room ? left : room);
 
 		if (run > 0) {
 			text_append(text, from + i, run);

@@ -17,7 +17,6 @@
 
 #include <string.h>
 
-#define CODE_WORDS 8
 #define BODY_WORDS 64
 #define DEPTH_MAX 100 /* of code within code */
 #define NAMES_MAX 2000
@@ -31,8 +30,8 @@ static bool is_code(uintptr_t address)
 	return safe_read_words(address, &flags, 1) && (flags & RUBY_T_MASK) == RUBY_T_IMEMO;
 }
 
-/* What the object stands for: its data on 2.7, from 3.0 on they lead there; 0: neither. */
-static uintptr_t address_of(VALUE code)
+/* Its data on 2.7; from 3.0 on they lead there. */
+uintptr_t code_around_address(VALUE code)
 {
 	uintptr_t data = (uintptr_t)compat_data(code), address;
 
@@ -43,11 +42,11 @@ static uintptr_t address_of(VALUE code)
 
 static bool read_body(uintptr_t code, uintptr_t body[BODY_WORDS])
 {
-	uintptr_t words[CODE_WORDS];
+	uintptr_t words[SLOT_WORDS];
 
 	memset(body, 0, BODY_WORDS * sizeof(*body));
-	return layout_is_known(LAYOUT_CODE_BODY) && layout_value(LAYOUT_CODE_BODY) < CODE_WORDS && is_code(code) &&
-	       safe_read_words(code, words, CODE_WORDS) &&
+	return layout_is_known(LAYOUT_CODE_BODY) && layout_value(LAYOUT_CODE_BODY) < SLOT_WORDS && is_code(code) &&
+	       safe_read_words(code, words, SLOT_WORDS) &&
 	       safe_read_some(words[layout_value(LAYOUT_CODE_BODY)], body, BODY_WORDS) > 0;
 }
 
@@ -60,6 +59,14 @@ static VALUE take_child(RB_BLOCK_CALL_FUNC_ARGLIST(child, argument))
 	(void)blockarg;
 	*(VALUE *)argument = child;
 	return Qnil;
+}
+
+VALUE code_around_child(VALUE code)
+{
+	VALUE child = Qnil;
+
+	builtin_iterate(BUILTIN_ISEQ_EACH_CHILD, code, 0, NULL, take_child, (VALUE)&child);
+	return child;
 }
 
 /* The only word that leads from each body to what its code is written in. */
@@ -106,9 +113,9 @@ static VALUE find(VALUE argument)
 	uintptr_t bodies[LAMBDAS][BODY_WORDS], codes[LAMBDAS];
 
 	for (int i = OUTER; i < INNER; i++)
-		builtin_iterate(BUILTIN_ISEQ_EACH_CHILD, code[i], 0, NULL, take_child, (VALUE)&code[i + 1]);
+		code[i + 1] = code_around_child(code[i]);
 	for (int i = OUTER; i < LAMBDAS; i++) {
-		codes[i] = NIL_P(code[i]) ? 0 : address_of(code[i]);
+		codes[i] = NIL_P(code[i]) ? 0 : code_around_address(code[i]);
 		if (!codes[i] || !read_body(codes[i], bodies[i]))
 			return Qnil;
 	}
@@ -160,7 +167,7 @@ static VALUE names_of(const uintptr_t body[BODY_WORDS], VALUE inner)
 
 VALUE code_around_names(VALUE code)
 {
-	uintptr_t body[BODY_WORDS], address = places_known ? address_of(code) : 0;
+	uintptr_t body[BODY_WORDS], address = places_known ? code_around_address(code) : 0;
 	VALUE names = rb_ary_new();
 
 	for (int depth = 0; depth < DEPTH_MAX && address && read_body(address, body); depth++) {

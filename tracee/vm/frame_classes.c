@@ -10,15 +10,10 @@
 
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/string_slice.h"
 
 #include <ruby/debug.h>
 #include <string.h>
-
-static bool same_string(VALUE one, VALUE other)
-{
-	return RB_TYPE_P(one, T_STRING) && RB_TYPE_P(other, T_STRING) && RSTRING_LEN(one) == RSTRING_LEN(other) &&
-	       memcmp(RSTRING_PTR(one), RSTRING_PTR(other), (size_t)RSTRING_LEN(one)) == 0;
-}
 
 static bool is_c(VALUE frame)
 {
@@ -50,8 +45,8 @@ static bool is_same(VALUE location, VALUE frame, int line)
 	VALUE base = builtin_call0(BUILTIN_LOCATION_BASE_LABEL, location);
 
 	if (is_c(frame))
-		return same_string(base, rb_profile_frame_method_name(frame));
-	return same_string(base, rb_profile_frame_base_label(frame)) &&
+		return string_same(base, rb_profile_frame_method_name(frame));
+	return string_same(base, rb_profile_frame_base_label(frame)) &&
 	       (line == 0 || builtin_call0(BUILTIN_LOCATION_LINE, location) == INT2FIX(line));
 }
 

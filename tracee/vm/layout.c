@@ -2,7 +2,7 @@
 
 #include "tracee/vm/layout.h"
 
-enum unit { WORD, BYTE, VALUE, ADDRESS, BEFORE };
+enum unit { WORD, BYTE, BIT, VALUE, ADDRESS, BEFORE };
 
 static const struct {
 	enum unit unit;
@@ -35,11 +35,8 @@ void layout_not_found(enum layout_row row, const char *why)
 
 void layout_describe(enum layout_row row, struct text *text)
 {
-	static const char *const formats[] = {[WORD] = "word %lu ",
-	                                      [BYTE] = "byte %lu ",
-	                                      [VALUE] = "value %lu ",
-	                                      [ADDRESS] = "address 0x%lx ",
-	                                      [BEFORE] = "word -%lu "};
+	static const char *const formats[] = {[WORD] = "word %lu ",   [BYTE] = "byte %lu ",         [BIT] = "bit %lu ",
+	                                      [VALUE] = "value %lu ", [ADDRESS] = "address 0x%lx ", [BEFORE] = "word -%lu "};
 
 	text_printf(text, "%s: ", rows[row].name);
 	if (layout_known[row])

@@ -14,7 +14,7 @@
  *
  * Written by jobs, under the GVL; read in any context that has it.
  *
- * ROW(NAME, unit, name, what is there). Units: WORD and BYTE, the number of one in the structure; BEFORE, so many words before
+ * ROW(NAME, unit, name, what is there). Units: WORD, BYTE, BIT: the number of one in the structure; BEFORE, so many words before
  * what a pointer points to; VALUE, what is there itself; ADDRESS.
  */
 /* clang-format off */
@@ -62,6 +62,10 @@
 	ROW(BODY_LOCALS, WORD, "body.locals", "of a body: the names of its local variables")                                     \
 	ROW(BODY_LOCAL_COUNT, BYTE, "body.count", "of a body: how many local variables it has")                                  \
 	ROW(ENVIRONMENT_LOCALS, BEFORE, "environment.locals", "of an environment: the last local variable")                      \
+	/* frame_block_parameter.c */                                                                                            \
+	ROW(CODE_FLAGS, VALUE, "code.flags", "of instructions: their type of object")                                            \
+	ROW(BODY_BLOCK, BYTE, "body.block", "of a body: which local variable its block parameter is")                            \
+	ROW(BODY_HAS_BLOCK, BIT, "body.flags", "of a body: the flag of those that have a block parameter")                       \
 	/* code_around.c */                                                                                                      \
 	ROW(BODY_PARENT, WORD, "body.parent", "of a body: the instructions that its code is written in")                         \
 	ROW(BODY_SCOPE, WORD, "body.scope", "of a body: the instructions of the method, class or file around it")                \

@@ -148,6 +148,8 @@ static void write_own(struct dumping *dumping, VALUE io)
 		return;
 	own_add(set, io);
 	own_add(set, dumping->also);
+	for (long i = 0; !NIL_P(dumping->also) && i < RARRAY_LEN(dumping->also); i++)
+		own_except(set, rb_ary_entry(dumping->also, i));
 	own_complete(set);
 	fputs("{\"type\":\"ROOT\", \"root\":\"rbprobe\", \"references\":[", dumping->file);
 	own_each(set, write_reference, dumping);

@@ -110,6 +110,18 @@ void own_add(struct own_set *set, VALUE object)
 		add(set, object, true);
 }
 
+void own_except(struct own_set *set, VALUE object)
+{
+	struct object *found;
+
+	if (RB_SPECIAL_CONST_P(object))
+		return;
+	add(set, object, false);
+	found = find(set, object);
+	if (found)
+		found->shared = true;
+}
+
 struct own_set *own_new(void)
 {
 	struct own_set *set = calloc(1, sizeof(*set));

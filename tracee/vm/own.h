@@ -22,6 +22,8 @@ struct own_set *own_new(void);
 void own_free(struct own_set *set);
 /* One more that rbprobe has made. */
 void own_add(struct own_set *set, VALUE object);
+/* One that is not rbprobe's, although nothing else may refer to it: a copy of the process has other threads no more. */
+void own_except(struct own_set *set, VALUE object);
 /* Adds data of its types, and what only these and the others refer to. Looks at the references of all objects. */
 void own_complete(struct own_set *set);
 

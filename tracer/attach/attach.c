@@ -2,9 +2,8 @@
  * Attaching step by step, from the first ring on. See attach.h; attach_open.c comes before.
  *
  * The order is: make the socket, ring the bell, find the queue that the target's signal handler creates, write the commands,
- * ring again, be connected to, check who it is. The two waits in it fail for different reasons: no queue means that
- * the signal does not reach the extension's handler; a queue but no connection means that the VM does not come to a point
- * where it runs jobs.
+ * ring again, be connected to, check who it is. The two waits in it fail for different reasons. No queue: the signal does not
+ * reach the extension's handler. A queue but no connection: the VM does not come to a point where it runs jobs.
  */
 
 #define _GNU_SOURCE
@@ -27,7 +26,9 @@
 #define LOOK_INTERVAL_MAX_NS (2 * NS_PER_MS)
 #define RESTARTS_MAX 4
 #define RING_INTERVAL_MAX_NS (500 * NS_PER_MS)
-#define DEATH_WAIT_MS 200 /* between a socket's end and the end of its killed process */
+/* Between a socket's end and the end of its killed process. */
+#define DEATH_LOOKS 20
+#define DEATH_LOOK_MS 10
 
 static bool process_has_ended(const struct attachment *attachment)
 {
@@ -188,13 +189,30 @@ static int late(const struct attachment *attachment, struct error *err)
 	                 pid, seconds);
 }
 
+/* It has come. */
+static bool take_connection(struct attachment *attachment)
+{
+	int fd = rendezvous_accept(&attachment->rendezvous, &attachment->target);
+
+	if (fd < 0)
+		return false;
+	attachment->fd = fd;
+	debug(DEBUG_ATTACH, "process %d: it has connected", (int)attachment->target.pid);
+	attachment->state = ATTACHMENT_CONNECTED;
+	if (attachment->launched)
+		attachment->bell = bell_thread(attachment->target.pid);
+	if (!(attachment->command.options.flags & TRACE_FOLLOW_FORKS))
+		rendezvous_close(&attachment->rendezvous);
+	return true;
+}
+
 /*
  * The queue went away between finding and using it: its last session ended just then, or it was left by a dead process
  * of the same PID.
  */
 static int queue_vanished(struct attachment *attachment, uint64_t now_ns, struct error *err)
 {
-	if (attachment->state >= ATTACHMENT_ARMED)
+	if (attachment->state >= ATTACHMENT_ARMED || take_connection(attachment))
 		return 0;
 	if (attachment->restarts == RESTARTS_MAX)
 		return error_set(err, -EIDRM,
@@ -210,6 +228,13 @@ static int queue_vanished(struct attachment *attachment, uint64_t now_ns, struct
 	attachment->ring_ns = 0;
 	attachment->look_interval_ns = LOOK_INTERVAL_MIN_NS;
 	wake_at(attachment, now_ns);
+	if (attachment->launched) {
+		/* It was that of the program before, and there is no saying when the new one makes its own. */
+		rendezvous_close(&attachment->rendezvous);
+		outbox_free(&attachment->outbox);
+		attachment->state = ATTACHMENT_EXPECTING;
+		attachment->deadline_ns = UINT64_MAX;
+	}
 	return 0;
 }
 
@@ -255,6 +280,7 @@ static int queue_step(struct attachment *attachment, uint64_t now_ns, struct err
 				return status;
 			attachment->state = ATTACHMENT_ATTACHING;
 			attachment->deadline_ns = now_ns + attachment->timeout_ns;
+			wake_at(attachment, attachment->deadline_ns); /* until now there was none */
 		}
 	}
 	if (outbox_is_empty(&attachment->outbox)) {
@@ -265,6 +291,8 @@ static int queue_step(struct attachment *attachment, uint64_t now_ns, struct err
 		if (attachment->state == ATTACHMENT_ATTACHING && now_ns >= attachment->ring_ns &&
 		    !queue_is_there(&attachment->target, attachment->queue))
 			return queue_vanished(attachment, now_ns, err);
+		if (attachment->launched && attachment->state == ATTACHMENT_ATTACHING)
+			look_again(attachment, now_ns);
 		return ring_if_due(attachment, now_ns, err);
 	}
 
@@ -295,23 +323,15 @@ int attachment_step(struct attachment *attachment, uint64_t now_ns, struct error
 	int status;
 
 	attachment->wake_ns = UINT64_MAX;
-	if (attachment->state == ATTACHMENT_OVER || (attachment->state == ATTACHMENT_ARMED && !attachment->unanswered_id))
+	if (attachment->state == ATTACHMENT_OVER || (attachment->state == ATTACHMENT_ARMED && !attachment->unanswered_id) ||
+	    (attachment->state == ATTACHMENT_CONNECTED && attachment->forked))
 		return 0;
 	wake_at(attachment, attachment->deadline_ns);
-	if (attachment->fd < 0 && attachment->state != ATTACHMENT_DETACHING) {
-		int fd = rendezvous_accept(&attachment->rendezvous, &attachment->target);
-
-		if (fd >= 0) {
-			attachment->fd = fd;
-			debug(DEBUG_ATTACH, "process %d: it has connected", (int)attachment->target.pid);
-			attachment->state = ATTACHMENT_CONNECTED;
-			rendezvous_close(&attachment->rendezvous);
-		} else if (process_has_ended(attachment)) {
-			return error_set(err, -ESRCH, "process %d ended %s", (int)attachment->target.pid,
-			                 attachment->state == ATTACHMENT_EXPECTING ? "without having loaded the rbprobe extension"
-			                                                           : "while rbprobe was attaching to it");
-		}
-	}
+	if (attachment->fd < 0 && attachment->state != ATTACHMENT_DETACHING && !take_connection(attachment) &&
+	    process_has_ended(attachment))
+		return error_set(err, -ESRCH, "process %d ended %s", (int)attachment->target.pid,
+		                 attachment->state == ATTACHMENT_EXPECTING ? "without having loaded the rbprobe extension"
+		                                                           : "while rbprobe was attaching to it");
 	if (now_ns >= attachment->deadline_ns)
 		return attachment->state == ATTACHMENT_DETACHING
 		               ? error_set(err, -ETIMEDOUT,
@@ -339,7 +359,7 @@ int attachment_hello(struct attachment *attachment, const struct record_hello *h
 	if (hello->nonce.size != NONCE_SIZE || memcmp(hello->nonce.bytes, attachment->nonce, NONCE_SIZE) != 0)
 		return error_set(err, -EPROTO, "process %d answered with the secret of another session; refusing to trust it",
 		                 pid);
-	if (hello->pid != (uint32_t)attachment->target.own_pid)
+	if (hello->pid != (uint32_t)attachment->target.own_pid && attachment->target.own_pid)
 		return error_set(err, -EPROTO, "process %d says that it is process %u; refusing to trust it", pid, hello->pid);
 	attachment->greeted = true;
 	debug(DEBUG_ATTACH, "process %d: it greets: Ruby %.*s, extension %.*s, protocol %u", pid, (int)hello->ruby_version.size,
@@ -427,7 +447,8 @@ bool attachment_ask_statistics(struct attachment *attachment)
 
 void attachment_excuse(struct attachment *attachment, uint64_t busy_ns)
 {
-	attachment->deadline_ns += busy_ns;
+	if (attachment->deadline_ns != UINT64_MAX)
+		attachment->deadline_ns += busy_ns;
 	if (attachment->wake_ns != UINT64_MAX)
 		attachment->wake_ns += busy_ns;
 }
@@ -450,13 +471,32 @@ bool attachment_has_execed(const struct attachment *attachment)
 	return !process_has_ended(attachment) && target_is_same(&attachment->target);
 }
 
+bool attachment_is_same_program(const struct attachment *attachment)
+{
+	return attachment->bell != 0 && bell_thread(attachment->target.pid) == attachment->bell;
+}
+
+static bool lacks_extension(const struct attachment *attachment, struct target *now)
+{
+	return target_describe(now, attachment->target.pid, TARGET_BASIC, NULL) == 0 && now->readable && !now->extension_mapped;
+}
+
+/* Whether it certainly runs another program than the one that had the extension. What is just ending runs none. */
+static bool is_another_program(const struct attachment *attachment)
+{
+	struct target now;
+
+	return target_is_same(&attachment->target) && lacks_extension(attachment, &now) && now.program[0];
+}
+
 enum attachment_leaving attachment_left(const struct attachment *attachment, int *signal)
 {
 	struct pollfd process = {.fd = attachment->process, .events = POLLIN};
 	int wait_status = 0;
 
-	if (process.fd >= 0)
-		poll(&process, 1, DEATH_WAIT_MS);
+	for (unsigned look = 0; process.fd >= 0 && look < DEATH_LOOKS && !is_another_program(attachment); look++)
+		if (poll(&process, 1, DEATH_LOOK_MS) > 0)
+			break;
 	if (attachment_has_execed(attachment))
 		return LEFT_BY_EXEC;
 	if (!proc_wait_status(attachment->target.pid, &wait_status) && !pidfd_wait_status(process.fd, &wait_status))
@@ -478,12 +518,12 @@ void attachment_close(struct attachment *attachment)
 	if (attachment->queue >= 0 && attachment->queue_is_new && attachment->fd < 0 && !attachment->launched &&
 	    attachment->state != ATTACHMENT_OVER)
 		queue_remove(&attachment->target);
-	/* A launched process may have called exec and be about to use its queue again. */
-	if (attachment->queue >= 0 && !attachment->ended &&
-	    (!target_is_same(&attachment->target) ||
-	     (!attachment->launched && target_describe(&now, attachment->target.pid, TARGET_BASIC, NULL) == 0 && now.readable &&
-	      !now.extension_mapped)))
-		queue_remove(&attachment->target);
+	if (attachment->queue >= 0 && !attachment->ended) {
+		if (!target_is_same(&attachment->target))
+			queue_remove(&attachment->target);
+		else if (lacks_extension(attachment, &now))
+			queue_remove_old(&attachment->target, attachment->queue);
+	}
 	attachment->queue = -1;
 	rendezvous_close(&attachment->rendezvous);
 	if (attachment->fd >= 0)

@@ -35,6 +35,7 @@ struct attachment {
 	int process;                  /* pidfd, readable when the process has ended; -1 where the kernel has none */
 	struct loader_report loading; /* what the loader found and did */
 	bool launched;                /* by `rbprobe exec`: it waits for us and need not be rung */
+	bool forked;                  /* by a process that is traced: it greets by itself and is not rung before */
 	bool ended;                   /* set by the owner: END has come, so that the target has cleaned up after itself */
 	uint64_t timeout_ns;          /* for attaching, and for detaching */
 	bool interrupt;               /* its main thread is to be woken whatever it waits in */
@@ -45,6 +46,7 @@ struct attachment {
 	struct rendezvous rendezvous;
 	uint8_t nonce[NONCE_SIZE];
 	int queue;         /* -1: not found yet */
+	pid_t bell;        /* the bell thread of a launched process that has connected; 0: not known */
 	bool queue_is_new; /* there was none before we rang */
 	struct outbox outbox;
 	uint32_t command_id;
@@ -80,6 +82,11 @@ int attachment_open(struct attachment *attachment, pid_t pid, const struct comma
 int attachment_expect(struct attachment *attachment, pid_t pid, const struct command *command, uint64_t timeout_ns,
                       struct error *err);
 
+/* A forked child of an attached process has connected by itself, as the trace follows forks. Takes the descriptor. */
+struct meeting; /* meeting.h */
+void attachment_adopt(struct attachment *attachment, pid_t pid, int descriptor, const struct meeting *meeting,
+                      uint64_t timeout_ns);
+
 /* The descriptor to poll for reading: the listening socket, then the connection. -1: none at the moment. */
 int attachment_descriptor(const struct attachment *attachment);
 
@@ -113,6 +120,9 @@ void attachment_detach(struct attachment *attachment);
 
 /* The process is still there and is what it was, only its socket closed: it called exec. */
 bool attachment_has_execed(const struct attachment *attachment);
+
+/* A launched process runs the program that has connected, and called no exec: its bell thread is the one that it was. */
+bool attachment_is_same_program(const struct attachment *attachment);
 
 /* How a process has left whose connection ended without END. */
 enum attachment_leaving {

@@ -17,7 +17,7 @@
 
 #define OTHER_CLIENT_LOOKS 250 /* of 2 ms */
 
-static void attachment_init(struct attachment *attachment, uint64_t timeout_ns)
+void attachment_init(struct attachment *attachment, uint64_t timeout_ns)
 {
 	memset(attachment, 0, sizeof(*attachment));
 	attachment->fd = -1;

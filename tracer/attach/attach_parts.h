@@ -9,6 +9,9 @@
 #define RING_INTERVAL_MIN_NS (2 * NS_PER_MS)
 #define START_LOOK_INTERVAL_NS (250 * NS_PER_MS)
 
+/* Nothing yet, of no process. */
+void attachment_init(struct attachment *attachment, uint64_t timeout_ns);
+
 /* Makes a socket where the process can reach it, and the commands that name it. */
 int attachment_address(struct attachment *attachment, struct error *err);
 

@@ -210,6 +210,16 @@ void queue_remove(const struct target *target)
 		}
 }
 
+void queue_remove_old(const struct target *target, int id)
+{
+	struct found queue = {.id = id};
+
+	if (namespace_enter(target, NULL) != 0 || msgctl(id, IPC_STAT, &queue.status) != 0 || !is_of(&queue, target))
+		return;
+	debug(DEBUG_QUEUE, "process %d: removing queue %d of the program that it was", (int)target->pid, id);
+	msgctl(id, IPC_RMID, NULL);
+}
+
 /* Who has made most of all queues, of which /proc shows every one to everybody. */
 static unsigned owner_of_most(uid_t *user)
 {

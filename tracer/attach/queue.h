@@ -31,6 +31,9 @@ int queue_check_room(const struct target *target, struct error *err);
 /* Removes the queue of a process that cannot use it any more; somebody else's is left alone. */
 void queue_remove(const struct target *target);
 
+/* Removes this one alone: the program that made it was replaced by another, which may have made its own by now. */
+void queue_remove_old(const struct target *target, int id);
+
 /* Encoded commands on their way into a queue. A zeroed struct is empty. */
 struct outbox {
 	struct buffer bytes; /* commands one after the other, each after its struct outbox_entry */

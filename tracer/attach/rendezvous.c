@@ -28,6 +28,7 @@
 #define SO_PASSRIGHTS 83 /* the same for all processors that we know */
 #endif
 
+#define BACKLOG 1024 /* forked children of a process that come at once */
 #define MAKING_NS (5 * NS_PER_S)
 #define ENDING_NS (2000 * NS_PER_MS)
 
@@ -43,7 +44,7 @@ static int listen_as(int listener, const struct target *target)
 
 	if (change && syscall(SYS_setresuid, -1, target->euid, -1) != 0)
 		return -errno;
-	status = listen(listener, 4) == 0 ? 0 : -errno;
+	status = listen(listener, BACKLOG) == 0 ? 0 : -errno;
 	if (change && syscall(SYS_setresuid, -1, own, -1) != 0)
 		return -errno;
 	return status;
@@ -120,18 +121,34 @@ int rendezvous_open(struct rendezvous *rendezvous, const struct target *target, 
 	                 pid, pid, strerror(-status));
 }
 
-int rendezvous_accept(struct rendezvous *rendezvous, const struct target *target)
+/* pid and user: who may be at the other end; 0 and -1: any. Fills *peer. */
+static int accept_from(const struct rendezvous *rendezvous, pid_t pid, uid_t user, struct ucred *peer)
 {
-	struct ucred peer;
-	socklen_t size = sizeof(peer);
+	socklen_t size = sizeof(*peer);
 	int fd = accept4(rendezvous->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd < 0)
 		return -EAGAIN;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid != target->pid) {
-		close(fd);
-		return -EAGAIN;
-	}
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &size) == 0 && (!pid || peer->pid == pid) &&
+	    (user == (uid_t)-1 || peer->uid == user))
+		return fd;
+	close(fd);
+	return -EAGAIN;
+}
+
+int rendezvous_accept(struct rendezvous *rendezvous, const struct target *target)
+{
+	struct ucred peer;
+
+	return accept_from(rendezvous, target->pid, (uid_t)-1, &peer);
+}
+
+int rendezvous_accept_other(struct rendezvous *rendezvous, uid_t user, pid_t *pid)
+{
+	struct ucred peer = {.pid = 0};
+	int fd = accept_from(rendezvous, 0, user, &peer);
+
+	*pid = peer.pid;
 	return fd;
 }
 

@@ -30,6 +30,9 @@ int rendezvous_open(struct rendezvous *rendezvous, const struct target *target, 
  */
 int rendezvous_accept(struct rendezvous *rendezvous, const struct target *target);
 
+/* The same for a process that user runs, whichever it is; *pid: as it is seen from here. */
+int rendezvous_accept_other(struct rendezvous *rendezvous, uid_t user, pid_t *pid);
+
 /*
  * Has socket and directory removed. May be called at any time, also twice. Where this program ends without it, they go
  * as well.

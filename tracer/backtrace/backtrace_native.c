@@ -201,7 +201,7 @@ static void frames_text(struct buffer *buffer, const struct stuck_answer *answer
 		buffer_add_text(buffer, "   ");
 		buffer_add_printable(buffer, frame.path.bytes, frame.path.size);
 		if (frame.line)
-			buffer_add_format(buffer, ":%u", frame.line);
+			buffer_add_format(buffer, ":%d", frame.line);
 		buffer_add_text(buffer, frame.path.size ? " in " : "in ");
 		buffer_add_printable(buffer, frame.label.bytes, frame.label.size);
 		buffer_add_char(buffer, '\n');
@@ -270,7 +270,7 @@ static void frames_json(struct buffer *buffer, const struct stuck_answer *answer
 		json_open_object(buffer);
 		if (frame.path.size) {
 			json_member_text(buffer, "path", frame.path);
-			json_member_uint(buffer, "line", frame.line);
+			json_member_int(buffer, "line", frame.line);
 		}
 		json_member_text(buffer, "label", frame.label);
 		json_close_object(buffer);

@@ -18,9 +18,7 @@
 
 static bool type_is(const msgpack_object *map, const char *key, const char *type)
 {
-	struct slice text = value_text(value_get(map, key));
-
-	return text.size == strlen(type) && memcmp(text.bytes, type, text.size) == 0;
+	return slice_is(value_text(value_get(map, key)), type);
 }
 
 static bool same(const struct buffer *one, const struct buffer *other)
@@ -28,15 +26,25 @@ static bool same(const struct buffer *one, const struct buffer *other)
 	return one->size == other->size && (one->size == 0 || memcmp(one->bytes, other->bytes, one->size) == 0);
 }
 
-void report_begin(struct report *report, pid_t pid, bool json)
+static bool is_asleep(const struct task *task)
+{
+	return task->state == 'S' || task->state == 'D';
+}
+
+void report_begin(struct report *report, pid_t pid, bool json, const struct report_style *style)
 {
 	struct target target = {.pid = pid};
 
 	memset(report, 0, sizeof(*report));
 	report->pid = pid;
 	report->json = json;
+	report->style = style;
 	target_command_line(&target, report->command, sizeof(report->command));
 	tasks_read(&report->tasks, pid);
+	report->descriptors = memory_zeroed((report->tasks.count + 1) * sizeof(*report->descriptors));
+	for (size_t i = 0; i < report->tasks.count; i++)
+		report->descriptors[i] =
+			is_asleep(&report->tasks.items[i]) ? waits_on_descriptor(pid, report->tasks.items[i].tid) : -1;
 }
 
 /* --- Finding one of many: a process may report a million, with whatever ids */
@@ -95,27 +103,68 @@ static struct stack *stack_find(const struct report *report, uint64_t id, bool f
 	return found ? &report->stacks[found - 1] : NULL;
 }
 
-static bool was_asleep(const struct report *report, const msgpack_object *thread)
+/* text: what native->waits_on is in. */
+static struct native_state native_state_of(struct report *report, const msgpack_object *thread, struct buffer *text)
 {
 	const struct task *task = tasks_find(&report->tasks, (pid_t)value_uint(value_get(thread, "native_id")));
+	struct native_state native = {.was_asleep = task && is_asleep(task)};
+	int descriptor;
 
-	return task && (task->state == 'S' || task->state == 'D');
+	if (!native.was_asleep)
+		return native;
+	descriptor = report->descriptors[task - report->tasks.items];
+	/* One that was not woken still waits for the same, or it has gone on. */
+	if (descriptor < 0 ||
+	    (!value_bool(value_get(thread, "current")) && waits_on_descriptor(report->pid, task->tid) != descriptor))
+		return native;
+	if (waits_on_describe(text, report->pid, descriptor, &report->sockets))
+		native.waits_on = (struct slice){text->bytes, text->size};
+	return native;
+}
+
+/* Without the socket, which is another one for each of many threads that do the same. */
+static void state_add(struct buffer *to, const msgpack_object *thread, struct native_state native)
+{
+	native.waits_on = (struct slice){"", 0};
+	backtrace_state_add(to, thread, &native);
 }
 
 /* As the target has sent it, after what only we know. */
 static void add_json(struct report *report, const msgpack_object *map)
 {
-	struct buffer *to = &report->lines, state = {0};
+	struct buffer *to = &report->lines, state = {0}, text = {0};
 
 	json_open_object(to);
 	json_member_int(to, "pid", report->pid);
 	if (type_is(map, "type", "thread")) {
-		backtrace_state_add(&state, map, was_asleep(report, map));
+		struct native_state native = native_state_of(report, map, &text);
+
+		state_add(&state, map, native);
 		json_member_text(to, "state", (struct slice){state.bytes, state.size});
+		if (native.waits_on.size)
+			json_member_text(to, "waits_on", native.waits_on);
 	}
 	value_add_members(to, map);
 	json_close_line(to);
 	buffer_free(&state);
+	buffer_free(&text);
+}
+
+static bool has_frames(const msgpack_object *map)
+{
+	return type_is(map, "type", "thread") || type_is(map, "type", "fiber") || type_is(map, "type", "frames");
+}
+
+static void add_frames(const struct report *report, struct buffer *to, const msgpack_object *map)
+{
+	const msgpack_object *frames = value_get(map, "frames");
+
+	if (!report->json) {
+		backtrace_text_frames(to, map, report->style->app);
+		return;
+	}
+	for (uint32_t i = 0; report->style->group && i < value_count(frames); i++)
+		value_add_json(to, value_at(frames, i));
 }
 
 static void push(struct report *report, struct stack stack)
@@ -132,13 +181,18 @@ static void add_stack(struct report *report, const msgpack_object *map)
 	                      .native_id = (pid_t)value_uint(value_get(map, "native_id")),
 	                      .fiber = type_is(map, "type", "fiber"),
 	                      .cpu_ns = value_uint(value_get(map, "cpu_ns")),
-	                      .cpu_known = value_get(map, "cpu_ns") != NULL};
-	bool asleep = was_asleep(report, map);
+	                      .cpu_known = value_get(map, "cpu_ns") != NULL,
+	                      .mutex = value_uint(value_get(value_get(map, "mutex"), "id")),
+	                      .owner = value_uint(value_get(value_get(map, "mutex"), "owner"))};
+	struct buffer text = {0};
+	struct native_state native = native_state_of(report, map, &text);
 
-	backtrace_text_heading(&stack.heading, map, asleep);
+	backtrace_text_heading(&stack.heading, map, &native);
+	backtrace_text_label(&stack.label, map);
 	if (!stack.fiber)
-		backtrace_state_add(&stack.state, map, asleep);
-	backtrace_text_frames(&stack.frames, map);
+		state_add(&stack.state, map, native);
+	buffer_free(&text);
+	add_frames(report, &stack.frames, map);
 	push(report, stack);
 }
 
@@ -169,18 +223,19 @@ void report_add(struct report *report, const msgpack_object *map)
 {
 	if (!map || map->type != MSGPACK_OBJECT_MAP || map->via.map.size == 0)
 		return;
-	if (report->json) {
+	if (report->json && !(report->style->group && has_frames(map)))
 		add_json(report, map);
-	} else if (type_is(map, "type", "process")) {
+	if (type_is(map, "type", "process")) {
 		report->time_ns = value_uint(value_get(map, "time_ns"));
-		backtrace_text_process(&report->head, (int)report->pid, map, report->command);
+		if (!report->json)
+			backtrace_text_process(&report->head, (int)report->pid, map, report->command);
 	} else if (type_is(map, "type", "thread") || type_is(map, "type", "fiber")) {
 		add_stack(report, map);
 	} else if (type_is(map, "type", "frames")) {
 		struct stack *stack = stack_find(report, value_uint(value_get(map, "id")), type_is(map, "of", "fiber"));
 
 		if (stack)
-			backtrace_text_frames(&stack->frames, map);
+			add_frames(report, &stack->frames, map);
 	}
 }
 
@@ -195,107 +250,36 @@ static bool has_computed(const struct report *report, const struct report *befor
 	return stack->cpu_ns > old->cpu_ns && used_ns > CPU_LEAST_NS && used_ns * 100 > report->time_ns - before->time_ns;
 }
 
-static bool is_as_before(const struct report *report, const struct stack *stack, const struct report *before)
+const struct stack *report_unmoved(const struct report *report, const struct stack *stack, const struct report *before)
 {
 	const struct stack *old = before ? stack_find(before, stack->id, stack->fiber) : NULL;
 
 	return old && same(&old->frames, &stack->frames) && same(&old->state, &stack->state) &&
-	       !has_computed(report, before, old, stack);
+	                       !has_computed(report, before, old, stack)
+	               ? old
+	               : NULL;
 }
 
-static bool same_frames(const struct stack *one, const struct stack *other)
+bool report_has(const struct report *report, const struct stack *stack)
 {
-	return same(&one->frames, &other->frames);
+	return stack_find(report, stack->id, stack->fiber) != NULL;
 }
 
-static uint64_t hash_of(const struct buffer *text)
+size_t report_waits_for(const struct report *report, size_t number)
 {
-	uint64_t hash = text->size;
+	const struct stack *stack = &report->stacks[number], *owner;
 
-	for (size_t i = 0; i < text->size; i++)
-		hash = (hash ^ (unsigned char)text->bytes[i]) * secret() + (hash >> 29);
-	return hash;
-}
-
-/*
- * Of each that has changed, 1 + the number of the next one with the same frames, or 0. Who is such a next one is marked
- * in `follows`.
- */
-static uint32_t *groups_make(const struct report *report, const struct report *before, bool *follows)
-{
-	uint32_t *next = memory_zeroed(report->count * sizeof(*next)), *last = memory_zeroed(report->count * sizeof(*last));
-	struct stack_index index = {.capacity = report->by_id.capacity};
-
-	index.places = memory_zeroed(index.capacity * sizeof(*index.places));
-	for (size_t i = 0; i < report->count; i++) {
-		const struct stack *stack = &report->stacks[i];
-		uint32_t *place;
-
-		if (is_as_before(report, stack, before))
-			continue;
-		place = index_place(&index, report->stacks, stack, hash_of(&stack->frames), same_frames);
-		if (*place) {
-			next[last[*place - 1]] = (uint32_t)i + 1;
-			follows[i] = true;
-		} else {
-			*place = (uint32_t)i + 1;
-		}
-		last[*place - 1] = (uint32_t)i;
-	}
-	free(index.places);
-	free(last);
-	return next;
-}
-
-static void write_stacks(const struct report *report, const struct report *before, const struct report_style *style,
-                         struct buffer *out)
-{
-	bool *follows = memory_zeroed(report->count * sizeof(*follows));
-	uint32_t *next = style->group && report->count ? groups_make(report, before, follows) : NULL;
-	size_t unchanged = 0;
-
-	for (size_t i = 0; i < report->count; i++) {
-		const struct stack *stack = &report->stacks[i];
-
-		if (follows[i])
-			continue;
-		if (is_as_before(report, stack, before)) {
-			unchanged++;
-			continue;
-		}
-		buffer_add(out, stack->heading.bytes, stack->heading.size);
-		for (uint32_t other = next ? next[i] : 0; other; other = next[other - 1])
-			buffer_add(out, report->stacks[other - 1].heading.bytes, report->stacks[other - 1].heading.size);
-		buffer_add(out, stack->frames.bytes, stack->frames.size);
-	}
-	if (unchanged)
-		buffer_add_format(out, "%zu as before\n", unchanged);
-	free(next);
-	free(follows);
-}
-
-void report_write(const struct report *report, const struct report *before, const struct report_style *style, struct buffer *out)
-{
-	if (report->json) {
-		buffer_add(out, report->lines.bytes, report->lines.size);
-		return;
-	}
-	buffer_add(out, report->head.bytes, report->head.size);
-	write_stacks(report, before, style, out);
-	for (size_t i = 0; before && i < before->count; i++) {
-		const struct stack *old = &before->stacks[i];
-
-		if (stack_find(report, old->id, old->fiber))
-			continue;
-		buffer_add_text(out, "gone: ");
-		buffer_add(out, old->heading.bytes, (size_t)(strchr(old->heading.bytes, '\n') + 1 - old->heading.bytes));
-	}
+	if (!stack->mutex || !stack->owner)
+		return report->count;
+	owner = stack_find(report, stack->owner, false);
+	return owner ? (size_t)(owner - report->stacks) : report->count;
 }
 
 void report_free(struct report *report)
 {
 	for (size_t i = 0; i < report->count; i++) {
 		buffer_free(&report->stacks[i].heading);
+		buffer_free(&report->stacks[i].label);
 		buffer_free(&report->stacks[i].state);
 		buffer_free(&report->stacks[i].frames);
 	}
@@ -304,5 +288,7 @@ void report_free(struct report *report)
 	buffer_free(&report->head);
 	buffer_free(&report->lines);
 	tasks_free(&report->tasks);
+	free(report->descriptors);
+	socket_table_free(&report->sockets);
 	memset(report, 0, sizeof(*report));
 }

@@ -4,6 +4,7 @@
 #include "tracer/backtrace/native_stack.h"
 #include "tracer/base/buffer.h"
 #include "tracer/process/tasks.h"
+#include "tracer/process/waits_on.h"
 
 #include <msgpack.h>
 #include <stdbool.h>
@@ -16,16 +17,27 @@ struct stack {
 	uint64_t id;
 	pid_t native_id; /* as the process sees it; 0: not known */
 	bool fiber;
-	struct buffer heading, state, frames; /* as text; state is the part of the heading that says where it is */
-	uint64_t cpu_ns;                      /* that the thread has used */
+	/* As text; label and state are parts of the heading: which it is, where it is. In JSON frames are an array's elements. */
+	struct buffer heading, label, state, frames;
+	uint64_t cpu_ns; /* that the thread has used */
 	bool cpu_known;
+	uint64_t mutex, owner; /* which Mutex it waits for, and the id of the thread that holds it; 0: none, or not known */
+	uint64_t since_ns;     /* the first look that saw it where it is: report.time_ns of that */
+};
+
+struct report_style {
+	bool group; /* threads with the same frames together */
+	bool app;   /* frames of libraries are folded */
 };
 
 struct report {
 	pid_t pid;
 	struct tasks tasks; /* before its bell was rung */
+	int *descriptors;   /* for which each of them waited; -1: none, or not known */
+	struct socket_table sockets;
 	char command[256];
 	bool json;
+	const struct report_style *style;
 	uint64_t time_ns; /* of the target's answer, since 1970 */
 	struct buffer head;
 	struct stack *stacks;
@@ -34,22 +46,23 @@ struct report {
 		uint32_t *places; /* 1 + a number in stacks; 0: none */
 		size_t capacity;  /* 0, or a power of two above the double number of stacks */
 	} by_id;
-	struct buffer lines; /* JSON */
+	struct buffer lines; /* JSON, but for groups */
 };
 
-struct report_style {
-	bool group; /* threads with the same frames together */
-};
-
-void report_begin(struct report *report, pid_t pid, bool json);
+void report_begin(struct report *report, pid_t pid, bool json, const struct report_style *style);
 void report_add(struct report *report, const msgpack_object *map);
+/* The number of the stack that holds the Mutex that this one waits for; report->count: none. */
+size_t report_waits_for(const struct report *report, size_t number);
+bool report_has(const struct report *report, const struct stack *stack);
+/* The same place and state as in the look before, and no CPU time used meanwhile: that stack there; NULL: not so. */
+const struct stack *report_unmoved(const struct report *report, const struct stack *stack, const struct report *before);
 /*
  * Adds the native frames, to the threads whose native id is known and else as threads of their own; only_known: not the
  * latter.
  */
 void report_add_native(struct report *report, const struct native_stacks *stacks, bool only_known);
 /* before: the look before this one, of which only the differences are shown; or NULL. */
-void report_write(const struct report *report, const struct report *before, const struct report_style *style, struct buffer *out);
+void report_write(struct report *report, const struct report *before, const struct report_style *style, struct buffer *out);
 void report_free(struct report *report);
 
 #endif

@@ -59,11 +59,6 @@ static const char *const waiting_methods[] = {
 	"`",
 };
 
-static bool slice_is(struct slice text, const char *word)
-{
-	return text.size == strlen(word) && memcmp(text.bytes, word, text.size) == 0;
-}
-
 /* The method's own name: after the class, where the label has one. */
 static struct slice method_of(struct slice label)
 {
@@ -116,7 +111,7 @@ static void add_owner(struct buffer *buffer, const msgpack_object *mutex)
 		buffer_add_format(buffer, " 0x%llx", (unsigned long long)value_uint(value_get(mutex, "owner")));
 }
 
-void backtrace_state_add(struct buffer *buffer, const msgpack_object *thread, bool was_asleep)
+void backtrace_state_add(struct buffer *buffer, const msgpack_object *thread, const struct native_state *native)
 {
 	struct slice status = value_text(value_get(thread, "status"));
 	bool waits, on_the_way, asleep = slice_is(status, "sleep") || slice_is(status, "sleep_forever");
@@ -130,11 +125,15 @@ void backtrace_state_add(struct buffer *buffer, const msgpack_object *thread, bo
 	/* Where it was awake when we looked and is in there now, it is on its way to sleep, or from it. */
 	on_the_way = slice_is(status, "run") && value_bool(value_get(thread, "current")) && waits;
 	if (asleep || on_the_way) {
-		if (asleep || was_asleep)
+		if (asleep || native->was_asleep)
 			buffer_add_text(buffer, label.size ? "sleeping " : "sleeping");
 		if (label.size) {
 			buffer_add_text(buffer, "in ");
 			buffer_add_printable(buffer, label.bytes, label.size);
+		}
+		if (native->waits_on.size) {
+			buffer_add_text(buffer, " on ");
+			buffer_add_slice(buffer, native->waits_on);
 		}
 	} else if (slice_is(status, "run")) {
 		buffer_add_text(buffer, value_bool(value_get(thread, "current")) ? "running" : "ready, waiting for the GVL");

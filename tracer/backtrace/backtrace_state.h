@@ -11,11 +11,16 @@
  * thread that sleeps in a method that is not known to sleep is "sleeping in" that method and no more.
  */
 
-/*
- * thread: a DATA map of type "thread". was_asleep: what the system said of its native thread before the process's bell
- * was rung, which wakes the main
- * thread: the job may run on it, and it would seem to be running.
- */
-void backtrace_state_add(struct buffer *buffer, const msgpack_object *thread, bool was_asleep);
+/* What the system says of its native thread. */
+struct native_state {
+	/*
+	 * Before the process's bell was rung. That wakes the main thread: the job may run on it, and it would seem to be running.
+	 */
+	bool was_asleep;
+	struct slice waits_on; /* the socket or file; empty: not known, or none */
+};
+
+/* thread: a DATA map of type "thread". */
+void backtrace_state_add(struct buffer *buffer, const msgpack_object *thread, const struct native_state *native);
 
 #endif

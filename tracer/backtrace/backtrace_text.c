@@ -2,6 +2,7 @@
 
 #include "tracer/backtrace/backtrace_text.h"
 
+#include "tracer/backtrace/app_frames.h"
 #include "tracer/backtrace/backtrace_state.h"
 #include "tracer/base/value.h"
 
@@ -54,6 +55,25 @@ static void add_labels(struct buffer *buffer, const msgpack_object *labels)
 	buffer_add_char(buffer, '\n');
 }
 
+/* Why local variables that were asked for are not there. */
+static void add_missing(struct buffer *buffer, const msgpack_object *map)
+{
+	struct slice missing = value_text(value_get(map, "locals_missing"));
+
+	if (!missing.size)
+		return;
+	if (slice_is(missing, "time"))
+		buffer_add_text(buffer, "; no local variables: those of the others took 50 ms, -t or --limit asks for fewer");
+	else if (slice_is(missing, "hooks"))
+		buffer_add_text(buffer,
+		                "; no local variables: where Ruby keeps them is tried once, and not while the application has a "
+		                "TracePoint on");
+	else if (slice_is(missing, "moved"))
+		buffer_add_text(buffer, "; no local variables: it ran on while it was looked at");
+	else
+		buffer_add_text(buffer, "; no local variables: where this Ruby keeps them is not known");
+}
+
 /* Ruby has none for us, though there may be some. */
 static bool lacks_frames(const msgpack_object *map)
 {
@@ -62,30 +82,37 @@ static bool lacks_frames(const msgpack_object *map)
 	return known && !value_bool(known);
 }
 
-static void add_thread(struct buffer *buffer, const msgpack_object *thread, bool was_asleep)
+void backtrace_text_label(struct buffer *buffer, const msgpack_object *map)
 {
-	uint64_t native_id = value_uint(value_get(thread, "native_id"));
-	const msgpack_object *priority = value_get(thread, "priority"), *cpu = value_get(thread, "cpu_ns");
-	struct slice name = value_text(value_get(thread, "name"));
+	uint64_t native_id = value_uint(value_get(map, "native_id"));
+	struct slice name = value_text(value_get(map, "name"));
 
-	buffer_add_text(buffer, "thread");
+	add_printable(buffer, value_text(value_get(map, "type")));
 	if (native_id)
 		buffer_add_format(buffer, " %llu", (unsigned long long)native_id);
 	else if (!name.size)
-		buffer_add_format(buffer, " 0x%llx", (unsigned long long)value_uint(value_get(thread, "id")));
+		buffer_add_format(buffer, " 0x%llx", (unsigned long long)value_uint(value_get(map, "id")));
 	if (name.size) {
 		buffer_add_text(buffer, " \"");
 		add_printable(buffer, name);
 		buffer_add_char(buffer, '"');
 	}
-	if (value_bool(value_get(thread, "main"))) {
+	if (value_bool(value_get(map, "main")))
 		buffer_add_text(buffer, name.size ? ", main" : " main");
-	} else if (!name.size && value_get(thread, "created_at")) {
+}
+
+static void add_thread(struct buffer *buffer, const msgpack_object *thread, const struct native_state *native)
+{
+	const msgpack_object *priority = value_get(thread, "priority"), *cpu = value_get(thread, "cpu_ns");
+	struct slice name = value_text(value_get(thread, "name"));
+
+	backtrace_text_label(buffer, thread);
+	if (!value_bool(value_get(thread, "main")) && !name.size && value_get(thread, "created_at")) {
 		buffer_add_text(buffer, " of ");
 		add_printable(buffer, value_text(value_get(thread, "created_at")));
 	}
 	buffer_add_text(buffer, ", ");
-	backtrace_state_add(buffer, thread, was_asleep);
+	backtrace_state_add(buffer, thread, native);
 	if (cpu)
 		buffer_add_format(buffer, ", %.3f s CPU", (double)value_uint(cpu) / 1e9);
 	if (value_number(priority) != 0)
@@ -94,13 +121,14 @@ static void add_thread(struct buffer *buffer, const msgpack_object *thread, bool
 		buffer_add_format(buffer, ", group 0x%llx", (unsigned long long)value_uint(value_get(thread, "group")));
 	if (lacks_frames(thread))
 		buffer_add_text(buffer, "; it is being killed, and Ruby does not report where it is");
+	add_missing(buffer, thread);
 	buffer_add_char(buffer, '\n');
 	add_labels(buffer, value_get(thread, "labels"));
 }
 
 static void add_fiber(struct buffer *buffer, const msgpack_object *fiber)
 {
-	buffer_add_format(buffer, "fiber 0x%llx", (unsigned long long)value_uint(value_get(fiber, "id")));
+	backtrace_text_label(buffer, fiber);
 	if (value_get(fiber, "created_at")) {
 		buffer_add_text(buffer, " of ");
 		add_printable(buffer, value_text(value_get(fiber, "created_at")));
@@ -109,35 +137,105 @@ static void add_fiber(struct buffer *buffer, const msgpack_object *fiber)
 	add_printable(buffer, value_text(value_get(fiber, "status")));
 	if (lacks_frames(fiber))
 		buffer_add_text(buffer, "; this Ruby does not report where");
+	add_missing(buffer, fiber);
 	buffer_add_char(buffer, '\n');
 }
 
-void backtrace_text_heading(struct buffer *buffer, const msgpack_object *map, bool was_asleep)
+void backtrace_text_heading(struct buffer *buffer, const msgpack_object *map, const struct native_state *native)
 {
-	struct slice type = value_text(value_get(map, "type"));
-
-	if (type.size == 5 && memcmp(type.bytes, "fiber", 5) == 0)
+	if (slice_is(value_text(value_get(map, "type")), "fiber"))
 		add_fiber(buffer, map);
 	else
-		add_thread(buffer, map, was_asleep);
+		add_thread(buffer, map, native);
 }
 
-void backtrace_text_frames(struct buffer *buffer, const msgpack_object *map)
+/* Below their frame, each as name=value. */
+static void add_locals(struct buffer *buffer, const msgpack_object *frame)
+{
+	const msgpack_object *locals = value_get(frame, "locals");
+	uint64_t more = value_uint(value_get(frame, "locals_more"));
+	uint32_t count = locals && locals->type == MSGPACK_OBJECT_MAP ? locals->via.map.size : 0;
+
+	if (!count && !more)
+		return;
+	buffer_add_text(buffer, "     ");
+	for (uint32_t i = 0; i < count; i++) {
+		buffer_add_char(buffer, ' ');
+		add_printable(buffer, value_text(&locals->via.map.ptr[i].key));
+		buffer_add_char(buffer, '=');
+		add_printable(buffer, value_text(&locals->via.map.ptr[i].val));
+	}
+	if (more)
+		buffer_add_format(buffer, " and %llu more", (unsigned long long)more);
+	buffer_add_char(buffer, '\n');
+}
+
+/* Frames of libraries that are left out, one after the other. */
+struct folded {
+	size_t count;
+	struct slice first; /* of which library the first one is */
+	const char *prefix;
+	bool several; /* they are not all of that one */
+};
+
+static void folded_write(struct buffer *buffer, struct folded *folded)
+{
+	if (!folded->count)
+		return;
+	buffer_add_format(buffer, "   ... %zu frame%s of %s", folded->count, plural(folded->count), folded->prefix);
+	add_printable(buffer, folded->first);
+	buffer_add_text(buffer, folded->several ? " and others\n" : "\n");
+	*folded = (struct folded){0};
+}
+
+static void folded_add(struct folded *folded, const struct frame_origin *origin)
+{
+	if (!folded->count) {
+		folded->first = origin->library;
+		folded->prefix = origin->prefix;
+	}
+	folded->several = folded->several || folded->first.size != origin->library.size ||
+	                  memcmp(folded->first.bytes, origin->library.bytes, origin->library.size) != 0;
+	folded->count++;
+}
+
+static void add_frame(struct buffer *buffer, const msgpack_object *frame, const struct frame_origin *origin)
+{
+	int32_t line = value_line(value_get(frame, "line"));
+
+	buffer_add_text(buffer, "   ");
+	if (origin && origin->library.size) {
+		buffer_add_text(buffer, origin->prefix);
+		add_printable(buffer, origin->library);
+		buffer_add_char(buffer, ':');
+	}
+	add_printable(buffer, origin ? origin->file : value_text(value_get(frame, "path")));
+	if (line)
+		buffer_add_format(buffer, ":%d", line);
+	buffer_add_text(buffer, " in ");
+	add_printable(buffer, value_text(value_get(frame, "label")));
+	buffer_add_char(buffer, '\n');
+	add_locals(buffer, frame);
+}
+
+void backtrace_text_frames(struct buffer *buffer, const msgpack_object *map, bool app)
 {
 	const msgpack_object *frames = value_get(map, "frames");
+	struct folded folded = {0};
 
 	for (uint32_t i = 0; i < value_count(frames); i++) {
 		const msgpack_object *frame = value_at(frames, i);
-		uint64_t line = value_uint(value_get(frame, "line"));
+		struct frame_origin origin = frame_origin_of(value_text(value_get(frame, "path")));
 
-		buffer_add_text(buffer, "   ");
-		add_printable(buffer, value_text(value_get(frame, "path")));
-		if (line)
-			buffer_add_format(buffer, ":%llu", (unsigned long long)line);
-		buffer_add_text(buffer, " in ");
-		add_printable(buffer, value_text(value_get(frame, "label")));
-		buffer_add_char(buffer, '\n');
+		/* The innermost one says what the thread is in. */
+		if (app && i > 0 && origin.library.size) {
+			folded_add(&folded, &origin);
+			continue;
+		}
+		folded_write(buffer, &folded);
+		add_frame(buffer, frame, app ? &origin : NULL);
 	}
+	folded_write(buffer, &folded);
 	if (value_bool(value_get(map, "more")))
 		buffer_add_text(buffer, "   ...\n");
 }

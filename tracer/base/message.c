@@ -22,21 +22,17 @@ uint64_t message_waited_ns(void)
 	return waited_ns;
 }
 
-void message(const char *format, ...)
+static void say(const char *prefix, const char *format, va_list args)
 {
 	struct buffer line = {0};
 	char text[9000];
 	uint64_t began_ns;
-	va_list args;
-	int size;
+	int size = vsnprintf(text, sizeof(text), format, args);
 
-	va_start(args, format);
-	size = vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
 	if (size < 0)
 		return;
 	if (!diverted)
-		buffer_add_text(&line, "rbprobe: ");
+		buffer_add_text(&line, prefix);
 	buffer_add_printable(&line, text, (size_t)size < sizeof(text) ? (size_t)size : sizeof(text) - 1);
 	if (diverted) {
 		diverted(line.bytes, line.size);
@@ -49,4 +45,22 @@ void message(const char *format, ...)
 		line.size = 0; /* nowhere left to complain to */
 	waited_ns += clock_now_ns() - began_ns;
 	buffer_free(&line);
+}
+
+void message(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say("rbprobe: ", format, args);
+	va_end(args);
+}
+
+void message_bare(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say("", format, args);
+	va_end(args);
 }

@@ -10,6 +10,9 @@
  */
 void message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Without "rbprobe: ": what another program's users know as its words. */
+void message_bare(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* How long all of them together have waited for whoever reads them: `2>&1 | less`. */
 uint64_t message_waited_ns(void);
 

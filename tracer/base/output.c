@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A descriptor, or negative. What is there is opened as it was found, and what is new is made: no link is followed once more. */
@@ -35,8 +36,9 @@ int output_open(struct output *output, const char *path, bool append, struct err
 		place_close(&place);
 		return error_set(err, status, "cannot write to %s: %s", path, why.text);
 	}
-	output->fd = open_place(&place, O_WRONLY | O_CLOEXEC | (append ? O_APPEND : O_TRUNC));
+	output->fd = open_place(&place, O_WRONLY | O_CLOEXEC | (append ? O_APPEND : 0));
 	status = output->fd < 0 ? -errno : 0;
+	output->replaces = !append && place.found >= 0;
 	place_close(&place);
 	if (status < 0)
 		return error_set(err, status, "cannot write to %s: %s", path,
@@ -54,6 +56,15 @@ static void output_fail(struct output *output, int code)
 		                           output->name, strerror(code));
 }
 
+static void empty(struct output *output)
+{
+	struct stat found;
+
+	if (output->replaces && fstat(output->fd, &found) == 0 && S_ISREG(found.st_mode) && ftruncate(output->fd, 0) != 0)
+		output_fail(output, errno);
+	output->replaces = false;
+}
+
 void output_flush(struct output *output)
 {
 	const char *from = output->buffer.bytes;
@@ -62,6 +73,7 @@ void output_flush(struct output *output)
 
 	if (!left)
 		return;
+	empty(output);
 	began_ns = clock_now_ns();
 	output->flushed += left;
 	while (left && !output_is_over(output)) {
@@ -80,7 +92,7 @@ void output_flush(struct output *output)
 	output->written_ns += clock_now_ns() - began_ns;
 }
 
-int output_close(struct output *output)
+int output_give_up(struct output *output)
 {
 	output_flush(output);
 	if (output->own_fd && close(output->fd) != 0 && errno != EINTR)
@@ -88,4 +100,18 @@ int output_close(struct output *output)
 	output->fd = -1;
 	buffer_free(&output->buffer);
 	return output->status;
+}
+
+int output_close(struct output *output)
+{
+	empty(output);
+	return output_give_up(output);
+}
+
+bool output_is_file(const struct output *output, const char *path)
+{
+	struct stat own, other;
+
+	return output->own_fd && fstat(output->fd, &own) == 0 && S_ISREG(own.st_mode) && stat(path, &other) == 0 &&
+	       own.st_dev == other.st_dev && own.st_ino == other.st_ino;
 }

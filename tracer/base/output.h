@@ -16,6 +16,7 @@ struct output {
 	struct buffer buffer;
 	int fd;
 	bool own_fd;
+	bool replaces;       /* the file has what was in it before, until the first byte is written or the output ends well */
 	bool reader_gone;    /* a closed pipe: the end of the run, and no error */
 	int status;          /* 0, or the first failure: then everything more is dropped */
 	uint64_t written_ns; /* how long writing has taken so far: a reader that waits makes us wait */
@@ -27,11 +28,15 @@ struct output {
 
 #define OUTPUT_WRITE_SIZE (256u << 10)
 
-/* path NULL: standard output. */
+/* path NULL: standard output. What a file had is replaced by the first byte that is written, or by output_close(). */
 int output_open(struct output *output, const char *path, bool append, struct error *err);
 void output_flush(struct output *output);
 /* Flushes and closes; returns output->status. */
 int output_close(struct output *output);
+/* As well, but a file to which nothing was written stays what it was. */
+int output_give_up(struct output *output);
+/* Whether it goes into this file. */
+bool output_is_file(const struct output *output, const char *path);
 
 static inline bool output_is_over(const struct output *output)
 {

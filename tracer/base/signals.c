@@ -22,7 +22,8 @@ static struct {
 	volatile sig_atomic_t received;
 	volatile uint64_t first_ns; /* when the first of them came; handlers only */
 	volatile sig_atomic_t outlives_interrupts;
-	struct sigaction before[sizeof(handled) / sizeof(*handled)], pipe_before;
+	struct sigaction before[sizeof(handled) / sizeof(*handled)], pipe_before, limit_before;
+	bool limit_ignored;
 } signals = {.pipe = {-1, -1}};
 
 /*
@@ -59,6 +60,8 @@ int signals_install(void)
 {
 	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO};
 
+	if (signals.pipe[0] >= 0)
+		return signals.pipe[0];
 	if (pipe2(signals.pipe, O_CLOEXEC | O_NONBLOCK) != 0)
 		return -errno;
 	sigemptyset(&action.sa_mask);
@@ -92,8 +95,19 @@ void signals_outlive_interrupts(void)
 	signals.outlives_interrupts = 1;
 }
 
+void signals_ignore_file_limit(void)
+{
+	const struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+	if (!signals.limit_ignored)
+		sigaction(SIGXFSZ, &ignore, &signals.limit_before);
+	signals.limit_ignored = true;
+}
+
 void signals_restore(void)
 {
+	if (signals.limit_ignored)
+		sigaction(SIGXFSZ, &signals.limit_before, NULL);
 	for (size_t i = 0; i < sizeof(handled) / sizeof(*handled); i++)
 		sigaction(handled[i], &signals.before[i], NULL);
 	sigaction(SIGPIPE, &signals.pipe_before, NULL);

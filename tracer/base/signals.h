@@ -9,7 +9,7 @@
  * would not; the second of them leaves the program at once, removing what an attach has left in /tmp.
  */
 
-/* Installs the handlers and ignores SIGPIPE. Returns the descriptor that becomes readable, or -errno. */
+/* Installs the handlers and ignores SIGPIPE; once is enough. Returns the descriptor that becomes readable, or -errno. */
 int signals_install(void);
 
 /* The signal that came last (0: none since the last call), and whether a process sent it rather than the terminal. */
@@ -20,6 +20,9 @@ void signals_forgive(void);
 
 /* A program in which Ctrl-C ends other things than the program: no number of INTs ends it from now on. */
 void signals_outlive_interrupts(void);
+
+/* A file that reaches the limit of its size (setrlimit) is an error of write() from now on, and no end of the program. */
+void signals_ignore_file_limit(void);
 
 /* In a child between fork and exec: back to what the program was started with. */
 void signals_restore(void);

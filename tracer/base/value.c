@@ -48,6 +48,14 @@ uint64_t value_uint(const msgpack_object *value)
 	return value && value->type == MSGPACK_OBJECT_POSITIVE_INTEGER ? value->via.u64 : 0;
 }
 
+/* Older extensions send the two's complement of a negative one. */
+int32_t value_line(const msgpack_object *value)
+{
+	if (value && value->type == MSGPACK_OBJECT_NEGATIVE_INTEGER)
+		return (int32_t)value->via.i64;
+	return (int32_t)value_uint(value);
+}
+
 double value_number(const msgpack_object *value)
 {
 	if (!value)

@@ -21,9 +21,16 @@ uint32_t value_count(const msgpack_object *array);
 const msgpack_object *value_at(const msgpack_object *array, uint32_t index);
 
 struct slice value_text(const msgpack_object *value); /* {"", 0} */
-uint64_t value_uint(const msgpack_object *value);     /* 0; a negative number is 0, too */
-double value_number(const msgpack_object *value);     /* 0.0; of integers and floats */
-bool value_bool(const msgpack_object *value);         /* false */
+
+static inline bool slice_is(struct slice text, const char *word)
+{
+	return text.size == strlen(word) && memcmp(text.bytes, word, text.size) == 0;
+}
+
+uint64_t value_uint(const msgpack_object *value); /* 0; a negative number is 0, too */
+int32_t value_line(const msgpack_object *value);  /* 0; of a source file, where code of eval may have negative ones */
+double value_number(const msgpack_object *value); /* 0.0; of integers and floats */
+bool value_bool(const msgpack_object *value);     /* false */
 
 /* Adds any value as JSON (json.h), on one line; null for NULL. */
 void value_add_json(struct buffer *to, const msgpack_object *value);

@@ -190,29 +190,29 @@ static int wait_for(struct options *options, const char *glob)
 
 /* --- Children */
 
-size_t choose_children(pid_t parent, pid_t **children)
+size_t choose_more_children(pid_t parent, struct pid_list *pids)
 {
-	size_t count = children_find(parent, children);
+	pid_t *children;
+	size_t count = children_find(parent, &children);
 
-	if (count == 0)
-		message("process %d has no child processes that are Ruby", (int)parent);
+	for (size_t i = 0; i < count; i++)
+		pid_list_add(pids, children[i]);
+	free(children);
 	return count;
 }
 
-static int children_of(struct options *options)
+void choose_children(pid_t parent, struct pid_list *pids)
 {
-	struct pid_list parents = options->pids;
+	if (choose_more_children(parent, pids) == 0)
+		message("process %d has no child processes that are Ruby", (int)parent);
+}
 
+int choose_children_of(struct options *options, struct pid_list *parents)
+{
+	*parents = options->pids;
 	options->pids = (struct pid_list){0};
-	for (size_t i = 0; i < parents.count; i++) {
-		pid_t *children;
-		size_t count = choose_children(parents.items[i], &children);
-
-		for (size_t c = 0; c < count; c++)
-			pid_list_add(&options->pids, children[c]);
-		free(children);
-	}
-	free(parents.items);
+	for (size_t i = 0; i < parents->count; i++)
+		choose_children(parents->items[i], &options->pids);
 	return options->pids.count ? 0 : STATUS_NOT_ATTACHED;
 }
 
@@ -246,7 +246,11 @@ int choose_processes(struct options *options, bool one, bool children_too)
 		status = options->ps_pattern ? by_pattern(options, glob.bytes, one) : wait_for(options, glob.bytes);
 		buffer_free(&glob);
 	}
-	if (!status && options->children && !children_too && options->pids.count)
-		status = children_of(options);
+	if (!status && options->children && !children_too && options->pids.count) {
+		struct pid_list parents;
+
+		status = choose_children_of(options, &parents);
+		free(parents.items);
+	}
 	return status;
 }

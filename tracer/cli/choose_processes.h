@@ -11,7 +11,14 @@
  */
 int choose_processes(struct options *options, bool one, bool children_too);
 
-/* children_find(), which says on stderr that there are none. */
-size_t choose_children(pid_t parent, pid_t **children);
+/* Adds the child processes that are Ruby; those that are in the list already, once. Returns how many there are. */
+size_t choose_more_children(pid_t parent, struct pid_list *pids);
+/* As well, and says on stderr where there are none. */
+void choose_children(pid_t parent, struct pid_list *pids);
+/*
+ * Puts the children of the processes in their place; *parents takes these, for the caller to free. Returns 0, or
+ * STATUS_NOT_ATTACHED where there are none.
+ */
+int choose_children_of(struct options *options, struct pid_list *parents);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "proto/clock.h"
 #include "tracer/cli/option_names.h"
+#include "tracer/cli/tracer_find.h"
 #include "tracer/process/ruby_processes.h"
 
 #include <stdlib.h>
@@ -107,6 +108,24 @@ static void on_process(void *owner, const struct target *target)
 	offer(owner, (struct slice){pid, (size_t)size}, (struct slice){command, strlen(command)});
 }
 
+static int on_tracer(void *owner, const char *name, const char *path)
+{
+	struct tracer_file file;
+	struct error err;
+
+	if (tracer_find(&file, path, &err) < 0)
+		return 0;
+	offer_text(owner, name, file.description);
+	tracer_file_free(&file);
+	return 0;
+}
+
+static void offer_tracers(struct completion *completion)
+{
+	tracer_each(on_tracer, completion);
+	ask_shell(completion, ":files\n");
+}
+
 static void offer_values(struct completion *completion, const char *argument)
 {
 	struct buffer whole = {0};
@@ -121,6 +140,8 @@ static void offer_values(struct completion *completion, const char *argument)
 		offer_words(completion, argument, ",");
 	else if (begins_with(argument, "PID"))
 		ruby_processes_each(TARGET_BASIC, clock_now_ns() + PROCESSES_NS, &unseen, on_process, completion, &err);
+	else if (strcmp(argument, "NAME|FILE") == 0)
+		offer_tracers(completion);
 	else if (strcmp(argument, "FILE") == 0)
 		ask_shell(completion, ":files\n");
 	buffer_free(&whole);

@@ -10,7 +10,7 @@
 
 bool hook_question_possible(const struct options *options)
 {
-	return options->pids.count == 1 && isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+	return options->pids.count == 1 && !options->children && isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 }
 
 /* The first byte of a line; 0 where none comes. */

@@ -5,6 +5,7 @@
 
 #include "proto/limits.h"
 #include "tracer/base/message.h"
+#include "tracer/base/output_name.h"
 
 #include <errno.h>
 #include <math.h>
@@ -73,6 +74,13 @@ void pid_list_add(struct pid_list *pids, pid_t pid)
 			return;
 	pids->items = memory_resize(pids->items, (pids->count + 1) * sizeof(*pids->items));
 	pids->items[pids->count++] = pid;
+}
+
+int options_output_name(const char *text)
+{
+	return output_name_is_valid(text)
+	               ? 0
+	               : WRONG("-o knows %%p, the PID, and %%%%, a %%, but no other letter after a %%: \"%s\"", text);
 }
 
 int options_pids(char *text, struct pid_list *pids)

@@ -11,7 +11,9 @@
 #include "proto/clock.h"
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/base/output_name.h"
 #include "tracer/cli/option_names.h"
+#include "tracer/cli/tracer_set.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,6 +29,7 @@ enum long_option {
 	OPTION_INSPECT,
 	OPTION_IVARS,
 	OPTION_FORMAT,
+	OPTION_FOLLOW_FORKS,
 	OPTION_DURATION,
 	OPTION_COUNT,
 	OPTION_VALUE_SIZE,
@@ -56,6 +59,7 @@ void options_free(struct options *options)
 {
 	free(options->pids.items);
 	selector_list_free(&options->selectors);
+	tracers_free(options);
 }
 
 /* Says what is wrong; the parser returns it. */
@@ -159,6 +163,9 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
 	case OPTION_ATTRIBUTES:
 		options->trace.flags |= TRACE_ATTRIBUTES;
 		return 0;
+	case OPTION_FOLLOW_FORKS:
+		options->trace.flags |= TRACE_FOLLOW_FORKS;
+		return 0;
 	case OPTION_DURATION:
 		return options_seconds("--duration", argument, &options->duration_ns);
 	}
@@ -172,7 +179,7 @@ static error_t parse_file(int key, char *argument, struct argp_state *state)
 	switch (key) {
 	case 'o':
 		options->output_path = argument;
-		return 0;
+		return options_output_name(argument);
 	case 'a':
 		options->append = true;
 		return 0;
@@ -198,7 +205,7 @@ static error_t parse_shown(int key, char *argument, struct options *options)
 		return 0;
 	case OPTION_FORMAT:
 		options->format = sink_find(argument);
-		return options->format ? 0 : WRONG("--format takes text or json, not \"%s\"", argument);
+		return options->format ? 0 : WRONG("--format takes text, json or rbtrace, not \"%s\"", argument);
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -280,12 +287,14 @@ static const struct argp_option run_list[] = {
          "Trace attr_reader and attr_writer methods also where the selector names many (String#, Order#*, --firehose). Every "
          "call of a C method is slower meanwhile",
          8},
+	{"follow-forks", OPTION_FOLLOW_FORKS, NULL, 0,
+         "Trace also the processes that it forks from now on, such as those that do one job each, from the fork on", 2},
 	{"duration", OPTION_DURATION, "SEC", 0, "Stop after this time", 6},
 	{0},
 };
 
 static const struct argp_option file_list[] = {
-	{"output", 'o', "FILE", 0, "Write to a file", 5},
+	{"output", 'o', "FILE", 0, "Write to a file; with %p in its name (the PID) one for each process", 5},
 	{"append", 'a', NULL, 0, "Append to it", 5},
 	{0},
 };
@@ -301,7 +310,8 @@ static const struct argp_option trace_list[] = {
 	{"start-time", 't', NULL, 0, "Show when each call began", 4},
 	{"no-duration", 'n', NULL, 0, "Do not show how long calls took", 4},
 	{"prefix", 'r', "N", 0, "Spaces per level (default 3)", 4},
-	{"format", OPTION_FORMAT, "text|json", 0, "A tree for people, or one JSON object a line", 4},
+	{"format", OPTION_FORMAT, "text|json|rbtrace", 0,
+         "A tree for people, one JSON object a line, or the lines of the rbtrace gem", 4},
 	{"count", OPTION_COUNT, "N", 0, "Stop after N calls and lines", 6},
 	{"overflow", OPTION_OVERFLOW, "drop|block", 0,
          "If rbprobe is too slow: drop (default) loses calls and counts them, block makes the process wait", 7},
@@ -395,7 +405,7 @@ int options_check_trace(struct options *options)
 
 	if (!firehose && !options->selectors_optional &&
 	    (options->selectors.count == 0 || options->selectors.items[0].role != ROLE_SHOWN) && !options->trace.marks.kinds)
-		wrong = "which methods? Give selectors such as String#gsub, or --firehose for all";
+		wrong = "which methods? Give selectors such as String#gsub, a tracer (-c sql), or --firehose for all";
 	else if (firehose && options->trace.engine != ENGINE_AUTO && options->trace.engine != ENGINE_HOOK)
 		wrong = "--firehose is by all engines, or by --engine hook";
 	else if (firehose && without_hook && options->trace.engine == ENGINE_HOOK)
@@ -406,6 +416,8 @@ int options_check_trace(struct options *options)
 		wrong = "--attributes needs engine hook, which --no-hook forbids";
 	else if (options->trace.flags & TRACE_LOCALS && !firehose && options->selectors.count == 0)
 		wrong = "--locals shows the variables of methods and lines; give selectors such as Order#total or order.rb:42";
+	else if (options->trace.flags & TRACE_FOLLOW_FORKS && options->trace.marks.kinds & ~(1u << MARK_RAISE))
+		wrong = "--follow-forks cannot go with --gc, --gvl and --allocations, which are about one process";
 	else if (options->append && !options->output_path)
 		wrong = "-a appends to a file; name it with -o FILE";
 	else
@@ -440,7 +452,7 @@ struct command options_command(const struct options *options, enum command_kind 
 void options_settle(struct options *options, int output_fd)
 {
 	options->style.colors = term_colors(output_fd, options->colors);
-	options->style.many_pids = options->pids.count > 1;
+	options->style.many_pids = options->pids.count > 1 || options->children || options->trace.flags & TRACE_FOLLOW_FORKS;
 	options->style.flags = options->trace.flags;
 	options->style.running = options->trace.conditions.slow_ns != 0;
 }

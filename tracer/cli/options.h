@@ -4,6 +4,7 @@
 #include "tracer/attach/attach.h"
 #include "tracer/base/term.h"
 #include "tracer/cli/selector.h"
+#include "tracer/cli/tracer_file.h"
 #include "tracer/stream/sink.h"
 
 #include "proto/command.h"
@@ -36,8 +37,10 @@ struct options {
 	bool quiet;
 	bool verbose;
 	/* what */
-	bool selectors_optional; /* set before the check: there may be none */
-	struct selector_list selectors;
+	bool selectors_optional;        /* set before the check: there may be none */
+	struct selector_list selectors; /* those of the tracers included; tracer_set.h */
+	struct tracer_file *tracers;
+	uint32_t tracer_count;
 	struct trace_options trace;
 	bool overhead_given; /* --max-overhead, 0 included */
 	/* how it is shown */
@@ -62,6 +65,7 @@ extern const struct argp options_session;    /* --no-load --interrupt -q -v */
 extern const struct argp options_color;      /* --color */
 extern const struct argp options_engine;     /* --engine */
 extern const struct argp options_selectors;  /* -m and everything that is not an option */
+extern const struct argp options_tracers;    /* -c; tracer_options.c */
 extern const struct argp options_conditions; /* which calls are shown; condition_options.c */
 extern const struct argp options_measure;    /* what is measured of them, and ... */
 extern const struct argp options_stack;      /* ... who called; action_options.c */
@@ -86,6 +90,8 @@ int options_pattern(const char *option, const char *of_what, const char *text, s
 int options_exceptions(const char *option, const char *text, struct slice *pattern);
 /* One of the words, up to a NULL, that stand for 0, 1, ... */
 int options_choice(const char *option, const char *text, const char *const *words, unsigned *chosen);
+/* Of -o FILE, where %p stands for the PID. */
+int options_output_name(const char *text);
 /* Adds those that are not yet in the list. */
 int options_pids(char *text, struct pid_list *pids);
 void pid_list_add(struct pid_list *pids, pid_t pid);

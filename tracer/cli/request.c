@@ -22,7 +22,12 @@ static int pid_of(const struct request *request)
 
 static int on_hello(void *owner, const struct record_hello *hello, struct error *err)
 {
-	return attachment_hello(&((struct request *)owner)->attachment, hello, err);
+	struct request *request = owner;
+	int status = attachment_hello(&request->attachment, hello, err);
+
+	if (status == 0 && request->handler->attached)
+		request->handler->attached(request);
+	return status;
 }
 
 static void set_deadline(struct request *request, uint32_t timeout_ms)

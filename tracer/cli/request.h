@@ -24,6 +24,8 @@ struct request;
 struct request_handler {
 	bool descriptors; /* may come with the answer */
 	bool reply_ends;  /* METHODS: its REPLY is the end of the answer, and no DONE follows */
+	/* The process has answered the handshake. */
+	void (*attached)(struct request *request);
 	/* A piece of the answer; the object is valid until the function returns. value.h reads it. */
 	int (*data)(struct request *request, const msgpack_object *object, struct error *err);
 	int (*output)(struct request *request, enum output_stream stream, struct slice bytes, struct error *err);

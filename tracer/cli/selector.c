@@ -280,11 +280,16 @@ int selector_parse(struct selector_list *list, const char *text, struct error *e
 		free((struct slice *)selector.expressions);
 		return status;
 	}
+	selector_list_add(list, &selector, text);
+	return 0;
+}
+
+void selector_list_add(struct selector_list *list, const struct selector *selector, const char *text)
+{
 	list->items = memory_resize(list->items, (list->count + 1) * sizeof(*list->items));
 	list->texts = memory_resize(list->texts, (list->count + 1) * sizeof(*list->texts));
 	list->texts[list->count] = text;
-	list->items[list->count++] = selector;
-	return 0;
+	list->items[list->count++] = *selector;
 }
 
 void selector_list_free(struct selector_list *list)

@@ -16,6 +16,8 @@ struct selector_list {
 
 /* Appends what text says. Returns 0, or -EINVAL with err naming the place. */
 int selector_parse(struct selector_list *list, const char *text, struct error *err);
+/* Appends one, and takes its array of expressions, which is of malloc(). */
+void selector_list_add(struct selector_list *list, const struct selector *selector, const char *text);
 void selector_list_free(struct selector_list *list);
 
 #endif

@@ -2,8 +2,10 @@
 
 #include "tracer/cli/subcommand.h"
 
+#include "tracer/base/apart.h"
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/base/output_name.h"
 #include "tracer/base/signals.h"
 #include "tracer/cli/choose_processes.h"
 #include "tracer/cli/option_names.h"
@@ -118,7 +120,7 @@ static int pids_check(const struct invocation *invocation, const char *name)
 	size_t count = invocation->options.pids.count;
 
 	if (subcommand->pids == PIDS_NONE || subcommand->pids == PIDS_ANY || count == 1 ||
-	    (subcommand->pids == PIDS_SOME && count > 0))
+	    (subcommand->pids != PIDS_ONE && count > 0))
 		return 0;
 	if (count > 1 && subcommand->pids_too_many)
 		message("%s", subcommand->pids_too_many);
@@ -143,11 +145,12 @@ int invocation_signals(struct invocation *invocation)
 
 int invocation_output_end(struct invocation *invocation, int status)
 {
-	bool failed = invocation->output.fd >= 0 && output_close(&invocation->output) < 0;
+	struct output *output = &invocation->output;
+	bool ended_well = status == STATUS_DONE || status == STATUS_TARGET_GONE;
 
-	if (!failed)
+	if (output->fd < 0 || (ended_well ? output_close(output) : output_give_up(output)) == 0)
 		return status;
-	message("%s", invocation->output.error.text);
+	message("%s", output->error.text);
 	return STATUS_FAILED;
 }
 
@@ -178,16 +181,41 @@ int invocation_request(struct invocation *invocation, const pid_t *pids, size_t 
 	return status;
 }
 
-static int run(struct invocation *invocation)
+/* Where there is a file for each process, none of it is common to them. */
+static int open_output(struct invocation *invocation)
 {
 	const struct options *options = &invocation->options;
+	char *name = NULL;
 	struct error err;
 	int status;
 
-	if (output_open(&invocation->output, options->output_path, options->append, &err) < 0) {
-		message("%s", err.text);
-		return STATUS_FAILED;
+	if (options->output_path && output_name_has_pid(options->output_path) && invocation->subcommand->file_each) {
+		invocation->output = (struct output){.fd = -1, .name = options->output_path};
+		return 0;
 	}
+	if (options->output_path)
+		name = output_name_of(options->output_path, options->pids.count ? options->pids.items[0] : 0);
+	status = output_open(&invocation->output, name, options->append, &err);
+	if (name)
+		invocation->output.name = options->output_path;
+	free(name);
+	if (status < 0)
+		message("%s", err.text);
+	return status < 0 ? STATUS_FAILED : 0;
+}
+
+static int run(struct invocation *invocation)
+{
+	const struct options *options = &invocation->options;
+	int status;
+
+	signals_ignore_file_limit();
+	status = open_output(invocation);
+	if (status)
+		return status;
+	if (invocation->several && invocation->subcommand->heading && !invocation->json)
+		buffer_add_format(&invocation->output.buffer, "%sprocess %d:\n", invocation->first ? "" : "\n",
+		                  (int)options->pids.items[0]);
 	if (invocation->subcommand->run)
 		status = invocation->subcommand->run(invocation);
 	else if (invocation->subcommand->every)
@@ -195,6 +223,56 @@ static int run(struct invocation *invocation)
 	else
 		status = invocation_request(invocation, options->pids.items, options->pids.count);
 	return invocation_output_end(invocation, status);
+}
+
+/* --- A run for each process */
+
+struct each {
+	struct invocation *invocation;
+	struct pid_list parents, pids; /* those that were named, where their children are meant; those that are meant */
+};
+
+/* With --every, workers come and go. */
+static size_t each_count(void *owner)
+{
+	struct each *each = owner;
+
+	for (size_t i = 0; i < each->parents.count && each->invocation->every_ns; i++)
+		choose_more_children(each->parents.items[i], &each->pids);
+	return each->pids.count;
+}
+
+static int each_run(void *owner, size_t index)
+{
+	struct each *each = owner;
+	struct pid_list *one = &each->invocation->options.pids;
+
+	*one = (struct pid_list){0};
+	pid_list_add(one, each->pids.items[index]);
+	each->invocation->several = true;
+	each->invocation->first = index == 0;
+	return run(each->invocation);
+}
+
+static bool is_for_each(const struct invocation *invocation)
+{
+	return invocation->subcommand->pids == PIDS_EACH && (invocation->options.children || invocation->options.pids.count > 1);
+}
+
+static int run_each(struct invocation *invocation)
+{
+	struct options *options = &invocation->options;
+	struct each each = {.invocation = invocation};
+	const struct apart apart = {.owner = &each, .together = invocation->every_ns != 0, .count = each_count, .run = each_run};
+	int status = options->children ? choose_children_of(options, &each.parents) : 0;
+
+	each.pids = options->pids;
+	options->pids = (struct pid_list){0};
+	if (!status)
+		status = apart_run(&apart);
+	free(each.parents.items);
+	free(each.pids.items);
+	return status;
 }
 
 static int verbs_show(const struct subcommand *subcommand)
@@ -246,13 +324,14 @@ int subcommand_run(const struct subcommand *subcommand, int argc, char **argv)
 		subcommand->init(invocation);
 	status = parse(invocation, words_split(invocation, argc, argv), argv);
 	if (status == 0)
-		status = choose_processes(&invocation->options, subcommand->pids == PIDS_ONE, subcommand->children_itself);
+		status = choose_processes(&invocation->options, subcommand->pids == PIDS_ONE,
+		                          subcommand->children_itself || subcommand->pids == PIDS_EACH);
 	if (status == 0)
 		status = pids_check(invocation, argv[0] + strlen("rbprobe "));
 	if (status == 0 && subcommand->check)
 		status = subcommand->check(invocation);
 	if (status == 0)
-		status = run(invocation);
+		status = is_for_each(invocation) ? run_each(invocation) : run(invocation);
 	if (subcommand->free)
 		subcommand->free(invocation);
 	options_free(&invocation->options);

@@ -26,6 +26,7 @@ enum subcommand_pids {
 	PIDS_NONE, /* there is no -p */
 	PIDS_ONE,
 	PIDS_SOME, /* one or more */
+	PIDS_EACH, /* as well; where there are several, each has a run of its own, in a process of its own */
 	PIDS_ANY,  /* none also: check() sees whether that is right */
 };
 
@@ -45,6 +46,8 @@ struct invocation {
 	uint64_t every_ns; /* --every; 0: once */
 	uint64_t count;    /* --count; 0: no limit */
 	uint64_t rounds;   /* how many requests of invocation_repeat() are over */
+	bool several;      /* PIDS_EACH: this run is one of several */
+	bool first;        /* PIDS_EACH: it is the first of them, or the only one */
 	struct output output;
 	int signals;      /* what signals_install() returned; -1: not installed */
 	bool interrupted; /* by a signal, while invocation_request() waited */
@@ -68,6 +71,8 @@ struct subcommand {
 	const char *description; /* for --help: above the options and, after \v, below them */
 	enum subcommand_pids pids;
 	bool children_itself;              /* --children: run() looks for them */
+	bool file_each;                    /* -o with %p: run() opens the files, and output is none */
+	bool heading;                      /* PIDS_EACH: what runs show does not say of which process it is; a line does */
 	const char *pids_wanted;           /* said where -p names too few or too many; NULL: the usual sentence */
 	const char *pids_too_many;         /* said where it names too many; NULL: as for too few */
 	const char *format;                /* what --help says about --format text|json; NULL: there is no such option */

@@ -22,6 +22,8 @@ enum backtrace_option {
 	OPTION_FIBERS,
 	OPTION_GROUP,
 	OPTION_FULL,
+	OPTION_LOCALS,
+	OPTION_APP,
 };
 
 /* One process, and the looks at it. */
@@ -36,7 +38,7 @@ struct backtrace {
 	struct command command;
 	const char *thread;
 	uint64_t frames_max;
-	bool fibers, full;
+	bool fibers, full, locals;
 	struct report_style style;
 	struct watched *watched;
 	size_t count;
@@ -58,6 +60,12 @@ static error_t parse_backtrace(int key, char *argument, struct argp_state *state
 	case OPTION_FULL:
 		backtrace->full = true;
 		return 0;
+	case OPTION_LOCALS:
+		backtrace->locals = true;
+		return 0;
+	case OPTION_APP:
+		backtrace->style.app = true;
+		return 0;
 	case OPTION_GROUP:
 		backtrace->style.group = true;
 		return 0;
@@ -71,6 +79,9 @@ static const struct argp_option backtrace_list[] = {
 	{"limit", OPTION_LIMIT, "N", 0, "At most N frames of each", 2},
 	{"fibers", OPTION_FIBERS, NULL, 0, "Also the fibers that do not run", 2},
 	{"full", OPTION_FULL, NULL, 0, "Also the native frames (C functions), for which each thread is stopped for a moment", 2},
+	{"locals", OPTION_LOCALS, NULL, 0, "Also arguments and other local variables, below each frame written in Ruby", 2},
+	{"app", OPTION_APP, NULL, 0,
+         "Only the application's frames, and the innermost one; those of gems and of Ruby are counted", 3},
 	{"group", OPTION_GROUP, NULL, 0, "Threads with the same frames together", 3},
 	{0},
 };
@@ -118,27 +129,25 @@ static void choose(struct backtrace *backtrace)
 	struct watched *old = backtrace->watched;
 	bool children = backtrace->invocation.options.children;
 	size_t old_count = backtrace->count;
+	struct pid_list chosen = {0};
 
-	backtrace->watched = NULL;
-	backtrace->count = 0;
-	for (size_t i = 0; i < pids->count; i++) {
-		pid_t *workers = NULL, pid = pids->items[i];
-		size_t count = children ? choose_children(pid, &workers) : 1;
+	for (size_t i = 0; i < pids->count; i++)
+		if (children)
+			choose_children(pids->items[i], &chosen);
+		else
+			pid_list_add(&chosen, pids->items[i]);
+	backtrace->watched = memory_zeroed(chosen.count * sizeof(*old) + 1);
+	backtrace->count = chosen.count;
+	for (size_t i = 0; i < chosen.count; i++) {
+		struct watched *known = watched_find(old, old_count, chosen.items[i]);
 
-		for (size_t c = 0; c < count; c++) {
-			struct watched one = {.pid = children ? workers[c] : pid}, *known = watched_find(old, old_count, one.pid);
-
-			if (watched_find(backtrace->watched, backtrace->count, one.pid))
-				continue;
-			if (known) {
-				one.before = known->before;
-				memset(&known->before, 0, sizeof(known->before));
-			}
-			backtrace->watched = memory_resize(backtrace->watched, (backtrace->count + 1) * sizeof(one));
-			backtrace->watched[backtrace->count++] = one;
-		}
-		free(workers);
+		backtrace->watched[i].pid = chosen.items[i];
+		if (!known)
+			continue;
+		backtrace->watched[i].before = known->before;
+		memset(&known->before, 0, sizeof(known->before));
 	}
+	free(chosen.items);
 	forget(old, old_count);
 }
 
@@ -183,7 +192,7 @@ static int look(struct backtrace *backtrace, int signals_descriptor, bool *inter
 		struct watched *watched = &backtrace->watched[i];
 
 		watched->answered = false;
-		report_begin(&watched->now, watched->pid, backtrace->invocation.json);
+		report_begin(&watched->now, watched->pid, backtrace->invocation.json, &backtrace->style);
 		request_open(&requests[i], watched->pid, &backtrace->command, &backtrace->invocation.options,
 		             &backtrace->invocation.subcommand->handler, watched);
 	}
@@ -268,7 +277,7 @@ static void backtrace_fill(const void *self, struct command *command)
 {
 	const struct backtrace *backtrace = self;
 
-	command->arguments.flags = backtrace->fibers ? BACKTRACE_FIBERS : 0;
+	command->arguments.flags = (backtrace->fibers ? BACKTRACE_FIBERS : 0) | (backtrace->locals ? BACKTRACE_LOCALS : 0);
 	command->arguments.frames_max = backtrace->frames_max;
 	if (backtrace->thread)
 		command->arguments.name = (struct slice){backtrace->thread, strlen(backtrace->thread)};

@@ -6,6 +6,7 @@
  * object, at the end.
  */
 
+#define _GNU_SOURCE
 #include "tracer/base/exit_status.h"
 #include "tracer/base/json.h"
 #include "tracer/base/message.h"
@@ -40,7 +41,7 @@ enum long_option {
 };
 
 #define KEPT_MAX (64u << 20) /* bytes of output in one JSON object */
-#define WANTED "eval needs -p PID, one process, and either the code or -f FILE"
+#define WANTED "eval needs -p PID and either the code or -f FILE"
 #define WRONG(...) (message(__VA_ARGS__), EINVAL)
 
 static error_t parse_eval(int key, char *argument, struct argp_state *state)
@@ -184,14 +185,25 @@ static void show_returned(struct eval *eval, const msgpack_object *data)
 		        (unsigned long long)value_uint(value_get(data, "size")), value_text(value_get(data, "text")).size);
 }
 
+/* Ruby's refusal to lock a Mutex where a signal handler runs. */
+static bool is_trap_context(const msgpack_object *data)
+{
+	struct slice message = value_text(value_get(data, "message"));
+
+	return memmem(message.bytes, message.size, "trap context", strlen("trap context")) != NULL;
+}
+
 static void show_raised(struct eval *eval, const msgpack_object *data)
 {
 	struct buffer text = {0};
 
-	(void)eval;
 	eval_text_exception(&text, data);
 	write_stderr(text.bytes, text.size);
 	buffer_free(&text);
+	if (eval->flags & EVAL_MAIN && is_trap_context(data) && !eval->invocation.options.quiet)
+		message("with --main the code runs as a signal handler does, where Ruby allows no Mutex; without it, in a thread "
+		        "of "
+		        "its own");
 }
 
 static void show_syntax_error(struct eval *eval, const msgpack_object *data)
@@ -329,7 +341,8 @@ const struct subcommand cmd_eval = {
 	.summary = "evaluate Ruby code in the process",
 	.usage = "-p PID CODE\n-p PID -f FILE\n-p PID -",
 	.description = "Evaluate Ruby code inside a running process and print its result.",
-	.pids = PIDS_ONE,
+	.pids = PIDS_EACH,
+	.heading = true,
 	.pids_wanted = WANTED,
 	.timeout = "How long attaching, and the code, may each take (default 5); 0: the code may take any time",
 	.format = "For people, or one JSON object",

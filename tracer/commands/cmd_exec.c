@@ -8,6 +8,7 @@
 #include "tracer/base/signals.h"
 #include "tracer/cli/hook_question.h"
 #include "tracer/cli/subcommand.h"
+#include "tracer/cli/tracer_set.h"
 #include "tracer/commands/trace_help.h"
 #include "tracer/commands/trace_loop.h"
 #include "tracer/process/extension.h"
@@ -63,6 +64,8 @@ static int exec_check(void *self)
 		message("which command? Write it after --, as in: rbprobe exec String#gsub -- ruby app.rb");
 		return STATUS_USAGE;
 	}
+	tracers_want_events(&invocation->options);
+	tracers_drop_keys(&invocation->options);
 	status = options_check_trace(&invocation->options);
 	if (status == 0)
 		status = check_hook(&invocation->options);
@@ -79,7 +82,6 @@ static int exec_run(void *self)
 	struct invocation *invocation = &exec->invocation;
 	struct options *options = &invocation->options;
 	int signals = invocation_signals(invocation), status, command_status;
-	struct sink *sink;
 	struct error err;
 	pid_t pid;
 
@@ -91,9 +93,7 @@ static int exec_run(void *self)
 		return 127;
 	}
 	options_settle(options, invocation->output.fd);
-	sink = sink_new(options->format, &invocation->output, &options->style);
-	status = trace_loop(options, &invocation->output, sink, signals, pid, NULL);
-	sink_free(sink);
+	status = trace_loop(options, &invocation->output, NULL, signals, pid, NULL);
 	status = invocation_output_end(invocation, status); /* whoever waits for its end need not wait for the command's */
 	command_status = command_wait(pid);
 	return status ? status : command_status;
@@ -114,10 +114,11 @@ const struct subcommand cmd_exec = {
 		"goes on, and rbprobe waits for it. INT, TERM and HUP that are sent to rbprobe are passed on; a second one ends "
 		"rbprobe alone.",
 	.pids = PIDS_NONE,
+	.file_each = true,
 	.timeout = TRACE_HELP_TIMEOUT,
-	.options = (const struct argp *const[]){&options_selectors, &options_run, &options_file, &options_trace, &options_measure,
-                                                &options_stack, &options_conditions, &options_events, &options_color,
-                                                &options_engine, NULL},
+	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_run, &options_file, &options_trace,
+                                                &options_measure, &options_stack, &options_conditions, &options_events,
+                                                &options_color, &options_engine, NULL},
 	.takes_words = true,
 	.size = sizeof(struct exec),
 	.check = exec_check,

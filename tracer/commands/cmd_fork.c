@@ -3,6 +3,7 @@
 #include "tracer/base/message.h"
 #include "tracer/base/value.h"
 #include "tracer/cli/subcommand.h"
+#include "tracer/commands/rbtrace_requests.h"
 #include "tracer/process/target_copy.h"
 
 #include <errno.h>
@@ -19,24 +20,44 @@ static void fork_init(void *self)
 	((struct fork *)self)->began_ticks = target_ticks_now();
 }
 
-static int on_data(struct request *request, const msgpack_object *object, struct error *err)
+/* Somebody is going to kill what the process says is its copy. 0, with err: it is none. */
+static pid_t copy_checked(const struct request *request, const msgpack_object *object, struct error *err)
 {
-	struct fork *fork = request->owner;
+	const struct fork *fork = request->owner;
 	const struct target *target = &request->attachment.target;
 	uint64_t own = value_uint(value_get(object, "pid"));
 	pid_t pid = own <= INT_MAX ? target_frozen_copy(target, (pid_t)own, fork->began_ticks) : 0;
 
-	/* Somebody is going to kill what is printed here. */
 	if (!pid)
-		return error_set(err, -ECANCELED,
-		                 "process %d says that its copy has the PID %" PRIu64 ", but that process is no new copy of it",
-		                 (int)target->pid, own);
+		error_set(err, -ECANCELED,
+		          "process %d says that its copy has the PID %" PRIu64 ", but that process is no new copy of it",
+		          (int)target->pid, own);
+	return pid;
+}
+
+static int on_data(struct request *request, const msgpack_object *object, struct error *err)
+{
+	struct fork *fork = request->owner;
+	pid_t pid = copy_checked(request, object, err);
+
+	if (!pid)
+		return err->code;
 	buffer_add_format(&fork->invocation.output.buffer, "%d\n", (int)pid);
 	output_flush(&fork->invocation.output);
 	if (!fork->invocation.options.quiet)
 		message("process %d: its copy %d is frozen; the process stood still for %.1f ms; kill %d when you are done",
-		        (int)target->pid, (int)pid, (double)value_uint(value_get(object, "fork_ns")) / 1e6, (int)pid);
+		        (int)request->attachment.target.pid, (int)pid, (double)value_uint(value_get(object, "fork_ns")) / 1e6,
+		        (int)pid);
 	return 0;
+}
+
+static int on_data_like_rbtrace(struct request *request, const msgpack_object *object, struct error *err)
+{
+	pid_t pid = copy_checked(request, object, err);
+
+	if (pid)
+		message_bare("*** forked off a frozen copy at %d (make sure to kill -9 it when you're done)", (int)pid);
+	return pid ? 0 : err->code;
 }
 
 const struct subcommand cmd_fork = {
@@ -51,4 +72,15 @@ const struct subcommand cmd_fork = {
 	.init = fork_init,
 	.kind = COMMAND_FORK,
 	.handler = {.data = on_data},
+};
+
+const struct subcommand rbtrace_fork = {
+	.name = "fork",
+	.usage = "-p PID",
+	.description = "As rbtrace --fork.",
+	.pids = PIDS_ONE,
+	.size = sizeof(struct fork),
+	.init = fork_init,
+	.kind = COMMAND_FORK,
+	.handler = {.attached = rbtrace_on_attached, .data = on_data_like_rbtrace, .done = rbtrace_on_done},
 };

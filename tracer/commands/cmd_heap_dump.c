@@ -2,11 +2,13 @@
 
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/base/output_name.h"
 #include "tracer/commands/heap_verbs.h"
 #include "tracer/heap/dump_file.h"
 #include "tracer/heap/heap_dump.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -34,7 +36,7 @@ static error_t parse_dump(int key, char *argument, struct argp_state *state)
 	switch (key) {
 	case 'o':
 		arguments->path = argument;
-		return 0;
+		return options_output_name(argument);
 	case OPTION_GZIP:
 		arguments->packing = DUMP_GZIP;
 		return 0;
@@ -57,7 +59,8 @@ static error_t parse_dump(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option dump_list[] = {
-	{"output", 'o', "FILE", 0, "Where to; - is standard output (default: heap-PID-DATE-TIME.json)", 2},
+	{"output", 'o', "FILE", 0, "Where to, %p standing for the PID; - is standard output (default: heap-PID-DATE-TIME.json)",
+         2},
 	{"gzip", OPTION_GZIP, NULL, 0, "Packed by gzip", 2},
 	{"zstd", OPTION_ZSTD, NULL, 0, "Packed by zstd", 2},
 	{"gc", OPTION_GC, NULL, 0, "Have the process collect its garbage first", 3},
@@ -71,17 +74,31 @@ static const struct argp_option dump_list[] = {
 
 static const struct argp options_dump = {.options = dump_list, .parser = parse_dump};
 
-static void default_name(struct buffer *name, const struct arguments *arguments)
+/* For free(). */
+static char *default_name(const struct arguments *arguments)
 {
+	struct buffer name = {0};
 	time_t now = time(NULL);
 	char stamp[32];
 	struct tm local;
 
 	localtime_r(&now, &local);
 	strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &local);
-	buffer_add_format(name, "heap-%d-%s.json%s", (int)arguments->invocation.options.pids.items[0], stamp,
+	buffer_add_format(&name, "heap-%d-%s.json%s", (int)arguments->invocation.options.pids.items[0], stamp,
 	                  dump_packing_suffix(arguments->packing));
-	buffer_add_char(name, '\0');
+	buffer_add_char(&name, '\0');
+	return name.bytes;
+}
+
+static int dump_check(void *self)
+{
+	const struct arguments *arguments = self;
+	const struct options *options = &arguments->invocation.options;
+
+	if (!arguments->path || output_name_has_pid(arguments->path) || (!options->children && options->pids.count == 1))
+		return 0;
+	message("dumps of several processes need a file each: -o 'heap-%%p.json', where %%p stands for the PID");
+	return STATUS_USAGE;
 }
 
 /* The file is opened before the process is disturbed. */
@@ -92,15 +109,14 @@ static int dump_run(void *self)
 	                                .flags = arguments->flags,
 	                                .allocations_ns = arguments->allocations_ns,
 	                                .agreed = arguments->agreed};
-	struct buffer name = {0};
-	const char *path = arguments->path;
+	char *path = NULL;
 	struct error err;
 	int status;
 
-	if (!path) {
-		default_name(&name, arguments);
-		path = name.bytes;
-	}
+	if (arguments->path)
+		path = output_name_of(arguments->path, arguments->invocation.options.pids.items[0]);
+	else
+		path = default_name(arguments);
 	order.name = strcmp(path, "-") == 0 ? NULL : path;
 	if (dump_file_open(&order.file, path, !arguments->path, arguments->packing, &err) < 0) {
 		message("%s", err.text);
@@ -108,7 +124,7 @@ static int dump_run(void *self)
 	} else {
 		status = heap_dump_take(&order);
 	}
-	buffer_free(&name);
+	free(path);
 	return status;
 }
 
@@ -120,8 +136,9 @@ const struct subcommand heap_dump = {
 	.description =
 		"Write all objects of a running Ruby process as JSON lines, as ObjectSpace.dump_all does. A forked copy of the "
 		"process writes them, so that the process itself stands still for the fork alone.",
-	.pids = PIDS_ONE,
+	.pids = PIDS_EACH,
 	.options = (const struct argp *const[]){&options_dump, NULL},
 	.size = sizeof(struct arguments),
+	.check = dump_check,
 	.run = dump_run,
 };

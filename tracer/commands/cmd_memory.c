@@ -63,7 +63,7 @@ static int on_data(struct request *request, const msgpack_object *object, struct
 	memory_sample_take(&sample, target, object);
 	if (memory->screen)
 		buffer_add_text(to, "\033[H\033[2J");
-	else if (!first && !memory->invocation.json)
+	else if ((!first || (memory->invocation.several && !memory->invocation.first)) && !memory->invocation.json)
 		buffer_add_char(to, '\n');
 	if (memory->invocation.json)
 		memory_report_json(to, target, &sample);
@@ -84,12 +84,14 @@ static void memory_init(void *self)
 	memory->pause_ms = PAUSE_DEFAULT_MS;
 }
 
-/* On a terminal, each sample takes the place of the one before. */
+/* On a terminal, each sample of a single process takes the place of the one before. */
 static int memory_check(void *self)
 {
 	struct memory *memory = self;
+	const struct options *options = &memory->invocation.options;
 
-	memory->screen = memory->invocation.every_ns && !memory->invocation.json && isatty(STDOUT_FILENO);
+	memory->screen = memory->invocation.every_ns && !memory->invocation.json && isatty(STDOUT_FILENO) && !options->children &&
+	                 options->pids.count == 1;
 	return 0;
 }
 
@@ -112,7 +114,7 @@ const struct subcommand cmd_memory = {
 	.summary = "where the process's memory is",
 	.usage = "-p PID",
 	.description = "Show where the memory of a running Ruby process is.",
-	.pids = PIDS_ONE,
+	.pids = PIDS_EACH,
 	.format = "A screen for people, or one JSON object a line",
 	.every = "Again and again, with what has changed since the last time",
 	.options = (const struct argp *const[]){&options_memory, NULL},

@@ -9,7 +9,7 @@ static int methods_check(void *self)
 {
 	if (((struct invocation *)self)->options.selectors.count > 0)
 		return 0;
-	message("which methods? Give selectors such as String#gsub");
+	message("which methods? Give selectors such as String#gsub, or -c and a tracer that has some");
 	return STATUS_USAGE;
 }
 
@@ -28,8 +28,7 @@ static int on_match(struct request *request, const struct record_match *match, s
 	buffer_add_text(to, "  ");
 	if (match->file.bytes) {
 		buffer_add_printable(to, match->file.bytes, match->file.size);
-		buffer_add_char(to, ':');
-		buffer_add_uint(to, match->line);
+		buffer_add_format(to, ":%d", match->line);
 	} else {
 		buffer_add_char(to, '-');
 	}
@@ -72,7 +71,7 @@ const struct subcommand cmd_methods = {
 		       "engine that would observe it, with the reason where it is not the usual one. Nothing is "
 		       "traced.\v" TRACE_HELP_SELECTORS TRACE_HELP_STATUS,
 	.pids = PIDS_SOME,
-	.options = (const struct argp *const[]){&options_selectors, &options_engine, NULL},
+	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_engine, NULL},
 	.check = methods_check,
 	.kind = COMMAND_METHODS,
 	.handler = {.reply_ends = true, .match = on_match},

@@ -2,8 +2,10 @@
 
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/base/output_name.h"
 #include "tracer/cli/hook_question.h"
 #include "tracer/cli/subcommand.h"
+#include "tracer/cli/tracer_set.h"
 #include "tracer/commands/stat_sink.h"
 #include "tracer/commands/trace_help.h"
 #include "tracer/commands/trace_loop.h"
@@ -121,12 +123,27 @@ static void stat_init(void *self)
 	((struct stat *)self)->view.sort = "total";
 }
 
-/* What is wrong with a selector, and which it is; NULL: nothing. */
-static const char *wrong_selector(const struct options *options, const char **text)
+/* --by may also be the name of expressions that selectors have. */
+static void choose_key(struct stat *stat)
 {
+	struct options *options = &stat->invocation.options;
+
+	if (!tracers_choose_key(options, options->trace.key.size ? stat->view.by_title : NULL))
+		return;
+	options->trace.key = (struct slice){NULL, 0};
+	options->trace.flags |= TRACE_BY_VALUE;
+}
+
+/* What is wrong with a selector, and which it is; NULL: nothing. */
+static const char *wrong_selector(const struct stat *stat, const char **text)
+{
+	const struct options *options = &stat->invocation.options;
+	bool by_value = options->trace.flags & TRACE_BY_VALUE;
+
 	for (uint32_t i = 0; i < options->selectors.count; i++) {
 		*text = options->selectors.texts[i];
-		if (options->selectors.items[i].expression_count)
+		if (options->selectors.items[i].expression_count &&
+		    !(by_value && selector_has_key(&options->selectors.items[i], stat->view.by_title)))
 			return "stat shows no values: leave out the parentheses of %s, or use --by";
 		if (selector_line(&options->selectors.items[i]))
 			return "stat counts calls of methods, not lines such as %s";
@@ -139,9 +156,12 @@ static const char *pointless(const struct stat *stat)
 {
 	const struct stat_view *view = &stat->view;
 	const struct trace_options *trace = &stat->invocation.options.trace;
+	const char *path = stat->invocation.options.output_path;
 	bool sorts_by_time = stat->sort_given && strcmp(view->sort, "calls") != 0 && strcmp(view->sort, "rate") != 0 &&
 	                     strcmp(view->sort, "method") != 0;
 
+	if (stat->sum && path && output_name_has_pid(path))
+		return "--sum makes one table of all processes, which has no PID for the %p in -o";
 	if (view->calls_only && view->histogram)
 		return "--calls counts no times, which --histogram shows";
 	if (view->calls_only && view->measures)
@@ -177,15 +197,18 @@ static int stat_check(void *self)
 	struct options *options = &stat->invocation.options;
 	uint32_t tree = options->trace.flags & TRACE_TREE;
 	const char *wrong, *text = "";
-	int status;
+	int status = tracers_refuse_events(options, "stat");
 
+	if (status)
+		return status;
+	choose_key(stat);
 	stat->view.tree = tree;
 	stat->view.rates = options->interval_ns;
 	stat->view.measures = options->trace.flags & TRACE_MEASURES;
 	/* Of other subcommands it wants such conditions. */
 	options->trace.flags &= ~tree;
 	status = options_check_trace(options);
-	wrong = status ? NULL : wrong_selector(options, &text);
+	wrong = status ? NULL : wrong_selector(stat, &text);
 	if (wrong)
 		message(wrong, text);
 	else if (!status && (wrong = pointless(stat)))
@@ -194,20 +217,29 @@ static int stat_check(void *self)
 	return wrong ? STATUS_USAGE : status;
 }
 
-static int count(struct stat *stat, int signals, struct error *question)
+static struct sink *make_sink(void *owner, struct output *output)
 {
-	struct invocation *invocation = &stat->invocation;
-	struct sink *sink = sink_new(&sink_stat, &invocation->output, &invocation->options.style);
+	const struct stat *stat = owner;
+	struct sink *sink = sink_new(&sink_stat, output, &stat->invocation.options.style);
 	struct stat_sink *figures = (struct stat_sink *)sink;
-	int status;
 
 	figures->view = stat->view;
 	figures->format = stat->format;
 	figures->sum = stat->sum;
-	status = trace_loop(&invocation->options, &invocation->output, sink, signals, 0, question);
-	stat_sink_end(figures);
-	sink_free(sink);
-	return status;
+	return sink;
+}
+
+static void end_sink(void *owner, struct sink *sink)
+{
+	(void)owner;
+	stat_sink_end((struct stat_sink *)sink);
+}
+
+static int count(struct stat *stat, int signals, struct error *question)
+{
+	const struct sink_maker maker = {make_sink, end_sink, stat};
+
+	return trace_loop(&stat->invocation.options, &stat->invocation.output, &maker, signals, 0, question);
 }
 
 static int stat_run(void *self)
@@ -238,9 +270,11 @@ const struct subcommand cmd_stat = {
 		"total: the time of all calls together; self: without the time of counted calls inside of them. A method that "
 		"calls itself has all of its calls in both.\n\n" TRACE_HELP_STATUS,
 	.pids = PIDS_SOME,
+	.children_itself = true,
+	.file_each = true,
 	.timeout = TRACE_HELP_TIMEOUT,
-	.options = (const struct argp *const[]){&options_selectors, &options_run, &options_file, &options_stat, &options_measure,
-                                                &options_conditions, &options_engine, NULL},
+	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_run, &options_file, &options_stat,
+                                                &options_measure, &options_conditions, &options_engine, NULL},
 	.size = sizeof(struct stat),
 	.init = stat_init,
 	.check = stat_check,

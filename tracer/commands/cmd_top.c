@@ -2,7 +2,9 @@
 
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/cli/choose_processes.h"
 #include "tracer/cli/subcommand.h"
+#include "tracer/cli/tracer_set.h"
 #include "tracer/commands/trace_help.h"
 #include "tracer/top/top.h"
 
@@ -77,6 +79,10 @@ static int top_check(void *self)
 	struct options *options = &top->invocation.options;
 	int status;
 
+	status = tracers_refuse_events(options, "top");
+	if (status)
+		return status;
+	tracers_choose_key(options, NULL);
 	top->wish.options = options;
 	top->wish.chooses = !options->selectors.count && !(options->trace.flags & TRACE_FIREHOSE);
 	options->selectors_optional = top->wish.chooses;
@@ -90,6 +96,10 @@ static int top_check(void *self)
 		return STATUS_USAGE;
 	}
 	status = options_check_trace(options);
+	if (status == 0 && options->trace.flags & TRACE_FOLLOW_FORKS) {
+		message("top shows the processes that are there; --follow-forks is an option of trace, stat and exec");
+		return STATUS_USAGE;
+	}
 	if (status == 0 && options->trace.flags & TRACE_TREE) {
 		message("top counts calls; --tree, which shows them, is an option of trace");
 		status = STATUS_USAGE;
@@ -106,9 +116,16 @@ static int top_check(void *self)
 static int top_run_command(void *self)
 {
 	struct top_command *top = self;
-	int signals = invocation_signals(&top->invocation);
+	struct options *options = &top->invocation.options;
+	int signals = invocation_signals(&top->invocation), status;
 
-	return signals < 0 ? STATUS_FAILED : top_run(&top->wish, signals);
+	if (signals < 0)
+		return STATUS_FAILED;
+	status = options->children ? choose_children_of(options, &top->wish.parents) : 0;
+	if (!status)
+		status = top_run(&top->wish, signals);
+	free(top->wish.parents.items);
+	return status;
 }
 
 const struct subcommand cmd_top = {
@@ -121,9 +138,10 @@ const struct subcommand cmd_top = {
 		"counted inside the processes, as `rbprobe stat` does. Without selectors the stacks are "
 		"sampled, and the hottest methods counted. The key h lists the keys.\v" TRACE_HELP_SELECTORS TRACE_HELP_STATUS,
 	.pids = PIDS_SOME,
+	.children_itself = true,
 	.timeout = TRACE_HELP_TIMEOUT,
-	.options = (const struct argp *const[]){&options_selectors, &options_run, &options_top, &options_conditions,
-                                                &options_engine, NULL},
+	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_run, &options_top,
+                                                &options_conditions, &options_engine, NULL},
 	.size = sizeof(struct top_command),
 	.init = top_init,
 	.check = top_check,

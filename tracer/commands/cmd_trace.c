@@ -3,12 +3,17 @@
 #include "tracer/base/exit_status.h"
 #include "tracer/cli/hook_question.h"
 #include "tracer/cli/subcommand.h"
+#include "tracer/cli/tracer_set.h"
 #include "tracer/commands/trace_help.h"
 #include "tracer/commands/trace_loop.h"
 
 static int trace_check(void *self)
 {
-	return options_check_trace(&((struct invocation *)self)->options);
+	struct options *options = &((struct invocation *)self)->options;
+
+	tracers_want_events(options);
+	tracers_drop_keys(options);
+	return options_check_trace(options);
 }
 
 static int trace_run(void *self)
@@ -17,17 +22,14 @@ static int trace_run(void *self)
 	struct options *options = &invocation->options;
 	struct output *output = &invocation->output;
 	struct error question = {0};
-	struct sink *sink;
 	int signals = invocation_signals(invocation), status;
 
 	if (signals < 0)
 		return STATUS_FAILED;
 	options_settle(options, output->fd);
-	sink = sink_new(options->format, output, &options->style);
-	status = trace_loop(options, output, sink, signals, 0, hook_question_possible(options) ? &question : NULL);
+	status = trace_loop(options, output, NULL, signals, 0, hook_question_possible(options) ? &question : NULL);
 	if (question.code && hook_question_ask(options, question.text, signals))
-		status = trace_loop(options, output, sink, signals, 0, NULL);
-	sink_free(sink);
+		status = trace_loop(options, output, NULL, signals, 0, NULL);
 	return status;
 }
 
@@ -39,10 +41,12 @@ const struct subcommand cmd_trace = {
 	.description = "Follow method calls in running Ruby processes.\v" TRACE_HELP_SELECTORS TRACE_HELP_CONDITIONS
 		TRACE_HELP_OUTPUT TRACE_HELP_STATUS,
 	.pids = PIDS_SOME,
+	.children_itself = true,
+	.file_each = true,
 	.timeout = TRACE_HELP_TIMEOUT,
-	.options = (const struct argp *const[]){&options_selectors, &options_run, &options_file, &options_trace, &options_measure,
-                                                &options_stack, &options_conditions, &options_events, &options_color,
-                                                &options_engine, NULL},
+	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_run, &options_file, &options_trace,
+                                                &options_measure, &options_stack, &options_conditions, &options_events,
+                                                &options_color, &options_engine, NULL},
 	.check = trace_check,
 	.run = trace_run,
 };

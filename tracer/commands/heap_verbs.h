@@ -7,5 +7,6 @@
 
 extern const struct subcommand heap_dump;
 extern const struct subcommand heap_report;
+extern const struct subcommand heap_leak;
 
 #endif

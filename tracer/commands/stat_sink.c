@@ -62,8 +62,9 @@ static void on_lost(struct sink *sink, struct stream *stream, const struct recor
 	(void)lost;
 }
 
+/* reasons: why each has ended; NULL: they have not. */
 static void show(struct stat_sink *stat, const struct stat_table *const *tables, size_t count, uint64_t interval,
-                 const char *reason)
+                 const char *const *reasons)
 {
 	struct buffer *to = &stat->sink.output->buffer;
 
@@ -73,7 +74,7 @@ static void show(struct stat_sink *stat, const struct stat_table *const *tables,
 		stat_report_prometheus(to, tables, count, &stat->view);
 	} else if (stat->format == STAT_JSON) {
 		for (size_t i = 0; i < count; i++)
-			stat_report_json(to, tables[i], &stat->view, interval, reason);
+			stat_report_json(to, tables[i], &stat->view, interval, reasons ? reasons[i] : NULL);
 	} else {
 		for (size_t i = 0; i < count; i++) {
 			if (i || stat->rounds)
@@ -85,7 +86,8 @@ static void show(struct stat_sink *stat, const struct stat_table *const *tables,
 }
 
 /* Shows the tables of all processes that have one. */
-static void show_all(struct stat_sink *stat, struct stat_table *tables, size_t count, uint64_t interval, const char *reason)
+static void show_all(struct stat_sink *stat, struct stat_table *tables, size_t count, uint64_t interval,
+                     const char *const *reasons)
 {
 	const struct stat_table **shown = memory_zeroed((count + 1) * sizeof(*shown));
 	struct stat_table sum = {0};
@@ -100,7 +102,7 @@ static void show_all(struct stat_sink *stat, struct stat_table *tables, size_t c
 	if (stat->sum)
 		shown[0] = &sum;
 	if (count)
-		show(stat, shown, stat->sum ? 1 : count, interval, reason);
+		show(stat, shown, stat->sum ? 1 : count, interval, reasons);
 	stat_table_free(&sum);
 	free(shown);
 }
@@ -142,7 +144,7 @@ static void on_summary(struct sink *sink, const struct sink_summary *summary)
 void stat_sink_end(struct stat_sink *stat)
 {
 	struct stat_table *tables = memory_zeroed((stat->count + 1) * sizeof(*tables));
-	const char *reason = NULL;
+	const char **reasons = memory_zeroed((stat->count + 1) * sizeof(*reasons));
 	size_t count = 0;
 
 	for (size_t i = 0; i < stat->count; i++) {
@@ -150,10 +152,14 @@ void stat_sink_end(struct stat_sink *stat)
 
 		if (!process->now.complete)
 			continue;
-		tables[count++] = process->now;
-		reason = process->reason;
+		tables[count] = process->now;
+		reasons[count++] = process->reason;
 	}
-	show_all(stat, tables, count, 0, reason);
+	/* Of the sum, why the last of them ended. */
+	if (count && stat->sum)
+		reasons[0] = reasons[count - 1];
+	show_all(stat, tables, count, 0, reasons);
+	free(reasons);
 	free(tables);
 }
 

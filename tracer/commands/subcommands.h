@@ -13,6 +13,7 @@
 	X(stat)                                                                                                                  \
 	X(top)                                                                                                                   \
 	X(methods)                                                                                                               \
+	X(tracers)                                                                                                               \
 	X(eval)                                                                                                                  \
 	X(console)                                                                                                               \
 	X(backtrace)                                                                                                             \

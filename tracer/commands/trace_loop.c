@@ -5,30 +5,38 @@
 #include "proto/clock.h"
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/base/output_name.h"
 #include "tracer/base/poll_until.h"
+#include "tracer/base/proc_status.h"
 #include "tracer/base/signals.h"
+#include "tracer/commands/trace_family.h"
+#include "tracer/commands/trace_forks.h"
 #include "tracer/commands/trace_target.h"
 #include "tracer/commands/trace_workers.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define QUIET_NS (20 * NS_PER_MS)        /* after this, what is held back is shown */
 #define EXPECTING_WARN_NS (5 * NS_PER_S) /* a launched process should have loaded the extension by then */
 
 struct trace_loop {
 	struct run run;
-	struct trace_target *targets; /* run.process_count of them */
+	struct trace_target **targets; /* those that are not over */
+	size_t count;
+	struct family *family; /* NULL: no others join */
+	struct forks forks;
+	bool told_of_many;
 	int signals;
 	struct pollfd *polled; /* signals, output, then one for each traced */
 	bool output_is_pipe;
-	uint64_t started_ns;
 	uint64_t count_deadline_ns; /* when calls that --count waits for are given up */
-	bool expecting_warned;
-	uint64_t ask_ns;    /* --interval: when the processes are asked next; 0: never */
-	bool asked;         /* and have not all answered */
-	uint64_t waited_ns; /* of the time that writing has taken, what the sessions' deadlines know of */
+	uint64_t ask_ns;            /* --interval: when the processes are asked next; 0: never */
+	bool asked;                 /* and have not all answered */
+	uint64_t waited_ns;         /* of the time that writing has taken, what the sessions' deadlines know of */
+	uint64_t past_ns;           /* the part of that time that went into files that are closed */
 };
 
 static void stop(struct trace_loop *loop, const char *reason)
@@ -36,8 +44,8 @@ static void stop(struct trace_loop *loop, const char *reason)
 	if (loop->run.stop_reason)
 		return;
 	loop->run.stop_reason = reason;
-	for (size_t i = 0; i < loop->run.process_count; i++)
-		trace_target_stop(&loop->targets[i]);
+	for (size_t i = 0; i < loop->count; i++)
+		trace_target_stop(loop->targets[i]);
 }
 
 static void on_stop_signal(struct trace_loop *loop)
@@ -56,9 +64,52 @@ static void on_stop_signal(struct trace_loop *loop)
 		kill(loop->run.launched, number);
 }
 
-static bool sink_holds(const struct run *run)
+/* The sinks there are, one after the other: the common one, or those of the processes. NULL: no more. */
+static struct sink *sink_at(const struct trace_loop *loop, size_t i)
 {
-	return run->sink->ops->holds && run->sink->ops->holds(run->sink);
+	if (loop->run.sink)
+		return i == 0 ? loop->run.sink : NULL;
+	return i < loop->count ? loop->targets[i]->sink : NULL;
+}
+
+static bool any_sink_holds(const struct trace_loop *loop)
+{
+	struct sink *sink;
+
+	for (size_t i = 0; (sink = sink_at(loop, i)); i++)
+		if (sink->ops->holds && sink->ops->holds(sink))
+			return true;
+	return false;
+}
+
+static void quiet_sinks(const struct trace_loop *loop)
+{
+	struct sink *sink;
+
+	for (size_t i = 0; (sink = sink_at(loop, i)); i++)
+		if (sink->ops->quiet)
+			sink->ops->quiet(sink);
+}
+
+/* False where something cannot be written. */
+static bool outputs_flush(const struct trace_loop *loop)
+{
+	output_flush(loop->run.output);
+	for (size_t i = 0; i < loop->count; i++) {
+		output_flush(loop->targets[i]->output);
+		if (loop->targets[i]->output->status)
+			return false;
+	}
+	return !loop->run.output->status;
+}
+
+static uint64_t written_ns(const struct trace_loop *loop)
+{
+	uint64_t sum_ns = loop->run.output->written_ns + loop->past_ns;
+
+	for (size_t i = 0; i < loop->count; i++)
+		sum_ns += loop->targets[i]->file.output.written_ns;
+	return sum_ns;
 }
 
 static uint64_t earlier(uint64_t one_ns, uint64_t other_ns)
@@ -68,7 +119,7 @@ static uint64_t earlier(uint64_t one_ns, uint64_t other_ns)
 
 static bool expecting_is_suspicious(const struct trace_loop *loop)
 {
-	return loop->run.launched && !loop->run.armed_ns && !loop->expecting_warned;
+	return loop->run.expecting_ns && !loop->run.stop_reason;
 }
 
 static uint64_t next_wake_ns(const struct trace_loop *loop)
@@ -76,11 +127,11 @@ static uint64_t next_wake_ns(const struct trace_loop *loop)
 	const struct run *run = &loop->run;
 	uint64_t wake_ns = UINT64_MAX;
 
-	for (size_t i = 0; i < run->process_count; i++)
-		if (!loop->targets[i].over)
-			wake_ns = earlier(wake_ns, loop->targets[i].attachment.wake_ns);
-	for (size_t i = 0; i < run->process_count && !run->stop_reason; i++)
-		wake_ns = earlier(wake_ns, trace_workers_wake_ns(&loop->targets[i]));
+	for (size_t i = 0; i < loop->count; i++)
+		if (!loop->targets[i]->over)
+			wake_ns = earlier(wake_ns, loop->targets[i]->attachment.wake_ns);
+	for (size_t i = 0; i < loop->count && !run->stop_reason; i++)
+		wake_ns = earlier(wake_ns, trace_workers_wake_ns(loop->targets[i]));
 	if (run->armed_ns && run->options->duration_ns && !run->stop_reason)
 		wake_ns = earlier(wake_ns, run->armed_ns + run->options->duration_ns);
 	if (loop->ask_ns && !run->stop_reason)
@@ -88,8 +139,10 @@ static uint64_t next_wake_ns(const struct trace_loop *loop)
 	if (loop->count_deadline_ns && !run->stop_reason)
 		wake_ns = earlier(wake_ns, loop->count_deadline_ns);
 	if (expecting_is_suspicious(loop))
-		wake_ns = earlier(wake_ns, loop->started_ns + EXPECTING_WARN_NS);
-	if (sink_holds(run))
+		wake_ns = earlier(wake_ns, run->expecting_ns + EXPECTING_WARN_NS);
+	if (!run->stop_reason)
+		wake_ns = earlier(wake_ns, earlier(family_wake_ns(loop->family), forks_wake_ns(&loop->forks)));
+	if (any_sink_holds(loop))
 		wake_ns = earlier(wake_ns, run->last_event_ns + QUIET_NS);
 	return wake_ns;
 }
@@ -118,18 +171,21 @@ static void ask_in_turn(struct trace_loop *loop, uint64_t now_ns)
 		return;
 	if (!loop->ask_ns)
 		loop->ask_ns = run->armed_ns + interval_ns;
-	for (size_t i = 0; i < run->process_count; i++)
-		waiting = waiting || (loop->targets[i].asked && !loop->targets[i].over);
+	for (size_t i = 0; i < loop->count; i++)
+		waiting = waiting || (loop->targets[i]->asked && !loop->targets[i]->over);
 	if (loop->asked && !waiting) {
+		struct sink *sink;
+
 		loop->asked = false;
-		run->sink->ops->round(run->sink);
+		for (size_t i = 0; (sink = sink_at(loop, i)); i++)
+			sink->ops->round(sink);
 	}
 	if (now_ns < loop->ask_ns)
 		return;
 	/* Missed times are left out, not made up for. */
 	loop->ask_ns += (1 + (now_ns - loop->ask_ns) / interval_ns) * interval_ns;
-	for (size_t i = 0; i < run->process_count; i++)
-		trace_target_ask(&loop->targets[i]);
+	for (size_t i = 0; i < loop->count; i++)
+		trace_target_ask(loop->targets[i]);
 	loop->asked = true;
 }
 
@@ -138,88 +194,221 @@ static void check_limits(struct trace_loop *loop, uint64_t now_ns)
 {
 	const struct run *run = &loop->run;
 
-	if (run->output->status)
+	if (!outputs_flush(loop))
 		stop(loop, "the output could not be written");
 	if (run->output->reader_gone)
 		stop(loop, "the reader closed the pipe");
 	check_count(loop, now_ns);
-	for (size_t i = 0; i < run->process_count && !run->stop_reason; i++)
-		trace_workers_step(&loop->targets[i], now_ns);
+	for (size_t i = 0; i < loop->count && !run->stop_reason; i++)
+		trace_workers_step(loop->targets[i], now_ns);
 	ask_in_turn(loop, now_ns);
 	if (run->armed_ns && run->options->duration_ns && now_ns - run->armed_ns >= run->options->duration_ns)
 		stop(loop, "--duration reached");
-	if (expecting_is_suspicious(loop) && now_ns - loop->started_ns >= EXPECTING_WARN_NS) {
-		loop->expecting_warned = true;
-		run_warn(run, "the command has not loaded the rbprobe extension so far (is it Ruby, and does it keep RUBYOPT?); "
-		              "still waiting");
+	if (expecting_is_suspicious(loop) && now_ns >= run->expecting_ns + EXPECTING_WARN_NS) {
+		loop->run.expecting_ns = 0;
+		run_warn(run, run->armed_ns ? "the program that the process has become by exec has not loaded the rbprobe "
+		                              "extension so far (is it Ruby, and does it keep RUBYOPT?); still waiting"
+		                            : "the command has not loaded the rbprobe extension so far (is it Ruby, and does it "
+		                              "keep RUBYOPT?); "
+		                              "still waiting");
 	}
-	if (sink_holds(run) && now_ns - run->last_event_ns >= QUIET_NS)
-		run->sink->ops->quiet(run->sink);
+	if (now_ns - run->last_event_ns >= QUIET_NS && any_sink_holds(loop))
+		quiet_sinks(loop);
 }
 
-/* Fills the descriptors to wait for. False when no process is left. */
-static bool descriptors_collect(struct trace_loop *loop)
+/* Fills the descriptors to wait for. */
+static void descriptors_collect(struct trace_loop *loop)
 {
 	const struct output *output = loop->run.output;
-	bool any = false;
 
+	loop->polled = memory_resize(loop->polled, (2 + loop->count + loop->forks.count) * sizeof(*loop->polled));
 	loop->polled[0] = (struct pollfd){.fd = loop->signals, .events = POLLIN};
 	/* The closed end of a pipe is an error condition, which is always reported. */
 	loop->polled[1] = (struct pollfd){.fd = loop->output_is_pipe && !output->reader_gone ? output->fd : -1};
-	for (size_t i = 0; i < loop->run.process_count; i++) {
-		const struct trace_target *traced = &loop->targets[i];
+	for (size_t i = 0; i < loop->count; i++) {
+		const struct trace_target *traced = loop->targets[i];
 		int fd = traced->over ? -1 : attachment_descriptor(&traced->attachment);
 
 		loop->polled[2 + i] = (struct pollfd){.fd = fd, .events = POLLIN};
-		any = any || !traced->over;
 	}
-	return any;
+	for (size_t i = 0; i < loop->forks.count; i++)
+		loop->polled[2 + loop->count + i] =
+			(struct pollfd){.fd = loop->forks.places[i]->meeting.rendezvous.listener, .events = POLLIN};
 }
 
 /* `| less`, `2>&1 | less`: while a reader waits, so do we, and answers that have come long since are not read. */
 static void excuse_writing(struct trace_loop *loop)
 {
-	uint64_t busy_ns = loop->run.output->written_ns + message_waited_ns() - loop->waited_ns;
+	uint64_t busy_ns = written_ns(loop) + message_waited_ns() - loop->waited_ns;
 
-	for (size_t i = 0; i < loop->run.process_count && busy_ns; i++)
-		if (!loop->targets[i].over)
-			attachment_excuse(&loop->targets[i].attachment, busy_ns);
+	for (size_t i = 0; i < loop->count && busy_ns; i++)
+		if (!loop->targets[i]->over)
+			attachment_excuse(&loop->targets[i]->attachment, busy_ns);
 	loop->waited_ns += busy_ns;
+}
+
+static struct trace_target *add_process(struct trace_loop *loop, pid_t pid)
+{
+	struct trace_target *traced = trace_target_new(&loop->run, pid);
+
+	loop->targets = memory_resize(loop->targets, (loop->count + 1) * sizeof(*loop->targets));
+	loop->targets[loop->count++] = traced;
+	return traced;
+}
+
+static bool has_room(struct trace_loop *loop, pid_t pid)
+{
+	if (loop->count < FAMILY_MAX)
+		return true;
+	if (!loop->told_of_many)
+		message("%u processes are traced, which is the most at a time; process %d and later ones are not", FAMILY_MAX,
+		        (int)pid);
+	loop->told_of_many = true;
+	return false;
+}
+
+/* 0: it is traced no more. */
+static pid_t parent_of(const struct trace_loop *loop, pid_t pid)
+{
+	pid_t parent = (pid_t)proc_status_number(pid, "PPid", 10, 0);
+
+	for (size_t i = 0; i < loop->count; i++)
+		if (loop->targets[i]->pid == parent)
+			return parent;
+	return 0;
+}
+
+/* A forked process that is not taken lets go by itself. */
+static void on_fork(void *owner, struct fork_place *place, pid_t pid, int descriptor)
+{
+	struct trace_loop *loop = owner;
+
+	family_knows(loop->family, pid);
+	if (!loop->run.stop_reason && has_room(loop, pid))
+		trace_target_adopt(add_process(loop, pid), parent_of(loop, pid), place, descriptor);
+	else
+		close(descriptor);
+}
+
+static void on_join(void *owner, pid_t pid)
+{
+	struct trace_loop *loop = owner;
+	struct trace_target *traced;
+
+	if (!has_room(loop, pid))
+		return;
+	traced = add_process(loop, pid);
+	traced->joined = loop->run.armed_ns != 0;
+	trace_target_open(traced);
+}
+
+/* Processes that are over are not looked at again. */
+static void drop_ended(struct trace_loop *loop)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < loop->count; i++) {
+		struct trace_target *traced = loop->targets[i];
+
+		if (!traced->over) {
+			loop->targets[kept++] = traced;
+			continue;
+		}
+		loop->past_ns += traced->file.output.written_ns;
+		forks_leave(traced, clock_now_ns());
+		trace_target_free(traced);
+	}
+	loop->count = kept;
+}
+
+/* Whether there is something to wait for; says so where workers have come to their end. */
+static bool goes_on(const struct trace_loop *loop)
+{
+	if (loop->count || loop->run.stop_reason)
+		return loop->count > 0;
+	if (loop->forks.count)
+		return true;
+	if (!loop->family)
+		return false;
+	if (loop->run.armed_ns && family_is_alive(loop->family))
+		return true;
+	if (loop->run.armed_ns)
+		run_warn(&loop->run, "the process and all its workers have ended");
+	return false;
 }
 
 static bool turn(struct trace_loop *loop)
 {
 	uint64_t now_ns;
 
-	if (!descriptors_collect(loop))
+	drop_ended(loop);
+	if (!goes_on(loop))
 		return false;
-	poll_until(loop->polled, 2 + loop->run.process_count, next_wake_ns(loop));
+	descriptors_collect(loop);
+	poll_until(loop->polled, 2 + loop->count + loop->forks.count, next_wake_ns(loop));
 	if (loop->polled[0].revents)
 		on_stop_signal(loop);
 	if (loop->polled[1].revents & POLLERR)
 		loop->run.output->reader_gone = true;
 	now_ns = clock_now_ns();
-	for (size_t i = 0; i < loop->run.process_count; i++)
-		if (!loop->targets[i].over)
-			trace_target_step(&loop->targets[i], loop->polled[2 + i].revents, now_ns);
+	for (size_t i = 0; i < loop->count; i++)
+		if (!loop->targets[i]->over)
+			trace_target_step(loop->targets[i], loop->polled[2 + i].revents, now_ns);
+	for (size_t i = 0; i < loop->count; i++)
+		forks_take(&loop->forks, loop->targets[i]);
+	forks_step(&loop->forks, now_ns, on_fork, loop);
 	excuse_writing(loop);
 	check_limits(loop, clock_now_ns());
-	output_flush(loop->run.output);
+	outputs_flush(loop);
+	if (!loop->run.stop_reason)
+		family_step(loop->family, clock_now_ns(), on_join, loop);
 	excuse_writing(loop);
 	return true;
 }
 
-int trace_loop(const struct options *options, struct output *output, struct sink *sink, int signals_descriptor, pid_t launched,
-               struct error *hook_question)
+/* The processes that there are at the start. */
+static void begin(struct trace_loop *loop)
 {
+	const struct options *options = loop->run.options;
+	size_t count = loop->run.launched ? 1 : options->pids.count;
+
+	loop->family = loop->run.launched ? NULL : family_open(options);
+	if (loop->family) {
+		family_step(loop->family, clock_now_ns(), on_join, loop);
+		for (size_t i = 0; i < count && !loop->count; i++)
+			message("process %d has no child processes that are Ruby", (int)options->pids.items[i]);
+		if (!loop->count)
+			loop->run.worker_status = STATUS_NOT_ATTACHED;
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		trace_target_open(add_process(loop, loop->run.launched ? loop->run.launched : options->pids.items[i]));
+}
+
+static void say_unheard(const struct run *run)
+{
+	if (!run->unheard || run->options->quiet)
+		return;
+	output_flush(run->output);
+	message("%llu forked process%s went without a word (exec, as by system, or exit!): what %s did is not shown, and not "
+	        "counted",
+	        (unsigned long long)run->unheard, run->unheard == 1 ? "" : "es", run->unheard == 1 ? "it" : "they");
+}
+
+int trace_loop(const struct options *options, struct output *output, const struct sink_maker *maker, int signals_descriptor,
+               pid_t launched, struct error *hook_question)
+{
+	bool files = options->output_path && output_name_has_pid(options->output_path);
 	struct trace_loop loop = {
 		.run =
 			{
 				.options = options,
 				.output = output,
-				.sink = sink,
+				.maker = maker,
 				.launched = launched,
-				.process_count = launched ? 1 : options->pids.count,
+				.several =
+					options->pids.count > 1 || options->children || options->trace.flags & TRACE_FOLLOW_FORKS,
+				.workers = !launched && options->children,
 				.command = options_command(options, COMMAND_TRACE),
 				.hook_question = hook_question,
 				.limit = {.limited = options->count > 0,
@@ -227,22 +416,22 @@ int trace_loop(const struct options *options, struct output *output, struct sink
 	                                  .left = options->count},
 			},
 		.signals = signals_descriptor,
-		.started_ns = clock_now_ns(),
 		.waited_ns = output->written_ns + message_waited_ns(),
 	};
 	struct stat status;
 
 	loop.output_is_pipe = fstat(output->fd, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
-	loop.targets = memory_zeroed(loop.run.process_count * sizeof(*loop.targets));
-	loop.polled = memory_zeroed((2 + loop.run.process_count) * sizeof(*loop.polled));
-	for (size_t i = 0; i < loop.run.process_count; i++) {
-		loop.targets[i].run = &loop.run;
-		loop.targets[i].pid = launched ? launched : options->pids.items[i];
-		trace_target_open(&loop.targets[i]);
-	}
+	loop.run.sink = files ? NULL : sink_make(maker, options, output);
+	begin(&loop);
 	while (turn(&loop))
 		;
+	say_unheard(&loop.run);
+	sink_end(maker, loop.run.sink);
+	family_free(loop.family);
+	forks_free(&loop.forks);
 	free(loop.targets);
 	free(loop.polled);
+	if (!loop.run.armed_ns && !loop.run.status)
+		loop.run.status = loop.run.worker_status;
 	return output->status ? STATUS_FAILED : loop.run.status;
 }

@@ -9,6 +9,10 @@
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
 #include "tracer/cli/hook_question.h"
+#include "tracer/cli/rbtrace_words.h"
+#include "tracer/commands/trace_forks.h"
+#include "tracer/commands/trace_summary.h"
+#include "tracer/commands/trace_unmatched.h"
 #include "tracer/commands/trace_workers.h"
 #include "tracer/stream/calls.h"
 
@@ -25,97 +29,39 @@ void run_warn(const struct run *run, const char *text)
 		message("%s", text);
 }
 
-static void set_status(struct run *run, int status)
+/* By us, and no child of it. */
+static bool is_launched(const struct trace_target *traced)
 {
-	if (run->status == STATUS_DONE)
-		run->status = status;
+	return traced->run->launched == traced->pid;
 }
 
-/* What else was asked for: ", 12 raised, 3 collections". */
-static void describe_events(const struct sink_summary *summary, char *to, size_t size)
-{
-	size_t used = 0;
-
-	for (uint32_t kind = 0; kind < MARK_COUNT && used < size; kind++)
-		if (summary->mark_kinds & 1u << kind && (kind != MARK_GC_PAUSE || summary->marks[kind]))
-			used += (size_t)snprintf(to + used, size - used, ", %llu %s", (unsigned long long)summary->marks[kind],
-			                         kind == MARK_GC_PAUSE     ? "long pauses in others"
-			                         : kind == MARK_GVL        ? "long waits for the GVL"
-			                         : kind == MARK_ALLOCATION ? "objects made"
-			                                                   : mark_form(kind)->plural);
-	if (summary->marks_lost && used < size)
-		snprintf(to + used, size - used, ", %llu such events lost", (unsigned long long)summary->marks_lost);
-}
-
-/* One line a process on what was seen. */
-static void summarise(struct trace_target *traced, const char *reason)
+static void set_status(const struct trace_target *traced, int status)
 {
 	struct run *run = traced->run;
-	struct stream *stream = traced->stream;
-	struct sink_summary summary = {
-		.pid = traced->pid,
-		.calls = stream->calls,
-		.lines = stream->lines,
-		.lost = traced->has_end && traced->end.lost > stream->lost ? traced->end.lost : stream->lost,
-		.left_out = traced->has_end ? traced->end.left_out : 0,
-		.counted = traced->has_end ? traced->end.counted : 0,
-		.other_ractors = traced->has_end ? traced->end.other_ractors : 0,
-		.mark_kinds = run->options->trace.marks.kinds,
-		.marks = stream->marks,
-		.marks_lost = traced->has_end ? traced->end.marks_lost : 0,
-		.duration_ns = traced->armed_ns ? clock_now_ns() - traced->armed_ns : 0,
-		.reason = reason,
-	};
-	char pid[32] = "", lines[40] = "", left_out[80] = "", counted[60] = "", ractors[80] = "", events[200] = "";
+	int *first = run->workers || traced->forked ? &run->worker_status : &run->status;
 
-	if (run->sink->ops->summary)
-		run->sink->ops->summary(run->sink, &summary);
-	if (run->options->quiet)
-		return;
-	output_flush(run->output);
-	if (run->process_count > 1)
-		snprintf(pid, sizeof(pid), "%d: ", (int)traced->pid);
-	if (summary.lines)
-		snprintf(lines, sizeof(lines), ", %llu line%s", (unsigned long long)summary.lines, summary.lines == 1 ? "" : "s");
-	if (summary.left_out)
-		snprintf(left_out, sizeof(left_out), ", %llu other%s not meet the conditions",
-		         (unsigned long long)summary.left_out, summary.left_out == 1 ? " does" : "s do");
-	if (summary.counted)
-		snprintf(counted, sizeof(counted), ", %llu only counted", (unsigned long long)summary.counted);
-	if (summary.other_ractors)
-		snprintf(ractors, sizeof(ractors), ", %llu in other Ractors not followed",
-		         (unsigned long long)summary.other_ractors);
-	describe_events(&summary, events, sizeof(events));
-	message("%s%llu call%s%s, %llu lost%s%s%s%s, %.1f s; ended: %s", pid, (unsigned long long)summary.calls,
-	        summary.calls == 1 ? "" : "s", lines, (unsigned long long)summary.lost, left_out, counted, ractors, events,
-	        (double)summary.duration_ns / 1e9, reason);
-	if (traced->has_end && !run->limit.limited &&
-	    traced->end.calls != summary.calls + summary.lines + summary.lost + summary.left_out)
-		message("%sthe process counted %llu calls, but another number arrived; please report this", pid,
-		        (unsigned long long)traced->end.calls);
+	if (*first == STATUS_DONE)
+		*first = status;
 }
 
-/* Selectors that waited in vain are most often misspelt. */
-static void name_unmatched(const struct trace_target *traced)
+static void say_of_worker(const struct trace_target *traced, const char *what)
 {
-	const struct run *run = traced->run;
-	const struct selector_list *selectors = &run->options->selectors;
-	uint32_t named = 0;
+	if (traced->run->options->quiet)
+		return;
+	output_flush(traced->output);
+	message("worker %d %s", (int)traced->pid, what);
+}
 
-	for (uint32_t i = 0; i < selectors->count; i++) {
-		if (traced->found && traced->found[i])
-			continue;
-		if (run->sink->ops->unmatched)
-			run->sink->ops->unmatched(run->sink, traced->pid, selectors->texts[i]);
-		if (run->options->quiet || (++named > UNMATCHED_NAMED_MAX && !run->options->verbose))
-			continue;
-		output_flush(run->output);
-		message("process %d: %s never matched %s", (int)traced->pid, selectors->texts[i],
-		        selector_line(&selectors->items[i]) ? "code" : "a method");
-	}
-	if (named > UNMATCHED_NAMED_MAX && !run->options->verbose)
-		message("process %d: %u more selectors never matched anything: -v names them", (int)traced->pid,
-		        named - UNMATCHED_NAMED_MAX);
+static void say_of_forked(const struct trace_target *traced, const char *what)
+{
+	char parent[32] = "";
+
+	if (traced->run->options->quiet)
+		return;
+	if (traced->parent)
+		snprintf(parent, sizeof(parent), " by %d", (int)traced->parent);
+	output_flush(traced->output);
+	message("process %d (forked%s) %s", (int)traced->pid, parent, what);
 }
 
 /* The process is done with, whatever came of it. */
@@ -125,6 +71,10 @@ static void trace_target_finish(struct trace_target *traced, const char *reason)
 		return;
 	traced->over = true;
 	attachment_close(&traced->attachment);
+	if (is_launched(traced))
+		traced->run->expecting_ns = 0;
+	if (traced->run->workers && !traced->run->stop_reason && traced->armed_ns)
+		say_of_worker(traced, "left");
 	if (traced->stream) {
 		calls_finish(traced->stream);
 		if (traced->stream->open_left_out)
@@ -132,9 +82,11 @@ static void trace_target_finish(struct trace_target *traced, const char *reason)
 			        "process has sent",
 			        (int)traced->pid, (unsigned long long)traced->stream->open_left_out, OUTPUT_FACTOR);
 		if (traced->armed_ns) {
-			name_unmatched(traced);
+			trace_unmatched_at_end(traced);
 			trace_workers_finish(traced);
-			summarise(traced, reason);
+			trace_summary_say(traced, reason);
+		} else if (traced->greeted && is_like_rbtrace(traced->run)) {
+			rbtrace_say_ended(&(struct sink_summary){.pid = traced->pid, .gone = traced->gone});
 		}
 		/* the sink may hold something of other streams only, now */
 		stream_free(traced->stream);
@@ -149,12 +101,12 @@ static void trace_target_fail(struct trace_target *traced, const struct error *e
 	bool attached = traced->attachment.state >= ATTACHMENT_ARMED;
 	struct error *question = err->code == -EACCES ? traced->run->hook_question : NULL;
 
-	output_flush(traced->run->output);
+	output_flush(traced->output);
 	if (question)
 		*question = *err;
 	else
 		message("%s%s", err->text, err->code == -EACCES ? hook_remedy(traced->run->options) : "");
-	set_status(traced->run, attached || err->code == -ECANCELED ? STATUS_FAILED : STATUS_NOT_ATTACHED);
+	set_status(traced, attached || err->code == -ECANCELED ? STATUS_FAILED : STATUS_NOT_ATTACHED);
 	trace_target_finish(traced, "an error");
 }
 
@@ -163,6 +115,11 @@ static int on_hello(void *owner, const struct record_hello *hello, struct error 
 	struct trace_target *traced = owner;
 	int status = attachment_hello(&traced->attachment, hello, err);
 
+	traced->greeted = status == 0;
+	if (traced->greeted && is_like_rbtrace(traced->run))
+		rbtrace_say_attached(traced->pid);
+	if (status == 0 && traced->forked)
+		say_of_forked(traced, "joined");
 	if (status == 0 && traced->run->options->verbose)
 		message("attached to process %d: Ruby %.*s, extension %.*s", (int)traced->pid, (int)hello->ruby_version.size,
 		        hello->ruby_version.bytes, (int)hello->extension_version.size, hello->extension_version.bytes);
@@ -185,6 +142,11 @@ static int on_reply(void *owner, const struct record_reply *reply, struct error 
 	traced->armed_ns = clock_now_ns();
 	if (!run->armed_ns)
 		run->armed_ns = traced->armed_ns;
+	if (is_launched(traced))
+		run->expecting_ns = 0;
+	if (traced->joined)
+		say_of_worker(traced, "joined");
+	trace_unmatched_at_start(traced);
 	if (run->options->verbose)
 		message("process %d: tracing %llu method%s%s%.*s", (int)traced->pid, (unsigned long long)reply->count,
 		        reply->count == 1 ? "" : "s", reply->text.size ? "; " : "", (int)reply->text.size, reply->text.bytes);
@@ -219,7 +181,7 @@ static int on_found(void *owner, const struct record_found *found, struct error 
 static int on_data(void *owner, const struct record_data *data, struct error *err)
 {
 	struct trace_target *traced = owner;
-	struct sink *sink = traced->run->sink;
+	struct sink *sink = traced->sink;
 
 	return sink->ops->data ? sink->ops->data(sink, traced->stream, data->object, err) : 0;
 }
@@ -231,68 +193,6 @@ static int on_done(void *owner, const struct record_done *done, struct error *er
 	(void)done;
 	(void)err;
 	traced->asked = false;
-	return 0;
-}
-
-static double percent(uint64_t part, uint64_t whole)
-{
-	return whole ? 100.0 * (double)part / (double)whole : 0;
-}
-
-/* A thread's. */
-static void say_gvl(const struct trace_target *traced, const struct record_totals *totals)
-{
-	uint64_t all_ns = totals->numbers[0] + totals->numbers[1] + totals->numbers[2];
-	struct buffer name = {0};
-	char thread[32] = "threads that ended";
-
-	if (totals->native_id)
-		snprintf(thread, sizeof(thread), "thread %u", totals->native_id);
-	if (totals->thread_name.size) {
-		buffer_add_text(&name, " \"");
-		buffer_add_printable(&name, totals->thread_name.bytes, totals->thread_name.size);
-		buffer_add_char(&name, '"');
-	}
-	message("process %d: %s%.*s: waited for the GVL %.1f %%, held it %.1f %%, did without %.1f %%; %llu waits, the longest "
-	        "%.6f s",
-	        (int)traced->pid, thread, (int)name.size, name.size ? name.bytes : "", percent(totals->numbers[0], all_ns),
-	        percent(totals->numbers[1], all_ns), percent(totals->numbers[2], all_ns), (unsigned long long)totals->numbers[3],
-	        (double)totals->numbers[4] / 1e9);
-	buffer_free(&name);
-}
-
-static void say_allocations(const struct trace_target *traced, const struct record_totals *totals)
-{
-	struct buffer name = {0};
-
-	buffer_add_printable(&name, totals->thread_name.bytes, totals->thread_name.size);
-	message("process %d: %llu objects of %.*s were made, %llu shown", (int)traced->pid,
-	        (unsigned long long)totals->numbers[0], (int)name.size, name.size ? name.bytes : "",
-	        (unsigned long long)totals->numbers[1]);
-	buffer_free(&name);
-}
-
-static int on_totals(void *owner, const struct record_totals *totals, struct error *err)
-{
-	struct trace_target *traced = owner;
-	struct run *run = traced->run;
-
-	(void)err;
-	if (!mark_form(totals->mark))
-		return 0;
-	if (run->sink->ops->totals)
-		run->sink->ops->totals(run->sink, traced->stream, totals);
-	if (run->options->quiet)
-		return 0;
-	output_flush(run->output);
-	if (totals->mark == MARK_GC)
-		message("process %d: garbage collection took %.3f s of %.1f s (%.1f %%), the longest pause %.6f s",
-		        (int)traced->pid, (double)totals->numbers[0] / 1e9, (double)totals->elapsed_ns / 1e9,
-		        percent(totals->numbers[0], totals->elapsed_ns), (double)totals->numbers[1] / 1e9);
-	else if (totals->mark == MARK_GVL)
-		say_gvl(traced, totals);
-	else if (totals->mark == MARK_ALLOCATION)
-		say_allocations(traced, totals);
 	return 0;
 }
 
@@ -309,6 +209,13 @@ static int on_end(void *owner, const struct record_end *end, struct error *err)
 	return 0;
 }
 
+static int on_totals(void *owner, const struct record_totals *totals, struct error *err)
+{
+	(void)err;
+	trace_summary_totals(owner, totals);
+	return 0;
+}
+
 static const struct stream_handler handlers = {.hello = on_hello,
                                                .reply = on_reply,
                                                .note = on_note,
@@ -318,6 +225,37 @@ static const struct stream_handler handlers = {.hello = on_hello,
                                                .done = on_done,
                                                .totals = on_totals};
 
+struct trace_target *trace_target_new(struct run *run, pid_t pid)
+{
+	struct trace_target *traced = memory_zeroed(sizeof(*traced));
+
+	traced->run = run;
+	traced->pid = pid;
+	traced->output = run->sink ? run->output : &traced->file.output;
+	traced->sink = run->sink;
+	return traced;
+}
+
+void trace_target_free(struct trace_target *traced)
+{
+	if (trace_file_close(&traced->file, traced->run->maker) < 0)
+		set_status(traced, STATUS_FAILED);
+	free(traced);
+}
+
+/* The common sink, or that of its own file. */
+static int find_sink(struct trace_target *traced, struct error *err)
+{
+	const struct run *run = traced->run;
+	int status;
+
+	if (traced->sink)
+		return 0;
+	status = trace_file_open(&traced->file, traced->pid, run->options, run->maker, err);
+	traced->sink = traced->file.sink;
+	return status;
+}
+
 void trace_target_open(struct trace_target *traced)
 {
 	struct run *run = traced->run;
@@ -325,13 +263,21 @@ void trace_target_open(struct trace_target *traced)
 	const struct attach_manner manner = options_manner(run->options);
 	int status;
 
-	if (run->launched)
+	if (find_sink(traced, &err) < 0) {
+		message("%s", err.text);
+		set_status(traced, STATUS_FAILED);
+		traced->over = true;
+		return;
+	}
+	if (is_launched(traced)) {
 		status = attachment_expect(&traced->attachment, traced->pid, &run->command, run->options->timeout_ns, &err);
-	else
+		run->expecting_ns = status == 0 ? clock_now_ns() : 0;
+	} else {
 		status = attachment_open(&traced->attachment, traced->pid, &run->command, &manner, &err);
+	}
 	if (status < 0) {
 		message("%s", err.text);
-		set_status(run, STATUS_NOT_ATTACHED);
+		set_status(traced, STATUS_NOT_ATTACHED);
 		traced->over = true;
 		return;
 	}
@@ -342,7 +288,27 @@ void trace_target_open(struct trace_target *traced)
 		message("%s", text);
 	}
 	if (!traced->stream)
-		traced->stream = stream_new(traced->pid, run->sink, &run->limit, &handlers, traced);
+		traced->stream = stream_new(traced->pid, traced->sink, &run->limit, &handlers, traced);
+}
+
+void trace_target_adopt(struct trace_target *traced, pid_t parent, struct fork_place *place, int descriptor)
+{
+	struct run *run = traced->run;
+	struct error err;
+
+	traced->place = place;
+	place->members++;
+	traced->forked = true;
+	traced->parent = parent;
+	attachment_adopt(&traced->attachment, traced->pid, descriptor, &place->meeting, run->options->timeout_ns);
+	if (find_sink(traced, &err) == 0) {
+		traced->stream = stream_new(traced->pid, traced->sink, &run->limit, &handlers, traced);
+		return;
+	}
+	message("%s", err.text);
+	attachment_close(&traced->attachment);
+	set_status(traced, STATUS_FAILED);
+	traced->over = true;
 }
 
 void trace_target_stop(struct trace_target *traced)
@@ -356,13 +322,13 @@ void trace_target_stop(struct trace_target *traced)
 		attachment_detach(&traced->attachment);
 		return;
 	}
-	if (traced->attachment.state != ATTACHMENT_EXPECTING) {
-		run_warn(traced->run, traced->run->output->written_ns + message_waited_ns() > UNREAD_NS
+	if (traced->attachment.state != ATTACHMENT_EXPECTING && !traced->forked) {
+		run_warn(traced->run, traced->output->written_ns + message_waited_ns() > UNREAD_NS
 		                              ? "nothing reads the output (a pager?), so the trace could not start; use -o FILE"
 		                              : "ended before the methods were armed");
 		/* Who closed the pipe had enough. */
-		if (!traced->run->output->reader_gone)
-			set_status(traced->run, STATUS_NOT_ATTACHED);
+		if (!traced->output->reader_gone)
+			set_status(traced, STATUS_NOT_ATTACHED);
 	}
 	trace_target_finish(traced, traced->run->stop_reason);
 }
@@ -379,12 +345,17 @@ static void trace_target_died(struct trace_target *traced, enum attachment_leavi
 	struct run *run = traced->run;
 	const char *when = traced->armed_ns ? "while it was traced" : "while rbprobe was attaching to it";
 
+	traced->gone = true;
 	if (run->stop_reason) {
 		trace_target_finish(traced, run->stop_reason);
 		return;
 	}
-	output_flush(run->output);
-	if (left == LEFT_BY_EXIT)
+	output_flush(traced->output);
+	if (traced->forked && left != LEFT_BY_SIGNAL)
+		say_of_forked(traced,
+		              "left without its exit handlers (exit!, or exec of a short program): what it did in its last "
+		              "milliseconds is not shown, and not counted");
+	else if (left == LEFT_BY_EXIT)
 		run_warn(run, "the process left without its exit handlers (exit!, daemon, or exec of a short program): what it "
 		              "did in its last "
 		              "milliseconds is not shown, and not counted");
@@ -394,10 +365,19 @@ static void trace_target_died(struct trace_target *traced, enum attachment_leavi
 		message("process %d ended without a word %s: it was killed, it crashed, or it left by exit!", (int)traced->pid,
 		        when);
 	if (left != LEFT_BY_EXIT || !traced->armed_ns)
-		set_status(run, traced->armed_ns ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
+		set_status(traced, traced->armed_ns ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
 	trace_target_finish(traced, left == LEFT_BY_EXIT     ? "the process exited"
 	                            : left == LEFT_BY_SIGNAL ? "the process was killed"
 	                                                     : "the process ended without a word");
+}
+
+/* It runs another program now, which may have Ruby and load the extension. Children of that one have a place of their own. */
+static void trace_target_begin_anew(struct trace_target *traced)
+{
+	forks_leave(traced, clock_now_ns());
+	traced->over = traced->has_end = traced->gone = traced->greeted = traced->asked = false;
+	traced->armed_ns = 0;
+	trace_target_open(traced);
 }
 
 /* The socket has ended. With END before, that was in order; without, the process is dead or is another program now. */
@@ -409,12 +389,20 @@ static void trace_target_disconnected(struct trace_target *traced)
 	int signal = 0;
 
 	if (traced->has_end) {
+		traced->gone = traced->end.reason == END_EXIT;
 		trace_target_finish(traced, traced->end.reason == END_EXIT ? "the process exited"
 		                            : run->stop_reason             ? run->stop_reason
 		                                                           : "the process let go");
 		return;
 	}
 	left = attachment_left(&traced->attachment, &signal);
+	if (traced->forked && !traced->attachment.greeted && left != LEFT_BY_SIGNAL) {
+		run->unheard++;
+		if (run->options->verbose)
+			say_of_forked(traced, "went without a word: exec, or exit!");
+		trace_target_finish(traced, "nothing came of it");
+		return;
+	}
 	if (left != LEFT_BY_EXEC) {
 		trace_target_died(traced, left, signal);
 		return;
@@ -422,23 +410,21 @@ static void trace_target_disconnected(struct trace_target *traced)
 	if (run->stop_reason) {
 		run_warn(run, "the target ended the session without its final count: calls that are not shown may be missing "
 		              "from the summary");
-		set_status(run, STATUS_FAILED);
+		set_status(traced, STATUS_FAILED);
 		trace_target_finish(traced, run->stop_reason);
 		return;
 	}
-	if (target_describe(&now, traced->pid, TARGET_BASIC, NULL) == 0 && now.extension_mapped && !run->launched) {
+	if (target_describe(&now, traced->pid, TARGET_BASIC, NULL) == 0 && now.extension_mapped &&
+	    (!is_launched(traced) || attachment_is_same_program(&traced->attachment))) {
 		message("process %d closed the connection without a word, though it still runs", (int)traced->pid);
-		set_status(run, traced->armed_ns ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
+		set_status(traced, traced->armed_ns ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
 		trace_target_finish(traced, "the connection was lost");
 		return;
 	}
 	run_warn(run, "the process called exec: what it did in its last milliseconds before is not shown, and not counted");
 	trace_target_finish(traced, "the process called exec");
-	if (run->launched) {
-		traced->over = traced->has_end = false;
-		traced->armed_ns = 0;
-		trace_target_open(traced);
-	}
+	if (is_launched(traced))
+		trace_target_begin_anew(traced);
 }
 
 static void trace_target_read(struct trace_target *traced)
@@ -469,7 +455,10 @@ void trace_target_step(struct trace_target *traced, short events, uint64_t now_n
 				run_warn(traced->run, err.text);
 				trace_target_finish(traced, traced->run->stop_reason);
 			} else if (attachment->state == ATTACHMENT_EXPECTING && traced->run->armed_ns) {
-				trace_target_finish(traced, "the process exited"); /* after an exec of something else */
+				run_warn(traced->run, "the program that the process became by exec has ended without having "
+				                      "loaded the rbprobe extension (is it Ruby, and does it keep RUBYOPT?): "
+				                      "nothing of it is shown");
+				trace_target_finish(traced, "the process exited");
 			} else {
 				trace_target_fail(traced, &err);
 			}

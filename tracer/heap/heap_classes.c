@@ -96,6 +96,18 @@ void heap_class_label(const struct heap_classes *classes, uint32_t number, struc
 	}
 }
 
+void heap_class_title(const struct heap_classes *classes, uint64_t address, struct buffer *to)
+{
+	uint32_t number = heap_index_find(&classes->by_address, address);
+	const struct heap_class *class;
+
+	if (number == HEAP_TABLE_NONE)
+		return;
+	class = &classes->items[number];
+	buffer_add_text(to, class->singleton ? "singleton class of " : class->kind == KIND_MODULE ? "module " : "class ");
+	heap_class_label(classes, number, to);
+}
+
 void heap_classes_free(struct heap_classes *classes)
 {
 	heap_index_free(&classes->by_address);

@@ -27,6 +27,8 @@ void heap_classes_learn(struct heap_classes *classes, const struct heap_line *li
  * singleton of an instance of; of one without a name, "#<Class:0x7f4321720478> < Struct".
  */
 void heap_class_label(const struct heap_classes *classes, uint32_t number, struct buffer *to);
+/* What the class at this address itself is said to be: "class Order", "module Shop", "singleton class of Order". */
+void heap_class_title(const struct heap_classes *classes, uint64_t address, struct buffer *to);
 void heap_classes_free(struct heap_classes *classes);
 
 #endif

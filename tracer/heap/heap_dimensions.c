@@ -33,8 +33,7 @@ void heap_label_site(const struct heap_summary *summary, uint32_t site, struct b
 		return;
 	}
 	buffer_add_slice(to, summary->files.texts[summary->sites[site].file]);
-	buffer_add_char(to, ':');
-	buffer_add_uint(to, summary->sites[site].line);
+	buffer_add_format(to, ":%d", summary->sites[site].line);
 }
 
 static void collect_types(const struct heap_summary *summary, bool before, struct heap_ranking *ranking)

@@ -388,7 +388,6 @@ int heap_dump_take(const struct heap_dump_order *order)
 	struct heap_dump dump = {.order = order, .file = order->file, .pipe = -1};
 	int signals_descriptor = signals_install();
 
-	signal(SIGXFSZ, SIG_IGN); /* a limit on files is then an error as others are */
 	dump.bytes = memory_resize(NULL, READ_SIZE);
 	prepare(&dump, order->flags & HEAP_DUMP_IN_PROCESS ? PHASE_ESTIMATE
 	               : order->allocations_ns             ? PHASE_RECORDING

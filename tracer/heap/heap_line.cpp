@@ -88,6 +88,12 @@ error_code read_object_address(ondemand::value &value, heap_line &line)
 	return read_address<&heap_line::address>(value, line);
 }
 
+error_code read_shape(ondemand::value &value, heap_line &line)
+{
+	line.has_shape = true;
+	return read_number<&heap_line::shape>(value, line);
+}
+
 error_code read_bytesize(ondemand::value &value, heap_line &line)
 {
 	line.has_bytesize = true;
@@ -106,6 +112,19 @@ error_code read_generation(ondemand::value &value, heap_line &line)
 	return read_number<&heap_line::generation>(value, line);
 }
 
+/* Code of eval may have negative ones; Ruby writes the two's complement. */
+error_code read_source_line(ondemand::value &value, heap_line &line)
+{
+	uint64_t number = 0;
+	int64_t negative = 0;
+	error_code error = value.get_uint64().get(number);
+
+	if (error && !(error = value.get_int64().get(negative)))
+		number = static_cast<uint64_t>(negative);
+	line.source_line = static_cast<int32_t>(number);
+	return error;
+}
+
 error_code read_value(ondemand::value &value, heap_line &line)
 {
 	/* Only that of strings is of use; others may be anything. */
@@ -113,26 +132,16 @@ error_code read_value(ondemand::value &value, heap_line &line)
 	return SUCCESS;
 }
 
-/* Those of other lines are many, and not read. */
 error_code read_references(ondemand::value &value, heap_line &line)
 {
 	ondemand::array array;
+	std::string_view text;
 	error_code error;
 
-	if (std::string_view(line.root.bytes, line.root.size) != "rbprobe")
-		return SUCCESS;
-	if ((error = value.get_array().get(array)))
+	if ((error = value.get_array().get(array)) || (error = array.raw_json().get(text)))
 		return error;
-	for (auto each : array) {
-		ondemand::value address;
-		slice text;
-
-		if ((error = each.get(address)) || (error = raw_text(address, text)))
-			return error;
-		if (!line.own_references.bytes)
-			line.own_references.bytes = text.bytes;
-		line.own_references.size = static_cast<size_t>(text.bytes + text.size - line.own_references.bytes);
-	}
+	line.references.bytes = text.data();
+	line.references.size = text.size();
 	return SUCCESS;
 }
 
@@ -146,20 +155,27 @@ constexpr field fields[] = {
 	{"address", read_object_address},
 	{"bytesize", read_bytesize},
 	{"class", read_address<&heap_line::class_address>},
+	{"depth", read_number<&heap_line::depth>},
+	{"edge_name", read_text<&heap_line::edge_name>},
+	{"edges", read_number<&heap_line::edges>},
 	{"file", read_text<&heap_line::file>},
 	{"generation", read_generation},
+	{"id", read_number<&heap_line::shape>},
 	{"imemo_type", read_text<&heap_line::imemo_type>},
 	{"length", read_length},
-	{"line", read_number<&heap_line::source_line>},
+	{"line", read_source_line},
 	{"memsize", read_number<&heap_line::memsize>},
 	{"name", read_text<&heap_line::name>},
+	{"parent_id", read_number<&heap_line::parent_shape>},
 	{"real_class_name", read_text<&heap_line::real_class_name>},
 	{"references", read_references},
 	{"root", read_text<&heap_line::root>},
+	{"shape_id", read_shape},
 	{"singleton", read_flag<&heap_line::singleton>},
 	{"size", read_length},
 	{"struct", read_text<&heap_line::struct_name>},
 	{"superclass", read_address<&heap_line::superclass_address>},
+	{"too_complex_shape", read_flag<&heap_line::too_complex>},
 	{"type", read_text<&heap_line::type>},
 	{"value", read_value},
 };
@@ -255,7 +271,7 @@ error_code parse_other_encoding(heap_parser &parser, const char *bytes, size_t s
 	parser.ascii.append(HEAP_LINE_PADDING, ' ');
 	error = parse(parser.json, parser.ascii.data(), size, line);
 	for (slice *text : {&line.type, &line.file, &line.name, &line.real_class_name, &line.value, &line.imemo_type,
-	                    &line.struct_name, &line.root, &line.own_references})
+	                    &line.struct_name, &line.root, &line.references})
 		move_slice(*text, parser.ascii.data(), bytes);
 	return error;
 }

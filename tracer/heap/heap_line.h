@@ -25,22 +25,29 @@ struct heap_line {
 	uint64_t memsize;            /* bytes: slot and what hangs on it */
 	uint64_t bytesize;           /* of a string's content */
 	uint64_t length;             /* elements of an array or a hash */
-	uint64_t source_line;        /* where it was allocated, if that was recorded */
+	int32_t source_line;         /* where it was allocated, if that was recorded */
 	uint64_t generation;         /* GC count at that time; meaningful if has_generation */
 	struct slice file;
 	struct slice name;            /* of a class or module */
 	struct slice real_class_name; /* of one without a name, since 3.1: of the class that it is an instance of */
 	struct slice value;           /* meaningful if has_value: Ruby writes only that of strings that are ASCII */
 	struct slice imemo_type;
-	struct slice struct_name;    /* of DATA */
-	struct slice root;           /* the root's name */
-	struct slice own_references; /* what the root "rbprobe" refers to, with the quotes and commas between */
+	struct slice struct_name; /* of DATA */
+	struct slice root;        /* the root's name */
+	struct slice edge_name;   /* of a shape: the instance variable that it has more than its parent */
+	uint64_t shape;           /* of a shape, and of an object: which shape it is; of an object meaningful if has_shape */
+	uint64_t parent_shape;    /* of a shape that has one */
+	uint64_t depth;           /* of a shape: how far it is from its root, which has 1 */
+	uint64_t edges;           /* of a shape: how many others begin with it */
+	struct slice references;  /* the array, brackets included; heap_references_scan() takes it apart */
 	bool has_address;
 	bool has_bytesize;
 	bool has_length;
 	bool has_generation;
 	bool has_value;
-	bool singleton; /* a singleton class, since 3.1 */
+	bool has_shape;
+	bool too_complex; /* an object that has no shape any more, but a hash of its variables */
+	bool singleton;   /* a singleton class, since 3.1 */
 };
 
 static inline bool heap_line_is(const struct heap_line *line, const char *type)

@@ -22,18 +22,20 @@ struct omission {
 	size_t kept;             /* bytes after `begin` */
 	char end;
 	bool escapes;
+	bool has_references;
 };
 
 static const struct omission omissions[] = {
 	/* Under another name nobody takes what is left of it for the value. */
 	{.begin = "\"value\":\"", .replacement = "\"VALUE\":\"", .end = '"', .escapes = true},
-	{.begin = "\"references\":[", .end = ']'},
+	{.begin = "\"references\":[", .end = ']', .has_references = true},
 	/* What is longer even so is no line of a dump, and neither is what this leaves of it. */
 	{.begin = "", .kept = 1, .end = '\n'},
 };
 
 struct heap_lines {
 	struct heap_input *input;
+	struct heap_references *references; /* of the line that is cut; NULL: not wanted */
 	char *bytes;
 	size_t capacity;
 	size_t start, end;              /* what was read and is not yet returned */
@@ -46,11 +48,12 @@ struct heap_lines {
 	uint64_t total;
 };
 
-struct heap_lines *heap_lines_new(struct heap_input *input)
+struct heap_lines *heap_lines_new(struct heap_input *input, struct heap_references *references)
 {
 	struct heap_lines *lines = memory_zeroed(sizeof(*lines));
 
 	lines->input = input;
+	lines->references = references;
 	lines->capacity = READ_SIZE + HEAP_LINE_PADDING;
 	lines->bytes = memory_resize(NULL, lines->capacity);
 	return lines;
@@ -65,8 +68,8 @@ void heap_lines_free(struct heap_lines *lines)
 	free(lines);
 }
 
-/* How many of these bytes belong to the part that is left out; lines->leaving becomes NULL where it ends among them. */
-static size_t omitted(struct heap_lines *lines, const char *bytes, size_t size)
+/* Where the part ends that is left out, among these bytes or after them. */
+static size_t end_of_omission(struct heap_lines *lines, const char *bytes, size_t size)
 {
 	for (size_t i = 0; i < size; i++) {
 		if (bytes[i] == '\n' || (bytes[i] == lines->leaving->end && !lines->escaped)) {
@@ -76,6 +79,17 @@ static size_t omitted(struct heap_lines *lines, const char *bytes, size_t size)
 		lines->escaped = lines->leaving->escapes && bytes[i] == '\\' && !lines->escaped;
 	}
 	return size;
+}
+
+/* How many of these bytes belong to the part that is left out; lines->leaving becomes NULL where it ends among them. */
+static size_t omitted(struct heap_lines *lines, const char *bytes, size_t size)
+{
+	bool has_references = lines->leaving->has_references && lines->references;
+	size_t count = end_of_omission(lines, bytes, size);
+
+	if (has_references)
+		heap_references_scan(lines->references, (struct slice){bytes, count});
+	return count;
 }
 
 static void remove_bytes(struct heap_lines *lines, size_t from, size_t size)
@@ -136,6 +150,8 @@ static int fill(struct heap_lines *lines, struct error *err)
 
 int heap_lines_next(struct heap_lines *lines, struct slice *line, struct error *err)
 {
+	if (lines->references)
+		heap_references_clear(lines->references);
 	for (;;) {
 		char *newline = NULL;
 		int status;

@@ -2,6 +2,7 @@
 #define RBPROBE_HEAP_LINES_H
 
 #include "tracer/heap/heap_input.h"
+#include "tracer/heap/heap_references.h"
 
 #include "proto/slice.h"
 
@@ -16,8 +17,8 @@ struct heap_lines;
 
 #define HEAP_LINES_LONGEST ((size_t)4 << 20)
 
-/* Takes input over. */
-struct heap_lines *heap_lines_new(struct heap_input *input);
+/* Takes input over. references: gets those of the line returned that were left out of it; NULL: nobody wants them. */
+struct heap_lines *heap_lines_new(struct heap_input *input, struct heap_references *references);
 void heap_lines_free(struct heap_lines *lines);
 
 /*

@@ -3,11 +3,13 @@
 #include "tracer/heap/heap_own.h"
 
 #include "tracer/base/buffer.h"
+#include "tracer/heap/heap_references.h"
 #include "tracer/heap/heap_table.h"
 
 #include <stdlib.h>
 
 #define CAPACITY_FIRST 1024u
+#define OWN_ROOT "rbprobe"
 
 static size_t place_of(const struct heap_own *own, uint64_t address)
 {
@@ -43,20 +45,15 @@ static void add(struct heap_own *own, uint64_t address)
 
 void heap_own_learn(struct heap_own *own, const struct heap_line *line)
 {
-	const char *at = line->own_references.bytes, *end = at + line->own_references.size;
+	struct heap_references references = {0};
 
-	while (at < end) {
-		uint64_t address = 0;
-
-		if (end - at < 3 || at[0] != '0' || at[1] != 'x') {
-			at++;
-			continue;
-		}
-		for (at += 2; at < end && strchr("0123456789abcdef", *at); at++)
-			address = address << 4 | (uint64_t)(*at <= '9' ? *at - '0' : *at - 'a' + 10);
-		if (address)
-			add(own, address);
-	}
+	if (line->root.size != strlen(OWN_ROOT) || memcmp(line->root.bytes, OWN_ROOT, line->root.size) != 0)
+		return;
+	heap_references_scan(&references, line->references);
+	for (size_t i = 0; i < references.count; i++)
+		if (references.items[i])
+			add(own, references.items[i]);
+	heap_references_free(&references);
 }
 
 bool heap_own_has(const struct heap_own *own, const struct heap_line *line)

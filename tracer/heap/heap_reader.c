@@ -24,8 +24,22 @@ static bool count_memory(struct heap_reading *reading, const struct heap_line *l
 	return true;
 }
 
-static int read_lines(struct heap_lines *lines, struct heap_parser *parser, void (*on_line)(void *, const struct heap_line *),
-                      void *owner, struct heap_reading *reading, struct error *err)
+/* Where the rest is missing, its end may have been put right with a newline. Other text between the lines is none. */
+static bool is_beginning(struct slice text)
+{
+	return text.size >= 2 && memcmp(text.bytes, "{\"", 2) == 0 && text.bytes[text.size - 1] != '}';
+}
+
+static void give(const struct heap_reader *reader, const struct heap_line *line)
+{
+	/* Of a line that was too long they are there already, and none in the line. */
+	if (reader->references && line->references.size)
+		heap_references_scan(reader->references, line->references);
+	reader->on_line(reader->owner, line);
+}
+
+static int read_lines(struct heap_lines *lines, struct heap_parser *parser, const struct heap_reader *reader,
+                      struct heap_reading *reading, struct error *err)
 {
 	struct heap_line line;
 	struct slice text;
@@ -37,20 +51,20 @@ static int read_lines(struct heap_lines *lines, struct heap_parser *parser, void
 			return error_set(err, status, "out of memory");
 		reading->lines++;
 		if (status == 0 && count_memory(reading, &line)) {
-			on_line(owner, &line);
+			reading->cut = false;
+			give(reader, &line);
 			continue;
 		}
 		if (reading->bad_lines++ == 0)
 			reading->first_bad_line = heap_lines_number(lines);
-		reading->cut = status < 0 && heap_lines_unfinished(lines);
+		reading->cut = status < 0 && (heap_lines_unfinished(lines) || is_beginning(text));
 		if (reading->bad_lines == reading->lines && reading->lines >= BAD_LINES_AT_FIRST)
 			return 0;
 	}
 	return status;
 }
 
-int heap_read(const char *path, void (*on_line)(void *, const struct heap_line *), void *owner, struct heap_reading *reading,
-              struct error *err)
+int heap_read(const char *path, const struct heap_reader *reader, struct heap_reading *reading, struct error *err)
 {
 	struct heap_parser *parser;
 	struct heap_input *input;
@@ -62,9 +76,9 @@ int heap_read(const char *path, void (*on_line)(void *, const struct heap_line *
 	if (status < 0)
 		return status;
 	reading->name = heap_input_name(input);
-	lines = heap_lines_new(input);
+	lines = heap_lines_new(input, reader->references);
 	parser = heap_parser_new();
-	status = parser ? read_lines(lines, parser, on_line, owner, reading, err) : error_set(err, -ENOMEM, "out of memory");
+	status = parser ? read_lines(lines, parser, reader, reading, err) : error_set(err, -ENOMEM, "out of memory");
 	reading->bytes = heap_lines_bytes(lines);
 	heap_parser_free(parser);
 	heap_lines_free(lines);

@@ -2,6 +2,7 @@
 #define RBPROBE_HEAP_READER_H
 
 #include "tracer/heap/heap_line.h"
+#include "tracer/heap/heap_references.h"
 
 #include "proto/error.h"
 
@@ -14,15 +15,21 @@ struct heap_reading {
 	uint64_t bad_lines;      /* that are no lines of a dump, and were passed over */
 	uint64_t too_large;      /* of those: with their size it would be more than that */
 	uint64_t first_bad_line; /* from 1 */
-	bool cut;                /* the last line has no end: the dump was not written to its end */
+	bool cut;                /* the last line is not whole: the dump was not written to its end */
 	struct error damage;     /* code 0, or why compressed data could not be unpacked to their end */
 };
 
+/* What is done with the lines. */
+struct heap_reader {
+	void (*on_line)(void *owner, const struct heap_line *line);
+	void *owner;
+	struct heap_references *references; /* has those of the line, however many there are; NULL: not wanted */
+};
+
 /*
- * Gives every line of the dump at path ("-": standard input) to on_line. Negative, with err filled: it cannot be read,
+ * Gives every line of the dump at path ("-": standard input) to the reader. Negative, with err filled: it cannot be read,
  * or it is no dump. A dump with bad lines is one.
  */
-int heap_read(const char *path, void (*on_line)(void *owner, const struct heap_line *line), void *owner,
-              struct heap_reading *reading, struct error *err);
+int heap_read(const char *path, const struct heap_reader *reader, struct heap_reading *reading, struct error *err);
 
 #endif

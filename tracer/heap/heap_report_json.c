@@ -8,20 +8,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Text that still has JSON's escapes. Where what the dump says is no valid text, as it stands there. */
-static void member_escaped(struct buffer *to, const char *key, const char *bytes, size_t size)
+void heap_json_escaped(struct buffer *to, const char *key, struct slice escaped)
 {
 	struct buffer quoted = {0};
 	json_t *text;
 
 	buffer_add_char(&quoted, '"');
-	buffer_add(&quoted, bytes, size);
+	buffer_add_slice(&quoted, escaped);
 	buffer_add_char(&quoted, '"');
 	text = json_loadb(quoted.bytes, quoted.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 	buffer_free(&quoted);
-	json_member_text(to, key,
-	                 text ? (struct slice){json_string_value(text), json_string_length(text)} : (struct slice){bytes, size});
+	json_member_text(to, key, text ? (struct slice){json_string_value(text), json_string_length(text)} : escaped);
 	json_decref(text);
+}
+
+static void member_escaped(struct buffer *to, const char *key, const char *bytes, size_t size)
+{
+	heap_json_escaped(to, key, (struct slice){bytes, size});
 }
 
 static void add_label(struct buffer *to, const struct heap_dimension *dimension, struct slice label)
@@ -184,10 +187,9 @@ static void add_compared(struct buffer *to, const struct heap_report *report)
 	json_close_object(to);
 }
 
-static void write_json(struct heap_report *report, struct output *output)
+void heap_report_add_json(struct heap_report *report, struct buffer *to)
 {
 	const struct heap_summary *last = &heap_report_last(report)->summary;
-	struct buffer *to = &output->buffer;
 
 	json_open_object(to);
 	json_open_array(json_key(to, "dumps"));
@@ -203,7 +205,16 @@ static void write_json(struct heap_report *report, struct output *output)
 		json_close_object(to);
 		add_compared(to, report);
 	}
+	if (report->wants_shapes)
+		heap_shapes_add_json(report, to);
+	if (heap_report_has_holders(report))
+		heap_holders_add_json(report, to);
 	json_close_line(to);
+}
+
+static void write_json(struct heap_report *report, struct output *output)
+{
+	heap_report_add_json(report, &output->buffer);
 }
 
 const struct heap_format heap_format_json = {.name = "json", .write = write_json};

@@ -179,11 +179,15 @@ static void write_text(struct heap_report *report, struct output *output)
 	if (report->dump_count == 1) {
 		write_dimensions(report, HEAP_PART_DUMP, NULL, last, to);
 		write_objects(last, to);
-		return;
+	} else {
+		buffer_add_format(to, "\n=== Growth from the first dump to the last\n");
+		write_dimensions(report, HEAP_PART_GROWTH, &report->dumps[0].summary, last, to);
+		write_compared(report, to);
 	}
-	buffer_add_format(to, "\n=== Growth from the first dump to the last\n");
-	write_dimensions(report, HEAP_PART_GROWTH, &report->dumps[0].summary, last, to);
-	write_compared(report, to);
+	if (report->wants_shapes)
+		heap_shapes_write_text(report, to);
+	if (heap_report_has_holders(report))
+		heap_holders_write_text(report, to);
 }
 
 const struct heap_format heap_format_text = {.name = "text", .write = write_text};

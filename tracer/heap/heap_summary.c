@@ -103,8 +103,8 @@ static uint32_t count_site(struct heap_summary *summary, const struct heap_line 
 
 	if (!line->file.bytes)
 		return HEAP_TABLE_NONE;
-	site = (struct heap_site){heap_names_add(&summary->files, line->file), (uint32_t)line->source_line};
-	number = heap_index_add(&summary->site_index, (uint64_t)site.file << 32 | site.line, &is_new);
+	site = (struct heap_site){heap_names_add(&summary->files, line->file), line->source_line};
+	number = heap_index_add(&summary->site_index, (uint64_t)site.file << 32 | (uint32_t)site.line, &is_new);
 	summary->sites = heap_entries(summary->sites, &summary->capacity.sites, number, sizeof(*summary->sites));
 	summary->sites[number] = site;
 	tally(&summary->with_site, line);
@@ -150,9 +150,9 @@ static void note_biggest(struct heap_summary *summary, const struct heap_line *l
 	                                                          .site = pair.site});
 }
 
-uint32_t heap_summary_add(struct heap_summary *summary, const struct heap_line *line)
+struct heap_pair heap_summary_add(struct heap_summary *summary, const struct heap_line *line)
 {
-	struct heap_pair pair;
+	struct heap_pair pair = {HEAP_TABLE_NONE, HEAP_TABLE_NONE};
 	uint32_t type;
 
 	if (!heap_line_is_object(line)) {
@@ -162,7 +162,7 @@ uint32_t heap_summary_add(struct heap_summary *summary, const struct heap_line *
 			tally(&summary->shapes, line);
 		else
 			summary->free_slots++;
-		return HEAP_TABLE_NONE;
+		return pair;
 	}
 	tally(&summary->total, line);
 	type = heap_names_add(&summary->types, line->type);
@@ -177,5 +177,5 @@ uint32_t heap_summary_add(struct heap_summary *summary, const struct heap_line *
 		if (heap_line_is(line, "STRING"))
 			heap_strings_add(summary->strings, line);
 	}
-	return pair.site;
+	return pair;
 }

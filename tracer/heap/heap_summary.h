@@ -15,7 +15,7 @@ struct heap_tally {
 /* Where objects were allocated. */
 struct heap_site {
 	uint32_t file; /* in files */
-	uint32_t line;
+	int32_t line;
 };
 
 /*
@@ -85,8 +85,8 @@ enum heap_details {
 void heap_summary_open(struct heap_summary *summary, struct heap_classes *classes, unsigned details, uint32_t shown);
 /* Whether a line is about an object: not a root, a shape or a free slot. */
 bool heap_line_is_object(const struct heap_line *line);
-/* Returns the number of the object's allocation site in sites[], or HEAP_TABLE_NONE. */
-uint32_t heap_summary_add(struct heap_summary *summary, const struct heap_line *line);
+/* Returns the object's numbers in kinds[] and sites[]; HEAP_TABLE_NONE: it is no object, or has no site. */
+struct heap_pair heap_summary_add(struct heap_summary *summary, const struct heap_line *line);
 void heap_summary_close(struct heap_summary *summary);
 
 #endif

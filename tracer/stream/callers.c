@@ -59,8 +59,7 @@ void callers_add_text(struct buffer *to, const struct caller *caller)
 		return;
 	}
 	buffer_add_printable(to, caller->file.bytes, caller->file.size);
-	buffer_add_char(to, ':');
-	buffer_add_uint(to, caller->line);
+	buffer_add_format(to, ":%d", caller->line);
 	buffer_add_text(to, " in ");
 	buffer_add_printable(to, caller->label.bytes, caller->label.size);
 }
@@ -75,7 +74,7 @@ void callers_add_json(struct buffer *to, const struct stream *stream, uint64_t n
 	for (const struct caller *caller = callers_get(stream, number); caller; caller = caller->parent) {
 		json_open_object(to);
 		json_member_text(to, "file", caller->file);
-		json_member_uint(to, "line", caller->line);
+		json_member_int(to, "line", caller->line);
 		json_member_text(to, "label", caller->label);
 		json_close_object(to);
 	}

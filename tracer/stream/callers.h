@@ -10,7 +10,7 @@
 struct caller {
 	const struct caller *parent; /* its caller; NULL: the outermost one that is known */
 	struct slice label, file;
-	uint32_t line;
+	int32_t line;
 	uint32_t depth; /* callers further out */
 };
 

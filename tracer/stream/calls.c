@@ -162,6 +162,8 @@ static void fiber_close_calls(struct fiber *fiber)
 			fiber->stream->limit->open--;
 		fiber->stream->sink->ops->open(fiber->stream->sink, fiber, call);
 	}
+	if (fiber->stream->sink && fiber->stream->sink->ops->forget)
+		fiber->stream->sink->ops->forget(fiber->stream->sink, fiber);
 }
 
 int calls_fiber(struct stream *stream, const struct record_fiber *record, struct error *err)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct sink_ops *const formats[] = {&sink_text, &sink_json};
+static const struct sink_ops *const formats[] = {&sink_text, &sink_json, &sink_rbtrace};
 
 const struct sink_ops *sink_find(const char *name)
 {

@@ -26,6 +26,7 @@ struct sink_summary {
 	uint64_t marks_lost;    /* and how many others, of whatever kind */
 	uint64_t duration_ns;
 	const char *reason; /* why it ended */
+	bool gone;          /* the process has ended, or is another program */
 	uint64_t lines;     /* that were reached */
 };
 
@@ -48,6 +49,8 @@ struct sink_ops {
 	void (*line)(struct sink *sink, struct fiber *fiber, struct method *line, const struct event *event);
 	/* It is still open, and its end will not come any more. */
 	void (*open)(struct sink *sink, struct fiber *fiber, struct call *call);
+	/* Nothing more comes of the fiber, and it may be freed. NULL: only open calls are held. */
+	void (*forget)(struct sink *sink, const struct fiber *fiber);
 	/* Calls were lost here. */
 	void (*lost)(struct sink *sink, struct stream *stream, const struct record_lost *lost);
 	/* Nothing has come for a moment: show what was held back. NULL: nothing ever is. */
@@ -88,6 +91,7 @@ struct sink {
 
 extern const struct sink_ops sink_text;
 extern const struct sink_ops sink_json;
+extern const struct sink_ops sink_rbtrace;
 
 /* NULL: no such format. */
 const struct sink_ops *sink_find(const char *name);

@@ -113,7 +113,7 @@ static void add_middle(struct buffer *to, struct fiber *fiber, uint32_t depth, s
 		add_values(to, "values", &method->labels, *values);
 	if (method->file.bytes) {
 		json_member_text(to, "file", method->file);
-		json_member_uint(to, "line", method->line);
+		json_member_int(to, "line", method->line);
 	}
 }
 
@@ -295,6 +295,15 @@ static uint64_t number_of(struct slice text)
 	return number;
 }
 
+/* Of a line, perhaps negative. */
+static void add_number(struct buffer *to, const char *key, struct slice text)
+{
+	if (text.size && *text.bytes == '-')
+		json_member_int(to, key, -(int64_t)(number_of((struct slice){text.bytes + 1, text.size - 1}) & INT64_MAX));
+	else
+		json_member_uint(to, key, number_of(text));
+}
+
 static void json_mark(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
 {
 	struct buffer *to = &sink->output->buffer;
@@ -310,7 +319,7 @@ static void json_mark(struct sink *sink, struct fiber *fiber, struct method *met
 		else if (!value.bytes)
 			continue;
 		else if (method->mark->numbers & 1u << i)
-			json_member_uint(to, method->mark->labels[i], number_of(value));
+			add_number(to, method->mark->labels[i], value);
 		else
 			json_member_text(to, method->mark->labels[i], value);
 	}

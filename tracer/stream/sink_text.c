@@ -42,8 +42,7 @@
 struct text_sink {
 	struct sink sink;
 	struct fiber *held_first, *held_last; /* fibers whose innermost call is not shown yet, oldest first */
-	int64_t second;                       /* of the wall clock, as rendered below */
-	char second_text[16];                 /* "HH:MM:SS." */
+	struct second_text second;
 };
 
 const struct slice sink_text_colors[] = {
@@ -59,7 +58,7 @@ static void add_colored(const struct sink *sink, struct buffer *to, enum color w
 	sink_text_color(sink, to, COLOR_NONE);
 }
 
-static void add_pid(const struct sink *sink, struct buffer *to, const struct stream *stream)
+void sink_text_add_pid(const struct sink *sink, struct buffer *to, const struct stream *stream)
 {
 	if (sink->style.many_pids) {
 		buffer_add_uint(to, (uint64_t)stream->pid);
@@ -67,8 +66,7 @@ static void add_pid(const struct sink *sink, struct buffer *to, const struct str
 	}
 }
 
-/* Once a target has shown more than one fiber, its lines are headed by whose they are. */
-static void header_if_other(struct sink *sink, struct fiber *fiber)
+void sink_text_header(struct sink *sink, struct fiber *fiber)
 {
 	struct stream *stream = fiber->stream;
 	struct buffer *to = &sink->output->buffer;
@@ -78,7 +76,7 @@ static void header_if_other(struct sink *sink, struct fiber *fiber)
 	stream->shown_fiber = fiber;
 	if (stream->fiber_count < 2)
 		return;
-	add_pid(sink, to, stream);
+	sink_text_add_pid(sink, to, stream);
 	sink_text_color(sink, to, COLOR_THREAD);
 	buffer_add_text(to, "[thread ");
 	buffer_add_uint(to, fiber->native_id ? fiber->native_id : fiber->thread_id);
@@ -102,8 +100,8 @@ static void header_if_other(struct sink *sink, struct fiber *fiber)
 
 static void line_begin(struct sink *sink, struct fiber *fiber)
 {
-	header_if_other(sink, fiber);
-	add_pid(sink, &sink->output->buffer, fiber->stream);
+	sink_text_header(sink, fiber);
+	sink_text_add_pid(sink, &sink->output->buffer, fiber->stream);
 }
 
 static void line_end(struct sink *sink)
@@ -112,32 +110,31 @@ static void line_end(struct sink *sink)
 	output_commit(sink->output);
 }
 
-static void indent(const struct sink *sink, struct buffer *to, uint32_t depth)
+void sink_text_indent(const struct sink *sink, struct buffer *to, uint32_t depth)
 {
 	buffer_add_spaces(to, (size_t)(depth < INDENT_LEVELS_MAX ? depth : INDENT_LEVELS_MAX) * sink->style.indent);
 }
 
-/* "HH:MM:SS.uuuuuu " of local time. */
-static void add_start_time(struct text_sink *text, struct buffer *to, const struct stream *stream, uint64_t time_ns)
+void sink_text_add_start_time(struct second_text *last, struct buffer *to, const struct stream *stream, uint64_t time_ns)
 {
 	int64_t wall_ns = (int64_t)time_ns + stream->wall_offset_ns;
 	int64_t second = wall_ns / (int64_t)NS_PER_S;
 	uint64_t us;
 	char digits[7];
 
-	if (second != text->second || !text->second_text[0]) {
+	if (second != last->second || !last->text[0]) {
 		time_t seconds = (time_t)second;
 		struct tm local;
 
-		text->second = second;
+		last->second = second;
 		localtime_r(&seconds, &local);
-		strftime(text->second_text, sizeof(text->second_text), "%H:%M:%S.", &local);
+		strftime(last->text, sizeof(last->text), "%H:%M:%S.", &local);
 	}
 	us = (uint64_t)(wall_ns - second * (int64_t)NS_PER_S) / NS_PER_US;
 	for (int i = 5; i >= 0; i--, us /= 10)
 		digits[i] = (char)('0' + us % 10);
 	digits[6] = ' ';
-	buffer_add_text(to, text->second_text);
+	buffer_add_text(to, last->text);
 	buffer_add(to, digits, sizeof(digits));
 }
 
@@ -184,8 +181,8 @@ static void show_older(struct text_sink *text, const struct fiber *than)
 		show_start(text, text->held_first, held_call(text->held_first));
 }
 
-static void add_values(const struct sink *sink, struct buffer *to, const struct labels *labels, struct values values,
-                       struct slice separator)
+void sink_text_add_values(const struct sink *sink, struct buffer *to, const struct labels *labels, struct values values,
+                          struct slice separator)
 {
 	struct slice value;
 	bool more = false;
@@ -212,16 +209,16 @@ static void add_begin(struct text_sink *text, struct buffer *to, const struct fi
                       const struct event *event)
 {
 	if (text->sink.style.start_times)
-		add_start_time(text, to, fiber->stream, event->time_ns);
-	indent(&text->sink, to, fiber->depth);
+		sink_text_add_start_time(&text->second, to, fiber->stream, event->time_ns);
+	sink_text_indent(&text->sink, to, fiber->depth);
 	add_colored(&text->sink, to, COLOR_NAME, method->shown);
 	if (event->values.count && !method->is_line) {
 		buffer_add_char(to, '(');
-		add_values(&text->sink, to, &method->labels, event->values, (struct slice){", ", 2});
+		sink_text_add_values(&text->sink, to, &method->labels, event->values, (struct slice){", ", 2});
 		buffer_add_char(to, ')');
 	} else if (event->values.count) {
 		buffer_add_char(to, ' ');
-		add_values(&text->sink, to, &method->labels, event->values, (struct slice){" ", 1});
+		sink_text_add_values(&text->sink, to, &method->labels, event->values, (struct slice){" ", 1});
 	}
 }
 
@@ -288,10 +285,10 @@ static void add_stack(struct sink *sink, struct buffer *to, const struct fiber *
 	const struct caller *caller = callers_get(fiber->stream, number);
 
 	while (number) {
-		add_pid(sink, to, fiber->stream);
+		sink_text_add_pid(sink, to, fiber->stream);
 		if (sink->style.start_times)
 			buffer_add_spaces(to, 16);
-		indent(sink, to, fiber->depth + 1);
+		sink_text_indent(sink, to, fiber->depth + 1);
 		callers_add_text(to, caller);
 		buffer_add_char(to, '\n');
 		caller = caller ? caller->parent : NULL;
@@ -311,7 +308,7 @@ static void add_end(struct sink *sink, struct buffer *to, const struct fiber *fi
 
 	if (values_take_array(&texts, &locals)) {
 		buffer_add_char(to, ' ');
-		add_values(sink, to, &method->locals, locals, (struct slice){" ", 1});
+		sink_text_add_values(sink, to, &method->locals, locals, (struct slice){" ", 1});
 	}
 	if (ending != ENDING_RETURNED || texts.count)
 		add_outcome(sink, to, ending, texts);
@@ -350,7 +347,7 @@ static void text_end(struct sink *sink, struct fiber *fiber, struct call *call, 
 	} else {
 		if (sink->style.start_times)
 			buffer_add_spaces(to, 16);
-		indent(sink, to, fiber->depth);
+		sink_text_indent(sink, to, fiber->depth);
 		add_colored(sink, to, COLOR_NAME, call->method->shown);
 	}
 	add_end(sink, to, fiber, call->method, apart, event->ending, &event->values, call->retries, duration_ns);
@@ -370,13 +367,7 @@ static void text_whole(struct sink *sink, struct fiber *fiber, struct method *me
 /* Of a mark. Where the process could not say: one that no stack has. */
 static uint64_t stack_number(struct slice digits)
 {
-	uint64_t number = 0;
-
-	if (!digits.bytes)
-		return UINT64_MAX;
-	for (size_t i = 0; i < digits.size && digits.bytes[i] >= '0' && digits.bytes[i] <= '9'; i++)
-		number = number * 10 + (uint64_t)(digits.bytes[i] - '0');
-	return number;
+	return digits.bytes ? sink_text_number(digits) : UINT64_MAX;
 }
 
 static void text_mark(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
@@ -387,8 +378,8 @@ static void text_mark(struct sink *sink, struct fiber *fiber, struct method *met
 	show_older(text, NULL);
 	line_begin(sink, fiber);
 	if (sink->style.start_times)
-		add_start_time(text, to, fiber->stream, event->time_ns);
-	indent(sink, to, fiber->depth);
+		sink_text_add_start_time(&text->second, to, fiber->stream, event->time_ns);
+	sink_text_indent(sink, to, fiber->depth);
 	sink_text_add_mark(sink, to, method->mark_kind, event->values);
 	line_end(sink);
 	if (method->mark->stack && event->values.count > method->mark->stack)
@@ -425,12 +416,8 @@ static bool text_holds(const struct sink *sink)
 	return ((const struct text_sink *)sink)->held_first != NULL;
 }
 
-static void text_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
+void sink_text_add_lost(const struct sink *sink, struct buffer *to, const struct record_lost *lost)
 {
-	struct buffer *to = &sink->output->buffer;
-
-	text_quiet(sink);
-	add_pid(sink, to, stream);
 	sink_text_color(sink, to, COLOR_ERROR);
 	buffer_add_text(to, "... ");
 	buffer_add_uint(to, lost->calls);
@@ -438,6 +425,13 @@ static void text_lost(struct sink *sink, struct stream *stream, const struct rec
 	buffer_add_seconds(to, lost->to_ns > lost->from_ns ? lost->to_ns - lost->from_ns : 0);
 	buffer_add_text(to, " s) ...");
 	sink_text_color(sink, to, COLOR_NONE);
+}
+
+static void text_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
+{
+	text_quiet(sink);
+	sink_text_add_pid(sink, &sink->output->buffer, stream);
+	sink_text_add_lost(sink, &sink->output->buffer, lost);
 	line_end(sink);
 }
 

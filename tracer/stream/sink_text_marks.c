@@ -37,14 +37,19 @@ static void add_thousands(struct buffer *to, struct slice digits)
 	}
 }
 
+uint64_t sink_text_number(struct slice digits)
+{
+	uint64_t number = 0;
+
+	for (size_t i = 0; i < digits.size && digits.bytes[i] >= '0' && digits.bytes[i] <= '9'; i++)
+		number = number * 10 + (uint64_t)(digits.bytes[i] - '0');
+	return number;
+}
+
 /* In decimal digits, ns. */
 static void add_ns(struct buffer *to, struct slice digits)
 {
-	uint64_t ns = 0;
-
-	for (size_t i = 0; i < digits.size && digits.bytes[i] >= '0' && digits.bytes[i] <= '9'; i++)
-		ns = ns * 10 + (uint64_t)(digits.bytes[i] - '0');
-	buffer_add_seconds(to, ns);
+	buffer_add_seconds(to, sink_text_number(digits));
 	buffer_add_text(to, " s");
 }
 

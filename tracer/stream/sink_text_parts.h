@@ -16,6 +16,27 @@ static inline void sink_text_color(const struct sink *sink, struct buffer *to, e
 		buffer_add_slice(to, sink_text_colors[which]);
 }
 
+/* The second of the wall clock that was rendered last. */
+struct second_text {
+	int64_t second;
+	char text[16]; /* "HH:MM:SS." */
+};
+
+/* "HH:MM:SS.uuuuuu " of local time. */
+void sink_text_add_start_time(struct second_text *last, struct buffer *to, const struct stream *stream, uint64_t time_ns);
+/* Once a target has shown more than one fiber, its lines are headed by whose they are. */
+void sink_text_header(struct sink *sink, struct fiber *fiber);
+/* "PID: ", where there are several processes. */
+void sink_text_add_pid(const struct sink *sink, struct buffer *to, const struct stream *stream);
+/* Of decimal digits, up to what is none. */
+uint64_t sink_text_number(struct slice digits);
+void sink_text_indent(const struct sink *sink, struct buffer *to, uint32_t depth);
+/* "name=value, name=value" */
+void sink_text_add_values(const struct sink *sink, struct buffer *to, const struct labels *labels, struct values values,
+                          struct slice separator);
+/* "... 12 calls lost (0.001000 s) ..." */
+void sink_text_add_lost(const struct sink *sink, struct buffer *to, const struct record_lost *lost);
+
 /* What happened beside calls, without the line's beginning and end. */
 void sink_text_add_mark(const struct sink *sink, struct buffer *to, enum mark_kind kind, struct values values);
 

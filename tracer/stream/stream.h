@@ -37,7 +37,7 @@ struct method {
 	char separator;
 	struct slice method_name;
 	struct slice file; /* {NULL, 0}: not written in Ruby */
-	uint32_t line;
+	int32_t line;
 	enum engine_id engine;
 	const struct mark_form *mark; /* NULL: a method; else its events are such marks, of */
 	uint32_t mark_kind;           /* enum mark_kind */

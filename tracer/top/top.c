@@ -6,6 +6,7 @@
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
 #include "tracer/base/signals.h"
+#include "tracer/cli/choose_processes.h"
 #include "tracer/top/top_auto.h"
 #include "tracer/top/top_keys.h"
 #include "tracer/top/top_poll.h"
@@ -21,6 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define JOIN_NS NS_PER_S
 #define BUSY_NS NS_PER_S /* so long after its time a turn comes only where rbprobe was stopped */
 
 struct top {
@@ -35,6 +37,7 @@ struct top {
 	bool chooses;                   /* no selectors were given */
 	struct trace_options counting;  /* of the sessions that count */
 	struct top_watch *watch, *left; /* of the pane; and of the one before, which is letting go. NULL: none */
+	uint64_t join_ns;               /* when workers that have started are looked for next */
 	uint64_t ask_ns;                /* when figures are asked for next */
 	uint64_t end_ns;                /* --duration; 0: it is not over by itself */
 	bool leaving;
@@ -263,6 +266,51 @@ static void take_keys(struct top *top)
 	}
 }
 
+/* --- Processes */
+
+static void add_process(struct top *top, pid_t pid)
+{
+	const struct options *options = top->wish->options;
+	struct top_process *process;
+
+	top->processes = memory_resize(top->processes, (top->count + 1) * sizeof(*process));
+	process = &top->processes[top->count++];
+	top_process_init(process, pid);
+	if (!top->wish->chooses)
+		top_process_count(process, top_session_open(pid, &top->counting, &options->selectors, options, NULL));
+	else if (top->chooser.name_count)
+		top_process_count(process, top_session_open_texts(pid, &top->counting, top->chooser.names,
+		                                                  top->chooser.name_count, options, NULL));
+}
+
+static bool is_there(const struct top *top, pid_t pid)
+{
+	for (size_t i = 0; i < top->count; i++)
+		if (top->processes[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* Workers that have started since. */
+static void join(struct top *top, uint64_t now_ns)
+{
+	const struct pid_list *parents = &top->wish->parents;
+	struct pid_list workers = {0};
+	size_t before = top->count;
+
+	if (!parents->count || now_ns < top->join_ns)
+		return;
+	top->join_ns = now_ns + JOIN_NS;
+	for (size_t i = 0; i < parents->count; i++)
+		choose_more_children(parents->items[i], &workers);
+	for (size_t i = 0; i < workers.count; i++)
+		if (!is_there(top, workers.items[i]))
+			add_process(top, workers.items[i]);
+	free(workers.items);
+	if (top->count > before)
+		show_figures(top);
+}
+
 /* --- A turn */
 
 static bool any_session(const struct top *top)
@@ -350,6 +398,7 @@ static void turn(struct top *top)
 	take_keys(top);
 	if (events & (POLLHUP | POLLERR | POLLNVAL))
 		leave(top); /* the terminal is gone */
+	join(top, now_ns);
 	ask(top, now_ns);
 	if (top->end_ns && now_ns >= top->end_ns)
 		leave(top);
@@ -398,22 +447,14 @@ static void begin(struct top *top)
 {
 	const struct options *options = top->wish->options;
 
-	top->count = options->pids.count;
-	top->processes = memory_zeroed(top->count * sizeof(*top->processes));
 	top->ask_ns = clock_now_ns();
 	top->end_ns = options->duration_ns ? top->ask_ns + options->duration_ns : 0;
 	top->counting = options->trace;
 	top->counting.flags |= TRACE_COUNT;
 	top->chooses = top->wish->chooses;
 	top_auto_init(&top->chooser, options);
-	for (size_t i = 0; i < top->count; i++) {
-		pid_t pid = options->pids.items[i];
-
-		top_process_init(&top->processes[i], pid);
-		if (top->chooses)
-			continue;
-		top_process_count(&top->processes[i], top_session_open(pid, &top->counting, &options->selectors, options, NULL));
-	}
+	for (size_t i = 0; i < options->pids.count; i++)
+		add_process(top, options->pids.items[i]);
 }
 
 int top_run(const struct top_wish *wish, int signals)

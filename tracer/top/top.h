@@ -10,6 +10,7 @@
 
 struct top_wish {
 	const struct options *options; /* its trace options and selectors are those of the counting sessions */
+	struct pid_list parents;       /* --children: whose children that start later join */
 	enum top_column sort;
 	bool chooses; /* no selectors: the hottest methods are looked for */
 	bool apart, since_start;

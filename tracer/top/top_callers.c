@@ -17,7 +17,7 @@ static struct top_caller *branch(struct top_callers *callers, struct top_caller 
 	buffer_add_printable(&text, caller->label.bytes, caller->label.size);
 	buffer_add_text(&text, "  ");
 	buffer_add_printable(&text, caller->file.bytes, caller->file.size);
-	buffer_add_format(&text, ":%u", caller->line);
+	buffer_add_format(&text, ":%d", caller->line);
 	for (found = inner->first; found; found = found->beside)
 		if (found->text.size == text.size && memcmp(found->text.bytes, text.bytes, text.size) == 0)
 			break;

@@ -42,7 +42,7 @@ static bool has_moved(struct top_hot *hot, pid_t pid, const msgpack_object *map,
 		const msgpack_object *frame = value_at(frames, i);
 
 		hash = fnv64_add(hash, value_text(value_get(frame, "label")));
-		hash = fnv64_step(hash, value_uint(value_get(frame, "line")));
+		hash = fnv64_step(hash, (uint64_t)value_line(value_get(frame, "line")));
 	}
 	if (!thread)
 		return false;

@@ -111,8 +111,8 @@ static void add_lines(struct top_pane *pane, const struct wish *wish, uint32_t w
 
 static void show_file(struct top_pane *pane, pid_t pid, const struct method *method)
 {
-	struct wish wish = {.first = method->line > LINES_ABOVE ? method->line - LINES_ABOVE : 1,
-	                    .last = method->line + LINES_BELOW};
+	uint32_t line = method->line > 0 ? (uint32_t)method->line : 0;
+	struct wish wish = {.first = line > LINES_ABOVE ? line - LINES_ABOVE : 1, .last = line + LINES_BELOW};
 	struct target target;
 	struct error err;
 	struct confined_job job = {.target = &target,
@@ -139,7 +139,7 @@ static void show_file(struct top_pane *pane, pid_t pid, const struct method *met
 	memcpy(&head, answer.bytes, sizeof(head));
 	if (head.changed_at > target_start_time(&target))
 		add_text(pane, "The file was changed after the process has started: this may not be what runs.\n");
-	add_lines(pane, &wish, method->line, answer.bytes + sizeof(head), answer.size - sizeof(head));
+	add_lines(pane, &wish, line, answer.bytes + sizeof(head), answer.size - sizeof(head));
 	buffer_free(&answer);
 }
 
@@ -156,6 +156,6 @@ void top_source_show(struct top_pane *pane, pid_t pid, const struct method *meth
 	}
 	buffer_add_text(&pane->title, "  ");
 	buffer_add_printable(&pane->title, method->file.bytes, method->file.size);
-	buffer_add_format(&pane->title, ":%u", method->line);
+	buffer_add_format(&pane->title, ":%d", method->line);
 	show_file(pane, pid, method);
 }

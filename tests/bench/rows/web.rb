@@ -23,28 +23,28 @@ class Measurements
     raise NotMeasured, WebServer.missing if WebServer.missing
 
     rows = HOT_BY.flat_map do |by, how|
-      ANSWERS.map do |what, arguments|
-        row = web_row("#{what.tr(" -", "")}-#{by}", by == :calls ? 0.93 : 0.98, *arguments, *hottest(by))
-        row.what = "Sinatra on Puma, 2 ms of database, its #{HOTTEST} #{how} methods under #{what}"
-        row.notes = "#{@calls_a_request[by].round} calls a request"
-        row
+      ANSWERS.flat_map do |what, arguments|
+        web_answer("#{what.tr(" -", "")}-#{by}", "Sinatra on Puma, 2 ms of database, its #{HOTTEST} #{how} methods under #{what}",
+                   by == :calls ? 0.93 : 0.98, -> { "#{@calls_a_request[by].round} calls a request" },
+                   *arguments, *hottest(by))
       end
     end
-    limited = web_row("firehose-limited", 0.8, "trace", "-f", "--max-overhead", "20", "-o", output)
-    limited.what = "the same, all methods under trace -f --max-overhead 20"
-    limited.notes = "what takes too much is let go meanwhile"
-    rows << limited
+    rows + web_answer("firehose-limited", "the same, all methods under trace -f --max-overhead 20", 0.8,
+                      -> { "what takes too much is let go meanwhile" }, "trace", "-f", "--max-overhead", "20", "-o", output)
   end
 
   private
 
-  def web_row(key, requirement, *command)
+  # Two rows: requests a second, and the server's own CPU time for one.
+  def web_answer(key, what, requirement, notes, *command)
     rounds = Array.new(amount(:web_processes)) do
       web_pairs_with("/orders/17") { |server| RbprobeTool.attach_by(server, *command) }
     end
     columns = rounds.flatten(1).transpose.map { |column| Samples.new(column) }
-    Row.new(key: "web-#{key}-rate", what: key, unit: :requests_per_s, relative: true, requirement: requirement,
-            untraced: columns[0], rbprobe: columns[2])
+    [Row.new(key: "web-#{key}-rate", what: what, unit: :requests_per_s, relative: true, requirement: requirement,
+             untraced: columns[0], rbprobe: columns[3], notes: notes.call),
+     Row.new(key: "web-#{key}-cpu", what: "#{what}: the server's CPU time for a request", unit: :us, relative: true,
+             untraced: columns[2], rbprobe: columns[5])]
   end
 
   def web_rows(by, path, what, requirement)
@@ -56,13 +56,13 @@ class Measurements
     column = ->(i) { samples_or_text(values) { |columns| columns[i] } }
     untraced = values["rbprobe"].is_a?(Array) ? values["rbprobe"].first(2) : [nil, nil]
     [Row.new(key: "web-#{path[/\w+/]}-#{by}-rate", what: what, unit: :requests_per_s, requirement: requirement, relative: true,
-             untraced: untraced[0], rbprobe: column.(2)["rbprobe"], rbtrace: column.(2)["rbtrace"],
+             untraced: untraced[0], rbprobe: column.(3)["rbprobe"], rbtrace: column.(3)["rbtrace"],
              notes: "8 connections, #{amount(:web_s)} s each in turn; #{@calls_a_request[by].round} traced calls a request"),
      Row.new(key: "web-#{path[/\w+/]}-#{by}-p99", what: "the same: 99th percentile of a request's time", unit: :ms,
-             untraced: untraced[1], rbprobe: column.(3)["rbprobe"], rbtrace: column.(3)["rbtrace"])]
+             untraced: untraced[1], rbprobe: column.(4)["rbprobe"], rbtrace: column.(4)["rbtrace"])]
   end
 
-  # [requests/s and p99 without, the same with], again and again
+  # [requests/s, p99 and CPU time of a request without, the same with], again and again
   def web_pairs(tool, selectors, path)
     web_pairs_with(path, tool) { |server| tool.attach(server, *selectors, output: output) }
   end

@@ -1,0 +1,203 @@
+# --follow-forks: processes that a traced one forks are traced from the fork on.
+
+require_relative "helper"
+
+class ForksTest < LiveTest
+  JOB = <<~'RUBY'.freeze
+    class Job
+      def perform(n); step(n); step(n + 1); end
+      def step(n); n * 2; end
+      def leave; fork; end
+      def run_in_child; fork { perform(1) }; end
+    end
+    $job = Job.new
+    1
+  RUBY
+
+  def with_job(*arguments, command: "trace")
+    @target = start("console")
+    @target.run(JOB)
+    tracer = launch(command, "-v", "-p", @target.pid.to_s, "--follow-forks", *arguments)
+    wait_until("it is armed") { tracer.stderr.match?(/^rbprobe: process #{@target.pid}: tracing \d/) }
+    yield @target, tracer
+  end
+
+  # Runs code that forks and returns the PID; returns that when the child is gone.
+  def child_of(target, code)
+    pid = target.run("$pid = (#{code}); Process.wait($pid); $pid").to_i
+    refute_equal 0, pid
+    pid
+  end
+
+  def lines_of(tracer, pid)
+    tracer.stdout.lines.grep(/^#{pid}: /).map { |line| line.sub("#{pid}: ", "").gsub(/<[\d.]+>/, "<t>").chomp }
+  end
+
+  def summary_of(tracer, pid)
+    wait_until(-> { "process #{pid} is told of: #{tracer.stderr}" }) do
+      tracer.stderr[/^rbprobe: #{pid}: (\d+ calls?, \d+ lost)/, 1]
+    end
+  end
+
+  test "no call of a child is missed, however short it lives" do
+    with_job("Job#") do |target, tracer|
+      children = Array.new(5) { |n| child_of(target, "fork { $job.perform(#{n}) }") }
+      children.each do |pid|
+        assert_equal "3 calls, 0 lost", summary_of(tracer, pid)
+        assert_equal ["Job#perform", "   Job#step <t>", "   Job#step <t>", "Job#perform <t>"], lines_of(tracer, pid)
+        assert_match(/^rbprobe: process #{pid} \(forked(?: by #{target.pid})?\) joined$/, tracer.stderr)
+      end
+      target.run("$job.perform(1)")
+      result = tracer.stop
+      assert_exit 0, result
+      assert_match(/^rbprobe: #{target.pid}: 3 calls, 0 lost/, result.stderr)
+    end
+  end
+
+  test "children that are traced are no hint for a parent that makes no call" do
+    with_job("Job#") do |target, tracer|
+      pid = target.adopt(target.run("fork { loop { $job.perform(1); sleep 0.05 } }").to_i)
+      wait_until("it is traced") { lines_of(tracer, pid).any? }
+      result = tracer.stop
+      refute_match(/made no such call|workers/, result.stderr)
+      assert_match(/^rbprobe: #{target.pid}: 0 calls/, result.stderr)
+    ensure
+      target.run("Process.kill(:TERM, #{pid}); Process.wait(#{pid}); nil")
+    end
+  end
+
+  test "arguments, results and conditions are those of the parent" do
+    with_job("--args", "--return", "--if", "n > 6", "Job#step") do |target, tracer|
+      pid = child_of(target, "fork { $job.perform(6) }")
+      assert_equal "1 call, 0 lost", summary_of(tracer, pid)
+      assert_equal ["Job#step(n=7) => 14 <t>"], lines_of(tracer, pid)
+      assert_exit 0, tracer.stop
+    end
+  end
+
+  test "a call that is under way at the fork is the parent's; the child's own follow" do
+    with_job("Job#") do |target, tracer|
+      pid = child_of(target, "child = $job.leave; unless child; $job.step(1); exit; end; child")
+      assert_equal "1 call, 0 lost", summary_of(tracer, pid)
+      assert_equal ["Job#step <t>"], lines_of(tracer, pid)
+      inner = child_of(target, "$job.run_in_child")
+      assert_equal "3 calls, 0 lost", summary_of(tracer, inner)
+      result = tracer.stop
+      assert_exit 0, result
+      assert_match(/^rbprobe: #{target.pid}: 2 calls, 0 lost/, result.stderr)
+      refute_match(/report this/, result.stderr)
+    end
+  end
+
+  test "a fork in a fork, in a thread, and a daemon's" do
+    with_job("Job#") do |target, tracer|
+      outer = child_of(target, "fork { $job.step(1); Process.wait(fork { $job.perform(1); sleep 0.3 }) }")
+      assert_equal "1 call, 0 lost", summary_of(tracer, outer)
+      inner = tracer.stderr[/^rbprobe: process (\d+) \(forked by #{outer}\) joined$/, 1]
+      assert_equal "3 calls, 0 lost", summary_of(tracer, inner)
+      thread = child_of(target, "Thread.new { fork { $job.perform(1) } }.value")
+      assert_equal "3 calls, 0 lost", summary_of(tracer, thread)
+      %w[fork{fork{Process.setsid;$job.perform(1)};exit!} fork{Process.daemon;$job.perform(1)}].each do |code|
+        before = tracer.stdout.scan("Job#perform <").size
+        child_of(target, code)
+        wait_until(-> { "the daemon is traced: #{tracer.stderr}" }) { tracer.stdout.scan("Job#perform <").size == before + 1 }
+      end
+      assert_exit 0, tracer.stop
+    end
+  end
+
+  test "a child that becomes another program is let go" do
+    with_job("Job#") do |target, tracer|
+      child_of(target, "fork { exec('true') }")
+      child_of(target, "fork { $job.step(1); exec('sleep', '0.3') }")
+      assert_equal "true", target.run("system('true')")
+      assert_equal "3", target.run("`echo 3`.to_i")
+      pid = child_of(target, "fork { $job.step(1) }")
+      assert_equal "1 call, 0 lost", summary_of(tracer, pid)
+      result = tracer.stop
+      assert_exit 0, result
+    end
+  end
+
+  test "one that leaves by exit! is told of, and is no failure" do
+    with_job("Job#") do |target, tracer|
+      pid = child_of(target, "fork { $job.perform(1); exit! }")
+      wait_until("it is told of") do
+        tracer.stderr.match?(/^rbprobe: process #{pid} \(forked.*\) (left without its exit handlers|went without a word)/)
+      end
+      slow = child_of(target, "fork { $job.perform(1); sleep 0.3; exit! }")
+      wait_until("its calls are shown") { lines_of(tracer, slow).size == 4 }
+      killed = child_of(target, "fork { $job.perform(1); sleep 0.3; Process.kill(:KILL, $$); sleep }")
+      wait_until("its calls are shown") { lines_of(tracer, killed).size == 4 }
+      assert_exit 0, tracer.stop
+    end
+  end
+
+  test "stat counts each child from its fork on" do
+    with_job("Job#", command: "stat") do |target, tracer|
+      target.run("5.times { $job.step(1) }")
+      pid = child_of(target, "fork { $job.perform(1) }")
+      summary_of(tracer, pid)
+      result = tracer.stop
+      assert_exit 0, result
+      assert_match(/^process #{pid}, .* 3 calls of 2 methods$/, result.stdout)
+      assert_match(/^process #{target.pid}, .* 5 calls of \d methods?$/, result.stdout)
+    end
+  end
+
+  test "stat by class and as a tree" do
+    [%w[--by class], %w[--tree]].each do |how|
+      with_job(*how, "Job#", command: "stat") do |target, tracer|
+        target.run("$job.perform(1)")
+        pid = child_of(target, "fork { $job.perform(1) }")
+        summary_of(tracer, pid)
+        result = tracer.stop
+        assert_exit 0, result
+        assert_match(/^process #{pid}, .* 3 calls of 2 methods$/, result.stdout)
+      end
+    end
+  end
+
+  test "with %p each has a file; several methods that are defined in a child are its own" do
+    place = directory
+    with_job("-o", "#{place}/%p", "Job#") do |target, tracer|
+      pid = child_of(target, "fork { class Job; def later; end; end; $job.later; Process.wait(fork { $job.later; sleep 0.3 }) }")
+      inner = wait_until("both are traced") { tracer.stderr[/^rbprobe: process (\d+) \(forked by #{pid}\) joined$/, 1] }
+      [pid, inner].each do |one|
+        assert_equal "1 call, 0 lost", summary_of(tracer, one)
+        assert_match(/^#{one}: Job#later <[\d.]+>$/, File.read("#{place}/#{one}"))
+      end
+      assert_exit 0, tracer.stop
+    end
+  end
+
+  test "without --follow-forks, and where the client is gone, children are left alone" do
+    target = start("console")
+    target.run(JOB)
+    tracer = trace(target, "Job#")
+    child_of(target, "fork { $job.perform(1) }")
+    assert_equal "", tracer.stop.stdout
+    with_job("Job#") do |followed, other|
+      code = "fork { $go = true; trap(:TERM) { $go = false }; ($job.step(1); sleep 0.01) while $go }"
+      pid = followed.adopt(followed.run(code).to_i)
+      wait_until("it is traced") { other.stdout.include?("#{pid}: Job#step") }
+      other.signal(:KILL)
+      other.wait
+      sockets = -> { Dir.glob("/proc/#{pid}/fd/*").map { |path| File.readlink(path) rescue "" }.grep(/\Asocket/) }
+      wait_until("its socket is gone") { sockets.().empty? }
+      wait_until("its writer is gone") { Processes.threads_of(pid) <= 3 }
+      assert_equal pid, followed.run("fork { $job.perform(1) }; #{pid}").to_i
+      assert_match(/Job#step/, rbprobe("trace", "-p", pid.to_s, "--count", "1", "Job#step").stdout)
+      Process.kill(:TERM, pid)
+      assert_equal "0", followed.run("Process.wait2(#{pid})[1].exitstatus")
+    end
+  end
+
+  test "what has sums over a process is refused" do
+    target = start("console")
+    assert_refused 2, /\Arbprobe: --follow-forks cannot go with --gc, --gvl and --allocations/,
+                   "trace", "-p", target.pid.to_s, "--follow-forks", "--gc", "String#upcase"
+    assert_refused 2, /\Arbprobe: top shows the processes that are there; --follow-forks is an option of trace, stat and exec$/,
+                   "top", "-p", target.pid.to_s, "--follow-forks", "String#upcase"
+  end
+end

@@ -1,0 +1,152 @@
+# rbprobe heap leak: three dumps of a process that leaks in a known way; and nothing left of them, however it ends. The page for
+# browsers.
+
+require_relative "helper"
+
+class HeapLeakTest < LiveTest
+  # Waits between its rounds, so that each pause has some of them.
+  LEAK = <<~'RUBY'
+    module Shop
+      class Session; def initialize(number); @number = "session #{number}"; end; end
+      SESSIONS = {}
+    end
+    Thread.new do
+      loop do
+        20.times { Shop::SESSIONS[rand] = Shop::Session.new(rand) }
+        sleep 0.02
+      end
+    end
+  RUBY
+  MADE_AT = LEAK.lines.index { |line| line.include?("Session.new") } + 1
+
+  def leaking
+    target = start("console")
+    target.run("eval(#{LEAK.inspect}, TOPLEVEL_BINDING, \"leak.rb\", 1); 1")
+    target
+  end
+
+  # Where the dumps go: whatever is left is found there.
+  def leak(target, *options)
+    @place = directory
+    launch("heap", "leak", "-p", target.pid.to_s, "--interval=0.7", *options, env: { "TMPDIR" => @place })
+  end
+
+  def assert_nothing_left(target)
+    assert_empty Dir.children(@place)
+    wait_until("the copy is gone") { copies_of(target).empty? }
+  end
+
+  def copies_of(target)
+    Dir.glob("/proc/[0-9]*/status").select do |path|
+      status = File.read(path)
+      status[/^Name:\t(.*)/, 1] == "rbprobe-dump" && status[/^PPid:\t(\d+)/, 1].to_i == target.pid
+    rescue SystemCallError
+      false
+    end
+  end
+
+  test "what leaks, where it was allocated, and who holds it" do
+    target = leaking
+    result = leak(target, "--allocations", "--format=json").wait
+    assert_exit 0, result
+    assert_nothing_left target
+    assert_equal 3, result.stderr.scan(/^rbprobe: dump \d of 3: [\d,]+ lines/).size, result.stderr
+    found = JSON.parse(result.stdout)
+    assert_equal ["dump 1", "dump 2", "dump 3"], found["dumps"].map { |dump| dump["file"] }
+    sessions = found["leaks"]["rows"].find { |row| row["class"] == "Shop::Session" && row["site"] == "leak.rb:#{MADE_AT}" }
+    assert sessions, found["leaks"]["rows"].map { |row| row.values_at("class", "site") }.inspect
+    assert_operator sessions["live"]["objects"], :>=, 20
+    assert_equal ["Shop::Session", "Hash", "module Shop", "class Object"],
+                 sessions["paths"].first["steps"].first(4).map { |step| step["class"] }
+    assert_operator sessions["retained_bytes"], :>, sessions["live"]["bytes"]
+    assert_attachable target
+  end
+
+  test "without allocation sites it says how to have them" do
+    target = leaking
+    result = leak(target).wait
+    assert_exit 0, result
+    assert_match(/not recorded; with --allocations it is/, result.stderr)
+    assert_match(/^--- Shop::Session  -\n\n  \d+ objects, \d+ bytes, retain \d+\n     root /, result.stdout)
+    assert_nothing_left target
+  end
+
+  test "an interrupt, in a pause, leaves nothing" do
+    target = leaking
+    tracer = leak(target, "--interval=60").wait_for(/dump 1 of 3/)
+    tracer.signal(:INT)
+    result = tracer.wait
+    assert_exit 1, result
+    assert_match(/^rbprobe: interrupted; no dump was kept$/, result.stderr)
+    assert_equal "", result.stdout
+    assert_nothing_left target
+    assert_attachable target
+  end
+
+  test "a client that is killed leaves nothing" do
+    target = leaking
+    tracer = leak(target, "--interval=60").wait_for(/dump 1 of 3/)
+    tracer.signal(:KILL)
+    tracer.wait
+    assert_nothing_left target
+    assert_attachable target
+  end
+
+  test "a process that ends in a pause is reported" do
+    target = leaking
+    tracer = leak(target, "--interval=60").wait_for(/dump 1 of 3/)
+    # One that is killed while it ends a session cannot take its queue away.
+    wait_until("the first session is over") { Leftovers.queues_of([target]).empty? }
+    target.signal(:KILL)
+    result = tracer.wait
+    assert_exit 1, result
+    assert_match(/^rbprobe: process #{target.pid} has ended before it was dumped three times$/, result.stderr)
+    assert_empty Dir.children(@place)
+  end
+
+  test "wrong usage" do
+    assert_refused 2, /needs the PID of one process/, "heap", "leak"
+    assert_refused 2, /--interval/, "heap", "leak", "-p", "1", "--interval", "x"
+    nowhere = "#{directory}/none"
+    target = leaking
+    result = rbprobe("heap", "leak", "-p", target.pid.to_s, env: { "TMPDIR" => nowhere })
+    assert_exit 1, result
+    assert_match(/cannot make a file for the dump in #{nowhere}: No such file/, result.stderr)
+  end
+
+  # --- The page
+
+  HOSTILE = "</script><script>alert(1)</script><!-- & \\u2028 \\\" '".freeze
+
+  def hostile_dump
+    path = "#{directory}/hostile.json"
+    File.write(path, <<~LINES)
+      {"type":"ROOT", "root":"#{HOSTILE}", "references":["0x10"]}
+      {"address":"0x10", "type":"CLASS", "class":"0x10", "name":"#{HOSTILE}", "references":["0x20"], "memsize":100}
+      {"address":"0x20", "type":"STRING", "class":"0x10", "bytesize":9, "value":"#{HOSTILE}", "file":"#{HOSTILE}", "line":3,
+    LINES
+    File.write(path, File.read(path).chomp + " \"memsize\":40}\n")
+    path
+  end
+
+  test "the page has the report, loads nothing, and text of the process stays text" do
+    dump = hostile_dump
+    file = "#{directory}/report.html"
+    result = rbprobe("heap", "report", "--format=html", "-o", file, "--retainers=0x20", dump)
+    assert_exit 0, result
+    assert_equal ["", ""], [result.stdout, result.stderr]
+    page = File.read(file)
+    assert_equal 2, page.scan(/<script/).size
+    assert_equal 2, page.scan(%r{</script>}).size
+    refute_includes page, "<!--"
+    assert_empty page.scan(%r{(?:https?:)?//[a-z]|src=|href=|@import|url\(}i)
+    assert_includes page, "default-src 'none'"
+    data = JSON.parse(page[%r{<script type='application/json' id='data'>\n(.*?)</script>}m, 1])
+    plain = JSON.parse(%("#{HOSTILE}"))
+    assert_equal ["class #{plain}", plain], data["dominators"]["classes"].map { |row| row["class"] }
+    assert_equal "root #{plain}", data["retainers"]["paths"].first["steps"].last["class"]
+    asked = rbprobe("heap", "report", "--format=json", "--dominators", "--top=200", "--retainers=0x20", dump).stdout
+    data["dominators"]["classes"].each { |row| assert row.delete("held") }
+    assert_equal JSON.parse(asked), data
+  end
+end

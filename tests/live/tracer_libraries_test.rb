@@ -1,0 +1,218 @@
+# The tracers that ship, each against the libraries themselves, as Debian has them, and real servers where there are some.
+
+require_relative "helper"
+require "socket"
+
+class TracerLibrariesTest < LiveTest
+  # Of a library that is large or needs a large server, which CI does not install.
+  def only_where_installed(what, *gems)
+    only_with_gems(*gems)
+  rescue Minitest::Skip
+    warn "NOT TRIED: the tracer for #{what}: it needs #{gems.join(" and ")}" unless Processes::RUBY.first == "chroot"
+    raise
+  end
+
+  def only_with_program(name)
+    directories = [*ENV["PATH"].split(":"), "/usr/sbin"]
+    directories.map { |path| "#{path}/#{name}" }.find { |file| File.executable?(file) } || skip("needs #{name}")
+  end
+
+  def free_port
+    TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+  end
+
+  def wait_for_port(port)
+    wait_until("port #{port} is open") do
+      TCPSocket.new("127.0.0.1", port).close
+      true
+    rescue Errno::ECONNREFUSED
+      false
+    end
+  end
+
+  def with_redis
+    program = only_with_program("redis-server")
+    port = free_port
+    start_beside(program, "--port", port.to_s, "--save", "", "--dir", directory, "--bind", "127.0.0.1")
+    wait_for_port(port)
+    port
+  end
+
+  # What the tracer shows of this code.
+  def shown(target, tracer, code, *options)
+    trace(target, "-c", tracer, *options).tap { target.run("#{code}; nil") }.stop.tree
+  end
+
+  test "redis" do
+    only_with_gems("redis")
+    port = with_redis
+    target = start("console")
+    target.run("require 'redis'; $redis = Redis.new(port: #{port}, password: 'secret') rescue 1; nil")
+    text = shown(target, "redis", "$redis.auth('secret') rescue 1; $redis = Redis.new(port: #{port}); $redis.set('a', 1); " \
+                                  "$redis.pipelined { |all| all.get('a'); all.incr('a') }")
+    assert_match(/Redis::Client#process\(commands=\[\[:set, "a", "?1"?\]\]\)/, text)
+    assert_match(/commands=\[\[:get, "a"\], \[:incr, "a"\]\]/, text)
+    refute_match(/secret/, text)
+    counter = rbprobe_stat(target, "redis", "command", "3.times { |n| $redis.get(n.to_s) }")
+    assert_match(/^ +3 .*"get"/, counter)
+  end
+
+  def rbprobe_stat(target, tracer, key, code)
+    counter = launch("stat", "-v", "--yes", "-p", target.pid.to_s, "-c", tracer, "--by", key).wait_until_armed
+    target.run("#{code}; nil")
+    counter.stop.stdout
+  end
+
+  test "jobs: Sidekiq" do
+    only_with_gems("sidekiq")
+    port = with_redis
+    target = start("console")
+    target.run(<<~RUBY)
+      require "sidekiq"
+      require "sidekiq/processor"
+      Redis.silence_deprecations = true
+      Sidekiq.configure_client { |config| config.redis = {url: "redis://127.0.0.1:#{port}"} }
+      class Mailer; include Sidekiq::Worker; def perform(*) end; end
+      nil
+    RUBY
+    text = shown(target, "jobs", <<~RUBY)
+      Mailer.perform_async(7, "tea")
+      Sidekiq::Client.push_bulk("class" => Mailer, "args" => [[1], [2]])
+      hash = {"class" => "Mailer", "args" => [7, "tea"], "jid" => "abc", "queue" => "default"}
+      options = {queues: ["default"], concurrency: 1}
+      options[:fetch] = Sidekiq::BasicFetch.new(options) rescue 1
+      manager = Struct.new(:options).new(options)
+      Sidekiq::Processor.allocate.tap { |p|
+        p.instance_variable_set(:@job_logger, Sidekiq::JobLogger.new(Logger.new(File::NULL)))
+        p.instance_variable_set(:@retrier, Sidekiq::JobRetry.new)
+        p.instance_variable_set(:@reloader, proc { |&block| block.call })
+      }.send(:dispatch, hash, "default", Sidekiq.dump_json(hash)) { 1 }
+    RUBY
+    assert_match(/Sidekiq::Client#push\(job=Mailer, args=\[7, "tea"\]\)/, text)
+    assert_match(/Sidekiq::Client#push_bulk\(job=Mailer, count=2\)/, text)
+    assert_match(/Sidekiq::Processor#dispatch\(job="Mailer", args=\[7, "tea"\], queue="default", id="abc"\)/, text)
+  end
+
+  test "jobs: ActiveJob; rails: controllers, views, cache and mail" do
+    only_where_installed("Rails", "active_job", "action_controller", "action_view", "action_mailer")
+    target = start("console")
+    target.run(<<~RUBY)
+      require "active_job"
+      require "action_controller"
+      require "action_mailer"
+      require "active_support/cache"
+      require "active_support/cache/memory_store"
+      ActiveJob::Base.logger = Logger.new(File::NULL)
+      ActiveJob::Base.queue_adapter = :inline
+      class Report < ActiveJob::Base; def perform(*) end; end
+      class Shop < ActionController::Base
+        def show; render inline: "a <%= 1 %> b"; end
+        def away; redirect_to "/there"; end
+      end
+      ActionMailer::Base.delivery_method = :test
+      class Post < ActionMailer::Base
+        def hello; mail(to: "a@b.c", from: "d@e.f", subject: "Hello") { |format| format.text { render plain: "x" } }; end
+      end
+      $cache = ActiveSupport::Cache::MemoryStore.new
+      $env = Rack::MockRequest.env_for("/shop/1?a=b")
+      nil
+    RUBY
+    text = shown(target, "jobs", "Report.perform_later(1, 'x')")
+    assert_match(/\AActiveJob::Enqueuing#enqueue\(job="Report", args=\[1, "x"\]\)/, text)
+    assert_match(/ActiveJob::Execution#perform_now\(job="Report", args=\[1, "x"\], queue="default", id="[\h-]+"\)/, text)
+    text = shown(target, "rails", "Shop.action(:show).call($env); Shop.action(:away).call($env); " \
+                                  "$cache.fetch('k') { 1 }; $cache.read('k'); Post.hello.deliver_now")
+    assert_match(/^ActionController::Metal#dispatch\(controller="Shop", action="show", method="GET", path="\/shop\/1"\)/, text)
+    assert_match(/^   ActionView::Template#render\(template="inline template"\)/, text)
+    assert_match(/^   ActionController::Redirecting#redirect_to\(to="\/there"\)/, text)
+    assert_match(/^ActiveSupport::Cache::Store#fetch\(key="k"\)/, text)
+    assert_match(/^ActiveSupport::Cache::Store#read\(key="k"\)/, text)
+    assert_match(/ActionMailer::Base\.deliver_mail\(mailer="Post", to=\["a@b\.c"\], subject="Hello"\)/, text)
+  end
+
+  test "http: Net::HTTP and Faraday; rack: WEBrick" do
+    only_with_gems("faraday", "webrick")
+    port = free_port
+    target = start("console")
+    target.run(<<~RUBY)
+      require "net/http"
+      require "faraday"
+      require "webrick"
+      server = WEBrick::HTTPServer.new(Port: #{port}, BindAddress: "127.0.0.1", AccessLog: [],
+                                       Logger: WEBrick::Log.new(File::NULL))
+      server.mount_proc("/tea") { |request, response| response.body = "tea" }
+      Thread.new { server.start }
+      nil
+    RUBY
+    wait_for_port(port)
+    text = shown(target, "http", "Net::HTTP.get(URI('http://127.0.0.1:#{port}/tea?n=1')); " \
+                                 "Faraday.new('http://127.0.0.1:#{port}').get('/none')", "--thread", target.pid.to_s)
+    assert_equal <<~TREE, text.gsub(/ ?<time>/, "").gsub(port.to_s, "80")
+      Net::HTTP#request(method="GET", url="http://127.0.0.1:80/tea?n=1")
+         Net::HTTPResponse#initialize(status="200", message="OK")
+      Net::HTTP#request
+      Faraday::Connection#run_request(method=:get, url="/none", base="http://127.0.0.1:80/")
+         Net::HTTPResponse#initialize(status="404", message="Not Found")
+      Faraday::Connection#run_request
+    TREE
+    text = shown(target, "rack", "Net::HTTP.get(URI('http://127.0.0.1:#{port}/tea?n=1'))")
+    assert_match(/WEBrick::HTTPServer#service\(method="GET", path="\/tea", query="n=1"\)/, text)
+  end
+
+  test "rack: Sinatra under Puma, one line for a request" do
+    only_with_gems("sinatra/base", "puma")
+    port = free_port
+    target = start("console")
+    target.run(<<~RUBY)
+      require "sinatra/base"
+      require "puma"
+      class Shop < Sinatra::Base
+        get("/tea") { "tea" }
+      end
+      $server = Puma::Server.new(Shop, Puma::Events.null)
+      $server.add_tcp_listener("127.0.0.1", #{port})
+      $server.run
+      require "net/http"
+      nil
+    RUBY
+    text = shown(target, "rack", "Net::HTTP.get(URI('http://127.0.0.1:#{port}/tea?n=1'))")
+    assert_match(/^Puma::Request#handle_request\(method="GET", path="\/tea", query="n=1"\)$/, text)
+    assert_match(/^   Puma::Request#str_headers\(status=200\)/, text)
+    refute_match(/Sinatra/, text)
+    assert_match(/Sinatra::Base#call!\(method="GET", path="\/tea", query=""\)/,
+                 shown(target, "rack", "Shop.call(Rack::MockRequest.env_for('/tea'))"))
+  end
+
+  test "memcached" do
+    only_with_gems("dalli")
+    program = only_with_program("memcached")
+    port = free_port
+    start_beside(program, "-p", port.to_s, "-l", "127.0.0.1", "-u", "nobody")
+    wait_for_port(port)
+    target = start("console")
+    target.run("require 'logger'; require 'dalli'; Dalli.logger = Logger.new(File::NULL); " \
+               "$dalli = Dalli::Client.new('127.0.0.1:#{port}'); nil")
+    text = shown(target, "memcached", "$dalli.set('a', 1); $dalli.get('a'); $dalli.get_multi('a', 'b')")
+    assert_match(/Dalli::Client#perform\(op=:set, key="a"\)/, text)
+    assert_match(/Dalli::Client#perform\(op=:get, key="a"\)/, text)
+    assert_match(/Dalli::Client#get_multi\(keys=\["a", "b"\]\)/, text)
+  end
+
+  test "mongo, without a server: what it would have been asked for" do
+    only_where_installed("MongoDB", "mongo")
+    target = start("console")
+    target.run(<<~RUBY)
+      require "logger"
+      require "mongo"
+      Mongo::Logger.logger = Logger.new(File::NULL)
+      $shop = Mongo::Client.new(["127.0.0.1:#{free_port}"], server_selection_timeout: 0.01, database: "shop")
+      nil
+    RUBY
+    text = shown(target, "mongo", "$shop[:items].insert_one(sku: 'tea') rescue 1; " \
+                                  "$shop[:items].find(sku: 'tea').to_a rescue 1; " \
+                                  "$shop[:items].update_one({sku: 'tea'}, {sku: 'pot'}) rescue 1; $shop.close")
+    assert_match(/Mongo::Collection#insert_one\(collection="items", document=\{:sku=>"tea"\}\)/, text)
+    assert_match(/Mongo::Collection::View::Iterable#each\(collection="items", filter=\{"sku"=>"tea"\}\)/, text)
+    assert_match(/Mongo::Collection#update_one\(collection="items", filter=\{:sku=>"tea"\}, update=\{:sku=>"pot"\}\)/, text)
+  end
+end

@@ -1,0 +1,236 @@
+/*
+ * rbprobe heap leak: three dumps of a running process, and who holds what leaks. The dumps have no names, so that nothing is
+ * left of them however this ends.
+ */
+
+#define _GNU_SOURCE
+#include "tracer/base/exit_status.h"
+#include "tracer/base/message.h"
+#include "tracer/base/poll_until.h"
+#include "tracer/base/signals.h"
+#include "tracer/commands/heap_report_options.h"
+#include "tracer/commands/heap_verbs.h"
+#include "tracer/heap/dump_file.h"
+#include "tracer/heap/heap_dump.h"
+
+#include "proto/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define DUMPS 3
+#define INTERVAL_NS (10 * NS_PER_S)
+
+enum long_option { OPTION_INTERVAL = 0x200, OPTION_ALLOCATIONS };
+
+struct arguments {
+	struct heap_report_arguments common;
+	uint64_t interval_ns;
+	bool allocations;
+	int process; /* a descriptor of it; -1: the kernel has none */
+};
+
+static error_t parse_leak(int key, char *argument, struct argp_state *state)
+{
+	struct arguments *arguments = state->input;
+
+	switch (key) {
+	case OPTION_INTERVAL:
+		return options_seconds("--interval", argument, &arguments->interval_ns);
+	case OPTION_ALLOCATIONS:
+		arguments->allocations = true;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp_option leak_list[] = {
+	{"interval", OPTION_INTERVAL, "SEC", 0, "The pause between two dumps (default 10)", 2},
+	{"allocations", OPTION_ALLOCATIONS, NULL, 0,
+         "Record between the first and the second dump where the process allocates objects; the report has their file and line",
+         2},
+	{0},
+};
+
+static const struct argp options_leak = {.options = leak_list, .parser = parse_leak};
+
+static void leak_init(void *self)
+{
+	struct arguments *arguments = self;
+
+	heap_report_arguments_init(self);
+	arguments->interval_ns = INTERVAL_NS;
+	arguments->process = -1;
+}
+
+/* A file without a name, or one that has lost it at once. */
+static int open_nameless(void)
+{
+	const char *directory = getenv("TMPDIR");
+	char name[4096];
+	int file;
+
+	if (!directory || *directory != '/')
+		directory = "/tmp";
+	file = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT && errno != EINVAL))
+		return file;
+	if (snprintf(name, sizeof(name), "%s/rbprobe-leak-XXXXXX", directory) >= (int)sizeof(name)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	file = mkostemp(name, O_CLOEXEC);
+	if (file >= 0)
+		unlink(name);
+	return file;
+}
+
+static bool has_ended(const struct arguments *arguments)
+{
+	return arguments->process >= 0 && poll_until(&(struct pollfd){.fd = arguments->process, .events = POLLIN}, 1, 0);
+}
+
+/* False: it is over, and was said to be. */
+static bool may_go_on(struct arguments *arguments)
+{
+	bool sent_by_process;
+
+	if (signals_take(&sent_by_process))
+		message("interrupted; no dump was kept");
+	else if (has_ended(arguments))
+		message("process %d has ended before it was dumped three times",
+		        (int)arguments->common.invocation.options.pids.items[0]);
+	else
+		return true;
+	return false;
+}
+
+static bool pause_between(struct arguments *arguments)
+{
+	uint64_t until_ns = clock_now_ns() + arguments->interval_ns;
+	struct pollfd polled[] = {
+		{.fd = invocation_signals(&arguments->common.invocation), .events = POLLIN},
+		{.fd = arguments->process, .events = POLLIN},
+	};
+
+	while (clock_now_ns() < until_ns && !poll_until(polled, 2, until_ns))
+		;
+	return may_go_on(arguments);
+}
+
+/* Where allocations are recorded, that is the pause. */
+static int take_dump(struct arguments *arguments, uint32_t number, const char *path)
+{
+	char name[32];
+	struct heap_dump_order order = {.options = &arguments->common.invocation.options, .name = name};
+	struct error err;
+
+	snprintf(name, sizeof(name), "dump %u of %d", number + 1, DUMPS);
+	if (number == 1 && arguments->allocations)
+		order.allocations_ns = arguments->interval_ns;
+	if (dump_file_open(&order.file, path, false, DUMP_ZSTD, &err) < 0) {
+		message("%s", err.text);
+		return STATUS_FAILED;
+	}
+	return heap_dump_take(&order);
+}
+
+static int add_dump(struct arguments *arguments, uint32_t number)
+{
+	static const char *const names[DUMPS] = {"dump 1", "dump 2", "dump 3"};
+	struct heap_report *report = &arguments->common.report;
+	int descriptor = open_nameless(), status;
+	struct error err;
+	char path[32];
+
+	if (descriptor < 0) {
+		message("cannot make a file for the dump in %s: %s; TMPDIR names another directory",
+		        getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", strerror(errno));
+		return STATUS_FAILED;
+	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
+	report->paths[number] = path;
+	status = take_dump(arguments, number, path);
+	if (status == STATUS_DONE && heap_report_read(report, number, &err) < 0) {
+		message("%s", err.text);
+		status = STATUS_FAILED;
+	}
+	report->paths[number] = report->dumps[number].reading.name = names[number];
+	close(descriptor);
+	return status;
+}
+
+static int take_dumps(struct arguments *arguments)
+{
+	int status = STATUS_DONE;
+
+	for (uint32_t i = 0; i < DUMPS && status == STATUS_DONE; i++) {
+		bool records = i == 1 && arguments->allocations;
+
+		if (i > 0 && !(records ? may_go_on(arguments) : pause_between(arguments)))
+			return STATUS_FAILED;
+		status = add_dump(arguments, i);
+	}
+	return status;
+}
+
+static int leak_run(void *self)
+{
+	struct arguments *arguments = self;
+	struct heap_report *report = &arguments->common.report;
+	struct error err;
+	int status;
+
+	if (invocation_signals(&arguments->common.invocation) < 0)
+		return STATUS_FAILED;
+	arguments->process = (int)syscall(SYS_pidfd_open, arguments->common.invocation.options.pids.items[0], 0);
+	report->dump_count = DUMPS;
+	report->leaks = true;
+	heap_report_arguments_settle(&arguments->common);
+	heap_report_begin(report);
+	status = take_dumps(arguments);
+	if (status == STATUS_DONE && heap_report_end(report, &err) < 0) {
+		message("%s", err.text);
+		status = STATUS_FAILED;
+	}
+	if (status != STATUS_DONE)
+		return status;
+	heap_report_show(&arguments->common);
+	if (!arguments->allocations && !report->compared.with_site.objects)
+		message("where these objects were allocated was not recorded; with --allocations it is, between the first and "
+		        "the "
+		        "second dump");
+	return STATUS_DONE;
+}
+
+static void leak_free(void *self)
+{
+	struct arguments *arguments = self;
+
+	if (arguments->process >= 0)
+		close(arguments->process);
+	heap_report_arguments_free(self);
+}
+
+const struct subcommand heap_leak = {
+	.name = "leak",
+	.arguments = "-p PID",
+	.summary = "what leaks in a process, and who holds it",
+	.usage = "-p PID",
+	.description =
+		"Take three heap dumps of a running Ruby process, as `rbprobe heap dump` does, and show what is in the second "
+		"and "
+		"the third but not in the first, by class and allocation site, and who holds it: the shortest paths from the "
+		"roots. The dumps are files without a name in TMPDIR (or /tmp), of which nothing is left.",
+	.pids = PIDS_ONE,
+	.options = (const struct argp *const[]){&options_heap_report, &options_leak, NULL},
+	.size = sizeof(struct arguments),
+	.init = leak_init,
+	.run = leak_run,
+	.free = leak_free,
+};

@@ -1,0 +1,134 @@
+/* What is said of a process when it has been traced. See trace_summary.h. */
+
+#include "tracer/commands/trace_summary.h"
+
+#include "proto/clock.h"
+#include "tracer/base/message.h"
+#include "tracer/cli/rbtrace_words.h"
+
+#include <stdio.h>
+
+/* What else was asked for: ", 12 raised, 3 collections". */
+static void describe_events(const struct sink_summary *summary, char *to, size_t size)
+{
+	size_t used = 0;
+
+	for (uint32_t kind = 0; kind < MARK_COUNT && used < size; kind++)
+		if (summary->mark_kinds & 1u << kind && (kind != MARK_GC_PAUSE || summary->marks[kind]))
+			used += (size_t)snprintf(to + used, size - used, ", %llu %s", (unsigned long long)summary->marks[kind],
+			                         kind == MARK_GC_PAUSE     ? "long pauses in others"
+			                         : kind == MARK_GVL        ? "long waits for the GVL"
+			                         : kind == MARK_ALLOCATION ? "objects made"
+			                                                   : mark_form(kind)->plural);
+	if (summary->marks_lost && used < size)
+		snprintf(to + used, size - used, ", %llu such events lost", (unsigned long long)summary->marks_lost);
+}
+
+void trace_summary_say(struct trace_target *traced, const char *reason)
+{
+	struct run *run = traced->run;
+	struct stream *stream = traced->stream;
+	struct sink_summary summary = {
+		.pid = traced->pid,
+		.calls = stream->calls,
+		.lines = stream->lines,
+		.lost = traced->has_end && traced->end.lost > stream->lost ? traced->end.lost : stream->lost,
+		.left_out = traced->has_end ? traced->end.left_out : 0,
+		.counted = traced->has_end ? traced->end.counted : 0,
+		.other_ractors = traced->has_end ? traced->end.other_ractors : 0,
+		.mark_kinds = run->options->trace.marks.kinds,
+		.marks = stream->marks,
+		.marks_lost = traced->has_end ? traced->end.marks_lost : 0,
+		.duration_ns = traced->armed_ns ? clock_now_ns() - traced->armed_ns : 0,
+		.reason = reason,
+		.gone = traced->gone,
+	};
+	char pid[32] = "", lines[40] = "", left_out[80] = "", counted[60] = "", ractors[80] = "", events[200] = "";
+
+	if (traced->sink->ops->summary)
+		traced->sink->ops->summary(traced->sink, &summary);
+	output_flush(traced->output);
+	if (is_like_rbtrace(run))
+		rbtrace_say_ended(&summary);
+	if (run->options->quiet || is_like_rbtrace(run))
+		return;
+	if (run->several)
+		snprintf(pid, sizeof(pid), "%d: ", (int)traced->pid);
+	if (summary.lines)
+		snprintf(lines, sizeof(lines), ", %llu line%s", (unsigned long long)summary.lines, summary.lines == 1 ? "" : "s");
+	if (summary.left_out)
+		snprintf(left_out, sizeof(left_out), ", %llu other%s not meet the conditions",
+		         (unsigned long long)summary.left_out, summary.left_out == 1 ? " does" : "s do");
+	if (summary.counted)
+		snprintf(counted, sizeof(counted), ", %llu only counted", (unsigned long long)summary.counted);
+	if (summary.other_ractors)
+		snprintf(ractors, sizeof(ractors), ", %llu in other Ractors not followed",
+		         (unsigned long long)summary.other_ractors);
+	describe_events(&summary, events, sizeof(events));
+	message("%s%llu call%s%s, %llu lost%s%s%s%s, %.1f s; ended: %s", pid, (unsigned long long)summary.calls,
+	        summary.calls == 1 ? "" : "s", lines, (unsigned long long)summary.lost, left_out, counted, ractors, events,
+	        (double)summary.duration_ns / 1e9, reason);
+	if (traced->has_end && !run->limit.limited &&
+	    traced->end.calls != summary.calls + summary.lines + summary.lost + summary.left_out)
+		message("%sthe process counted %llu calls, but another number arrived; please report this", pid,
+		        (unsigned long long)traced->end.calls);
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/* A thread's. */
+static void say_gvl(const struct trace_target *traced, const struct record_totals *totals)
+{
+	uint64_t all_ns = totals->numbers[0] + totals->numbers[1] + totals->numbers[2];
+	struct buffer name = {0};
+	char thread[32] = "threads that ended";
+
+	if (totals->native_id)
+		snprintf(thread, sizeof(thread), "thread %u", totals->native_id);
+	if (totals->thread_name.size) {
+		buffer_add_text(&name, " \"");
+		buffer_add_printable(&name, totals->thread_name.bytes, totals->thread_name.size);
+		buffer_add_char(&name, '"');
+	}
+	message("process %d: %s%.*s: waited for the GVL %.1f %%, held it %.1f %%, did without %.1f %%; %llu waits, the longest "
+	        "%.6f s",
+	        (int)traced->pid, thread, (int)name.size, name.size ? name.bytes : "", percent(totals->numbers[0], all_ns),
+	        percent(totals->numbers[1], all_ns), percent(totals->numbers[2], all_ns), (unsigned long long)totals->numbers[3],
+	        (double)totals->numbers[4] / 1e9);
+	buffer_free(&name);
+}
+
+static void say_allocations(const struct trace_target *traced, const struct record_totals *totals)
+{
+	struct buffer name = {0};
+
+	buffer_add_printable(&name, totals->thread_name.bytes, totals->thread_name.size);
+	message("process %d: %llu objects of %.*s were made, %llu shown", (int)traced->pid,
+	        (unsigned long long)totals->numbers[0], (int)name.size, name.size ? name.bytes : "",
+	        (unsigned long long)totals->numbers[1]);
+	buffer_free(&name);
+}
+
+void trace_summary_totals(struct trace_target *traced, const struct record_totals *totals)
+{
+	struct run *run = traced->run;
+
+	if (!mark_form(totals->mark))
+		return;
+	if (traced->sink->ops->totals)
+		traced->sink->ops->totals(traced->sink, traced->stream, totals);
+	if (run->options->quiet)
+		return;
+	output_flush(traced->output);
+	if (totals->mark == MARK_GC)
+		message("process %d: garbage collection took %.3f s of %.1f s (%.1f %%), the longest pause %.6f s",
+		        (int)traced->pid, (double)totals->numbers[0] / 1e9, (double)totals->elapsed_ns / 1e9,
+		        percent(totals->numbers[0], totals->elapsed_ns), (double)totals->numbers[1] / 1e9);
+	else if (totals->mark == MARK_GVL)
+		say_gvl(traced, totals);
+	else if (totals->mark == MARK_ALLOCATION)
+		say_allocations(traced, totals);
+}
