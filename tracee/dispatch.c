@@ -20,12 +20,14 @@
 #include "tracee/session/queue.h"
 #include "tracee/session/request.h"
 #include "tracee/session/session.h"
+#include "tracee/vm/compat.h"
 #include "tracee/vm/evaluation.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/gc_stress.h"
 #include "tracee/vm/gvl_slice.h"
 #include "tracee/vm/interrupts.h"
 #include "tracee/vm/quiet.h"
+#include "tracee/vm/targeted.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -33,7 +35,9 @@
 #include <string.h>
 #include <time.h>
 
-#define SWEEPS_SOON 50        /* in a second */
+#define SWEEPS_SOON 50 /* in a second */
+#define SWEEP_SOON_MS 20
+#define SWEEP_LATER_MS 1000
 #define QUEUE_GRACE_SECONDS 2 /* how long a queue waits for the command that the bell announced */
 
 /* 0, or negative and err. */
@@ -155,6 +159,39 @@ static bool run_command(const struct assembled_command *assembled)
 
 static bool left_over; /* TracePoints that could not be disabled in the last job: the bell is rung for them */
 
+static VALUE compile_anew(VALUE unused)
+{
+	compat_compile_anew();
+	return unused;
+}
+
+static void sweep(void)
+{
+	bool was_left = left_over;
+	int failed = 0;
+
+	left_over = engine_target_sweep();
+	left_over = engine_line_sweep() || left_over;
+	/* When they could not be disabled, neither could the compiler be told. */
+	if (was_left && !left_over)
+		rb_protect(compile_anew, Qnil, &failed);
+	if (failed)
+		rb_set_errinfo(Qnil);
+}
+
+/*
+ * No other job may come: nobody is attached, perhaps, and there is no queue. What is in the way, as another Ractor, may be there
+ * for good.
+ */
+static void ring_for_left_over(void)
+{
+	static unsigned tried;
+
+	tried = left_over && !targeted_rest() ? tried + 1 : 0;
+	if (left_over)
+		queue_ring_in(tried < SWEEPS_SOON ? SWEEP_SOON_MS : SWEEP_LATER_MS);
+}
+
 static void rest(void)
 {
 	if (!entry_stays() && !bell_rest())
@@ -181,18 +218,6 @@ static void keep_or_remove_queue(unsigned sessions, bool had_sessions)
 		rest();
 }
 
-static void sweep(void)
-{
-	static unsigned swept;
-
-	left_over = engine_target_sweep();
-	left_over = engine_line_sweep() || left_over;
-	/* What is in the way may be there for good: then the timer rings, which is slower. */
-	swept = left_over ? swept + 1 : 0;
-	if (left_over && swept < SWEEPS_SOON)
-		queue_ring_soon();
-}
-
 static VALUE job(VALUE unused)
 {
 	struct error err;
@@ -217,6 +242,8 @@ static VALUE job(VALUE unused)
 	sessions = session_reap();
 	sweep();
 	keep_or_remove_queue(sessions, had_sessions);
+	/* After that, which sets the timer as well. */
+	ring_for_left_over();
 	if (long_commands_are_left())
 		queue_ring_in(GVL_PAUSE_MS);
 	session_finish();

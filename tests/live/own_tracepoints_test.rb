@@ -29,8 +29,8 @@ class OwnTracepointsTest < LiveTest
   RUBY
 
   # The TracePoint of a method that is left for later goes as soon as it can.
-  def assert_nothing_enabled(target, own)
-    enabled = "ObjectSpace.each_object(TracePoint).count(&:enabled?)"
+  def assert_nothing_enabled(target, own, points = "ObjectSpace.each_object(TracePoint)")
+    enabled = "#{points}.count(&:enabled?)"
     wait_until("no TracePoint of ours is on") { target.run(enabled) == own.to_s }
   end
 
@@ -68,6 +68,22 @@ class OwnTracepointsTest < LiveTest
       assert_equal "30", target.run("seen")
       assert_nothing_enabled(target, 1)
       assert_equal "30", target.run("seen")
+    end
+  end
+
+  # Nobody is attached then, and no client rings.
+  { "is killed" => [], "follows forks" => ["--follow-forks"] }.each do |what, option|
+    test "what cannot be disarmed while another Ractor runs is when that is gone, after a client that #{what}" do
+      skip "no Ractors" unless target_ruby?(">= 3.0")
+      target = start("console", ruby_options: ["-W0"])
+      target.run(APPLICATION)
+      tracer = trace(target, "Own#", *option)
+      # Once there has been a Ractor, ObjectSpace has none of them.
+      target.run("$points = ObjectSpace.each_object(TracePoint).to_a; $ractor = Ractor.new { Ractor.receive }; nil")
+      option.any? ? tracer.stop : tracer.kill
+      wait_until("the session is over") { Leftovers.queues_of([target]).empty? }
+      target.run("$ractor.send(1); $ractor.#{target.run("Ractor.method_defined?(:value)") == "true" ? "value" : "take"}; nil")
+      assert_nothing_enabled(target, 1, "$points")
     end
   end
 

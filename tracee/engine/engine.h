@@ -44,7 +44,7 @@ const struct engine *engine_choose(enum engine_id wanted, const struct match *ma
 /* For the GC: nothing of it moves while it is marked by these. */
 void engine_target_mark(const struct probe *probe);
 void engine_target_mark_left_over(void);
-/* Disables what could not be disabled before. True: some cannot be now either, and soon can. Job context. */
+/* Disables what could not be disabled before. True: some of it cannot be now either. Job context. */
 bool engine_target_sweep(void);
 /* Calls of a probe's method in other Ractors, which are not followed, as far as this Ruby shows them (before 4.0). */
 uint64_t engine_target_foreign_calls(const struct probe *probe);

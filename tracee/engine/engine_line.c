@@ -192,7 +192,7 @@ bool engine_line_sweep(void)
 		armed_count--;
 		free(site);
 	}
-	return left_over && compat_target_may_be_disabled();
+	return left_over != NULL;
 }
 
 static void mark(const struct line_site *site)

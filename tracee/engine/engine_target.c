@@ -275,7 +275,7 @@ static int join(struct site *site, struct probe *probe, struct error *err)
 bool engine_target_sweep(void)
 {
 	sweep_left_over();
-	return left_over && compat_target_may_be_disabled();
+	return left_over != NULL;
 }
 
 static VALUE enable(VALUE tracepoint_and_method)
