@@ -1,5 +1,6 @@
 # --follow-forks: processes that a traced one forks are traced from the fork on.
 
+require "json"
 require_relative "helper"
 
 class ForksTest < LiveTest
@@ -8,6 +9,8 @@ class ForksTest < LiveTest
       def perform(n); step(n); step(n + 1); end
       def step(n); n * 2; end
       def leave; fork; end
+      def leave_slowly; pid = fork; nap; pid; end
+      def nap; sleep 0.02; end
       def run_in_child; fork { perform(1) }; end
     end
     $job = Job.new
@@ -142,6 +145,21 @@ class ForksTest < LiveTest
       assert_exit 0, result
       assert_match(/^process #{pid}, .* 3 calls of 2 methods$/, result.stdout)
       assert_match(/^process #{target.pid}, .* 5 calls of \d methods?$/, result.stdout)
+    end
+  end
+
+  test "stat counts the end of a call in the process alone where it began, also in a child's child" do
+    with_job("--histogram", "--format", "json", "Job#", command: "stat") do |target, tracer|
+      generation = "$job.nap; 100.times { $job.step(1) }"
+      children = 3.times.inject("exit") do |inner, _|
+        "pid = $job.leave_slowly; if pid; Process.wait(pid); else; #{generation}; #{inner}; end; " \
+          "exit if Process.pid != #{target.pid}"
+      end
+      target.run("#{children}; 1")
+      wait_until("all have ended") { tracer.stderr.scan(/ended: the process exited/).size == 3 }
+      rows = tracer.stop.stdout.lines.map { |line| JSON.parse(line) }.select { |row| row["type"] == "method" }
+      assert_equal({ "Job#leave_slowly" => 3, "Job#nap" => 4, "Job#step" => 3 }, rows.map { |row| row["method"] }.tally)
+      rows.each { |row| assert_equal row["calls"], row["histogram"].sum { |_, _, count| count }, row["method"] }
     end
   end
 

@@ -13,10 +13,13 @@
 #include "tracee/session/session.h"
 #include "tracee/vm/fiber.h"
 
-/* Where the end of a call is counted that the parent counts. */
-static struct tally of_parent;
+/*
+ * Where the end of a call is counted that the parent counts: of each session, since the counters of its histogram are in the
+ * session's arena.
+ */
+static struct tally of_parent[SESSIONS_MAX];
 
-static void begin_stack_anew(struct call_stack *stack, bool counts_long)
+static void begin_stack_anew(struct call_stack *stack, struct tally *instead)
 {
 	for (uint32_t i = 0; i < stack->depth; i++) {
 		struct open_call *call = &stack->calls[i];
@@ -24,7 +27,7 @@ static void begin_stack_anew(struct call_stack *stack, bool counts_long)
 		call->start = RING_NOWHERE;
 		call->roles &= ~(CALL_KEPT | CALL_FOLDED);
 		if (call->tally)
-			call->tally = counts_long ? NULL : &of_parent;
+			call->tally = instead;
 	}
 	stack->defined = false;
 	stack->thread_key = 0;
@@ -36,6 +39,11 @@ static void begin_stack_anew(struct call_stack *stack, bool counts_long)
 
 void observe_fork_child(struct session *session)
 {
+	struct tally *instead = session->counts_long ? NULL : &of_parent[session->slot];
+
+	/* This process may be a child's child: the arena that it has from its parent is gone. */
+	if (instead)
+		*instead = (struct tally){.least = UINT64_MAX};
 	for (struct fiber_state *fiber = fiber_first(); fiber; fiber = fiber->next)
-		begin_stack_anew(&fiber->stacks[session->slot], session->counts_long);
+		begin_stack_anew(&fiber->stacks[session->slot], instead);
 }
