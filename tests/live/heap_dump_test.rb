@@ -103,6 +103,9 @@ class HeapDumpTest < LiveTest
       assert_equal "", result.stdout
     end
     assert_known objects_in(path)
+    assert_equal({ "type" => "ROOT", "root" => "rbprobe end", "references" => [] }, objects_in(path).last)
+    whole = rbprobe("heap", "report", "--format=json", path)
+    assert_equal ["", true], [whole.stderr, JSON.parse(whole.stdout)["dumps"].first["complete"]]
     assert_equal 0o600, File.stat(path).mode & 0o777
     assert_equal ["dump.json"], Dir.children(File.dirname(path))
   end
@@ -503,6 +506,7 @@ class HeapDumpTest < LiveTest
     assert_exit 0, result
     assert_match(/ in \d+\.\d s, in which the process stood still$/, result.stderr)
     assert_known objects_in(path)
+    assert_equal "rbprobe end", objects_in(path).last["root"]
     assert_gone(target, before)
   end
 

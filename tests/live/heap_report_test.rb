@@ -50,6 +50,7 @@ class HeapReportTest < LiveTest
 
   TEXT = <<~'TEXT'
     standard input: 26 objects, 7332 bytes; shapes: 1, 42 bytes; free slots: 1
+      (it has no end mark: a missing end would not be noticed)
 
     By type
          OBJECTS          BYTES
@@ -128,7 +129,7 @@ class HeapReportTest < LiveTest
     found = report(DUMP)
     assert_equal({ "file" => "standard input", "objects" => 26, "bytes" => 7332, "shapes" => 1, "shape_bytes" => 42, "roots" => 1,
                    "free_slots" => 1, "own_objects" => 0, "own_bytes" => 0, "lines" => 29, "bad_lines" => 0,
-                   "dump_bytes" => DUMP.bytesize, "complete" => true },
+                   "dump_bytes" => DUMP.bytesize, "trailing_bytes" => 0, "complete" => nil },
                  found["dumps"].first)
     assert_equal({ "(ARRAY)" => [1, 40], "(DATA tracer)" => [1, 72], "(ICLASS)" => [1, 40], "(IMEMO callinfo)" => [1, 40],
                    "(class 0x9990, not in the dump)" => [1, 40], "Class" => [10, 5000], "Thread" => [1, 1000],
@@ -185,7 +186,39 @@ class HeapReportTest < LiveTest
     assert_equal result.stderr, ended.stderr
     assert_equal [8, 1, false], JSON.parse(ended.stdout)["dumps"].first.values_at("objects", "bad_lines", "complete")
     # The last newline is not needed.
-    assert_equal true, report(DUMP.chomp)["dumps"].first["complete"]
+    assert_nil report(DUMP.chomp)["dumps"].first["complete"]
+  end
+
+  OWN = "{\"type\":\"ROOT\", \"root\":\"rbprobe\", \"end_mark\":true, \"references\":[\"0x1080\"]}\n"
+  ENDED = "#{OWN}#{DUMP}{\"type\":\"ROOT\", \"root\":\"rbprobe end\", \"references\":[]}\n"
+
+  test "a dump that should have an end mark, cut at the end of a line" do
+    whole = report(ENDED)["dumps"].first
+    assert_equal [25, 1, true], whole.values_at("objects", "own_objects", "complete")
+    refute_includes report_result(ENDED).stdout, "end mark"
+    [ENDED.lines[0..-2].join, ENDED.lines[0, 5].join, OWN + DUMP.lines.first, ENDED + OWN].each do |cut|
+      result = report_result(cut, "--format=json")
+      assert_exit 0, result
+      assert_equal "rbprobe: standard input: the end of the dump is missing; only what is before that is reported\n",
+                   result.stderr
+      assert_equal false, JSON.parse(result.stdout)["dumps"].first["complete"]
+    end
+    # One after the other.
+    assert_equal [true, nil], [ENDED + ENDED, ENDED + DUMP].map { |both| report(both)["dumps"].first["complete"] }
+    assert_includes report_result(ENDED + DUMP).stdout, "(it has no end mark: a missing end would not be noticed)"
+  end
+
+  test "what follows the compressed data is left out, and counted" do
+    packed = Zlib.gzip(ENDED)
+    assert_equal [true, 0], report(packed + "\0" * 1000)["dumps"].first.values_at("complete", "trailing_bytes")
+    ["garbage", "\0\0garbage", "\x1e\x1f\x8b".b + "x" * 300_000].each do |garbage|
+      result = report_result(packed + garbage, "--format=json")
+      assert_exit 0, result
+      size = garbage.delete_prefix("\0\0").bytesize
+      assert_equal "rbprobe: standard input: the compressed data are followed by #{size} bytes of something else, " \
+                   "which were left out\n", result.stderr
+      assert_equal [25, true, size], JSON.parse(result.stdout)["dumps"].first.values_at("objects", "complete", "trailing_bytes")
+    end
   end
 
   test "lines that are none of a dump are left out and counted" do
@@ -196,7 +229,7 @@ class HeapReportTest < LiveTest
     assert_exit 0, result
     assert_equal "rbprobe: standard input: 6 of its 35 lines are no object of a dump and were left out; the first is line 4\n",
                  result.stderr
-    assert_equal [26, 6, true], JSON.parse(result.stdout)["dumps"].first.values_at("objects", "bad_lines", "complete")
+    assert_equal [26, 6, nil], JSON.parse(result.stdout)["dumps"].first.values_at("objects", "bad_lines", "complete")
   end
 
   test "sizes that no process can have are left out and counted, and overflow nothing" do
@@ -208,7 +241,7 @@ class HeapReportTest < LiveTest
     assert_equal "rbprobe: standard input: 4 of its 34 lines are no object of a dump and were left out; the first is line 30\n" \
                  "rbprobe: standard input: 4 of those have a size that no process can have\n", result.stderr
     dump = JSON.parse(result.stdout)["dumps"].first
-    assert_equal [27, report(DUMP)["dumps"].first["bytes"] + 2**55, 4, true],
+    assert_equal [27, report(DUMP)["dumps"].first["bytes"] + 2**55, 4, nil],
                  dump.values_at("objects", "bytes", "bad_lines", "complete")
   end
 
@@ -459,8 +492,11 @@ class HeapReportTest < LiveTest
 
   COMPARED = <<~'TEXT'
     1: 9 objects, 1880 bytes
+      (it has no end mark: a missing end would not be noticed)
     2: 10 objects, 2040 bytes
+      (it has no end mark: a missing end would not be noticed)
     3: 10 objects, 2140 bytes
+      (it has no end mark: a missing end would not be noticed)
 
     === Growth from the first dump to the last
 

@@ -139,23 +139,36 @@ static void write_reference(VALUE object, void *data)
 	fprintf(dumping->file, "%s\"%#lx\"", dumping->own++ ? ", " : "", (unsigned long)object);
 }
 
-/* In front of all others: whoever reads the dump once knows in time which objects to leave out. */
-static void write_own(struct dumping *dumping, VALUE io)
+/*
+ * In front of all others: whoever reads the dump once knows in time which objects to leave out, and that the dump has a mark
+ * at its end. False: no memory.
+ */
+static bool write_own(struct dumping *dumping, VALUE io)
 {
 	struct own_set *set = own_new();
 
 	if (!set)
-		return;
+		return false;
 	own_add(set, io);
 	own_add(set, dumping->also);
 	for (long i = 0; !NIL_P(dumping->also) && i < RARRAY_LEN(dumping->also); i++)
 		own_except(set, rb_ary_entry(dumping->also, i));
 	own_complete(set);
-	fputs("{\"type\":\"ROOT\", \"root\":\"rbprobe\", \"references\":[", dumping->file);
+	fputs("{\"type\":\"ROOT\", \"root\":\"rbprobe\", \"end_mark\":true, \"references\":[", dumping->file);
 	own_each(set, write_reference, dumping);
 	fputs("]}\n", dumping->file);
 	own_free(set);
 	fflush(dumping->file); /* the dump may go another way */
+	return true;
+}
+
+/*
+ * Ruby's dump has no end of its own: one that lost its last lines looks like a whole one. A root that refers to nothing means
+ * nothing to those who do not know it.
+ */
+static void write_end(struct dumping *dumping)
+{
+	fputs("{\"type\":\"ROOT\", \"root\":\"rbprobe end\", \"references\":[]}\n", dumping->file);
 }
 
 /*
@@ -182,6 +195,7 @@ static VALUE dump(VALUE argument)
 	struct dumping *dumping = (struct dumping *)argument;
 	VALUE io = rb_io_fdopen(dumping->descriptor, O_WRONLY, NULL);
 	rb_io_t *open_file;
+	bool announced;
 
 	dumping->descriptor = -1; /* the IO's now */
 	dumping->io = io;
@@ -191,8 +205,11 @@ static VALUE dump(VALUE argument)
 	dumping->buffer = malloc(BUFFER_SIZE);
 	if (dumping->buffer)
 		setvbuf(dumping->file, dumping->buffer, _IOFBF, BUFFER_SIZE);
-	write_own(dumping, io);
+	announced = write_own(dumping, io);
 	call_dump(io);
+	rb_io_flush(io);
+	if (announced)
+		write_end(dumping);
 	dumping->failed = fflush(dumping->file) != 0 || ferror(dumping->file);
 	return Qnil;
 }

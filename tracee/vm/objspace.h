@@ -23,7 +23,8 @@ int objspace_load(const char *path, struct error *err);
 /*
  * All objects as JSON lines to that descriptor, which is closed. The GVL is kept, no Ruby code runs, and nothing else than
  * writing blocks: who reads at the other end must not wait for this process. Before them comes a root that refers to all objects
- * of rbprobe's, and to `also` (an Array, whose elements are not, or Qnil); *own is how many these are.
+ * of rbprobe's, and to `also` (an Array, whose elements are not, or Qnil); *own is how many these are. It says that a root
+ * `rbprobe end` follows as the last line, which refers to nothing.
  */
 int objspace_dump(int descriptor, VALUE also, uint64_t *own, struct error *err);
 

@@ -96,6 +96,11 @@ static void warn(const struct heap_reading *reading)
 		        (unsigned long long)reading->too_large, reading->too_large == 1 ? "has" : "have");
 	if (reading->cut)
 		message("%s: the dump ends in the middle of a line; only what is before that is reported", reading->name);
+	else if (reading->end == HEAP_END_MISSING && !reading->damage.code)
+		message("%s: the end of the dump is missing; only what is before that is reported", reading->name);
+	if (reading->trailing_bytes)
+		message("%s: the compressed data are followed by %llu bytes of something else, which were left out",
+		        reading->name, (unsigned long long)reading->trailing_bytes);
 	if (reading->damage.code)
 		message("%s; only what is before that is reported", reading->damage.text);
 }

@@ -110,7 +110,7 @@ uint32_t heap_graph_add(struct heap_graph *graph, const struct heap_line *line, 
 	if (!graph->count)
 		node_of(graph, 0);
 	/* What rbprobe has is told to readers by a root that the VM does not have. */
-	if ((is_root && text_is(line->root, "rbprobe")) || (!is_root && !heap_line_is_object(line)) || graph->too_large)
+	if (heap_line_is_root(line, HEAP_ROOT_OWN) || (!is_root && !heap_line_is_object(line)) || graph->too_large)
 		return HEAP_NODE_NONE;
 	if (!is_root && (!line->address || line->address >= ROOT_KEY)) {
 		graph->duplicates++;

@@ -24,6 +24,8 @@ struct heap_input {
 	int fd;
 	bool ended;            /* read(2) has said so */
 	bool between;          /* of compressed pieces: none has begun that has not ended */
+	bool over;             /* what follows the last compressed piece is none */
+	uint64_t trailing;     /* bytes of that */
 	unsigned char *packed; /* what was read and is not yet unpacked */
 	size_t start, end;
 	z_stream inflate;
@@ -55,15 +57,27 @@ static int gzip_open(struct heap_input *input)
 	return inflateInit2(&input->inflate, 15 + 16) == Z_OK ? 0 : -ENOMEM;
 }
 
-/* Several files one after the other are one; what is after the last is ignored, as gzip does. */
+/* Zeros, with which tapes and some file systems fill up the last block, are nothing. */
+static void pass_over(struct heap_input *input)
+{
+	size_t at = input->start;
+
+	input->over = true;
+	while (at < input->end && !input->trailing && !input->packed[at])
+		at++;
+	input->trailing += input->end - at;
+	input->start = input->end;
+}
+
+/* Several files one after the other are one; what is after the last is left out, as gzip does, and counted. */
 static ssize_t gzip_unpack(struct heap_input *input, char *to, size_t size)
 {
 	z_stream *stream = &input->inflate;
 	int status;
 
 	if (input->between && stream->total_in) {
-		if (input->packed[input->start] != 0x1f) {
-			input->start = input->end;
+		if (input->over || input->packed[input->start] != input->format->magic[0]) {
+			pass_over(input);
 			return 0;
 		}
 		inflateReset(stream);
@@ -205,6 +219,11 @@ void heap_input_close(struct heap_input *input)
 const char *heap_input_name(const struct heap_input *input)
 {
 	return input->name;
+}
+
+uint64_t heap_input_trailing(const struct heap_input *input)
+{
+	return input->trailing;
 }
 
 ssize_t heap_input_read(struct heap_input *input, char *to, size_t size, struct error *err)

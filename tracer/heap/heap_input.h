@@ -3,6 +3,7 @@
 
 #include "proto/error.h"
 
+#include <stdint.h>
 #include <sys/types.h>
 
 /*
@@ -22,5 +23,7 @@ ssize_t heap_input_read(struct heap_input *input, char *to, size_t size, struct 
 
 /* As messages should call it: the path, or "standard input". */
 const char *heap_input_name(const struct heap_input *input);
+/* How many bytes were left out so far that follow the compressed data and are none. */
+uint64_t heap_input_trailing(const struct heap_input *input);
 
 #endif

@@ -158,6 +158,7 @@ constexpr field fields[] = {
 	{"depth", read_number<&heap_line::depth>},
 	{"edge_name", read_text<&heap_line::edge_name>},
 	{"edges", read_number<&heap_line::edges>},
+	{"end_mark", read_flag<&heap_line::end_mark>},
 	{"file", read_text<&heap_line::file>},
 	{"generation", read_generation},
 	{"id", read_number<&heap_line::shape>},
@@ -271,7 +272,7 @@ error_code parse_other_encoding(heap_parser &parser, const char *bytes, size_t s
 	parser.ascii.append(HEAP_LINE_PADDING, ' ');
 	error = parse(parser.json, parser.ascii.data(), size, line);
 	for (slice *text : {&line.type, &line.file, &line.name, &line.real_class_name, &line.value, &line.imemo_type,
-	                    &line.struct_name, &line.root, &line.references})
+	                    &line.struct_name, &line.root, &line.edge_name, &line.references})
 		move_slice(*text, parser.ascii.data(), bytes);
 	return error;
 }

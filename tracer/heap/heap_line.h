@@ -48,12 +48,23 @@ struct heap_line {
 	bool has_shape;
 	bool too_complex; /* an object that has no shape any more, but a hash of its variables */
 	bool singleton;   /* a singleton class, since 3.1 */
+	bool end_mark;    /* of rbprobe's root: the dump has a mark at its end */
 };
 
 static inline bool heap_line_is(const struct heap_line *line, const char *type)
 {
 	return line->type.size == strlen(type) && memcmp(line->type.bytes, type, line->type.size) == 0;
 }
+
+static inline bool heap_line_is_root(const struct heap_line *line, const char *name)
+{
+	return heap_line_is(line, "ROOT") && line->root.size == strlen(name) &&
+	       memcmp(line->root.bytes, name, line->root.size) == 0;
+}
+
+/* Roots that the VM does not have: `rbprobe heap dump` says by them what is its own, and where the dump ends. */
+#define HEAP_ROOT_OWN "rbprobe"
+#define HEAP_ROOT_END "rbprobe end"
 
 /* Bytes after the line that must be readable, whatever they are. */
 #define HEAP_LINE_PADDING 64

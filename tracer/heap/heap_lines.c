@@ -188,6 +188,11 @@ bool heap_lines_unfinished(const struct heap_lines *lines)
 	return lines->unfinished;
 }
 
+uint64_t heap_lines_trailing(const struct heap_lines *lines)
+{
+	return heap_input_trailing(lines->input);
+}
+
 uint64_t heap_lines_bytes(const struct heap_lines *lines)
 {
 	return lines->total;

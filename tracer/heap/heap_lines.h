@@ -33,5 +33,7 @@ uint64_t heap_lines_number(const struct heap_lines *lines);
 bool heap_lines_unfinished(const struct heap_lines *lines);
 /* All bytes so far, unpacked. */
 uint64_t heap_lines_bytes(const struct heap_lines *lines);
+/* heap_input_trailing() of the input. */
+uint64_t heap_lines_trailing(const struct heap_lines *lines);
 
 #endif

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #define CAPACITY_FIRST 1024u
-#define OWN_ROOT "rbprobe"
 
 static size_t place_of(const struct heap_own *own, uint64_t address)
 {
@@ -47,7 +46,7 @@ void heap_own_learn(struct heap_own *own, const struct heap_line *line)
 {
 	struct heap_references references = {0};
 
-	if (line->root.size != strlen(OWN_ROOT) || memcmp(line->root.bytes, OWN_ROOT, line->root.size) != 0)
+	if (!heap_line_is_root(line, HEAP_ROOT_OWN))
 		return;
 	heap_references_scan(&references, line->references);
 	for (size_t i = 0; i < references.count; i++)

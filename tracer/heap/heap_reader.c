@@ -30,6 +30,17 @@ static bool is_beginning(struct slice text)
 	return text.size >= 2 && memcmp(text.bytes, "{\"", 2) == 0 && text.bytes[text.size - 1] != '}';
 }
 
+/* The last line decides: another dump may follow in the same file. */
+static void look_for_end(struct heap_reading *reading, const struct heap_line *line)
+{
+	if (heap_line_is_root(line, HEAP_ROOT_END))
+		reading->end = HEAP_END_FOUND;
+	else if (line->end_mark && heap_line_is_root(line, HEAP_ROOT_OWN))
+		reading->end = HEAP_END_MISSING;
+	else if (reading->end == HEAP_END_FOUND)
+		reading->end = HEAP_END_UNKNOWN;
+}
+
 static void give(const struct heap_reader *reader, const struct heap_line *line)
 {
 	/* Of a line that was too long they are there already, and none in the line. */
@@ -52,7 +63,9 @@ static int read_lines(struct heap_lines *lines, struct heap_parser *parser, cons
 		reading->lines++;
 		if (status == 0 && count_memory(reading, &line)) {
 			reading->cut = false;
-			give(reader, &line);
+			look_for_end(reading, &line);
+			if (reading->end != HEAP_END_FOUND)
+				give(reader, &line);
 			continue;
 		}
 		if (reading->bad_lines++ == 0)
@@ -80,6 +93,7 @@ int heap_read(const char *path, const struct heap_reader *reader, struct heap_re
 	parser = heap_parser_new();
 	status = parser ? read_lines(lines, parser, reader, reading, err) : error_set(err, -ENOMEM, "out of memory");
 	reading->bytes = heap_lines_bytes(lines);
+	reading->trailing_bytes = heap_lines_trailing(lines);
 	heap_parser_free(parser);
 	heap_lines_free(lines);
 	if (status == -EBADMSG) {

@@ -165,7 +165,11 @@ static void add_dump(struct buffer *to, const struct heap_dump *dump)
 	json_member_uint(to, "lines", reading->lines);
 	json_member_uint(to, "bad_lines", reading->bad_lines);
 	json_member_uint(to, "dump_bytes", reading->bytes);
-	json_member_bool(to, "complete", !reading->cut && !reading->damage.code);
+	json_member_uint(to, "trailing_bytes", reading->trailing_bytes);
+	if (heap_reading_is_cut(reading) || reading->end == HEAP_END_FOUND)
+		json_member_bool(to, "complete", !heap_reading_is_cut(reading));
+	else
+		json_add_null(json_key(to, "complete"));
 	json_close_object(to);
 }
 

@@ -144,6 +144,8 @@ static void write_dump(const struct heap_dump *dump, struct buffer *to)
 		buffer_add_format(to, "; left out, as rbprobe's own: %llu, %llu bytes",
 		                  (unsigned long long)dump->own_total.objects, (unsigned long long)dump->own_total.bytes);
 	buffer_add_char(to, '\n');
+	if (dump->reading.end == HEAP_END_UNKNOWN && !heap_reading_is_cut(&dump->reading))
+		buffer_add_text(to, "  (it has no end mark: a missing end would not be noticed)\n");
 }
 
 static void write_compared(const struct heap_report *report, struct buffer *to)
