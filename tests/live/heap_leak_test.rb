@@ -33,13 +33,13 @@ class HeapLeakTest < LiveTest
 
   def assert_nothing_left(target)
     assert_empty Dir.children(@place)
-    wait_until("the copy is gone") { copies_of(target).empty? }
+    wait_until("the copy is gone") { copies_of(target.pid).empty? }
   end
 
-  def copies_of(target)
+  def copies_of(parent)
     Dir.glob("/proc/[0-9]*/status").select do |path|
       status = File.read(path)
-      status[/^Name:\t(.*)/, 1] == "rbprobe-dump" && status[/^PPid:\t(\d+)/, 1].to_i == target.pid
+      status[/^Name:\t(.*)/, 1] == "rbprobe-dump" && status[/^PPid:\t(\d+)/, 1].to_i == parent
     rescue SystemCallError
       false
     end
@@ -104,8 +104,81 @@ class HeapLeakTest < LiveTest
     assert_empty Dir.children(@place)
   end
 
+  # A master whose two workers leak, each into a Hash of its own.
+  def with_workers
+    target = start("console")
+    leaking = "eval(#{LEAK.inspect}, TOPLEVEL_BINDING, 'leak.rb', 1); sleep"
+    workers = target.run("Array.new(2) { fork { #{leaking} } }").scan(/\d+/).map { |pid| target.adopt(pid.to_i) }
+    yield target, workers
+  ensure
+    workers&.each { |pid| kill_without_session(target, pid) }
+  end
+
+  # One that is killed while it ends a session cannot take its queue away.
+  def kill_without_session(target, pid)
+    wait_until("no session is under way") { Leftovers.queues_of([target]).empty? }
+    Process.kill(:KILL, pid)
+  rescue Errno::ESRCH
+    nil
+  end
+
+  test "--children: a report of each worker, at the same time" do
+    with_workers do |target, workers|
+      result = leak(target, "--children", "--allocations", "--format=json").wait
+      assert_exit 0, result
+      assert_nothing_left target
+      said = result.stderr.lines
+      workers.each do |pid|
+        assert_equal [1, 2, 3], result.stderr.scan(/^rbprobe: process #{pid}, dump (\d) of 3: /).flatten.map(&:to_i)
+      end
+      # None has all of its dumps before the other has begun.
+      assert_equal workers.sort, said.grep(/dump [12] of 3/)[0, 3].map { |line| line[/process (\d+)/, 1].to_i }.uniq.sort
+      found = result.stdout.lines.map { |line| JSON.parse(line) }
+      assert_equal workers.map { |pid| ["heap_leak", pid] }.sort, found.map { |report| report.values_at("type", "pid") }.sort
+      found.each do |report|
+        sessions = report["leaks"]["rows"].find { |row| row["class"] == "Shop::Session" && row["site"] == "leak.rb:#{MADE_AT}" }
+        assert_operator sessions["live"]["objects"], :>=, 20
+      end
+    end
+  end
+
+  test "several processes: text under headings, a file for each, and one of them ends" do
+    with_workers do |target, workers|
+      text = leak(target, "--children").wait
+      assert_equal workers.sort, text.stdout.scan(/^process (\d+):$/).flatten.map(&:to_i).sort
+      assert_equal 2, text.stdout.scan(/^--- Shop::Session  -$/).size
+      pages = directory
+      result = leak(target, "--children", "--format=html", "-o", "#{pages}/%p.html").wait
+      assert_exit 0, result
+      assert_equal workers.map { |pid| "#{pid}.html" }.sort, Dir.children(pages).sort
+      workers.each { |pid| assert_includes File.read("#{pages}/#{pid}.html"), %("type":"heap_leak","pid":#{pid},) }
+      tracer = leak(target, "--children", "--interval=2").wait_for(/process #{workers[0]}, dump 1 of 3/)
+      kill_without_session(target, workers[0])
+      result = tracer.wait
+      assert_exit 1, result
+      assert_match(/^rbprobe: process #{workers[0]} .*(ended|gone|killed)/, result.stderr)
+      assert_equal [workers[1]], result.stdout.scan(/^process (\d+):$/).flatten.map(&:to_i)
+      assert_empty Dir.children(@place)
+    end
+  end
+
+  test "an interrupt ends the runs of all processes, and leaves nothing" do
+    with_workers do |target, workers|
+      tracer = leak(target, "--children", "--interval=60")
+      workers.each { |pid| tracer.wait_for(/process #{pid}, dump 1 of 3/) }
+      tracer.signal(:INT)
+      result = tracer.wait
+      assert_exit 1, result
+      assert_equal 2, result.stderr.scan(/^rbprobe: interrupted; no dump was kept$/).size
+      assert_empty Dir.children(@place)
+      workers.each { |pid| wait_until("its copy is gone") { copies_of(pid).empty? } }
+    end
+  end
+
   test "wrong usage" do
-    assert_refused 2, /needs the PID of one process/, "heap", "leak"
+    assert_refused 2, /a file each: -o 'leak-%p.html'/, "heap", "leak", "-p", "1,2", "--format=html"
+    assert_refused 2, /a file each: -o 'leak-%p.txt'/, "heap", "leak", "-p", "1,2", "-o", "leak.txt"
+    assert_refused 2, /heap leak needs -p PID/, "heap", "leak"
     assert_refused 2, /--interval/, "heap", "leak", "-p", "1", "--interval", "x"
     nowhere = "#{directory}/none"
     target = leaking

@@ -12,9 +12,30 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* Of each process that the kernel keeps it for: of a file of the process that all pieces come from. -1: there are no pieces. */
+static int turn = -1;
+
+static bool turn_set(short type)
+{
+	const struct flock whole = {.l_type = type, .l_whence = SEEK_SET};
+
+	return turn < 0 || fcntl(turn, F_SETLK, &whole) == 0 || (errno != EAGAIN && errno != EACCES);
+}
+
+bool apart_turn_take(void)
+{
+	return turn_set(F_WRLCK);
+}
+
+void apart_turn_end(void)
+{
+	turn_set(F_UNLCK);
+}
 
 struct pieces {
 	const struct apart *apart;
@@ -105,6 +126,8 @@ int apart_run(const struct apart *apart)
 {
 	struct pieces pieces = {.apart = apart, .self = getpid()};
 
+	if (apart->together)
+		turn = memfd_create("rbprobe-turn", MFD_CLOEXEC);
 	sigemptyset(&pieces.awaited);
 	sigaddset(&pieces.awaited, SIGINT);
 	sigaddset(&pieces.awaited, SIGTERM);
@@ -120,5 +143,8 @@ int apart_run(const struct apart *apart)
 	}
 	sigprocmask(SIG_SETMASK, &pieces.before, NULL);
 	free(pieces.running);
+	if (turn >= 0)
+		close(turn);
+	turn = -1;
 	return pieces.status;
 }

@@ -16,6 +16,13 @@ struct apart {
 	int (*run)(void *owner, size_t index); /* in its process; returns the exit status */
 };
 
+/*
+ * Of pieces that run at a time, what only one may do at a moment: take what the machine has little of, write what readers want
+ * in one piece. A turn ends with apart_turn_end(), or with the process. Who is no piece always has it.
+ */
+bool apart_turn_take(void); /* without waiting; whether it is ours now */
+void apart_turn_end(void);
+
 /* Until all have ended. Returns the first exit status that is not 0. */
 int apart_run(const struct apart *apart);
 

@@ -263,7 +263,10 @@ static int run_each(struct invocation *invocation)
 {
 	struct options *options = &invocation->options;
 	struct each each = {.invocation = invocation};
-	const struct apart apart = {.owner = &each, .together = invocation->every_ns != 0, .count = each_count, .run = each_run};
+	const struct apart apart = {.owner = &each,
+	                            .together = invocation->every_ns != 0 || invocation->subcommand->together,
+	                            .count = each_count,
+	                            .run = each_run};
 	int status = options->children ? choose_children_of(options, &each.parents) : 0;
 
 	each.pids = options->pids;

@@ -1,11 +1,14 @@
 /*
  * rbprobe heap leak: three dumps of a running process, and who holds what leaks. The dumps have no names, so that nothing is
- * left of them however this ends.
+ * left of them however this ends. Of several processes each has a run of its own, at the same time; but one dump is taken after
+ * the other, and one report written.
  */
 
 #define _GNU_SOURCE
+#include "tracer/base/apart.h"
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/base/output_name.h"
 #include "tracer/base/poll_until.h"
 #include "tracer/base/signals.h"
 #include "tracer/commands/heap_report_options.h"
@@ -25,6 +28,7 @@
 
 #define DUMPS 3
 #define INTERVAL_NS (10 * NS_PER_S)
+#define TURN_LOOK_NS (20 * NS_PER_MS)
 
 enum long_option { OPTION_INTERVAL = 0x200, OPTION_ALLOCATIONS };
 
@@ -110,9 +114,9 @@ static bool may_go_on(struct arguments *arguments)
 	return false;
 }
 
-static bool pause_between(struct arguments *arguments)
+static bool pause_for(struct arguments *arguments, uint64_t time_ns)
 {
-	uint64_t until_ns = clock_now_ns() + arguments->interval_ns;
+	uint64_t until_ns = clock_now_ns() + time_ns;
 	struct pollfd polled[] = {
 		{.fd = invocation_signals(&arguments->common.invocation), .events = POLLIN},
 		{.fd = arguments->process, .events = POLLIN},
@@ -123,21 +127,40 @@ static bool pause_between(struct arguments *arguments)
 	return may_go_on(arguments);
 }
 
-/* Where allocations are recorded, that is the pause. */
+static bool wait_for_turn(struct arguments *arguments)
+{
+	while (!apart_turn_take())
+		if (!pause_for(arguments, TURN_LOOK_NS))
+			return false;
+	return true;
+}
+
+/* Where allocations are recorded, that is the pause, and the turn comes after it. */
 static int take_dump(struct arguments *arguments, uint32_t number, const char *path)
 {
-	char name[32];
-	struct heap_dump_order order = {.options = &arguments->common.invocation.options, .name = name};
+	const struct invocation *invocation = &arguments->common.invocation;
+	bool records = number == 1 && arguments->allocations;
+	char name[64];
+	struct heap_dump_order order = {.options = &invocation->options, .name = name, .in_turn = invocation->several};
 	struct error err;
+	int status;
 
-	snprintf(name, sizeof(name), "dump %u of %d", number + 1, DUMPS);
-	if (number == 1 && arguments->allocations)
+	if (invocation->several)
+		snprintf(name, sizeof(name), "process %d, dump %u of %d", (int)invocation->options.pids.items[0], number + 1,
+		         DUMPS);
+	else
+		snprintf(name, sizeof(name), "dump %u of %d", number + 1, DUMPS);
+	if (records)
 		order.allocations_ns = arguments->interval_ns;
+	else if (!wait_for_turn(arguments))
+		return STATUS_FAILED;
 	if (dump_file_open(&order.file, path, false, DUMP_ZSTD, &err) < 0) {
 		message("%s", err.text);
 		return STATUS_FAILED;
 	}
-	return heap_dump_take(&order);
+	status = heap_dump_take(&order);
+	apart_turn_end();
+	return status;
 }
 
 static int add_dump(struct arguments *arguments, uint32_t number)
@@ -172,11 +195,39 @@ static int take_dumps(struct arguments *arguments)
 	for (uint32_t i = 0; i < DUMPS && status == STATUS_DONE; i++) {
 		bool records = i == 1 && arguments->allocations;
 
-		if (i > 0 && !(records ? may_go_on(arguments) : pause_between(arguments)))
+		if (i > 0 && !pause_for(arguments, records ? 0 : arguments->interval_ns))
 			return STATUS_FAILED;
 		status = add_dump(arguments, i);
 	}
 	return status;
+}
+
+static int leak_check(void *self)
+{
+	const struct arguments *arguments = self;
+	const struct options *options = &arguments->common.invocation.options;
+	bool is_page = arguments->common.format == &heap_format_html;
+
+	if (options->pids.count == 1 && !options->children)
+		return 0;
+	if (options->output_path ? output_name_has_pid(options->output_path) : !is_page)
+		return 0;
+	message("reports of several processes need a file each: -o 'leak-%%p.%s', where %%p stands for the PID",
+	        is_page ? "html" : "txt");
+	return STATUS_USAGE;
+}
+
+/* Of several, in the order in which they are made. */
+static void show(struct arguments *arguments)
+{
+	struct invocation *invocation = &arguments->common.invocation;
+	bool has_heading = invocation->several && arguments->common.format == &heap_format_text;
+
+	if (has_heading)
+		buffer_add_format(&invocation->output.buffer, "process %d:\n", (int)invocation->options.pids.items[0]);
+	heap_report_show(&arguments->common);
+	if (has_heading)
+		buffer_add_char(&invocation->output.buffer, '\n');
 }
 
 static int leak_run(void *self)
@@ -186,6 +237,7 @@ static int leak_run(void *self)
 	struct error err;
 	int status;
 
+	report->pid = arguments->common.invocation.options.pids.items[0];
 	if (invocation_signals(&arguments->common.invocation) < 0)
 		return STATUS_FAILED;
 	arguments->process = (int)syscall(SYS_pidfd_open, arguments->common.invocation.options.pids.items[0], 0);
@@ -198,9 +250,11 @@ static int leak_run(void *self)
 		message("%s", err.text);
 		status = STATUS_FAILED;
 	}
+	if (status == STATUS_DONE && !wait_for_turn(arguments))
+		status = STATUS_FAILED;
 	if (status != STATUS_DONE)
 		return status;
-	heap_report_show(&arguments->common);
+	show(arguments);
 	if (!arguments->allocations && !report->compared.with_site.objects)
 		message("where these objects were allocated was not recorded; with --allocations it is, between the first and "
 		        "the "
@@ -227,10 +281,12 @@ const struct subcommand heap_leak = {
 		"and "
 		"the third but not in the first, by class and allocation site, and who holds it: the shortest paths from the "
 		"roots. The dumps are files without a name in TMPDIR (or /tmp), of which nothing is left.",
-	.pids = PIDS_ONE,
+	.pids = PIDS_EACH,
+	.together = true,
 	.options = (const struct argp *const[]){&options_heap_report, &options_leak, NULL},
 	.size = sizeof(struct arguments),
 	.init = leak_init,
+	.check = leak_check,
 	.run = leak_run,
 	.free = leak_free,
 };

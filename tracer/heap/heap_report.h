@@ -8,6 +8,8 @@
 #include "tracer/heap/heap_reader.h"
 #include "tracer/heap/heap_shapes.h"
 
+#include <sys/types.h>
+
 /*
  * What one dump is full of, or what became more between two or three of the same process. Memory: what the summaries
  * need, and the identities of the first dump's objects where there are several, of which those that are only in the
@@ -26,6 +28,7 @@ struct heap_report {
 	bool wants_shapes;           /* of the last dump */
 	bool leaks;                  /* of two or three: who holds what is new, or what stayed */
 	const char *retainers;       /* NULL, or whose: a class, or an address as 0x... */
+	pid_t pid;                   /* whose dumps they are; 0: nobody says */
 	uint32_t classes_with_paths; /* with dominators: how many of those that retain most have paths to their objects */
 	/* What was found. */
 	struct heap_dump {

@@ -196,6 +196,10 @@ void heap_report_add_json(struct heap_report *report, struct buffer *to)
 	const struct heap_summary *last = &heap_report_last(report)->summary;
 
 	json_open_object(to);
+	if (report->pid) {
+		json_member_string(to, "type", "heap_leak");
+		json_member_int(to, "pid", report->pid);
+	}
 	json_open_array(json_key(to, "dumps"));
 	for (uint32_t i = 0; i < report->dump_count; i++)
 		add_dump(to, &report->dumps[i]);
