@@ -1,4 +1,7 @@
-/* Any bytes as heap dumps: one, or up to three with 0x1e between them; reported in all formats, with who holds what. */
+/*
+ * Any bytes as heap dumps: one, or up to three with 0x1e between them; reported in all formats, with shapes and who holds what.
+ * What follows the last 0x1d is whose holders are asked for: a class or an address.
+ */
 
 #define _GNU_SOURCE
 #include "tracer/heap/heap_report.h"
@@ -34,9 +37,23 @@ static void show(struct heap_report *report)
 	}
 }
 
+/* Takes it from the end of the bytes; NULL: none. For free(). */
+static char *take_question(const uint8_t *bytes, size_t *size)
+{
+	const uint8_t *separator = memrchr(bytes, 0x1d, *size);
+	char *question;
+
+	if (!separator)
+		return NULL;
+	question = strndup((const char *)separator + 1, *size - (size_t)(separator + 1 - bytes));
+	*size = (size_t)(separator - bytes);
+	return question;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-	struct heap_report report = {.top = 2, .dominators = true, .classes_with_paths = 2};
+	struct heap_report report = {.top = 2, .dominators = true, .wants_shapes = true, .classes_with_paths = 2};
+	char *question = take_question(bytes, &size);
 	char paths[HEAP_DUMPS_MAX][32];
 	int files[HEAP_DUMPS_MAX];
 	struct error err;
@@ -54,10 +71,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 		size -= piece + more;
 	}
 	report.leaks = report.dump_count > 1;
+	if (question && *question)
+		report.retainers = question;
 	if (heap_report_make(&report, &err) == 0)
 		show(&report);
 	for (uint32_t i = 0; i < report.dump_count; i++)
 		close(files[i]);
 	heap_report_free(&report);
+	free(question);
 	return 0;
 }
