@@ -155,7 +155,8 @@ class HeapLeakTest < LiveTest
       tracer = leak(target, "--children", "--interval=2").wait_for(/process #{workers[0]}, dump 1 of 3/)
       kill_without_session(target, workers[0])
       result = tracer.wait
-      assert_exit 1, result
+      # In the pause, or when it was just to be dumped again.
+      assert_includes [1, 3, 4], result.status
       assert_match(/^rbprobe: process #{workers[0]} .*(ended|gone|killed)/, result.stderr)
       assert_equal [workers[1]], result.stdout.scan(/^process (\d+):$/).flatten.map(&:to_i)
       assert_empty Dir.children(@place)
