@@ -66,6 +66,8 @@ DEBUG = "ruby/debug.h"
   ["rb_ident_hash_new"],
   # >= 3.3. A typed data object's data may lie within the object.
   ["RTYPEDDATA_GET_DATA", "ruby.h"],
+  # Everywhere so far: what 1.step(10, 3) counts.
+  ["rb_arithmetic_sequence_extract", "ruby.h"],
   # >= 4.0. Set is a class of the VM's own.
   ["rb_set_foreach", "ruby.h"],
   # >= 3.2. Who waits for the GVL.

@@ -7,6 +7,7 @@ class ValuesCoreTest < LiveTest
   SETUP = <<~RUBY
     require "set"
     require "date"
+    require "pathname"
     $VERBOSE = nil
     Point = Struct.new(:x, :y)
     Named = Struct.new(:a, :b, keyword_init: true)
@@ -86,7 +87,30 @@ class ValuesCoreTest < LiveTest
     "deep([1], 9) { |o| o.each_slice(2) }" =>
       "#<Enumerator: #<Enumerator: #<Enumerator: #<Enumerator>:each_slice>:each_slice>:each_slice>",
     "Enumerator.allocate" => "#<Enumerator>",
-    "(1..3).lazy" => "#<Enumerator::Lazy>",
+    "(1..3).lazy" => "#<Enumerator::Lazy: 1..3>",
+    "(1..3).lazy.map { $asked = 1 }.select(&:even?)" => /\A#<Enumerator::Lazy: \.\.\.(?::select)?>\z/,
+    "Enumerator::Lazy.new([1]) { |y, v| y << v }" => "#<Enumerator::Lazy: [1]:each>",
+    "Enumerator::Lazy.allocate" => "#<Enumerator::Lazy>",
+    "1.step(10, 3)" => "((1..10).step(3))",
+    "(1...10) % 3" => "((1...10).step(3))",
+    "1.0.step(by: 0.5)" => "((1.0..).step(0.5))",
+    "Class.new(Enumerator).new { |y| y << 1 }" => /\A#<#<Class:0x\h+>>\z/,
+    "1e15" => "1000000000000000.0",
+    "-1e16" => "-1.0e+16",
+    "1e23" => "1.0e+23",
+    "1.25e-5" => "1.25e-05",
+    "0.0001" => "0.0001",
+    "5e-324" => "5.0e-324",
+    "1.7976931348623157e308" => "1.7976931348623157e+308",
+    "123456789012345680.0" => "1.2345678901234568e+17",
+    "9007199254740994.0" => "9007199254740994.0",
+    "[0.1 + 0.2, 100.0, -0.0]" => "[0.30000000000000004, 100.0, -0.0]",
+    '[:$1, :"$1a", :"a?=", :a?, :"9", :é, :"@1", :@a, :"a b", :"=", :"?"]' =>
+      '[:$1, :"$1a", :"a?=", :a?, :"9", :é, :"@1", :@a, :"a b", :"=", :"?"]',
+    'Struct.new(:"a b", :C, :"d?").new(1, 2, 3)' => '#<struct :"a b"=1, C=2, :d?=3>',
+    'Pathname.new("/a\e")' => '#<Pathname:/a\e>',
+    "Pathname.allocate" => "#<Pathname>",
+    'Regexp.new("a", 32 | 1)' => "/a/in",
     "Thread.main" => "#<Thread main>",
     'Thread.new {}.tap { |thread| thread.name = "w\e" }' => '#<Thread "w\e">',
     "Date.new(2026, 11, 23)" => "2026-11-23",
@@ -217,12 +241,14 @@ class ValuesCoreTest < LiveTest
       owner.prepend(spy)
       owner
     end
+    class Listed < Enumerator; end
     CLASSES = [Point, Set, Regexp, Rational, Complex, Range, Time, Coded, Proc, Method, UnboundMethod, IO, Integer, Float,
-               String, Symbol, Array, Hash, Enumerator, Thread, Date, Holder]
+               String, Symbol, Array, Hash, Enumerator, Thread, Date, Holder, Pathname, Listed]
     KEEP = { point: Point.new(1), set: Set[1, 2], pattern: /a/, third: 1/3r, complex: 1.5+2i, range: 1..2, time: Time.now,
              utc: Time.now.utc, coded: Coded.new("x"), proc: proc {}, method: 1.method(:+),
              unbound: Integer.instance_method(:+), io: $stdout, each: [1].each, thread: Thread.main, date: Date.new,
-             record: Holder.new("id" => "x") }
+             record: Holder.new("id" => "x"), listed: Listed.new { |y| y << 1 }, lazy: [1].each.lazy.map { |x| x },
+             steps: 1.step(3), path: Pathname.new("/") }
     (CLASSES + CLASSES.map(&:singleton_class)).each { |owner| spied(owner) }
     nil
   RUBY
@@ -234,11 +260,11 @@ class ValuesCoreTest < LiveTest
     target.run("KEEP.each_value { |v| $watched = true; $shop.send(:secret, v); $watched = false }; nil")
     assert_equal "[]", target.run("$called.uniq")
     lines = tracer.stop.tree.lines
-    assert_equal 17, lines.size
+    assert_equal 21, lines.size
     # It would have been noticed.
     target.run("KEEP.each_value { |value| $watched = true; value.inspect }; $watched = false; nil")
-    assert_equal "[:inspect]", target.run("$called.uniq")
-    assert_equal "17", target.run("$called.size")
+    assert_equal "[:inspect, :to_s]", target.run("$called.uniq")
+    assert_equal "21", target.run("$called.size")
     bare = /#<(?:Set|Regexp|Rational|Complex|Range|Time|Proc|Method|UnboundMethod|IO|Enumerator|Thread|Holder)>/
     refute_match(bare, lines.join)
   end

@@ -4,6 +4,7 @@
 
 #include "tracee/vm/class_name.h"
 
+#include <float.h>
 #include <math.h>
 #include <ruby/encoding.h>
 #include <stdio.h>
@@ -11,6 +12,30 @@
 #include <string.h>
 
 #define BIG_INTEGER_BYTES 64 /* a larger one is shown by its size: writing it in decimals takes time by the square */
+
+static bool is_word(const char *name, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		unsigned char c = (unsigned char)name[i];
+
+		if (c != '_' && c < 0x80 && !(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z'))
+			return false;
+	}
+	return size > 0;
+}
+
+bool capture_is_identifier(const char *name, size_t size)
+{
+	return is_word(name, size) && !(name[0] >= '0' && name[0] <= '9');
+}
+
+static bool is_number(const char *name, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (name[i] < '0' || name[i] > '9')
+			return false;
+	return size > 0;
+}
 
 /* Whether :name needs no quotes: an identifier, perhaps with ?, ! or = behind, @, @@ or $ in front, or an operator. */
 static bool is_plain_symbol(const char *name, size_t size)
@@ -26,16 +51,9 @@ static bool is_plain_symbol(const char *name, size_t size)
 		i = 1;
 	if (size > 2 && name[0] == '@' && name[1] == '@')
 		i = 2;
-	if (i == size || (name[i] >= '0' && name[i] <= '9'))
-		return false;
-	for (; i < size; i++) {
-		unsigned char c = (unsigned char)name[i];
-
-		if (c == '_' || c >= 0x80 || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
-			continue;
-		return i > 0 && i + 1 == size && name[0] != '@' && name[0] != '$' && strchr("?!=", c);
-	}
-	return true;
+	if (i == 0 && size > 1 && strchr("?!=", name[size - 1]))
+		size--;
+	return capture_is_identifier(name + i, size - i) || (name[0] == '$' && is_number(name + i, size - i));
 }
 
 static void render_string(struct render *render, VALUE string)
@@ -58,23 +76,30 @@ static void render_symbol(struct render *render, VALUE symbol)
 	RB_GC_GUARD(name);
 }
 
+/* As Ruby: the shortest form that reads back as the same number, with a fraction, 1.0e+16 and 0.0001 being the limits. */
 static void render_float(struct render *render, double number)
 {
-	char buffer[64];
+	int digits = number != 0 && fabs(number) < DBL_MIN ? 0 : 14; /* tiny ones have fewer that mean anything */
+	char buffer[64], *end;
+	int exponent;
 
 	if (isnan(number) || isinf(number)) {
 		text_append_cstr(render->text, isnan(number) ? "NaN" : number < 0 ? "-Infinity" : "Infinity");
 		return;
 	}
-	/* The shortest form that reads back as the same number. */
-	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(buffer, sizeof(buffer), "%.*g", digits, number);
-		if (strtod(buffer, NULL) == number)
-			break;
-	}
-	text_append_cstr(render->text, buffer);
-	if (!strpbrk(buffer, ".e"))
-		text_append_cstr(render->text, ".0");
+	do
+		snprintf(buffer, sizeof(buffer), "%.*e", digits, number);
+	while (strtod(buffer, NULL) != number && digits++ < 16);
+	end = strchr(buffer, 'e');
+	exponent = atoi(end + 1);
+	for (; digits > 0 && end[-1] == '0'; digits--)
+		end--;
+	if (end[-1] == '.')
+		end--;
+	if (exponent >= -4 && exponent < 16)
+		text_printf(render->text, "%.*f", digits > exponent ? digits - exponent : 1, number);
+	else
+		text_printf(render->text, digits ? "%.*se%+03d" : "%.*s.0e%+03d", (int)(end - buffer), buffer, exponent);
 }
 
 static void render_integer(struct text *text, long number)

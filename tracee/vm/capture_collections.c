@@ -239,7 +239,7 @@ static void render_record(struct render *render, VALUE record, VALUE id)
 
 void capture_instance(struct render *outer, VALUE object)
 {
-	VALUE hash, id;
+	VALUE hash, path, id;
 
 	if (RTEST(rb_obj_is_kind_of(object, rb_eException))) {
 		capture_exception(outer, object);
@@ -248,6 +248,14 @@ void capture_instance(struct render *outer, VALUE object)
 	hash = rb_attr_get(object, rb_intern("@hash"));
 	if (RB_TYPE_P(hash, T_HASH) && capture_is_kind_of_named(object, "Set")) {
 		render_old_set(outer, object, hash);
+		return;
+	}
+	path = rb_attr_get(object, rb_intern("@path"));
+	if (RB_TYPE_P(path, T_STRING) && capture_is_kind_of_named(object, "Pathname")) {
+		capture_begin(outer->text, object);
+		text_append_cstr(outer->text, ":");
+		capture_bytes(outer->text, path);
+		text_append_cstr(outer->text, ">");
 		return;
 	}
 	id = outer->options->flags & TRACE_IVARS ? Qundef : capture_record_id(object);
@@ -269,6 +277,17 @@ static void begin_struct(struct text *text, VALUE value)
 	class_name_add(text, class);
 }
 
+static void add_member_name(struct render *render, VALUE member)
+{
+	VALUE name = rb_sym2str(member);
+
+	if (capture_is_identifier(RSTRING_PTR(name), (size_t)RSTRING_LEN(name)))
+		capture_bytes(render->text, name);
+	else
+		capture_render(render, member);
+	RB_GC_GUARD(name);
+}
+
 static void add_members(struct render *render, VALUE value)
 {
 	VALUE members = rb_struct_members(value);
@@ -277,7 +296,7 @@ static void add_members(struct render *render, VALUE value)
 	for (size_t i = 0; i < limit && !render->text->cut; i++) {
 		text_append_cstr(render->text, render->shown ? "" : " ");
 		capture_separate(render);
-		capture_bytes(render->text, rb_sym2str(rb_ary_entry(members, (long)i)));
+		add_member_name(render, rb_ary_entry(members, (long)i));
 		text_append_cstr(render->text, "=");
 		capture_render(render, rb_struct_aref(value, INT2FIX(i)));
 	}

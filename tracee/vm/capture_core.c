@@ -33,6 +33,8 @@ void capture_begin(struct text *text, VALUE value)
 	class_name_add(text, rb_obj_class(value));
 }
 
+#define REGEXP_NO_ENCODING 32 /* Regexp::NOENCODING */
+
 /* As in the source: a slash that has no backslash before it gets one. */
 static void add_pattern(struct text *text, VALUE source)
 {
@@ -59,7 +61,10 @@ void capture_regexp(struct render *render, VALUE regexp)
 	static const struct {
 		int option;
 		const char *letter;
-	} options[] = {{ONIG_OPTION_MULTILINE, "m"}, {ONIG_OPTION_IGNORECASE, "i"}, {ONIG_OPTION_EXTEND, "x"}};
+	} options[] = {{ONIG_OPTION_MULTILINE, "m"},
+	               {ONIG_OPTION_IGNORECASE, "i"},
+	               {ONIG_OPTION_EXTEND, "x"},
+	               {REGEXP_NO_ENCODING, "n"}};
 	int set;
 
 	if (!RREGEXP(regexp)->ptr || !RREGEXP(regexp)->src) {

@@ -61,7 +61,7 @@ static VALUE show_method(VALUE argument)
 	return Qnil;
 }
 
-static bool is_data(VALUE value, const char *type)
+bool capture_is_data(VALUE value, const char *type)
 {
 	return RTYPEDDATA_P(value) && RTYPEDDATA_TYPE(value)->wrap_struct_name &&
 	       strcmp(RTYPEDDATA_TYPE(value)->wrap_struct_name, type) == 0;
@@ -105,58 +105,9 @@ static VALUE show_thread(VALUE argument)
 	return Qnil;
 }
 
-/* What an Enumerator's data begin with. No function of the C API tells; on 2.7 to 4.1 it is so, and tried once in a process. */
-struct enumerator_start {
-	VALUE object; /* Qundef: not initialized */
-	ID method;
-};
-
-static const struct enumerator_start *enumerator_start(VALUE enumerator)
-{
-	return rb_check_typeddata(enumerator, RTYPEDDATA_TYPE(enumerator));
-}
-
-static bool enumerator_start_is_known(void)
-{
-	static enum { UNKNOWN, YES, NO } known; /* under the GVL */
-	ID method = rb_intern("__rbprobe_each");
-	VALUE enumerator;
-
-	if (known != UNKNOWN)
-		return known == YES;
-	enumerator = rb_enumeratorize(rb_cObject, ID2SYM(method), 0, NULL);
-	known = is_data(enumerator, "enumerator") && enumerator_start(enumerator)->object == rb_cObject &&
-	                        enumerator_start(enumerator)->method == method
-	                ? YES
-	                : NO;
-	RB_GC_GUARD(enumerator);
-	return known == YES;
-}
-
-static VALUE show_enumerator(VALUE argument)
-{
-	const struct capture_attempt *attempt = (const struct capture_attempt *)argument;
-	struct text *text = attempt->render->text;
-	struct render render;
-
-	capture_begin(text, attempt->value);
-	if (enumerator_start_is_known() && capture_descend(&render, attempt->render)) {
-		struct enumerator_start start = *enumerator_start(attempt->value);
-
-		if (start.object && start.object != Qundef) {
-			text_append_cstr(text, ": ");
-			capture_render(&render, start.object);
-			text_append_cstr(text, ":");
-			capture_bytes(text, rb_id2str(start.method));
-		}
-	}
-	text_append_cstr(text, ">");
-	return Qnil;
-}
-
 static bool is_of(VALUE value, const char *type, VALUE class)
 {
-	return is_data(value, type) && RTEST(rb_obj_is_kind_of(value, class));
+	return capture_is_data(value, type) && RTEST(rb_obj_is_kind_of(value, class));
 }
 
 /* What the value is shown by; NULL: as any object. */
@@ -168,13 +119,12 @@ static VALUE (*shown_by(VALUE data))(VALUE)
 		return show_method;
 	if (is_of(data, "time", rb_cTime))
 		return capture_show_time;
-	if (is_data(data, "Date") && builtin_is_found(BUILTIN_DATE_ISO8601) && builtin_is_found(BUILTIN_DATE_RFC3339))
+	if (capture_is_data(data, "Date") && builtin_is_found(BUILTIN_DATE_ISO8601) && builtin_is_found(BUILTIN_DATE_RFC3339))
 		return show_date;
-	if (is_data(data, "BigDecimal") && builtin_is_found(BUILTIN_BIG_DECIMAL_INSPECT))
+	if (capture_is_data(data, "BigDecimal") && builtin_is_found(BUILTIN_BIG_DECIMAL_INSPECT))
 		return show_decimal;
-	/* Those of its subclasses are about something else. */
-	if (is_data(data, "enumerator") && rb_obj_class(data) == rb_cEnumerator)
-		return show_enumerator;
+	if (capture_is_data(data, "enumerator"))
+		return capture_show_enumerator;
 	if (RTEST(rb_obj_is_kind_of(data, rb_cThread)) && builtin_is_found(BUILTIN_THREAD_NAME))
 		return show_thread;
 	return NULL;

@@ -18,6 +18,9 @@ struct render {
 /* Any value. capture.c. */
 void capture_render(struct render *render, VALUE value);
 
+/* Whether it is a name that needs no quotes: letters, digits and "_", not beginning with a digit. */
+bool capture_is_identifier(const char *name, size_t size);
+
 /* For what has values inside: false where these are too deep to be shown. */
 bool capture_descend(struct render *render, const struct render *outer);
 /* As many of so many elements are shown. */
@@ -71,6 +74,10 @@ void capture_try(struct render *render, VALUE value, VALUE (*show)(VALUE));
 bool capture_is_kind_of_named(VALUE value, const char *name);
 /* A Time, for capture_try(). capture_time.c. */
 VALUE capture_show_time(VALUE attempt);
+/* Any kind of Enumerator, likewise. capture_enumerator.c. */
+VALUE capture_show_enumerator(VALUE attempt);
+/* Whether these are typed data that C code calls so. */
+bool capture_is_data(VALUE value, const char *type);
 /* "#<Class" */
 void capture_begin(struct text *text, VALUE value);
 
