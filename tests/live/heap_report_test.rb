@@ -369,6 +369,21 @@ class HeapReportTest < LiveTest
     assert_match(/^Classes with several shapes\n +SHAPES +TOO COMPLEX\n(?:.*\n)*? +6 +0  Sorted$/, text)
   end
 
+  test "shapes with many variables are shown by their ends, and their beginnings not at all" do
+    dump = "#{directory}/deep.dump"
+    shapes = (1..40).map do |i|
+      %({"address":"0x#{i}8", "type":"SHAPE", "id":#{i}, "parent_id":#{i - 1}, "depth":#{i + 1}, "edge_name":"@v#{i}", ) +
+        %("edges":#{i < 40 ? 1 : 0}, "memsize":40}\n)
+    end
+    File.write(dump, shapes.join)
+    text = rbprobe("heap", "report", "--shapes", dump).stdout
+    assert_includes text, "Shapes with most variables\n       EDGES          DEPTH\n" \
+                          "           0             41  @v1 @v2 @v3 ... @v38 @v39 @v40\n"
+    assert_equal 1, text.scan("@v40").size
+    assert_equal [(1..40).map { |i| "@v#{i}" }.join(" ")],
+                 report_of(dump, "--shapes")["shapes"]["deepest"].map { |row| row["variables"] }
+  end
+
   test "a dump without shapes" do
     dump = "#{directory}/none.dump"
     File.write(dump, %({"address":"0x1000", "type":"OBJECT", "class":"0x2000", "memsize":40}\n))

@@ -61,12 +61,16 @@ static void assert_path(const struct making *making, enum heap_shape_order order
 static void paths_from_the_root(void **state)
 {
 	struct making making = {0};
+	uint32_t count;
 
 	(void)state;
 	add_shape(&making, 7, 3, 3, 0, "@total");
 	add_shape(&making, 0, 0, 1, 9, "");
 	add_shape(&making, 3, 0, 2, 2, "@name");
 	assert_path(&making, HEAP_SHAPES_BY_DEPTH, 0, "@name @total");
+	/* What others begin with is in these. */
+	free(heap_shapes_sorted(&making.shapes, HEAP_SHAPES_BY_DEPTH, &count));
+	assert_int_equal(count, 1);
 	assert_path(&making, HEAP_SHAPES_BY_EDGES, 0, "(no variables)");
 	assert_path(&making, HEAP_SHAPES_BY_EDGES, 1, "@name");
 	done(&making);
@@ -84,7 +88,7 @@ static void circles_and_parents_that_are_nowhere(void **state)
 	add_shape(&making, UINT64_MAX, 0, 1, 0, "@d");
 	heap_shape_path(&making.shapes, 0, &path);
 	assert_int_equal(path.size, 200 * strlen("@a ") - 1);
-	assert_path(&making, HEAP_SHAPES_BY_DEPTH, 0, "@c");
+	assert_path(&making, HEAP_SHAPES_BY_EDGES, 0, "@c");
 	assert_int_equal(making.shapes.by_id.count, 3);
 	buffer_free(&path);
 	done(&making);

@@ -109,9 +109,10 @@ uint32_t *heap_shapes_sorted(const struct heap_shapes *shapes, enum heap_shape_o
 {
 	uint32_t *numbers = memory_zeroed(((size_t)shapes->by_id.count + 1) * sizeof(*numbers));
 
-	*count = shapes->by_id.count;
-	for (uint32_t i = 0; i < *count; i++)
-		numbers[i] = i;
+	*count = 0;
+	for (uint32_t i = 0; i < shapes->by_id.count; i++)
+		if (order == HEAP_SHAPES_BY_EDGES || !shapes->shapes[i].edges)
+			numbers[(*count)++] = i;
 	qsort_r(numbers, *count, sizeof(*numbers), order == HEAP_SHAPES_BY_EDGES ? by_edges : by_depth, (void *)shapes);
 	return numbers;
 }

@@ -42,7 +42,7 @@ void heap_shape_path(const struct heap_shapes *shapes, uint32_t number, struct b
 
 enum heap_shape_order { HEAP_SHAPES_BY_EDGES, HEAP_SHAPES_BY_DEPTH };
 
-/* The numbers of all shapes in that order; the caller frees them. */
+/* The numbers of all shapes in that order, by depth those that no other begins with; the caller frees them. */
 uint32_t *heap_shapes_sorted(const struct heap_shapes *shapes, enum heap_shape_order order, uint32_t *count);
 /* The same of classes: those with most objects that are too complex, then with most shapes; without those that have one. */
 uint32_t *heap_shape_classes_sorted(const struct heap_shapes *shapes, uint32_t *count);

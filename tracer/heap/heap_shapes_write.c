@@ -1,5 +1,6 @@
 /* The report's part about shapes, for people and in JSON. See heap_report.h. */
 
+#define _GNU_SOURCE
 #include "tracer/base/json.h"
 #include "tracer/heap/heap_report.h"
 
@@ -13,6 +14,7 @@ static const struct shape_table {
 	{"deepest", "Shapes with most variables", HEAP_SHAPES_BY_DEPTH},
 };
 
+#define VARIABLES_SHOWN 3 /* at both ends of a long list */
 #define TABLES (sizeof(tables) / sizeof(*tables))
 
 static uint32_t rows(const struct heap_report *report, uint32_t count)
@@ -32,6 +34,28 @@ static void class_text(const struct heap_dump *dump, uint32_t number, struct buf
 	buffer_free(&label);
 }
 
+/* The first few and the last few of its variables; how many there are says its depth, and JSON has all. */
+static void path_text(struct slice path, struct buffer *to)
+{
+	const char *end = path.bytes + path.size, *first = path.bytes, *last = end;
+
+	for (uint32_t i = 0; i < VARIABLES_SHOWN && first < end; i++) {
+		first = memchr(first, ' ', (size_t)(end - first));
+		first = first ? first + 1 : end;
+	}
+	for (uint32_t i = 0; i < VARIABLES_SHOWN && last > path.bytes; i++) {
+		last = memrchr(path.bytes, ' ', (size_t)(last - path.bytes));
+		last = last ? last : path.bytes;
+	}
+	if (first >= last) {
+		buffer_add_printable(to, path.bytes, path.size);
+		return;
+	}
+	buffer_add_printable(to, path.bytes, (size_t)(first - path.bytes));
+	buffer_add_text(to, "...");
+	buffer_add_printable(to, last, (size_t)(end - last));
+}
+
 static void shape_text(const struct heap_shapes *shapes, uint32_t number, struct buffer *to)
 {
 	const struct heap_shape *shape = &shapes->shapes[number];
@@ -39,7 +63,7 @@ static void shape_text(const struct heap_shapes *shapes, uint32_t number, struct
 
 	heap_shape_path(shapes, number, &path);
 	buffer_add_format(to, "%12u %14u  ", shape->edges, shape->depth);
-	buffer_add_printable(to, path.bytes, path.size);
+	path_text((struct slice){path.bytes, path.size}, to);
 	buffer_add_char(to, '\n');
 	buffer_free(&path);
 }
