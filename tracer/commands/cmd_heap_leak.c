@@ -152,7 +152,10 @@ static int take_dump(struct arguments *arguments, uint32_t number, const char *p
 		snprintf(name, sizeof(name), "dump %u of %d", number + 1, DUMPS);
 	if (records)
 		order.allocations_ns = arguments->interval_ns;
-	else if (!wait_for_turn(arguments))
+	else if (number == 0 && arguments->allocations)
+		order.allocations_ns =
+			1; /* what recording makes once in a process is in the first dump, and not new in the second */
+	if (!records && !wait_for_turn(arguments))
 		return STATUS_FAILED;
 	if (dump_file_open(&order.file, path, false, DUMP_ZSTD, &err) < 0) {
 		message("%s", err.text);

@@ -173,7 +173,7 @@ static int on_data(struct request *request, const msgpack_object *object, struct
 		return 0;
 	case PHASE_RECORDING:
 		dump->recorded_ns = clock_now_ns() + dump->order->allocations_ns;
-		if (!dump->order->options->quiet)
+		if (!dump->order->options->quiet && dump->order->allocations_ns >= NS_PER_MS)
 			message("process %d records where it allocates objects, for %g s",
 			        (int)dump->request.attachment.target.pid, (double)dump->order->allocations_ns / 1e9);
 		return 0;
