@@ -15,6 +15,7 @@
 #include "tracer/commands/heap_verbs.h"
 #include "tracer/heap/dump_file.h"
 #include "tracer/heap/heap_dump.h"
+#include "tracer/heap/heap_recording.h"
 
 #include "proto/clock.h"
 
@@ -36,6 +37,7 @@ struct arguments {
 	struct heap_report_arguments common;
 	uint64_t interval_ns;
 	bool allocations;
+	struct heap_recording recording;
 	int process; /* a descriptor of it; -1: the kernel has none */
 };
 
@@ -56,7 +58,8 @@ static error_t parse_leak(int key, char *argument, struct argp_state *state)
 static const struct argp_option leak_list[] = {
 	{"interval", OPTION_INTERVAL, "SEC", 0, "The pause between two dumps (default 10)", 2},
 	{"allocations", OPTION_ALLOCATIONS, NULL, 0,
-         "Record between the first and the second dump where the process allocates objects; the report has their file and line",
+         "Record meanwhile where the process allocates objects; the report has their file and line, and takes no object for "
+         "another that had its place",
          2},
 	{0},
 };
@@ -135,13 +138,11 @@ static bool wait_for_turn(struct arguments *arguments)
 	return true;
 }
 
-/* Where allocations are recorded, that is the pause, and the turn comes after it. */
 static int take_dump(struct arguments *arguments, uint32_t number, const char *path)
 {
 	const struct invocation *invocation = &arguments->common.invocation;
-	bool records = number == 1 && arguments->allocations;
 	char name[64];
-	struct heap_dump_order order = {.options = &invocation->options, .name = name, .in_turn = invocation->several};
+	struct heap_dump_order order = {.options = &invocation->options, .name = name, .others = invocation->several};
 	struct error err;
 	int status;
 
@@ -150,12 +151,7 @@ static int take_dump(struct arguments *arguments, uint32_t number, const char *p
 		         DUMPS);
 	else
 		snprintf(name, sizeof(name), "dump %u of %d", number + 1, DUMPS);
-	if (records)
-		order.allocations_ns = arguments->interval_ns;
-	else if (number == 0 && arguments->allocations)
-		order.allocations_ns =
-			1; /* what recording makes once in a process is in the first dump, and not new in the second */
-	if (!records && !wait_for_turn(arguments))
+	if (!wait_for_turn(arguments))
 		return STATUS_FAILED;
 	if (dump_file_open(&order.file, path, false, DUMP_ZSTD, &err) < 0) {
 		message("%s", err.text);
@@ -191,15 +187,30 @@ static int add_dump(struct arguments *arguments, uint32_t number)
 	return status;
 }
 
+/* Before the first dump, which has what that makes in a process; else it would be new in the second. */
+static int begin_recording(struct arguments *arguments)
+{
+	struct invocation *invocation = &arguments->common.invocation;
+	int status = heap_recording_begin(&arguments->recording, &invocation->options, invocation_signals(invocation));
+
+	if (status == STATUS_DONE && !invocation->options.quiet)
+		message("process %d records where it allocates objects, until its third dump",
+		        (int)invocation->options.pids.items[0]);
+	return status;
+}
+
 static int take_dumps(struct arguments *arguments)
 {
-	int status = STATUS_DONE;
+	int status = arguments->allocations ? begin_recording(arguments) : STATUS_DONE;
 
 	for (uint32_t i = 0; i < DUMPS && status == STATUS_DONE; i++) {
-		bool records = i == 1 && arguments->allocations;
-
-		if (i > 0 && !pause_for(arguments, records ? 0 : arguments->interval_ns))
+		if (i > 0 && !pause_for(arguments, arguments->interval_ns))
 			return STATUS_FAILED;
+		if (arguments->allocations && !heap_recording_goes_on(&arguments->recording)) {
+			message("process %d no longer records where it allocates objects; no dump was kept",
+			        (int)arguments->common.invocation.options.pids.items[0]);
+			return STATUS_FAILED;
+		}
 		status = add_dump(arguments, i);
 	}
 	return status;
@@ -249,6 +260,7 @@ static int leak_run(void *self)
 	heap_report_arguments_settle(&arguments->common);
 	heap_report_begin(report);
 	status = take_dumps(arguments);
+	heap_recording_end(&arguments->recording);
 	if (status == STATUS_DONE && heap_report_end(report, &err) < 0) {
 		message("%s", err.text);
 		status = STATUS_FAILED;
@@ -259,9 +271,7 @@ static int leak_run(void *self)
 		return status;
 	show(arguments);
 	if (!arguments->allocations && !report->compared.with_site.objects)
-		message("where these objects were allocated was not recorded; with --allocations it is, between the first and "
-		        "the "
-		        "second dump");
+		message("where these objects were allocated was not recorded; with --allocations it is");
 	return STATUS_DONE;
 }
 

@@ -11,7 +11,6 @@
 #include "tracer/heap/heap_dump.h"
 
 #include "proto/clock.h"
-#include "tracer/base/apart.h"
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
 #include "tracer/base/poll_until.h"
@@ -30,8 +29,7 @@
 #include <unistd.h>
 
 #define READ_SIZE (1u << 20)
-#define READS_A_TURN 16 /* before the session is looked at again */
-#define TURN_LOOK_NS (20 * NS_PER_MS)
+#define READS_A_TURN 16          /* before the session is looked at again */
 #define LOOK_NS (300 * 1000)     /* in which the copy fills a part of the pipe only */
 #define STALL_NS (20 * NS_PER_S) /* a copy that writes nothing for so long will not go on */
 /*
@@ -159,7 +157,7 @@ static int on_pipe(struct heap_dump *dump, const msgpack_object *object, struct 
 	dump->began_ns = dump->heard_ns = clock_now_ns();
 	process_memory_read(&memory, dump->request.attachment.target.pid);
 	dump->size_max = memory.known ? SIZE_BASE + SIZE_FACTOR * (memory.resident + memory.swapped) : UINT64_MAX;
-	dump_progress_begin(&dump->progress, !dump->order->options->quiet && !dump->order->in_turn, dump->live_slots);
+	dump_progress_begin(&dump->progress, !dump->order->options->quiet && !dump->order->others, dump->live_slots);
 	return 0;
 }
 
@@ -173,7 +171,7 @@ static int on_data(struct request *request, const msgpack_object *object, struct
 		return 0;
 	case PHASE_RECORDING:
 		dump->recorded_ns = clock_now_ns() + dump->order->allocations_ns;
-		if (!dump->order->options->quiet && dump->order->allocations_ns >= NS_PER_MS)
+		if (!dump->order->options->quiet)
 			message("process %d records where it allocates objects, for %g s",
 			        (int)dump->request.attachment.target.pid, (double)dump->order->allocations_ns / 1e9);
 		return 0;
@@ -287,15 +285,6 @@ static bool is_recording(const struct heap_dump *dump)
 	return dump->phase == PHASE_RECORDING && dump->recorded_ns && !dump->request.over;
 }
 
-/* Copies of many processes at a time would need as much memory as these change meanwhile, all together. */
-static bool may_dump(struct heap_dump *dump)
-{
-	if (!dump->order->in_turn || apart_turn_take())
-		return true;
-	dump->recorded_ns = clock_now_ns() + TURN_LOOK_NS;
-	return false;
-}
-
 static void on_signal(struct heap_dump *dump)
 {
 	bool sent_by_process;
@@ -344,7 +333,7 @@ static void wait_for_something(struct heap_dump *dump, int signals_descriptor)
 	request_step(&dump->request, polled[1].revents != 0, clock_now_ns());
 	if (dump->request.over && dump->request.status != STATUS_DONE)
 		give_up(dump, dump->request.status);
-	else if (is_resting(dump) || (is_recording(dump) && dump->file && clock_now_ns() >= dump->recorded_ns && may_dump(dump)))
+	else if (is_resting(dump) || (is_recording(dump) && dump->file && clock_now_ns() >= dump->recorded_ns))
 		next_phase(dump);
 }
 
