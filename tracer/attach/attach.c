@@ -189,6 +189,13 @@ static int late(const struct attachment *attachment, struct error *err)
 	                 pid, seconds);
 }
 
+/* Of a launched process: its bell thread gives itself its name, which a busy machine may run late. */
+static void note_bell(struct attachment *attachment)
+{
+	if (attachment->launched && !attachment->bell)
+		attachment->bell = bell_thread(attachment->target.pid);
+}
+
 /* It has come. */
 static bool take_connection(struct attachment *attachment)
 {
@@ -199,8 +206,7 @@ static bool take_connection(struct attachment *attachment)
 	attachment->fd = fd;
 	debug(DEBUG_ATTACH, "process %d: it has connected", (int)attachment->target.pid);
 	attachment->state = ATTACHMENT_CONNECTED;
-	if (attachment->launched)
-		attachment->bell = bell_thread(attachment->target.pid);
+	note_bell(attachment);
 	if (!(attachment->command.options.flags & TRACE_FOLLOW_FORKS))
 		rendezvous_close(&attachment->rendezvous);
 	return true;
@@ -362,6 +368,7 @@ int attachment_hello(struct attachment *attachment, const struct record_hello *h
 	if (hello->pid != (uint32_t)attachment->target.own_pid && attachment->target.own_pid)
 		return error_set(err, -EPROTO, "process %d says that it is process %u; refusing to trust it", pid, hello->pid);
 	attachment->greeted = true;
+	note_bell(attachment);
 	debug(DEBUG_ATTACH, "process %d: it greets: Ruby %.*s, extension %.*s, protocol %u", pid, (int)hello->ruby_version.size,
 	      hello->ruby_version.bytes, (int)hello->extension_version.size, hello->extension_version.bytes, hello->version);
 	return 0;
@@ -380,6 +387,7 @@ int attachment_reply(struct attachment *attachment, const struct record_reply *r
 	if (!attachment->greeted)
 		return error_set(err, -EPROTO, "process %d answered without a greeting", (int)attachment->target.pid);
 	attachment->state = ATTACHMENT_ARMED;
+	note_bell(attachment);
 	debug(DEBUG_ATTACH, "process %d: it answers the first command with code %u, count %llu", (int)attachment->target.pid,
 	      reply->code, (unsigned long long)reply->count);
 	attachment->wake_ns = UINT64_MAX;
