@@ -77,6 +77,15 @@ class MemoryCommandTest < LiveTest
     assert_exit 0, tracer.stop
   end
 
+  test "Ctrl-C ends it, also where a question is answered just then" do
+    target = start("console")
+    20.times do
+      tracer = launch("memory", "-p", target.pid.to_s, "--no-objects", "--every=0.001")
+      tracer.wait_for(/resident/)
+      assert_exit 0, tracer.stop
+    end
+  end
+
   test "--count ends it, and JSON has a line each time" do
     target = start("console")
     samples = memory_of(target, "--every=0.01", "--count=3")

@@ -36,10 +36,13 @@ static void on_signal(struct request *request)
 
 	if (!signals_take(&sent_by_process))
 		return;
-	if (is_resting(request))
+	if (is_resting(request)) {
 		request_detach(request);
-	else
-		request_cancel(request);
+		return;
+	}
+	/* It may be over before the process hears of that: no other one comes after it. */
+	request->keep = false;
+	request_cancel(request);
 }
 
 /* Waits for the target, a signal, or the time of the next one. */
