@@ -30,17 +30,11 @@ static int teardown(void **state)
 /* What is in the line's words, parsed by all that there is. */
 static int parse(const char *line)
 {
-	static const struct argp_child children[] = {{.argp = &options_target},
-	                                             {.argp = &options_session},
-	                                             {.argp = &options_color},
-	                                             {.argp = &options_engine},
-	                                             {.argp = &options_run},
-	                                             {.argp = &options_trace},
-	                                             {.argp = &options_conditions},
-	                                             {.argp = &options_selectors},
-	                                             {.argp = &options_file},
-	                                             {.argp = &options_standard},
-	                                             {0}};
+	static const struct argp_child children[] = {
+		{.argp = &options_target}, {.argp = &options_session},    {.argp = &options_color},
+		{.argp = &options_engine}, {.argp = &options_run},        {.argp = &options_trace},
+		{.argp = &options_shown},  {.argp = &options_conditions}, {.argp = &options_selectors},
+		{.argp = &options_file},   {.argp = &options_standard},   {0}};
 	const struct argp argp = {.children = children};
 	static char copy[512];
 	char name[] = "rbprobe test", *words[32] = {name}, *save = NULL;

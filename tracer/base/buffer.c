@@ -7,6 +7,7 @@
 #include "tracer/base/leave.h"
 #include "tracer/base/utf8.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,4 +174,14 @@ void buffer_add_printable(struct buffer *buffer, const char *bytes, size_t size)
 		bytes += length;
 		size -= length;
 	}
+}
+
+void buffer_add_size(struct buffer *buffer, uint64_t bytes)
+{
+	if (bytes < 10u << 10)
+		buffer_add_format(buffer, "%" PRIu64 " B", bytes);
+	else if (bytes < 1u << 20)
+		buffer_add_format(buffer, "%.1f KiB", (double)bytes / 1024);
+	else
+		buffer_add_format(buffer, "%.1f MiB", (double)bytes / (1024 * 1024));
 }

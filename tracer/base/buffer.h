@@ -60,6 +60,8 @@ void buffer_add_spaces(struct buffer *buffer, size_t count);
 void buffer_add_uint(struct buffer *buffer, uint64_t number);
 /* Seconds with six decimals, as "0.000198". */
 void buffer_add_seconds(struct buffer *buffer, uint64_t ns);
+/* Bytes, as "512 B", "12.3 KiB" or "12.3 MiB". */
+void buffer_add_size(struct buffer *buffer, uint64_t bytes);
 void buffer_add_format(struct buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*

@@ -39,6 +39,23 @@ int options_seconds(const char *option, const char *text, uint64_t *ns)
 	return 0;
 }
 
+int options_size(const char *option, const char *text, uint64_t *size)
+{
+	static const char units[] = "KMG";
+	const char *unit;
+	unsigned shift;
+	char *end;
+
+	errno = 0;
+	*size = strtoull(text, &end, 10);
+	unit = *end ? strchr(units, *end & ~0x20) : NULL;
+	shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+	if (errno || end == text || strchr(text, '-') || (*end && (!unit || end[1])) || !*size || *size > UINT64_MAX >> shift)
+		return WRONG("%s takes a number of bytes, such as 500M or 2G, not \"%s\"", option, text);
+	*size <<= shift;
+	return 0;
+}
+
 int options_pattern(const char *option, const char *of_what, const char *text, struct slice *pattern)
 {
 	if (!*text)

@@ -187,8 +187,9 @@ static error_t parse_file(int key, char *argument, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-static error_t parse_shown(int key, char *argument, struct options *options)
+static error_t parse_shown(int key, char *argument, struct argp_state *state)
 {
+	struct options *options = options_of(state);
 	uint64_t number;
 
 	switch (key) {
@@ -206,6 +207,8 @@ static error_t parse_shown(int key, char *argument, struct options *options)
 	case OPTION_FORMAT:
 		options->format = sink_find(argument);
 		return options->format ? 0 : WRONG("--format takes text, json or rbtrace, not \"%s\"", argument);
+	case OPTION_COUNT:
+		return options_whole_number("--count", argument, 1, UINT64_MAX / 2, &options->count);
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -243,10 +246,8 @@ static error_t parse_trace(int key, char *argument, struct argp_state *state)
 			return EINVAL;
 		options->trace.overflow = (enum overflow_policy)chosen;
 		return 0;
-	case OPTION_COUNT:
-		return options_whole_number("--count", argument, 1, UINT64_MAX / 2, &options->count);
 	}
-	return parse_shown(key, argument, options);
+	return ARGP_ERR_UNKNOWN;
 }
 
 static const struct argp_option session_list[] = {
@@ -299,6 +300,16 @@ static const struct argp_option file_list[] = {
 	{0},
 };
 
+static const struct argp_option shown_list[] = {
+	{"start-time", 't', NULL, 0, "Show when each call began", 4},
+	{"no-duration", 'n', NULL, 0, "Do not show how long calls took", 4},
+	{"prefix", 'r', "N", 0, "Spaces per level (default 3)", 4},
+	{"format", OPTION_FORMAT, "text|json|rbtrace", 0,
+         "A tree for people, one JSON object a line, or the lines of the rbtrace gem", 4},
+	{"count", OPTION_COUNT, "N", 0, "Stop after N calls and lines", 6},
+	{0},
+};
+
 static const struct argp_option trace_list[] = {
 	{"args", OPTION_ARGS, NULL, 0, "Show all arguments", 3},
 	{"locals", OPTION_LOCALS, NULL, 0,
@@ -307,12 +318,6 @@ static const struct argp_option trace_list[] = {
 	{"inspect", OPTION_INSPECT, NULL, 0, "Render values by calling their inspect method", 3},
 	{"ivars", OPTION_IVARS, NULL, 0, "Show objects with their instance variables", 3},
 	{"value-size", OPTION_VALUE_SIZE, "BYTES", 0, "Cut values that are longer (default 256)", 3},
-	{"start-time", 't', NULL, 0, "Show when each call began", 4},
-	{"no-duration", 'n', NULL, 0, "Do not show how long calls took", 4},
-	{"prefix", 'r', "N", 0, "Spaces per level (default 3)", 4},
-	{"format", OPTION_FORMAT, "text|json|rbtrace", 0,
-         "A tree for people, one JSON object a line, or the lines of the rbtrace gem", 4},
-	{"count", OPTION_COUNT, "N", 0, "Stop after N calls and lines", 6},
 	{"overflow", OPTION_OVERFLOW, "drop|block", 0,
          "If rbprobe is too slow: drop (default) loses calls and counts them, block makes the process wait", 7},
 	{0},
@@ -323,6 +328,7 @@ const struct argp options_color = {.options = color_list, .parser = parse_color}
 const struct argp options_engine = {.options = engine_list, .parser = parse_engine};
 const struct argp options_selectors = {.options = selector_options, .parser = parse_selectors};
 const struct argp options_trace = {.options = trace_list, .parser = parse_trace};
+const struct argp options_shown = {.options = shown_list, .parser = parse_shown};
 const struct argp options_run = {.options = run_list, .parser = parse_run};
 const struct argp options_file = {.options = file_list, .parser = parse_file};
 

@@ -52,6 +52,7 @@ struct options {
 	/* until when */
 	uint64_t duration_ns; /* 0: no limit */
 	uint64_t count;       /* 0: no limit */
+	uint64_t size_max;    /* bytes of the output; 0: no limit */
 	uint64_t interval_ns; /* how often processes are asked what they have counted; 0: at the end only */
 	/* the child of a subcommand's argp that takes what is no option; options_selectors unless set before parsing */
 	const struct argp *positional;
@@ -72,7 +73,8 @@ extern const struct argp options_stack;      /* ... who called; action_options.c
 extern const struct argp options_events;     /* events beside calls; event_options.c */
 extern const struct argp options_run;        /* which methods altogether, and until when */
 extern const struct argp options_file;       /* where to */
-extern const struct argp options_trace;      /* what to show of the calls, how, and until how many */
+extern const struct argp options_trace;      /* what of the calls, ... */
+extern const struct argp options_shown;      /* ... how it is shown, and until how many */
 
 struct attach_manner options_manner(const struct options *options);
 
@@ -85,6 +87,8 @@ int options_parse(const struct argp *argp, int argc, char **argv, struct options
 /* For parsers of a subcommand's own: 0, or EINVAL after a line on stderr that names the option. */
 int options_whole_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *number);
 int options_seconds(const char *option, const char *text, uint64_t *ns);
+/* Bytes; K, M or G may follow, of 1024 each. */
+int options_size(const char *option, const char *text, uint64_t *size);
 int options_pattern(const char *option, const char *of_what, const char *text, struct slice *pattern);
 /* Of classes; without a text it stays as it is. */
 int options_exceptions(const char *option, const char *text, struct slice *pattern);

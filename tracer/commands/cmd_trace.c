@@ -45,8 +45,8 @@ const struct subcommand cmd_trace = {
 	.file_each = true,
 	.timeout = TRACE_HELP_TIMEOUT,
 	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_run, &options_file, &options_trace,
-                                                &options_measure, &options_stack, &options_conditions, &options_events,
-                                                &options_color, &options_engine, NULL},
+                                                &options_shown, &options_measure, &options_stack, &options_conditions,
+                                                &options_events, &options_color, &options_engine, NULL},
 	.check = trace_check,
 	.run = trace_run,
 };

@@ -57,16 +57,6 @@ static void add_grouped(struct buffer *buffer, uint64_t number)
 	buffer_add(buffer, grouped, (size_t)to);
 }
 
-static void add_size(struct buffer *buffer, uint64_t bytes)
-{
-	if (bytes < 10u << 10)
-		buffer_add_format(buffer, "%" PRIu64 " B", bytes);
-	else if (bytes < 1u << 20)
-		buffer_add_format(buffer, "%.1f KiB", (double)bytes / 1024);
-	else
-		buffer_add_format(buffer, "%.1f MiB", (double)bytes / (1024 * 1024));
-}
-
 /* " (+12)" where there is a difference to show. */
 static void add_difference(struct buffer *buffer, uint64_t now, const uint64_t *before, void (*add)(struct buffer *, uint64_t))
 {
@@ -133,12 +123,13 @@ static void add_process(const struct report *report)
 		buffer_add_text(buffer, "not known: /proc could not be read\n");
 		return;
 	}
-	add_both(buffer, now->resident, before ? &before->resident : NULL, add_size, " resident");
+	add_both(buffer, now->resident, before ? &before->resident : NULL, buffer_add_size, " resident");
 	if (now->proportional) {
 		buffer_add_text(buffer, ", ");
-		add_both(buffer, now->proportional, before ? &before->proportional : NULL, add_size, " proportional (PSS), ");
-		add_both(buffer, now->private_dirty, before ? &before->private_dirty : NULL, add_size, " private dirty, ");
-		add_both(buffer, now->swapped, before ? &before->swapped : NULL, add_size, " swapped");
+		add_both(buffer, now->proportional, before ? &before->proportional : NULL, buffer_add_size,
+		         " proportional (PSS), ");
+		add_both(buffer, now->private_dirty, before ? &before->private_dirty : NULL, buffer_add_size, " private dirty, ");
+		add_both(buffer, now->swapped, before ? &before->swapped : NULL, buffer_add_size, " swapped");
 	}
 	buffer_add_char(buffer, '\n');
 }
@@ -192,10 +183,10 @@ static void add_collections(const struct report *report)
 	}
 	buffer_add_char(buffer, '\n');
 	add_label(report, "malloc");
-	add_gc(report, "malloc_increase_bytes", add_size, " of ");
-	add_gc(report, "malloc_increase_bytes_limit", add_size, " until a GC; by old objects ");
-	add_gc(report, "oldmalloc_increase_bytes", add_size, " of ");
-	add_gc(report, "oldmalloc_increase_bytes_limit", add_size, " until a major one\n");
+	add_gc(report, "malloc_increase_bytes", buffer_add_size, " of ");
+	add_gc(report, "malloc_increase_bytes_limit", buffer_add_size, " until a GC; by old objects ");
+	add_gc(report, "oldmalloc_increase_bytes", buffer_add_size, " of ");
+	add_gc(report, "oldmalloc_increase_bytes_limit", buffer_add_size, " until a major one\n");
 }
 
 /* --- Tables */

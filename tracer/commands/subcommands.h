@@ -12,6 +12,8 @@
 	X(trace)                                                                                                                 \
 	X(stat)                                                                                                                  \
 	X(top)                                                                                                                   \
+	X(record)                                                                                                                \
+	X(replay)                                                                                                                \
 	X(methods)                                                                                                               \
 	X(tracers)                                                                                                               \
 	X(eval)                                                                                                                  \

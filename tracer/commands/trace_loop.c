@@ -189,6 +189,15 @@ static void ask_in_turn(struct trace_loop *loop, uint64_t now_ns)
 	loop->asked = true;
 }
 
+static uint64_t output_size(const struct trace_loop *loop)
+{
+	uint64_t size = loop->run.output->flushed;
+
+	for (size_t i = 0; i < loop->count; i++)
+		size += loop->targets[i]->file.output.flushed;
+	return size;
+}
+
 /* Everything that ends a run but signals, and what is due by the clock. */
 static void check_limits(struct trace_loop *loop, uint64_t now_ns)
 {
@@ -198,6 +207,8 @@ static void check_limits(struct trace_loop *loop, uint64_t now_ns)
 		stop(loop, "the output could not be written");
 	if (run->output->reader_gone)
 		stop(loop, "the reader closed the pipe");
+	if (run->options->size_max && output_size(loop) >= run->options->size_max)
+		stop(loop, "--max-size reached");
 	check_count(loop, now_ns);
 	for (size_t i = 0; i < loop->count && !run->stop_reason; i++)
 		trace_workers_step(loop->targets[i], now_ns);

@@ -2,7 +2,6 @@
 
 #include "tracer/commands/trace_summary.h"
 
-#include "proto/clock.h"
 #include "tracer/base/message.h"
 #include "tracer/cli/rbtrace_words.h"
 
@@ -24,7 +23,7 @@ static void describe_events(const struct sink_summary *summary, char *to, size_t
 		snprintf(to + used, size - used, ", %llu such events lost", (unsigned long long)summary->marks_lost);
 }
 
-void trace_summary_say(struct trace_target *traced, const char *reason)
+void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t duration_ns)
 {
 	struct run *run = traced->run;
 	struct stream *stream = traced->stream;
@@ -39,7 +38,7 @@ void trace_summary_say(struct trace_target *traced, const char *reason)
 		.mark_kinds = run->options->trace.marks.kinds,
 		.marks = stream->marks,
 		.marks_lost = traced->has_end ? traced->end.marks_lost : 0,
-		.duration_ns = traced->armed_ns ? clock_now_ns() - traced->armed_ns : 0,
+		.duration_ns = duration_ns,
 		.reason = reason,
 		.gone = traced->gone,
 	};

@@ -84,7 +84,7 @@ static void trace_target_finish(struct trace_target *traced, const char *reason)
 		if (traced->armed_ns) {
 			trace_unmatched_at_end(traced);
 			trace_workers_finish(traced);
-			trace_summary_say(traced, reason);
+			trace_summary_say(traced, reason, clock_now_ns() - traced->armed_ns);
 		} else if (traced->greeted && is_like_rbtrace(traced->run)) {
 			rbtrace_say_ended(&(struct sink_summary){.pid = traced->pid, .gone = traced->gone});
 		}

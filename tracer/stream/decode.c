@@ -98,6 +98,8 @@ static int stream_decode(struct stream *stream, struct error *err)
 		status = record_decode(&record, at + RECORD_PREFIX_SIZE, size, &stream->zone, err);
 		if (status == 0)
 			status = stream_record(stream, &record, size, err);
+		if (status == 0 && stream->sink && stream->sink->ops->record)
+			stream->sink->ops->record(stream->sink, stream, &record, at, RECORD_PREFIX_SIZE + size);
 		msgpack_zone_clear(&stream->zone);
 		if (status < 0)
 			return status;
@@ -195,12 +197,9 @@ static ssize_t receive(struct stream *stream, int fd)
 	return got;
 }
 
-int stream_read(struct stream *stream, int fd, struct error *err)
+/* A record that is not complete moves to the front when the room after it gets short. */
+static void make_room(struct stream *stream)
 {
-	ssize_t got;
-	int status;
-
-	/* A record that is not complete moves to the front when the room after it gets short. */
 	if (stream->begin == stream->end) {
 		stream->begin = stream->end = 0;
 	} else if (INPUT_SIZE - stream->end < READ_SIZE) {
@@ -208,6 +207,33 @@ int stream_read(struct stream *stream, int fd, struct error *err)
 		stream->end -= stream->begin;
 		stream->begin = 0;
 	}
+}
+
+int stream_feed(struct stream *stream, const void *bytes, size_t size, struct error *err)
+{
+	int status = 0;
+
+	for (const char *from = bytes; size && status == 0;) {
+		size_t piece = size < READ_SIZE ? size : READ_SIZE;
+
+		make_room(stream);
+		memcpy(stream->bytes + stream->end, from, piece);
+		stream->end += piece;
+		from += piece;
+		size -= piece;
+		if (stream->sink)
+			output_earn(stream->sink->output, piece);
+		status = stream_decode(stream, err);
+	}
+	return status;
+}
+
+int stream_read(struct stream *stream, int fd, struct error *err)
+{
+	ssize_t got;
+	int status;
+
+	make_room(stream);
 	got = receive(stream, fd);
 	if (got < 0)
 		return errno == EAGAIN || errno == EINTR ? 0

@@ -38,6 +38,9 @@ void stream_free(struct stream *stream);
  */
 int stream_read(struct stream *stream, int fd, struct error *err);
 
+/* The same with bytes that were kept. 0, or negative with err. */
+int stream_feed(struct stream *stream, const void *bytes, size_t size, struct error *err);
+
 /* Closes one that is not what was announced: a socket may be one whose closing waits. */
 void stream_drop_descriptor(int descriptor);
 

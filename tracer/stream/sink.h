@@ -67,6 +67,11 @@ struct sink_ops {
 	 */
 	int (*data)(struct sink *sink, struct stream *stream, const msgpack_object *piece, struct error *err);
 	void (*round)(struct sink *sink);
+	/*
+	 * A record as it came, with its length in front, after what it says was given to the other functions. NULL: the format
+	 * has no use for it.
+	 */
+	void (*record)(struct sink *sink, struct stream *stream, const struct record *record, const uint8_t *bytes, size_t size);
 	/* One target is done. NULL: the format has no such thing. */
 	void (*summary)(struct sink *sink, const struct sink_summary *summary);
 	/* Frees what the format holds. NULL: nothing. */

@@ -1,0 +1,131 @@
+# rbprobe record and replay: a recording shows what a trace shows, whenever it is looked at, and whatever ended it.
+
+require_relative "helper"
+
+class RecordTest < LiveTest
+  def file_of(name = "calls.rec")
+    "#{@directory ||= directory}/#{name}"
+  end
+
+  # `rbprobe record`, in the background, armed.
+  def recorder(target, *arguments)
+    launch("record", "-v", "--yes", "-p", target.pid.to_s, "-o", file_of, *arguments).wait_until_armed
+  end
+
+  def record(code, *arguments, target: start("shop"))
+    client = recorder(target, *arguments)
+    target.run(code)
+    client.stop.tap { |result| assert_exit 0, result }
+  end
+
+  def replay(*arguments, file: file_of)
+    rbprobe("replay", *arguments, file).tap { |result| assert_exit 0, result }
+  end
+
+  test "what is replayed is what a trace of the same calls shows" do
+    code = "$shop.sell_all([:tea, :cup]); $shop.try(:cup)"
+    target = start("shop")
+    tracer = trace(target, "--args", "--return", "Shop#")
+    target.run(code)
+    traced = tracer.stop
+    record(code, "--args", "--return", "Shop#", target: target)
+    replayed = replay
+    assert_equal traced.tree, replayed.tree
+    assert_match(/^rbprobe: 7 calls, 0 lost, \d+\.\d s; ended: interrupted$/, replayed.stderr)
+    assert_equal 7, replay("--format", "json").events("call").size
+    assert_equal "interrupted", replay("--format", "json").objects.last["reason"]
+  end
+
+  test "how it is shown is chosen when it is replayed" do
+    record("$shop.sell(:tea)", "Shop#")
+    assert_equal "Shop#sell\n Shop#price\nShop#sell <end>\n", replay("-n", "-r", "1").stdout
+    assert_match(/\A\d\d:\d\d:\d\d\.\d{6} Shop#sell\n/, replay("-t").stdout)
+    assert_equal "Shop#sell\n", replay("-n", "--count", "1").stdout
+    copy = file_of("text")
+    assert_equal "", replay("-o", copy).stdout
+    assert_match(/\AShop#sell\n/, File.read(copy))
+  end
+
+  test "measures, callers, lines and other events are in it" do
+    record("$shop.sell(:tea); $shop.try(:cup); GC.start", "--measure", "alloc", "--stack=2", "--raise", "--gc", "Shop#")
+    shown = replay
+    assert_match(/<\d\.\d+ alloc \d+>/, shown.stdout)
+    assert_match(/from .* in /, shown.stdout)
+    assert_match(/! raised Shop::SoldOut: no cup/, shown.stdout)
+    assert_match(/# gc major/, shown.stdout)
+    assert_match(/garbage collection took/, shown.stderr)
+  end
+
+  test "a client that is killed leaves a recording of all that came before" do
+    target = start("shop")
+    client = recorder(target, "Shop#price")
+    target.run("50.times { $shop.price(:tea) }")
+    wait_until("the calls are in the file") { replay("-q").stdout.lines.size >= 50 }
+    client.kill
+    result = replay
+    assert_equal 50, result.stdout.lines.size
+    assert_match(/^rbprobe: 50 calls, 0 lost, .* ended: the recording ends$/, result.stderr)
+    assert_match(/its end is missing$/, replay("--info").stdout)
+  end
+
+  test "a file that was cut in the middle shows what is whole, and says where it was cut" do
+    record("50.times { $shop.price(:tea) }", "Shop#price")
+    bytes = File.binread(file_of)
+    cut = file_of("cut.rec")
+    File.binwrite(cut, bytes[0, bytes.size - 7])
+    result = replay(file: cut)
+    assert_equal 50, result.stdout.lines.size
+    assert_match(/^rbprobe: .*cut\.rec was cut short, at byte \d+: /, result.stderr)
+    packed = bytes.index("\x28\xb5\x2f\xfd".b)
+    bytes.setbyte(packed + 20, bytes.getbyte(packed + 20) ^ 1)
+    File.binwrite(cut, bytes)
+    assert_refused 1, /cut\.rec is damaged at byte \d+ /, "replay", "-q", cut
+  end
+
+  test "several processes in one file, or each in its own" do
+    targets = [start("shop"), start("shop")]
+    both = targets.map { |target| target.pid.to_s }
+    client = launch("record", "-v", "-p", both.join(","), "-o", file_of, "Shop#price")
+    both.each { |pid| client.wait_for(/^rbprobe: process #{pid}: tracing/) }
+    targets.each { |target| target.run("$shop.price(:tea)") }
+    assert_exit 0, client.stop
+    assert_equal both.map { |pid| "#{pid}: Shop#price <time>" }.sort, replay.tree.lines(chomp: true).sort
+    assert_equal both.sort, replay("--info").stdout.scan(/^process (\d+):/).flatten.sort
+  end
+
+  test "--info says what is in it without a call" do
+    target = start("shop")
+    record("$shop.sell(:tea)", "Shop#", target: target)
+    text = replay("--info").stdout
+    assert_match(/\Arecorded by rbprobe \S+ on .*, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\nselectors: Shop#\n/, text)
+    assert_match(/^process #{target.pid}: Ruby \d\.\d+\.\d+, /, text)
+    assert_match(/^   3 events from .*; ended: interrupted$/, text)
+    objects = replay("--info", "--format", "json").objects
+    assert_equal %w[recording session], objects.map { |object| object["type"] }
+    assert_equal [target.pid, 3], objects.last.values_at("pid", "events")
+  end
+
+  test "--max-size ends it" do
+    target = start("shop")
+    client = recorder(target, "--max-size", "1K", "Shop#price")
+    target.run("Thread.new { loop { $shop.price(rand.to_s.to_sym) } }; nil")
+    result = client.wait
+    assert_exit 0, result
+    assert_match(/ended: --max-size reached$/, result.stderr)
+    assert_operator File.size(file_of), :>=, 1024
+  end
+
+  test "wrong usage, and files that are no recordings" do
+    assert_refused 2, /record writes to a file; name it with -o FILE/, "record", "-p", "1", "Shop#"
+    assert_refused 2, /--max-size takes a number of bytes, such as 500M or 2G, not "much"/, "record", "--max-size", "much"
+    assert_refused 2, /which recording\?/, "replay"
+    assert_refused 2, /replay takes one recording, not also "b"/, "replay", "a", "b"
+    assert_refused 1, /is no recording of `rbprobe record`/, "replay", __FILE__
+    assert_refused 1, %r{cannot read /nowhere: No such file}, "replay", "/nowhere"
+    assert_refused 1, %r{cannot read /tmp: Is a directory}, "replay", "/tmp"
+    record("$shop.sell(:tea)", "Shop#")
+    before = File.binread(file_of)
+    assert_refused 2, /is the recording itself/, "replay", "-o", file_of, file_of
+    assert_equal before, File.binread(file_of)
+  end
+end

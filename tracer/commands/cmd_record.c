@@ -1,0 +1,147 @@
+/* rbprobe record: keep what `rbprobe trace` would show, for `rbprobe replay`. */
+
+#include "tracer/base/exit_status.h"
+#include "tracer/base/message.h"
+#include "tracer/cli/hook_question.h"
+#include "tracer/cli/subcommand.h"
+#include "tracer/cli/tracer_set.h"
+#include "tracer/commands/trace_help.h"
+#include "tracer/commands/trace_loop.h"
+#include "tracer/recording/sink_record.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum long_option { OPTION_MAX_SIZE = 0x200 };
+
+#define SELECTORS_SIZE_MAX (RECORDING_PART_MAX / 2) /* of their texts in the head */
+#define MSGPACK_TEXT_HEADER 5u
+
+struct record_run {
+	struct invocation invocation;
+	struct recording_head head;
+	struct slice *texts; /* of the selectors */
+};
+
+static error_t parse_record(int key, char *argument, struct argp_state *state)
+{
+	struct invocation *invocation = state->input;
+
+	if (key != OPTION_MAX_SIZE)
+		return ARGP_ERR_UNKNOWN;
+	return options_size("--max-size", argument, &invocation->options.size_max);
+}
+
+static const struct argp_option record_list[] = {
+	{"max-size", OPTION_MAX_SIZE, "SIZE", 0, "Stop when the file has so many bytes; K, M or G may follow the number", 6},
+	{0},
+};
+
+static const struct argp options_record = {.options = record_list, .parser = parse_record};
+
+static int record_check(void *self)
+{
+	struct options *options = &((struct invocation *)self)->options;
+
+	if (!options->output_path) {
+		message("record writes to a file; name it with -o FILE");
+		return STATUS_USAGE;
+	}
+	tracers_want_events(options);
+	tracers_drop_keys(options);
+	return options_check_trace(options);
+}
+
+/* Those of tracers are left out, as they may match nothing. */
+static void describe(struct record_run *record)
+{
+	const struct options *options = &record->invocation.options;
+	const struct selector_list *selectors = &options->selectors;
+	size_t size = 0;
+
+	record->texts = memory_zeroed((selectors->count + 1) * sizeof(*record->texts));
+	record->head = (struct recording_head){.flags = options->trace.flags,
+	                                       .marks = options->trace.marks.kinds,
+	                                       .slow = options->style.running,
+	                                       .several = options->style.many_pids,
+	                                       .selectors = record->texts};
+	for (uint32_t i = 0; i < selectors->count; i++) {
+		const char *text = selectors->items[i].tracer ? "" : selectors->texts[i];
+
+		size += strlen(text) + MSGPACK_TEXT_HEADER;
+		if (size > SELECTORS_SIZE_MAX)
+			break;
+		record->texts[record->head.selector_count++] = (struct slice){text, strlen(text)};
+	}
+}
+
+static struct sink *make_sink(void *owner, struct output *output)
+{
+	const struct record_run *record = owner;
+
+	return sink_record_new(output, &record->invocation.options.style, &record->head);
+}
+
+static void end_sink(void *owner, struct sink *sink)
+{
+	(void)owner;
+	sink_record_end(sink);
+}
+
+static void say_size(const struct output *output)
+{
+	struct buffer size = {0};
+
+	buffer_add_size(&size, output->flushed);
+	message("%s has %.*s; `rbprobe replay %s` shows it", output->name, (int)size.size, size.bytes, output->name);
+	buffer_free(&size);
+}
+
+static int record_run(void *self)
+{
+	struct record_run *record = self;
+	struct invocation *invocation = &record->invocation;
+	struct options *options = &invocation->options;
+	struct output *output = &invocation->output;
+	const struct sink_maker maker = {make_sink, end_sink, record};
+	int signals = invocation_signals(invocation), status;
+	struct error question = {0};
+
+	if (signals < 0)
+		return STATUS_FAILED;
+	options_settle(options, output->fd);
+	describe(record);
+	status = trace_loop(options, output, &maker, signals, 0, hook_question_possible(options) ? &question : NULL);
+	if (question.code && hook_question_ask(options, question.text, signals))
+		status = trace_loop(options, output, &maker, signals, 0, NULL);
+	if (status == STATUS_DONE && !options->quiet && output->fd >= 0)
+		say_size(output);
+	return status;
+}
+
+static void record_free(void *self)
+{
+	free(((struct record_run *)self)->texts);
+}
+
+const struct subcommand cmd_record = {
+	.name = "record",
+	.arguments = "-p PID[,PID...] SELECTOR... -o FILE",
+	.summary = "keep method calls in a file, to look at them later",
+	.usage = "-p PID SELECTOR... -o FILE",
+	.description =
+		"Record the method calls of running Ruby processes, for `rbprobe replay`. It costs the processes what `rbprobe "
+		"trace` costs. Whatever ends it, the file can be read up to then.\v" TRACE_HELP_SELECTORS TRACE_HELP_CONDITIONS
+			TRACE_HELP_STATUS,
+	.pids = PIDS_SOME,
+	.children_itself = true,
+	.file_each = true,
+	.timeout = TRACE_HELP_TIMEOUT,
+	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_run, &options_file, &options_trace,
+                                                &options_record, &options_measure, &options_stack, &options_conditions,
+                                                &options_events, &options_engine, NULL},
+	.size = sizeof(struct record_run),
+	.check = record_check,
+	.run = record_run,
+	.free = record_free,
+};

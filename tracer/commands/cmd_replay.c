@@ -1,0 +1,158 @@
+/* rbprobe replay: show what `rbprobe record` has kept, as `rbprobe trace` would have shown it. Reads a file only. */
+
+#include "tracer/base/exit_status.h"
+#include "tracer/base/message.h"
+#include "tracer/cli/subcommand.h"
+#include "tracer/commands/replay_info.h"
+#include "tracer/commands/replay_session.h"
+#include "tracer/recording/recording_read.h"
+
+#include <errno.h>
+#include <poll.h>
+
+enum long_option { OPTION_INFO = 0x200 };
+
+struct replay {
+	struct invocation invocation;
+	const char *path;
+	bool info; /* what is in it, and no call */
+	struct replay_sessions sessions;
+};
+
+static error_t parse_replay(int key, char *argument, struct argp_state *state)
+{
+	struct replay *replay = state->input;
+
+	switch (key) {
+	case OPTION_INFO:
+		replay->info = true;
+		return 0;
+	case 'q':
+		replay->invocation.options.quiet = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (replay->path) {
+			message("replay takes one recording, not also \"%s\"", argument);
+			return EINVAL;
+		}
+		replay->path = argument;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp_option replay_list[] = {
+	{"info", OPTION_INFO, NULL, 0, "Say what the recording has: processes, times, sizes; no call is shown", 4},
+	{"quiet", 'q', NULL, 0, "Say nothing but errors on standard error", 9},
+	{0},
+};
+
+static const struct argp options_replay = {.options = replay_list, .parser = parse_replay};
+
+static int replay_check(void *self)
+{
+	const struct replay *replay = self;
+
+	if (replay->path)
+		return 0;
+	message("which recording? Give the file of `rbprobe record -o FILE`, or - for standard input");
+	return STATUS_USAGE;
+}
+
+/* Gives a part to whoever shows it. 0, or negative with err. */
+static int show(struct replay *replay, struct recording_reader *reader, const struct recording_item *item, struct buffer *records,
+                struct error *err)
+{
+	int status;
+
+	switch (item->part) {
+	case RECORDING_HEAD:
+		replay_head(&replay->sessions, &item->head);
+		return 0;
+	case RECORDING_SESSION:
+		return replay_session(&replay->sessions, &item->session, err);
+	case RECORDING_BLOCK:
+		status = recording_unpack(reader, records, err);
+		return status < 0 ? status : replay_records(&replay->sessions, &item->block, records, err);
+	case RECORDING_END:
+		replay_end(&replay->sessions, &item->end);
+		return 0;
+	case RECORDING_NOTHING:
+		break;
+	}
+	return 0;
+}
+
+/* A file that was cut short is shown as far as it goes: that is what it is made for. */
+static int status_of(const struct error *err)
+{
+	message("%s", err->text);
+	return err->code == -ENODATA ? STATUS_DONE : STATUS_FAILED;
+}
+
+static int replay_calls(struct replay *replay, struct recording_reader *reader, int signals)
+{
+	struct output *output = &replay->invocation.output;
+	struct pollfd stop = {.fd = signals, .events = POLLIN};
+	struct buffer records = {0};
+	struct recording_item item;
+	struct error err;
+	int status;
+
+	replay_open(&replay->sessions, &replay->invocation.options, output);
+	while ((status = recording_next(reader, &item, &err)) > 0) {
+		status = show(replay, reader, &item, &records, &err);
+		if (status < 0 || output_is_over(output) || replay_has_enough(&replay->sessions) || poll(&stop, 1, 0) > 0)
+			break;
+	}
+	replay_close(&replay->sessions);
+	buffer_free(&records);
+	output_flush(output);
+	return status < 0 ? status_of(&err) : STATUS_DONE;
+}
+
+static int replay_run(void *self)
+{
+	struct replay *replay = self;
+	struct options *options = &replay->invocation.options;
+	int signals = invocation_signals(&replay->invocation), status;
+	struct recording_reader *reader;
+	struct error err;
+
+	if (signals < 0)
+		return STATUS_FAILED;
+	if (output_is_file(&replay->invocation.output, replay->path)) {
+		message("%s is the recording itself; write to another file", options->output_path);
+		return STATUS_USAGE;
+	}
+	if (recording_open(&reader, replay->path, &err) < 0) {
+		message("%s", err.text);
+		return STATUS_FAILED;
+	}
+	options_settle(options, replay->invocation.output.fd);
+	if (replay->info)
+		status = replay_info(reader, &replay->invocation.output, options->format == &sink_json, &err) < 0
+		                 ? status_of(&err)
+		                 : STATUS_DONE;
+	else
+		status = replay_calls(replay, reader, signals);
+	recording_close(reader);
+	return status;
+}
+
+const struct subcommand cmd_replay = {
+	.name = "replay",
+	.arguments = "FILE",
+	.summary = "show what was recorded",
+	.usage = "FILE",
+	.description =
+		"Show the method calls that `rbprobe record` has kept in a file, as `rbprobe trace` would have shown them. No "
+		"process is involved. FILE may be - for standard input.",
+	.pids = PIDS_NONE,
+	.options = (const struct argp *const[]){&options_replay, &options_file, &options_shown, &options_color, NULL},
+	.positional = &options_replay,
+	.words = WORDS_FILES,
+	.size = sizeof(struct replay),
+	.check = replay_check,
+	.run = replay_run,
+};

@@ -1,0 +1,218 @@
+/* Recorded sessions, shown as if they were live. See replay_session.h. */
+
+#include "tracer/commands/replay_session.h"
+
+#include "tracer/base/message.h"
+#include "tracer/commands/trace_summary.h"
+#include "tracer/stream/calls.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct replayed {
+	struct trace_target traced;
+	struct replay_sessions *sessions;
+	uint64_t from_ns, to_ns; /* the events' wall-clock times so far; 0: there was none */
+	bool found[];            /* by selector */
+};
+
+static struct replayed *replayed_of(void *owner)
+{
+	return owner;
+}
+
+static int on_note(void *owner, const struct record_note *note, struct error *err)
+{
+	const struct replayed *replayed = replayed_of(owner);
+
+	(void)err;
+	if (note->level == NOTE_WARNING && !replayed->sessions->options->quiet)
+		message("process %d: %.*s", (int)replayed->traced.pid, (int)note->text.size, note->text.bytes);
+	return 0;
+}
+
+static int on_found(void *owner, const struct record_found *found, struct error *err)
+{
+	struct replayed *replayed = replayed_of(owner);
+
+	(void)err;
+	if (found->selector < replayed->sessions->selector_count)
+		replayed->found[found->selector] = true;
+	return 0;
+}
+
+static int on_end(void *owner, const struct record_end *end, struct error *err)
+{
+	struct trace_target *traced = &replayed_of(owner)->traced;
+
+	(void)err;
+	traced->end = *end;
+	traced->end.text = (struct slice){"", 0};
+	traced->has_end = true;
+	return 0;
+}
+
+static int on_totals(void *owner, const struct record_totals *totals, struct error *err)
+{
+	(void)err;
+	trace_summary_totals(&replayed_of(owner)->traced, totals);
+	return 0;
+}
+
+static const struct stream_handler handlers = {.note = on_note, .end = on_end, .found = on_found, .totals = on_totals};
+
+void replay_open(struct replay_sessions *sessions, struct options *options, struct output *output)
+{
+	*sessions = (struct replay_sessions){
+		.options = options,
+		.run = {.options = options, .output = output, .limit = {.limited = options->count > 0, .left = options->count}},
+	};
+}
+
+static void name_unmatched(const struct replayed *replayed)
+{
+	const struct replay_sessions *sessions = replayed->sessions;
+	const struct trace_target *traced = &replayed->traced;
+
+	for (uint32_t i = 0; i < sessions->selector_count; i++) {
+		if (replayed->found[i] || !*sessions->selectors[i])
+			continue;
+		if (traced->sink->ops->unmatched)
+			traced->sink->ops->unmatched(traced->sink, traced->pid, sessions->selectors[i]);
+		output_flush(traced->output);
+		if (!sessions->options->quiet)
+			message("process %d: %s never matched", (int)traced->pid, sessions->selectors[i]);
+	}
+}
+
+static void finish(struct replay_sessions *sessions, uint32_t number, const char *reason, uint64_t duration_ns)
+{
+	struct replayed *replayed = number < sessions->count ? sessions->items[number] : NULL;
+
+	if (!replayed)
+		return;
+	calls_finish(replayed->traced.stream);
+	/* What is not all there may have had it. */
+	if (replayed->traced.has_end)
+		name_unmatched(replayed);
+	trace_summary_say(&replayed->traced, reason, duration_ns);
+	stream_free(replayed->traced.stream);
+	free(replayed);
+	sessions->items[number] = NULL;
+}
+
+/* Those that have no end. */
+static void finish_all(struct replay_sessions *sessions)
+{
+	const char *reason = replay_has_enough(sessions)         ? "--count reached"
+	                     : sessions->run.output->reader_gone ? "the reader closed the pipe"
+	                                                         : "the recording ends";
+
+	for (size_t i = 0; i < sessions->count; i++) {
+		const struct replayed *replayed = sessions->items[i];
+
+		if (replayed)
+			finish(sessions, (uint32_t)i, reason,
+			       replayed->to_ns > replayed->from_ns ? replayed->to_ns - replayed->from_ns : 0);
+	}
+	sessions->count = 0;
+}
+
+static void forget_selectors(struct replay_sessions *sessions)
+{
+	for (uint32_t i = 0; i < sessions->selector_count; i++)
+		free(sessions->selectors[i]);
+	free(sessions->selectors);
+	sessions->selectors = NULL;
+	sessions->selector_count = 0;
+}
+
+void replay_head(struct replay_sessions *sessions, const struct recording_head *head)
+{
+	struct options *options = sessions->options;
+
+	finish_all(sessions);
+	forget_selectors(sessions);
+	sessions->selectors = memory_zeroed((head->selector_count + 1) * sizeof(*sessions->selectors));
+	for (uint32_t i = 0; i < head->selector_count; i++) {
+		const struct slice *text = &head->selectors[i];
+
+		sessions->selectors[i] = memory_zeroed(text->size + 1);
+		if (text->size)
+			memcpy(sessions->selectors[i], text->bytes, text->size);
+	}
+	sessions->selector_count = head->selector_count;
+	options->trace.flags = head->flags;
+	options->trace.marks.kinds = head->marks;
+	options->style.flags = head->flags;
+	options->style.running = head->slow;
+	options->style.many_pids = sessions->run.several = head->several;
+	if (sessions->run.sink)
+		sessions->run.sink->style = options->style;
+	else
+		sessions->run.sink = sink_new(options->format, sessions->run.output, &options->style);
+}
+
+int replay_session(struct replay_sessions *sessions, const struct recording_session *session, struct error *err)
+{
+	struct replayed *replayed;
+
+	if (session->number != sessions->count || sessions->count == RECORDING_SESSIONS_MAX)
+		return error_set(err, -EBADMSG, "the recording is damaged: session %u comes where %zu should", session->number,
+		                 sessions->count);
+	replayed = memory_zeroed(sizeof(*replayed) + sessions->selector_count * sizeof(*replayed->found));
+	replayed->sessions = sessions;
+	replayed->traced = (struct trace_target){
+		.run = &sessions->run, .pid = (pid_t)session->pid, .output = sessions->run.output, .sink = sessions->run.sink};
+	replayed->traced.stream = stream_new((pid_t)session->pid, sessions->run.sink, &sessions->run.limit, &handlers, replayed);
+	replayed->traced.stream->wall_offset_ns = session->wall_offset_ns;
+	sessions->items = memory_resize(sessions->items, (sessions->count + 1) * sizeof(struct replayed *));
+	sessions->items[sessions->count++] = replayed;
+	return 0;
+}
+
+int replay_records(struct replay_sessions *sessions, const struct recording_block *block, const struct buffer *records,
+                   struct error *err)
+{
+	struct replayed *replayed = block->session < sessions->count ? sessions->items[block->session] : NULL;
+
+	if (!replayed)
+		return error_set(err, -EBADMSG, "the recording is damaged: it has records of session %u, which is not open",
+		                 block->session);
+	if (!replayed->from_ns)
+		replayed->from_ns = block->from_ns;
+	if (block->to_ns)
+		replayed->to_ns = block->to_ns;
+	return stream_feed(replayed->traced.stream, records->bytes, records->size, err);
+}
+
+void replay_end(struct replay_sessions *sessions, const struct recording_end *end)
+{
+	struct replayed *replayed = end->session < sessions->count ? sessions->items[end->session] : NULL;
+	struct buffer reason = {0};
+
+	if (!replayed)
+		return;
+	replayed->traced.gone = end->gone;
+	buffer_add_printable(&reason, end->reason.bytes, end->reason.size);
+	buffer_add_char(&reason, '\0');
+	finish(sessions, end->session, reason.bytes, end->duration_ns);
+	buffer_free(&reason);
+}
+
+bool replay_has_enough(const struct replay_sessions *sessions)
+{
+	const struct call_limit *limit = &sessions->run.limit;
+
+	return limit->limited && !limit->left && !limit->open;
+}
+
+void replay_close(struct replay_sessions *sessions)
+{
+	finish_all(sessions);
+	sink_free(sessions->run.sink);
+	forget_selectors(sessions);
+	free(sessions->items);
+}

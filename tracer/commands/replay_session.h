@@ -1,0 +1,40 @@
+#ifndef RBPROBE_REPLAY_SESSION_H
+#define RBPROBE_REPLAY_SESSION_H
+
+#include "tracer/base/buffer.h"
+#include "tracer/base/output.h"
+#include "tracer/cli/options.h"
+#include "tracer/commands/trace_target.h"
+#include "tracer/recording/recording_read.h"
+
+#include <stddef.h>
+
+/* The sessions of a recording, shown as if they were live. */
+
+struct replayed; /* one of them */
+
+struct replay_sessions {
+	struct run run; /* as a trace has it, without attaching */
+	struct options *options;
+	struct replayed **items; /* by number */
+	size_t count;
+	uint32_t selector_count;
+	char **selectors; /* the recording's */
+};
+
+/* options: those of the recording take the place of what only it can know. */
+void replay_open(struct replay_sessions *sessions, struct options *options, struct output *output);
+/* A recording begins, perhaps after another. */
+void replay_head(struct replay_sessions *sessions, const struct recording_head *head);
+/* 0, or negative with err. */
+int replay_session(struct replay_sessions *sessions, const struct recording_session *session, struct error *err);
+/* Records of it. */
+int replay_records(struct replay_sessions *sessions, const struct recording_block *block, const struct buffer *records,
+                   struct error *err);
+void replay_end(struct replay_sessions *sessions, const struct recording_end *end);
+/* --count: enough has been shown. */
+bool replay_has_enough(const struct replay_sessions *sessions);
+/* Sessions that have no end end here. Frees everything. */
+void replay_close(struct replay_sessions *sessions);
+
+#endif

@@ -1,0 +1,40 @@
+#ifndef RBPROBE_RECORDING_READ_H
+#define RBPROBE_RECORDING_READ_H
+
+#include "tracer/base/buffer.h"
+#include "tracer/recording/recording.h"
+
+#include "proto/error.h"
+
+/* Reads a recording part by part. It may be anybody's: no length or number in it is believed. */
+
+struct recording_reader;
+
+/* One part; what it points to lives until the next is read. */
+struct recording_item {
+	enum recording_part part;
+	union {
+		struct recording_head head;
+		struct recording_session session;
+		struct recording_block block;
+		struct recording_end end;
+	};
+};
+
+/* path "-": standard input. Returns 0, or negative with err. */
+int recording_open(struct recording_reader **made, const char *path, struct error *err);
+void recording_close(struct recording_reader *reader);
+
+/*
+ * The next part: 1; 0 after the last one; negative with err: -ENODATA where the file was cut short (all before it is whole),
+ * -EBADMSG where it is no recording or is damaged, and others where it cannot be read. Parts of later versions are left out.
+ */
+int recording_next(struct recording_reader *reader, struct recording_item *item, struct error *err);
+
+/* The records of the block that recording_next() has just found, into an emptied buffer. 0, or negative as there. */
+int recording_unpack(struct recording_reader *reader, struct buffer *records, struct error *err);
+
+/* So many bytes were read, or passed over. */
+uint64_t recording_position(const struct recording_reader *reader);
+
+#endif

@@ -1,0 +1,281 @@
+/* Recording: records of targets, kept in blocks. See sink_record.h. */
+
+#define _GNU_SOURCE
+#include "tracer/recording/sink_record.h"
+
+#include "proto/clock.h"
+#include "proto/limits.h"
+#include "proto/names.h"
+#include "tracer/process/target.h"
+#include "tracer/recording/recording_write.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BLOCK_SIZE (256u << 10) /* of records; a larger one hardly packs better */
+#define BLOCK_NS NS_PER_S       /* a block is written after this time, even if it is not full */
+
+/* One process, from its HELLO on. */
+struct session {
+	const struct stream *stream;
+	pid_t pid;
+	uint32_t number;
+	struct buffer records; /* whole ones, that are in no block yet */
+	uint64_t since_ns;     /* when the first of them came */
+	uint64_t events, from_ns, to_ns;
+};
+
+struct sink_record {
+	struct sink sink;
+	struct recording_head head;
+	struct recording_writer *writer; /* NULL: nothing has been written, as no process was reached yet */
+	struct session *sessions;        /* that are not over */
+	size_t count;
+	uint32_t numbers;
+	struct session *last;
+};
+
+static struct session *session_of(struct sink_record *recorder, const struct stream *stream)
+{
+	if (recorder->last && recorder->last->stream == stream)
+		return recorder->last;
+	for (size_t i = 0; i < recorder->count; i++)
+		if (recorder->sessions[i].stream == stream)
+			return recorder->last = &recorder->sessions[i];
+	return NULL;
+}
+
+static void write_block(struct sink_record *recorder, struct session *session)
+{
+	if (!session->records.size)
+		return;
+	recording_write_block(recorder->writer,
+	                      (struct recording_block){.session = session->number,
+	                                               .size = (uint32_t)session->records.size,
+	                                               .events = session->events,
+	                                               .from_ns = session->from_ns,
+	                                               .to_ns = session->to_ns},
+	                      session->records.bytes);
+	session->records.size = 0;
+	session->events = session->from_ns = session->to_ns = 0;
+	/* Whatever kills us, the file has it. */
+	output_flush(recorder->sink.output);
+}
+
+static void begin(struct sink_record *recorder)
+{
+	char host[256] = "";
+
+	gethostname(host, sizeof(host) - 1);
+	recorder->head.version = RECORDING_VERSION;
+	recorder->head.program = (struct slice){RBPROBE_VERSION, strlen(RBPROBE_VERSION)};
+	recorder->head.host = (struct slice){host, strlen(host)};
+	recorder->head.began_ns = clock_ns(CLOCK_REALTIME);
+	recorder->writer = recording_write_open(recorder->sink.output, &recorder->head);
+}
+
+static void session_drop(struct sink_record *recorder, struct session *session)
+{
+	write_block(recorder, session);
+	buffer_free(&session->records);
+	*session = recorder->sessions[--recorder->count];
+	recorder->last = NULL;
+}
+
+/* A process that is greeted anew, after exec, has a session that is over. */
+static void session_begin(struct sink_record *recorder, const struct stream *stream, const struct record_hello *hello)
+{
+	struct session *session = session_of(recorder, stream);
+	struct target target;
+	struct error err;
+	char command[NAME_SIZE_MAX] = "";
+
+	if (session)
+		session_drop(recorder, session);
+	if (!recorder->writer)
+		begin(recorder);
+	if (target_describe(&target, stream->pid, TARGET_BASIC, &err) == 0)
+		target_command_line(&target, command, sizeof(command));
+	recorder->sessions = memory_resize(recorder->sessions, (recorder->count + 1) * sizeof(*recorder->sessions));
+	session = &recorder->sessions[recorder->count++];
+	*session = (struct session){.stream = stream, .pid = stream->pid, .number = recorder->numbers++};
+	recorder->last = session;
+	recording_write_session(recorder->writer, &(struct recording_session){.number = session->number,
+	                                                                      .pid = (uint32_t)stream->pid,
+	                                                                      .began_ns = clock_ns(CLOCK_REALTIME),
+	                                                                      .wall_offset_ns = stream->wall_offset_ns,
+	                                                                      .ruby_version = hello->ruby_version,
+	                                                                      .extension_version = hello->extension_version,
+	                                                                      .command = {command, strlen(command)}});
+}
+
+/* What replaying needs; the rest was for us. */
+static bool is_kept(enum record_kind kind)
+{
+	switch (kind) {
+	case RECORD_METHOD:
+	case RECORD_FIBER:
+	case RECORD_FIBER_GONE:
+	case RECORD_CALLER:
+	case RECORD_EVENTS:
+	case RECORD_RETRIED:
+	case RECORD_LOST:
+	case RECORD_NOTE:
+	case RECORD_FOUND:
+	case RECORD_TOTALS:
+	case RECORD_END:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void on_record(struct sink *sink, struct stream *stream, const struct record *record, const uint8_t *bytes, size_t size)
+{
+	struct sink_record *recorder = (struct sink_record *)sink;
+	struct session *session;
+
+	if (record->kind == RECORD_HELLO)
+		session_begin(recorder, stream, &record->hello);
+	session = is_kept(record->kind) ? session_of(recorder, stream) : NULL;
+	if (!session)
+		return;
+	if (!session->records.size)
+		session->since_ns = clock_now_ns();
+	buffer_add(&session->records, (const char *)bytes, size);
+	if (session->records.size >= BLOCK_SIZE || clock_now_ns() - session->since_ns >= BLOCK_NS)
+		write_block(recorder, session);
+}
+
+static void note_event(struct sink *sink, const struct fiber *fiber, uint64_t from_ns, uint64_t to_ns)
+{
+	struct session *session = session_of((struct sink_record *)sink, fiber->stream);
+	uint64_t offset_ns = (uint64_t)fiber->stream->wall_offset_ns;
+
+	if (!session)
+		return;
+	if (!session->events++)
+		session->from_ns = from_ns + offset_ns;
+	session->to_ns = to_ns + offset_ns;
+}
+
+static void on_start(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event)
+{
+	(void)call;
+	note_event(sink, fiber, event->time_ns, event->time_ns);
+}
+
+static void on_end(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event, uint64_t duration_ns)
+{
+	(void)call;
+	(void)duration_ns;
+	note_event(sink, fiber, event->time_ns, event->time_ns);
+}
+
+static void on_whole(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
+{
+	(void)method;
+	note_event(sink, fiber, event->time_ns, event->time_ns + event->duration_ns);
+}
+
+static void on_moment(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
+{
+	(void)method;
+	note_event(sink, fiber, event->time_ns, event->time_ns);
+}
+
+static void on_open(struct sink *sink, struct fiber *fiber, struct call *call)
+{
+	(void)sink;
+	(void)fiber;
+	(void)call;
+}
+
+static void on_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
+{
+	(void)sink;
+	(void)stream;
+	(void)lost;
+}
+
+static bool holds(const struct sink *sink)
+{
+	const struct sink_record *recorder = (const struct sink_record *)sink;
+
+	for (size_t i = 0; i < recorder->count; i++)
+		if (recorder->sessions[i].records.size)
+			return true;
+	return false;
+}
+
+static void write_all(struct sink *sink)
+{
+	struct sink_record *recorder = (struct sink_record *)sink;
+
+	for (size_t i = 0; i < recorder->count; i++)
+		write_block(recorder, &recorder->sessions[i]);
+}
+
+static void summary(struct sink *sink, const struct sink_summary *summary)
+{
+	struct sink_record *recorder = (struct sink_record *)sink;
+
+	for (size_t i = 0; i < recorder->count; i++) {
+		struct session *session = &recorder->sessions[i];
+
+		if (session->pid != summary->pid)
+			continue;
+		write_block(recorder, session);
+		recording_write_end(recorder->writer,
+		                    &(struct recording_end){.session = session->number,
+		                                            .duration_ns = summary->duration_ns,
+		                                            .reason = {summary->reason, strlen(summary->reason)},
+		                                            .gone = summary->gone});
+		session_drop(recorder, session);
+		output_flush(sink->output);
+		return;
+	}
+}
+
+struct sink *sink_record_new(struct output *output, const struct sink_style *style, const struct recording_head *head)
+{
+	struct sink *sink = sink_new(&sink_record, output, style);
+
+	((struct sink_record *)sink)->head = *head;
+	return sink;
+}
+
+void sink_record_end(struct sink *sink)
+{
+	write_all(sink);
+	output_flush(sink->output);
+}
+
+static void close_recorder(struct sink *sink)
+{
+	struct sink_record *recorder = (struct sink_record *)sink;
+
+	for (size_t i = 0; i < recorder->count; i++)
+		buffer_free(&recorder->sessions[i].records);
+	free(recorder->sessions);
+	if (recorder->writer)
+		recording_write_free(recorder->writer);
+}
+
+const struct sink_ops sink_record = {
+	.name = "recording",
+	.size = sizeof(struct sink_record),
+	.start = on_start,
+	.end = on_end,
+	.whole = on_whole,
+	.mark = on_moment,
+	.line = on_moment,
+	.open = on_open,
+	.lost = on_lost,
+	.quiet = write_all,
+	.holds = holds,
+	.record = on_record,
+	.summary = summary,
+	.close = close_recorder,
+};
