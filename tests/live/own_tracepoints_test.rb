@@ -114,4 +114,17 @@ class OwnTracepointsTest < LiveTest
       assert_nothing_enabled(target, 1)
     end
   end
+
+  ASKED = %w[inspect event path lineno method_id callee_id defined_class binding self return_value raised_exception].freeze
+
+  # There is no event around a method written in C; the application hears nothing of the expression, so it runs as within one.
+  test "an expression and an evaluation may ask a TracePoint what it is about" do
+    target = start("console")
+    asked = ASKED.map { |name| "(TracePoint.new(:call, :return, :raise) {}.#{name} rescue :not)" }.join(", ")
+    tracer = trace(target, "String#center([#{asked}])", "--if", "TracePoint.new(:line) {}.inspect", "--value-size", "1000")
+    target.run("'a'.center(9)")
+    assert_match(/"#<TracePoint:[^"]*>", :\w+, .*:not, :not\]/, tracer.stop.stdout)
+    assert_equal "#<TracePoint:disabled>\n", rbprobe("eval", "-p", target.pid.to_s, "TracePoint.new(:line) {}").stdout
+    assert_equal "2", target.run("1 + 1")
+  end
 end

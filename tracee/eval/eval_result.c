@@ -6,6 +6,7 @@
 #include "tracee/base/msgpack_builder.h"
 #include "tracee/session/ruby_msgpack.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/quiet.h"
 
 #include <ruby/encoding.h>
 
@@ -73,9 +74,12 @@ static VALUE call_cause(VALUE error)
 /* Calls a method of the application's; nil, and the exception, where it raises. What cancels or kills us goes on. */
 static VALUE ask(const struct eval *eval, VALUE (*function)(VALUE), VALUE object, VALUE *error)
 {
+	/* It is heard, as the code was. */
+	struct quiet heard = quiet_pause();
 	int failed = 0;
 	VALUE answer = rb_protect(function, object, &failed);
 
+	quiet_end(heard);
 	if (!failed)
 		return answer;
 	if (!builtin_is_exception(rb_errinfo()) || rb_errinfo() == eval->exception)

@@ -3,7 +3,7 @@
  *
  * While a hook runs, an execution context points to what the hook is about, and rb_exec_event_hooks() of vm_trace.c (2.7 to
  * 4.1-dev) fires no other event in it, but for the VM's internal ones. rb_suppress_tracing(), which the parser calls, puts a
- * dummy there whose event is 0, and is not exported. thread_layout.c finds the place. Outside of a hook that word is 0. The trial
+ * dummy there, and is not exported. thread_layout.c finds the place. Outside of a hook that word is 0. The trial
  * raises an exception, under a hook of ours for that: events of this kind rewrite no code.
  */
 
@@ -21,8 +21,29 @@
 
 #define ATTEMPTS 3
 
-/* What the VM finds instead of an argument: event 0, and nothing else. */
-static uintptr_t nothing[32];
+/* For the VM a context without a stack. */
+static uintptr_t no_context[64];
+
+/*
+ * What the VM finds instead of an argument: as rb_trace_arg_t of vm_core.h (2.7 to 4.1-dev). Code of the user's may run within
+ * the silence, and ask a TracePoint what it is about (`inspect`, `path`, `method_id`, `binding`). So there is an event, with all
+ * that the VM would otherwise look for in its frame.
+ */
+static const struct {
+	rb_event_flag_t event;
+	uintptr_t *context, *frame;
+	VALUE self;
+	ID id, called_id;
+	VALUE class, data;
+	int class_is_known, line;
+	VALUE path;
+} nothing = {.event = RUBY_EVENT_C_CALL,
+             .context = no_context,
+             .self = RUBY_Qnil,
+             .class = RUBY_Qnil,
+             .data = RUBY_Qnil,
+             .class_is_known = 1,
+             .path = RUBY_Qnil};
 
 static struct {
 	bool works;
@@ -95,7 +116,7 @@ void quiet_init(void)
 	if (!thread_layout_find())
 		return;
 	running = running_place(rb_thread_current());
-	place.works = running && *running != (uintptr_t)nothing;
+	place.works = running && *running != (uintptr_t)&nothing;
 	/* In a hook of the application's all is quiet already: another time. */
 	if (place.works && *running == 0)
 		place.works = try();
@@ -123,14 +144,14 @@ struct quiet quiet_begin(void)
 	volatile uintptr_t *running = place.works ? running_place(rb_thread_current()) : NULL;
 
 	/* In a hook it is quiet. */
-	return set(running && *running == 0 ? running : NULL, (uintptr_t)nothing);
+	return set(running && *running == 0 ? running : NULL, (uintptr_t)&nothing);
 }
 
 struct quiet quiet_pause(void)
 {
 	volatile uintptr_t *running = place.works ? running_place(rb_thread_current()) : NULL;
 
-	return set(running && *running == (uintptr_t)nothing ? running : NULL, 0);
+	return set(running && *running == (uintptr_t)&nothing ? running : NULL, 0);
 }
 
 void quiet_end(struct quiet quiet)
@@ -142,7 +163,7 @@ void quiet_end(struct quiet quiet)
 void quiet_thread(VALUE thread)
 {
 	if (place.works)
-		set(running_place(thread), (uintptr_t)nothing);
+		set(running_place(thread), (uintptr_t)&nothing);
 }
 
 bool quiet_hook_runs(void)
@@ -156,7 +177,7 @@ bool quiet_hook_runs(void)
 	for (long i = 0; i < RARRAY_LEN(threads) && !runs; i++) {
 		const volatile uintptr_t *running = running_place(RARRAY_AREF(threads, i));
 
-		runs = running && *running != 0 && *running != (uintptr_t)nothing;
+		runs = running && *running != 0 && *running != (uintptr_t)&nothing;
 	}
 	RB_GC_GUARD(threads);
 	return runs;
