@@ -172,9 +172,12 @@ static void sweep(void)
 
 	left_over = engine_target_sweep();
 	left_over = engine_line_sweep() || left_over;
+	if (!was_left || left_over)
+		return;
+	if (!queue_exists())
+		queue_ring_no_more();
 	/* When they could not be disabled, neither could the compiler be told. */
-	if (was_left && !left_over)
-		rb_protect(compile_anew, Qnil, &failed);
+	rb_protect(compile_anew, Qnil, &failed);
 	if (failed)
 		rb_set_errinfo(Qnil);
 }

@@ -236,6 +236,11 @@ void queue_ring_soon(void)
 	queue_ring_in(RING_AGAIN_MS);
 }
 
+void queue_ring_no_more(void)
+{
+	timer_remove();
+}
+
 void queue_timer_rang(void)
 {
 	ring_in_ms(RING_AGAIN_LATER_MS);

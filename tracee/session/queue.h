@@ -20,6 +20,8 @@ void queue_init(void);
 void queue_ring_soon(void);
 /* The same in so many milliseconds. */
 void queue_ring_in(unsigned milliseconds);
+/* What was to ring without a queue. */
+void queue_ring_no_more(void);
 /* Whether it does by itself. */
 bool queue_rings_itself(void);
 
