@@ -107,6 +107,31 @@ class OverheadTest < LiveTest
     assert_equal 2 * made, summary.captures.sum { |number| Integer(number) }
   end
 
+  # Calls that do not meet it take its time as well.
+  test "a condition counts for what it takes, whether a call meets it or not" do
+    target = start_with_dear_values
+    tracer = trace(target, "--max-overhead", "70", "--overflow", "block", "--if", "dear == 1", "Shop#hot")
+    target.run("$run.call")
+    tracer.wait_for(/Shop#hot is only counted from now on, and not shown: called \d+ times a second, it took \d+ % of the/)
+    target.run("$stop = true; $thread.join; nil")
+    assert_empty notes(tracer.stop)
+  end
+
+  # A job comes in the middle of the expression, where the VM lets no TracePoint be disabled.
+  test "what --by takes counts, and a method that is let go while it runs is observed no more" do
+    target = start_with_dear_values
+    tracer = launch("stat", "-v", "-p", target.pid.to_s, "--max-overhead", "20", "--by", "$asked = $made; dear; nope", "Shop#hot")
+    tracer.wait_until_armed
+    target.run("$run.call")
+    tracer.wait_for(/Shop#hot is not traced any more: called \d+ times a second, it took \d+ % of the process's CPU time/)
+    wait_until("it is asked no more") { Integer(target.run("$made - $asked")) > 1_000 }
+    wait_until("its TracePoint is off") do
+      target.run("ObjectSpace.each_object(TracePoint).map(&:enabled?).uniq") == "[false]"
+    end
+    target.run("$stop = true; $thread.join; nil")
+    assert_equal 1, notes(tracer.stop).size
+  end
+
   test "named methods are never let go unasked, and who they are is said once" do
     target = hot_target
     tracer = trace(target, "--overflow", "block", "Shop#")

@@ -32,10 +32,11 @@ struct line_site {
 	VALUE tracepoint; /* both pinned by engine_line_mark() */
 	VALUE code;
 	_Atomic uint64_t foreign_events; /* in other Ractors */
-	struct line_site *next;          /* of those that are left over */
+	bool left_over;
+	struct line_site *next; /* of those that are left over */
 };
 
-/* Without probes; their TracePoints could not be disabled yet, because of other Ractors or of hooks that run. */
+/* Nobody wants them, and their TracePoints could not be disabled yet, because of other Ractors or of hooks that run. */
 static struct line_site *left_over;
 
 static uint32_t armed_count; /* sites, also those that are left over */
@@ -135,12 +136,22 @@ static bool disable(const struct line_site *site)
 	return !is_enabled(site);
 }
 
+static void leave_over(struct line_site *site)
+{
+	if (site->left_over)
+		return;
+	site->left_over = true;
+	site->next = left_over;
+	left_over = site;
+}
+
 void engine_line_disarm(struct probe *probe)
 {
 	if (!probe->line)
 		return;
 	probe->armed = false;
-	disable(probe->line);
+	if (!disable(probe->line))
+		leave_over(probe->line);
 }
 
 void engine_line_hand_over(struct probe *from, struct probe *to)
@@ -154,6 +165,12 @@ void engine_line_hand_over(struct probe *from, struct probe *to)
 	from->calls_before = from->calls;
 }
 
+static void site_free(struct line_site *site)
+{
+	armed_count--;
+	free(site);
+}
+
 void engine_line_release(struct probe *probe)
 {
 	struct line_site *site = probe->line;
@@ -162,13 +179,10 @@ void engine_line_release(struct probe *probe)
 		return;
 	probe->line = NULL;
 	site->probe = NULL;
-	if (!is_enabled(site)) {
-		armed_count--;
-		free(site);
-		return;
-	}
-	site->next = left_over;
-	left_over = site;
+	if (is_enabled(site))
+		leave_over(site);
+	else if (!site->left_over)
+		site_free(site);
 }
 
 VALUE engine_line_code(const struct probe *probe)
@@ -189,8 +203,9 @@ bool engine_line_sweep(void)
 			continue;
 		}
 		*place = site->next;
-		armed_count--;
-		free(site);
+		site->left_over = false;
+		if (!site->probe)
+			site_free(site);
 	}
 	return left_over != NULL;
 }

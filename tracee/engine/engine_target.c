@@ -40,8 +40,8 @@ static st_table *block_sites; /* under the GVL */
 #define SWEEP_MAX_NS (5 * NS_PER_MS)
 
 /*
- * Sites without probes whose TracePoints could not be disabled yet, because of other Ractors or of hooks that run. A new probe
- * gets them.
+ * Sites that no probe wants any more, whose TracePoints could not be disabled yet, because of other Ractors or of hooks that run.
+ * A new probe gets them.
  */
 static struct site *left_over;
 
@@ -235,6 +235,23 @@ static void site_free(struct site *site)
 	free(site);
 }
 
+static void leave_over(struct site *site)
+{
+	if (site->left_over)
+		return;
+	site->left_over = true;
+	site->next = left_over;
+	left_over = site;
+}
+
+static void take_back(struct site **place)
+{
+	struct site *site = *place;
+
+	*place = site->next;
+	site->left_over = false;
+}
+
 /* Disables and frees what was left over, as soon as that is possible; so much of it that no thread stands still for long. */
 static void sweep_left_over(void)
 {
@@ -250,8 +267,9 @@ static void sweep_left_over(void)
 		}
 		if (is_enabled(site))
 			targeted_disable(site->definition, site->tracepoint);
-		*place = site->next;
-		site_free(site);
+		take_back(place);
+		if (site->link_count == 0)
+			site_free(site);
 	}
 }
 
@@ -262,7 +280,7 @@ static int join(struct site *site, struct probe *probe, struct error *err)
 
 	for (struct site **place = &left_over; *place; place = &(*place)->next)
 		if (*place == site) {
-			*place = site->next;
+			take_back(place);
 			break;
 		}
 	if (!link)
@@ -413,9 +431,12 @@ static void target_disarm(struct probe *probe)
 	for (struct engine_target_site *link = probe->sites; link; link = link->next) {
 		link->site->wanted -= link->wanted;
 		link->wanted = false;
-		if (!link->site->wanted && is_enabled(link->site) && targeted_rest() &&
-		    targeted_may_be_disabled(link->site->definition, link->site->tracepoint))
+		if (link->site->wanted || !is_enabled(link->site))
+			continue;
+		if (targeted_rest() && targeted_may_be_disabled(link->site->definition, link->site->tracepoint))
 			targeted_disable(link->site->definition, link->site->tracepoint);
+		else
+			leave_over(link->site);
 	}
 }
 
@@ -427,12 +448,10 @@ static void target_release(struct probe *probe)
 
 		site_remove(probe->sites);
 		probe->sites = next;
-		if (site->link_count == 0 && is_enabled(site)) {
-			site->next = left_over;
-			left_over = site;
-		} else if (site->link_count == 0) {
+		if (site->link_count == 0 && is_enabled(site))
+			leave_over(site);
+		else if (site->link_count == 0 && !site->left_over)
 			site_free(site);
-		}
 	}
 }
 

@@ -83,7 +83,7 @@ static void event_asked(struct site *site, VALUE tracepoint, const void *anchor)
 
 		if (!probe)
 			probe = probe_of_alias(site, session, callee, rb_tracearg_self(trace_arg));
-		if (!probe)
+		if (!probe || (probe->let_go && !is_return))
 			continue;
 		if (is_return)
 			observe_return(probe, fiber, trace_arg, RUBY_EVENT_RETURN, anchor);
@@ -111,6 +111,8 @@ static inline bool event_read(const struct site *site, const void *anchor)
 	if (frame_direct_event(trace_arg) == RUBY_EVENT_CALL) {
 		if (!frame_direct_is_call_of(frame, probe->callee_id, probe->owner))
 			return false;
+		if (probe->let_go)
+			return true;
 		if (observe_quick_call(probe, fiber, frame, true))
 			return true;
 		if (!probe->expressions ||

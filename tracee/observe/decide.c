@@ -239,6 +239,7 @@ enum verdict decide_start(struct probe *probe, struct fiber_state *fiber, const 
 	    (!session->tests_end && !is_true(fiber, probe, seen, jump)) ||
 	    (!session->asks_at_end && !decide_is_counted_in(decider, probe, ticks_now()))) {
 		session->calls++;
+		probe->calls++;
 		session->left_out++;
 		return otherwise;
 	}

@@ -10,8 +10,8 @@
  * What observing methods takes of the process, all sessions together, as a share of its CPU time over the last moment.
  *
  * It has three parts. What the VM does for an event before it calls us is measured once, with a method of our own. What we do is
- * measured on one event of 128. Making values, which may run the user's code, is measured each time; but as the rest where it
- * calls nothing.
+ * measured on one event of 128. Making values, and the expressions of --if and --by, which may run the user's code, are measured
+ * each time; but as the rest where nothing is called.
  */
 
 #define OVERHEAD_SAMPLE 128u

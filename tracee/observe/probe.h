@@ -40,6 +40,7 @@ struct probe {
 	bool told;          /* the client knows it: its calls may be shown */
 	bool counts_only;   /* its calls are counted when they begin, and not followed */
 	bool only_counted;  /* the same, where others are streamed: following them would take too much of the process */
+	bool let_go;        /* not observed any more, but events may still come: they could not be switched off at once */
 	bool keeps_binding; /* its calls do: their frame is gone when this Ruby tells of their end, and variables are wanted */
 	struct expression_list *expressions; /* NULL: none */
 	VALUE waiting;                       /* Array of what has to be seen to when a class has its name; Qfalse: nothing */

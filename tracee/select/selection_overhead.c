@@ -35,10 +35,10 @@ static uint32_t new_calls(const struct probe *probe)
 	return probe->calls - probe->calls_before;
 }
 
-/* Whether its calls have values, or a condition. */
+/* Whether its calls have values, a condition, or a key by which they are counted apart. */
 static bool has_values(const struct probe *probe)
 {
-	return (probe->expressions || probe->condition || probe->locals) && !probe->only_counted;
+	return (probe->expressions || probe->condition || probe->locals || probe->key) && !probe->only_counted;
 }
 
 /* What the last look has found, of all sessions together. */
@@ -81,8 +81,8 @@ static struct probe *dearest(const struct selection *selection, const struct acc
 	double most = 0;
 
 	for (struct probe *probe = selection->probes.first_made; probe; probe = probe->next_made)
-		/* Of a line that was let go, an event may have been under way. */
-		if (share_of(account, probe) > most && (!probe->line || probe->armed)) {
+		/* Of one that was let go, a call may have been under way. */
+		if (share_of(account, probe) > most && !probe->let_go) {
 			most = share_of(account, probe);
 			found = probe;
 		}
@@ -169,9 +169,11 @@ static VALUE reduce(VALUE argument)
 	shedding->only_counts = can_only_count(shedding->session, probe);
 	tell(argument);
 	probe->way = WAY_LONG;
+	probe->only_counted |= shedding->only_counts;
+	probe->let_go = !shedding->only_counts;
 	if (shedding->only_counts)
-		probe->only_counted = true;
-	else if (probe->line)
+		return Qnil;
+	if (probe->line)
 		engine_line_disarm(probe);
 	else if (probe->engine && probe->engine->disarm)
 		probe->engine->disarm(probe);
