@@ -8,6 +8,7 @@
 #include "tracee/base/job_due.h"
 #include "tracee/engine/engine.h"
 #include "tracee/engine/engine_line.h"
+#include "tracee/engine/patch.h"
 #include "tracee/entry.h"
 #include "tracee/long_command.h"
 #include "tracee/observe/marks.h"
@@ -38,6 +39,7 @@
 #define SWEEPS_SOON 50 /* in a second */
 #define SWEEP_SOON_MS 20
 #define SWEEP_LATER_MS 1000
+#define MOMENT_MAX_MS 500
 #define QUEUE_GRACE_SECONDS 2 /* how long a queue waits for the command that the bell announced */
 
 /* 0, or negative and err. */
@@ -221,9 +223,29 @@ static void keep_or_remove_queue(unsigned sessions, bool had_sessions)
 		rest();
 }
 
+/*
+ * Within a hook of the application's, and while Ruby parses a file, no event comes of the trials that tell how methods can be
+ * observed. As a rule both are over soon: commands wait that long, where nothing has been tried yet.
+ */
+static bool is_bad_moment(void)
+{
+	static uint64_t since_ns;
+
+	if (patch_tried() || !quiet_is_others()) {
+		since_ns = 0;
+		return false;
+	}
+	if (!since_ns) {
+		since_ns = clock_now_ns();
+		debug_all(DEBUG_QUEUE, "in a hook, or while Ruby parses: commands wait for another moment");
+	}
+	return clock_now_ns() - since_ns < MOMENT_MAX_MS * NS_PER_MS;
+}
+
 static VALUE job(VALUE unused)
 {
 	struct error err;
+	bool later;
 	bool had_sessions;
 	unsigned sessions;
 
@@ -235,7 +257,9 @@ static VALUE job(VALUE unused)
 	request_cancel_overdue();
 	silent_forks_finish();
 	had_sessions = session_first() != NULL;
-	queue_drain(run_command, &err);
+	later = is_bad_moment();
+	if (!later)
+		queue_drain(run_command, &err);
 	long_commands_go_on();
 	if (compiler_watch_take())
 		selection_compiler_on();
@@ -247,6 +271,8 @@ static VALUE job(VALUE unused)
 	keep_or_remove_queue(sessions, had_sessions);
 	/* After that, which sets the timer as well. */
 	ring_for_left_over();
+	if (later && queue_exists())
+		queue_ring_soon();
 	if (long_commands_are_left())
 		queue_ring_in(GVL_PAUSE_MS);
 	session_finish();

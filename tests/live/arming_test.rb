@@ -192,4 +192,26 @@ class ArmingTest < LiveTest
     target.run("Own3.new.a; nil")
     assert_equal "Own3#a <time>\n", tracer.stop.tree
   end
+
+  # The VM tells nobody of anything while it parses, nor from within a hook: that is no reason to refuse methods written in C.
+  test "where the thread parses a file the command waits for a better moment" do
+    target = start("console")
+    here, there = directory_of_target
+    File.mkfifo("#{here}/late.rb")
+    watcher = launch("trace", "-v", "-p", target.pid.to_s, "--raise=Nobody", env: { "RBPROBE_DEBUG" => "queue" }).wait_until_armed
+    loading = Thread.new { target.run("load '#{there}/late.rb'; Late.name") }
+    file = File.open("#{here}/late.rb", "w")
+    file.write("class Late\n")
+    file.flush
+    tracer = launch("trace", "-v", "-p", target.pid.to_s, "String#upcase")
+    watcher.wait_for(/commands wait for another moment/)
+    file.puts("end")
+    file.close
+    assert_equal '"Late"', loading.value
+    tracer.wait_until_armed
+    assert_match(/String#upcase armed, engine patch/, tracer.stderr)
+    target.run("'a'.upcase")
+    assert_match(/String#upcase/, tracer.stop.stdout)
+    watcher.stop
+  end
 end

@@ -151,7 +151,7 @@ const char *patch_unready(void)
 	if (!facts.tried && foreign_hooks_on(FOREIGN_HOOKS_TRIAL))
 		return FOREIGN_HOOKS_WHY " runs";
 	if (!facts.tried && is_bad_moment())
-		return "self-test: the frames of calls cannot be looked at just now";
+		return "just now its thread is in a hook of the application's, or parses a file: try again";
 	if (!facts.tried) {
 		struct trial trial = {0};
 		int failed = 0;

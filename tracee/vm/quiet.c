@@ -160,6 +160,13 @@ void quiet_end(struct quiet quiet)
 		*quiet.place = quiet.before;
 }
 
+bool quiet_is_others(void)
+{
+	const volatile uintptr_t *running = place.works ? running_place(rb_thread_current()) : NULL;
+
+	return running && *running != 0 && *running != (uintptr_t)&nothing;
+}
+
 void quiet_thread(VALUE thread)
 {
 	if (place.works)

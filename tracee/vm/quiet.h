@@ -32,6 +32,9 @@ struct quiet quiet_pause(void);
 /* Ends what either of the two began. */
 void quiet_end(struct quiet quiet);
 
+/* Whether the running fiber is quiet, but not by us: it is in a hook, or the VM parses. False where that cannot be told. */
+bool quiet_is_others(void);
+
 /* The same for the whole life of a thread that has been made and has not run yet, its first and last event included. */
 void quiet_thread(VALUE thread);
 
