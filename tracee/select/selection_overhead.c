@@ -191,11 +191,15 @@ static void protect(VALUE (*function)(VALUE), struct shedding *shedding)
 		rb_set_errinfo(Qnil);
 }
 
-/* What remains is within the limit, as far as the last moment tells. */
+/*
+ * What remains is within the limit, as far as the last moment tells. Values that nobody makes any more were under way when their
+ * method was reduced: no method is to blame for them.
+ */
 static void shed(struct session *session, const struct account *account)
 {
 	struct selection *selection = session->selection;
-	double limit = session->decider->conditions.max_overhead / 100.0, share = account->look.share;
+	double limit = session->decider->conditions.max_overhead / 100.0;
+	double share = account->look.share - (account->calls_with_values ? 0 : account->look.values);
 
 	for (unsigned i = 0; i < SHED_MAX && share > limit && !selection->disabled; i++) {
 		struct shedding shedding = {.session = session, .probe = dearest(selection, account)};
