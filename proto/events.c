@@ -172,6 +172,26 @@ uint32_t values_take_numbers(struct values *values, uint64_t *numbers, uint32_t 
 	return count;
 }
 
+bool values_take_last_number(struct values *values, uint64_t *number)
+{
+	struct cursor cursor = {values->bytes, values->end};
+	struct slice text;
+	const uint8_t *end;
+
+	if (values->count == 0)
+		return false;
+	for (uint32_t i = 1; i < values->count; i++)
+		if (!cursor_any(&cursor, &text))
+			return false;
+	end = cursor.at;
+	*number = EVENT_NOT_KNOWN;
+	if (*cursor.at != LEFT_OUT && !(is_number(*cursor.at) && cursor_uint(&cursor, number)))
+		return false;
+	values->count--;
+	values->end = end;
+	return true;
+}
+
 static bool is_array(uint8_t first)
 {
 	return (first & 0xf0) == 0x90 || first == 0xdc || first == 0xdd;

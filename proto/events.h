@@ -62,6 +62,8 @@ bool values_next(struct values *values, struct slice *text);
  * there are, 0 where something else stands among them.
  */
 uint32_t values_take_numbers(struct values *values, uint64_t *numbers, uint32_t max);
+/* The same of the last value alone, before which there may be a nil for a text. Whether it is a number, or nil. */
+bool values_take_last_number(struct values *values, uint64_t *number);
 #define EVENT_NOT_KNOWN UINT64_MAX
 /* Takes the array that stands after the texts off the values, when the numbers are. False, and *inner is empty: there is none. */
 bool values_take_array(struct values *values, struct values *inner);

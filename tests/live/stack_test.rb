@@ -118,6 +118,35 @@ class StackTest < LiveTest
     assert_equal [["26 Called#failing"]], frames_of("$called.failing", "Called#fail_here", "--engine", "hook")
   end
 
+  # In a block, the method around it is among them. A variable that is not there is no number.
+  test "a line, with and without values" do
+    [[%w[called.rb:17], "$called.each_of", [["16 Called#each_of"]] * 2],
+     [["called.rb:16(value, self)"], "$called.each_of", [[]]],
+     [["called.rb:3(value)"], "$called.outer", [["7 Called#middle", "11 Called#outer"], ["12 Called#outer"]]]].each do |row|
+      lines, code, stacks = row
+      target = start_called
+      tracer = trace(target, "--format", "json", "--stack", *lines)
+      target.run(code)
+      assert_equal stacks, tracer.stop.events("line").map { |line| own_frames(line) }
+    end
+  end
+
+  test "a line in text, and as rbtrace prints it" do
+    target = start_called
+    tracer = trace(target, "--stack=1", "called.rb:3(value)", "Called#middle")
+    target.run("$called.middle")
+    assert_equal <<~TREE, tracer.stop.tree.gsub(/from \S+ in <main>/, "from MAIN").sub(/^   from .*\n\z/, "   from MAIN\n")
+      Called#middle
+         called.rb:3 value=1
+            from called.rb:7 in Called#middle
+      Called#middle <time>
+         from MAIN
+    TREE
+    tracer = trace(target, "--stack=1", "--format", "rbtrace", "called.rb:3(value)")
+    target.run("$called.middle")
+    assert_match(/called.rb:3\(value=1\)$/, tracer.stop.stdout)
+  end
+
   test "at most so many frames" do
     { ["--stack"] => 20, ["--stack=3"] => 3, ["--stack=128"] => 101 }.each do |arguments, count|
       call = calls_of("$called.descend(100)", *arguments, "Called#inner")["inner"].first

@@ -158,7 +158,7 @@ class TopTest < LiveTest
     await(/^Keys$/)
     await(/^q            leave$/)
     type("G")
-    await(/GVL, the part/)
+    await(/they waited for it/)
     type(ESCAPE)
     await(/method$/)
     leave

@@ -148,6 +148,27 @@ static void numbers_stand_after_texts(void **state)
 	assert_int_equal(numbers[1], 7);
 }
 
+/* A line's stack: a nil before it stands for a value that is not there. */
+static void the_last_number_is_taken_by_itself(void **state)
+{
+	static const uint8_t bytes[] = "\xc0\xa1"
+				       "a\x07";
+	struct values values = {.bytes = bytes, .end = bytes + 4, .count = 3};
+	uint64_t number = 0;
+
+	(void)state;
+	assert_true(values_take_last_number(&values, &number));
+	assert_int_equal(number, 7);
+	assert_int_equal(values.count, 2);
+	assert_slice(values_get(values, 1), "a");
+	assert_false(values_take_last_number(&values, &number));
+	assert_int_equal(values.count, 2);
+	values = (struct values){.bytes = bytes, .end = bytes + 1, .count = 1};
+	assert_true(values_take_last_number(&values, &number));
+	assert_true(number == EVENT_NOT_KNOWN);
+	assert_false(values_take_last_number(&values, &number));
+}
+
 /* Takes the numbers, and the array before them, off the outcome that these bytes are; what the array has, joined. */
 static const char *array_of(const char *bytes, size_t size, uint32_t *texts, uint32_t *numbers)
 {
@@ -451,6 +472,7 @@ int main(void)
 		TEST(events_come_back),
 		TEST(values_come_back),
 		TEST(numbers_stand_after_texts),
+		TEST(the_last_number_is_taken_by_itself),
 		TEST(an_array_stands_between_texts_and_numbers),
 		TEST(numbers_are_as_many_as_were_asked_for),
 		TEST(times_of_any_size_and_direction),

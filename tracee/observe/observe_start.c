@@ -6,6 +6,7 @@
 #include "tracee/base/job_cpu.h"
 #include "tracee/base/ticks.h"
 #include "tracee/frame/frame.h"
+#include "tracee/observe/callers.h"
 #include "tracee/observe/decide.h"
 #include "tracee/observe/expression.h"
 #include "tracee/observe/kept.h"
@@ -132,7 +133,7 @@ static void make_values_of_start(struct making *making, const struct probe *prob
 	making->fiber->stacks[session->slot].starting = true;
 	if (making->buffer)
 		making->size = expression_list_render(probe->expressions, seen, &session->options, making->buffer,
-		                                      VALUES_SIZE_MAX, &making->jump);
+		                                      VALUES_SIZE_MAX - (probe->line ? MEASURE_SIZE_MAX : 0), &making->jump);
 }
 
 /*
@@ -284,6 +285,17 @@ void observe_call(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t
 		rb_jump_tag(jump);
 }
 
+/* Who called what has the line: a number after the values, as in a call's outcome. */
+static size_t append_stack(struct session *session, char *buffer, size_t size)
+{
+	struct measured measured;
+
+	if (!buffer || !(session->options.flags & TRACE_STACK))
+		return size;
+	measured = (struct measured){.stack = callers_take(session, 1)};
+	return measure_append(&measured, TRACE_STACK, buffer, size);
+}
+
 static void push_line(struct probe *probe, struct fiber_state *fiber, const struct seen_call *seen, const void *payload,
                       size_t payload_size)
 {
@@ -308,6 +320,7 @@ static void push_line_with_values(struct probe *probe, struct fiber_state *fiber
 
 	making_begin(&making, session, fiber, *jump, ticks_now(), true);
 	make_values_of_start(&making, probe, seen);
+	making.size = append_stack(session, making.buffer, making.size);
 	push_line(probe, fiber, seen, making.buffer, making.size);
 	making_end(&making);
 	*jump = making.jump;
@@ -329,10 +342,12 @@ void observe_line(struct probe *probe, struct fiber_state *fiber, rb_trace_arg_t
 	seen.frame = frame_of_call(trace_arg, RUBY_EVENT_LINE, anchor);
 	if (observe_prepare(probe, fiber, rb_tracearg_self(trace_arg), &jump) &&
 	    observe_is_followed(probe, fiber, &seen, &jump) && !seen.hidden) {
+		char stack[MEASURE_SIZE_MAX];
+
 		if (probe->expressions)
 			push_line_with_values(probe, fiber, &seen, &jump);
 		else
-			push_line(probe, fiber, &seen, NULL, 0);
+			push_line(probe, fiber, &seen, stack, append_stack(session, stack, 0));
 	}
 	session_release_for(session, fiber);
 	if (jump)

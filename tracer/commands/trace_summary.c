@@ -10,17 +10,22 @@
 /* What else was asked for: ", 12 raised, 3 collections". */
 static void describe_events(const struct sink_summary *summary, char *to, size_t size)
 {
+	static const char *const words[MARK_COUNT][2] = {
+		[MARK_RAISE] = {"raised", "raised"},
+		[MARK_GC] = {"collection", "collections"},
+		[MARK_GC_PAUSE] = {"long pause in another", "long pauses in others"},
+		[MARK_GVL] = {"long wait for the GVL", "long waits for the GVL"},
+		[MARK_ALLOCATION] = {"object made", "objects made"},
+	};
 	size_t used = 0;
 
 	for (uint32_t kind = 0; kind < MARK_COUNT && used < size; kind++)
 		if (summary->mark_kinds & 1u << kind && (kind != MARK_GC_PAUSE || summary->marks[kind]))
 			used += (size_t)snprintf(to + used, size - used, ", %llu %s", (unsigned long long)summary->marks[kind],
-			                         kind == MARK_GC_PAUSE     ? "long pauses in others"
-			                         : kind == MARK_GVL        ? "long waits for the GVL"
-			                         : kind == MARK_ALLOCATION ? "objects made"
-			                                                   : mark_form(kind)->plural);
+			                         words[kind][summary->marks[kind] != 1]);
 	if (summary->marks_lost && used < size)
-		snprintf(to + used, size - used, ", %llu such events lost", (unsigned long long)summary->marks_lost);
+		snprintf(to + used, size - used, ", %llu such event%s lost", (unsigned long long)summary->marks_lost,
+		         summary->marks_lost == 1 ? "" : "s");
 }
 
 void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t duration_ns)
@@ -105,9 +110,9 @@ static void say_allocations(const struct trace_target *traced, const struct reco
 	struct buffer name = {0};
 
 	buffer_add_printable(&name, totals->thread_name.bytes, totals->thread_name.size);
-	message("process %d: %llu objects of %.*s were made, %llu shown", (int)traced->pid,
-	        (unsigned long long)totals->numbers[0], (int)name.size, name.size ? name.bytes : "",
-	        (unsigned long long)totals->numbers[1]);
+	message("process %d: %llu %s of %.*s %s made, %llu shown", (int)traced->pid, (unsigned long long)totals->numbers[0],
+	        totals->numbers[0] == 1 ? "object" : "objects", (int)name.size, name.size ? name.bytes : "",
+	        totals->numbers[0] == 1 ? "was" : "were", (unsigned long long)totals->numbers[1]);
 	buffer_free(&name);
 }
 

@@ -40,6 +40,16 @@ struct measures measures_take(struct values *values, uint32_t flags)
 	return measures;
 }
 
+struct measures measures_take_stack(struct values *values, uint32_t flags)
+{
+	struct measures measures = {.flags = flags & TRACE_STACK};
+
+	for (uint32_t i = 0; i < MEASURES_MAX; i++)
+		if (kinds[i].flag == TRACE_STACK && measures.flags && !values_take_last_number(values, &measures.numbers[i]))
+			measures.flags = 0;
+	return measures;
+}
+
 void measures_add_text(struct buffer *to, const struct measures *measures)
 {
 	for (uint32_t i = 0; i < MEASURES_MAX; i++) {

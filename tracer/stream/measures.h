@@ -30,6 +30,8 @@ static inline uint64_t measures_stack(const struct measures *measures)
 
 /* Takes those that were asked for (flags) off the values. */
 struct measures measures_take(struct values *values, uint32_t flags);
+/* The stack alone, which is the last value of a line. */
+struct measures measures_take_stack(struct values *values, uint32_t flags);
 
 /* "cpu 0.001200 alloc 120 gc 0.000300", after a blank where more than "<" stands before. */
 void measures_add_text(struct buffer *to, const struct measures *measures);

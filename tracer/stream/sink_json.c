@@ -329,9 +329,13 @@ static void json_mark(struct sink *sink, struct fiber *fiber, struct method *met
 static void json_line(struct sink *sink, struct fiber *fiber, struct method *line, const struct event *event)
 {
 	struct buffer *to = &sink->output->buffer;
+	struct values values = event->values;
+	struct measures measures = measures_take_stack(&values, sink->style.flags);
 
 	add_fiber(to, "line", fiber);
-	add_middle(to, fiber, fiber->depth, line, "time_ns", event->time_ns, &event->values);
+	add_middle(to, fiber, fiber->depth, line, "time_ns", event->time_ns, &values);
+	if (measures.flags)
+		callers_add_json(to, fiber->stream, measures_stack(&measures));
 	line_end(sink);
 }
 

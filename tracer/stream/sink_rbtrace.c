@@ -15,6 +15,7 @@
  * only then: so they wait for it a moment.
  */
 
+#include "tracer/stream/measures.h"
 #include "tracer/stream/sink_text_parts.h"
 
 #define SLOW_MAX 64u
@@ -212,10 +213,12 @@ static void rbtrace_whole(struct sink *sink, struct fiber *fiber, struct method 
 static void rbtrace_line(struct sink *sink, struct fiber *fiber, struct method *line, const struct event *event)
 {
 	struct rbtrace_sink *rbtrace = (struct rbtrace_sink *)sink;
+	struct values values = event->values;
 
+	measures_take_stack(&values, sink->style.flags); /* not among its lines */
 	line_begin(rbtrace, fiber, event->time_ns);
 	buffer_add_slice(&sink->output->buffer, line->shown);
-	add_values(sink, line, event->values);
+	add_values(sink, line, values);
 	line_end(rbtrace);
 }
 

@@ -389,11 +389,14 @@ static void text_mark(struct sink *sink, struct fiber *fiber, struct method *met
 static void text_line(struct sink *sink, struct fiber *fiber, struct method *line, const struct event *event)
 {
 	struct text_sink *text = (struct text_sink *)sink;
+	struct event shown = *event;
+	struct measures measures = measures_take_stack(&shown.values, sink->style.flags);
 
 	show_older(text, NULL);
 	line_begin(sink, fiber);
-	add_begin(text, &sink->output->buffer, fiber, line, event);
+	add_begin(text, &sink->output->buffer, fiber, line, &shown);
 	line_end(sink);
+	add_stack(sink, &sink->output->buffer, fiber, measures_stack(&measures));
 }
 
 static void text_open(struct sink *sink, struct fiber *fiber, struct call *call)

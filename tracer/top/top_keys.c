@@ -150,9 +150,9 @@ enum top_action top_keys_press(struct top_model *model, struct top_pane *pane, i
 
 const char *top_keys_help(void)
 {
+	/* At most 80 columns, and on 24 lines there is room for two processes. */
 	return "q            leave\n"
-	       "Up Down PgUp PgDn Home End\n"
-	       "             select a method\n"
+	       "Up, PgDn ... select a method\n"
 	       "Enter, c     who calls the selected method\n"
 	       "f            its calls, as they come\n"
 	       "s            its source\n"
@@ -162,12 +162,12 @@ const char *top_keys_help(void)
 	       "C calls/s    N calls      E errors     T total      S self\n"
 	       "A mean       P p99        X max        M method\n"
 	       "r            the other way round\n"
-	       "/            only methods whose names contain what you type; Enter ends typing, Esc shows all again\n"
+	       "/            only methods whose names contain what you type; Esc: all again\n"
 	       "t            figures of the last interval, or since the start\n"
 	       "p            a row for each process, or all processes together\n"
 	       "Space        pause: nothing new is asked for; counting goes on\n"
 	       "\n"
-	       "total is the time of all calls together, self without that of counted calls inside of them.\n"
-	       "CPU and GC are of the last interval. GVL wait (--gvl): of the time in which threads had or wanted the\n"
-	       "GVL, the part in which they waited for it.\n";
+	       "total is the time of all calls, self without counted calls inside of them.\n"
+	       "CPU and GC are of the last interval. GVL wait (--gvl): how much of the time\n"
+	       "in which threads had or wanted the GVL they waited for it.\n";
 }

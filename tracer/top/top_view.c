@@ -117,7 +117,11 @@ static void draw_table(const struct top_view *view, size_t row, size_t rows, siz
 		top_screen_line(row + i, slice_of(&line), number == model->selected ? TOP_REVERSE : TOP_PLAIN);
 	}
 	if (!model->count)
-		top_screen_line(row, text_of(model->left_out ? "no method has that in its name" : "no calls so far"), TOP_DIM);
+		top_screen_line(row,
+		                text_of(model->left_out      ? "no method has that in its name"
+		                        : model->since_start ? "no calls so far"
+		                                             : "no calls in the last interval; t shows those since the start"),
+		                TOP_DIM);
 	buffer_free(&line);
 }
 
