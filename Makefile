@@ -18,24 +18,29 @@ say = $(if $(filter-out 0,$(V)),,@echo '$(1) $(2)';)
 
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 # "proto/limits.h" is found from the root; no directory of ours is searched for <limits.h>.
-OWN_CXX_FLAGS := -std=gnu++17 -fno-rtti -fno-exceptions -iquote . -Wall -Wextra $(WERROR)
-OWN_FLAGS := -std=gnu11 -pthread -iquote . $(WARNINGS) $(WERROR)
+# The libraries that are there of those that are not needed, HAVE_... in the code; WITHOUT="libdw simdjson" leaves them out.
+WITHOUT ?=
+LIBRARIES := $(shell WITHOUT='$(WITHOUT)' CXX='$(CXX)' mk/libraries)
+HAVE := $(addprefix -DHAVE_,$(shell echo '$(LIBRARIES)' | tr a-z A-Z))
+OWN_CXX_FLAGS := -std=gnu++17 -fno-rtti -fno-exceptions -iquote . -Wall -Wextra $(HAVE) $(WERROR)
+OWN_FLAGS := -std=gnu11 -pthread -iquote . $(WARNINGS) $(HAVE) $(WERROR)
 # The name of libmsgpack's pkg-config file up to version 5, and since.
 MSGPACK := $(shell pkg-config --exists msgpack-c && echo msgpack-c || echo msgpack)
-PACKAGES := $(MSGPACK) jansson simdjson zlib libzstd readline libdw ncursesw
+PACKAGES := $(MSGPACK) $(LIBRARIES)
 PACKAGE_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
-PACKAGE_LIBS   = $(shell pkg-config --libs $(PACKAGES)) -lstdc++
-export CC BUILD RUBY V
+PACKAGE_LIBS   = $(shell pkg-config --libs $(PACKAGES)) -lm $(if $(filter simdjson,$(LIBRARIES)),-lstdc++)
+export CC BUILD RUBY V WITHOUT
 
 PROTO_OBJECTS  := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard proto/*.c))
 TRACER_SOURCES := $(wildcard tracer/*.c tracer/*/*.c)
-TRACER_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(TRACER_SOURCES)) $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tracer/*/*.cpp))
+TRACER_CXX_SOURCES := $(if $(filter simdjson,$(LIBRARIES)),$(wildcard tracer/*/*.cpp))
+TRACER_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(TRACER_SOURCES)) $(patsubst %.cpp,$(BUILD)/obj/%.o,$(TRACER_CXX_SOURCES))
 # The parts of the extension that know no Ruby are unit-tested outside of it.
 RUBYLESS_SOURCES := $(addprefix tracee/,$(addsuffix .c,base/msgpack_builder base/encoder base/command_inbox \
 	base/fork_gate base/job_due base/ring base/counter base/ticks session/stream vm/method_layout))
 RUBYLESS_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(RUBYLESS_SOURCES))
 
-.PHONY: all tracer extension
+.PHONY: all tracer extension FORCE
 all: tracer extension $(if $(filter build,$(BUILD)),compile_commands.json)
 
 tracer: $(BUILD)/rbprobe $(BUILD)/tracers
@@ -47,6 +52,14 @@ $(BUILD)/tracers:
 
 $(BUILD)/rbprobe: $(TRACER_OBJECTS) $(PROTO_OBJECTS)
 	$(call say,LD,$@)$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
+	@$@ --version | sed -n '2,$$s/^/rbprobe: /p' >&2
+
+# Where a library comes or goes, all objects are made anew.
+$(BUILD)/obj/libraries: FORCE
+	@mkdir -p $(@D)
+	@echo '$(LIBRARIES)' | cmp -s - $@ || echo '$(LIBRARIES)' >$@
+
+$(TRACER_OBJECTS): $(BUILD)/obj/libraries
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -121,5 +134,6 @@ help:
 	@echo 'make setup            the Debian packages that building needs'
 	@echo 'make install          below DESTDIR and PREFIX (/usr/local); make uninstall takes it away'
 	@echo '                      RBTRACE=1: also the name rbtrace, for the command line of rbtrace'
+	@echo 'WITHOUT="libdw zlib"   the tracer without these libraries (mk/libraries); others are left out where missing'
 	@echo 'V=1                   whole commands instead of a line for each file'
 	@echo 'make clean            all that was built; chroots of the matrix stay'

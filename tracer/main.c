@@ -2,6 +2,7 @@
 
 #include "tracer/base/debug.h"
 #include "tracer/base/exit_status.h"
+#include "tracer/base/library.h"
 #include "tracer/base/message.h"
 #include "tracer/cli/complete.h"
 #include "tracer/cli/nearest.h"
@@ -45,7 +46,13 @@ static int overview(void)
 
 static int version(void)
 {
+	struct buffer missing = {0};
+
 	printf("rbprobe %s (protocol %u)\n", RBPROBE_VERSION, PROTOCOL_VERSION);
+	library_list_missing(&missing);
+	if (missing.size)
+		fwrite(missing.bytes, 1, missing.size, stdout);
+	buffer_free(&missing);
 	return fflush(stdout) == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 

@@ -12,6 +12,7 @@
 #include "proto/clock.h"
 #include "tracer/backtrace/native_unwind.h"
 #include "tracer/backtrace/thread_snapshot.h"
+#include "tracer/base/library.h"
 #include "tracer/process/trace_permission.h"
 
 #include <errno.h>
@@ -178,6 +179,8 @@ int native_stacks_take(struct native_stacks *stacks, const struct target *target
 
 const char *native_stacks_gap(const struct native_stacks *stacks)
 {
+	if (!library_is_there(LIBRARY_DW))
+		return "this rbprobe was built without libdw (Debian: libdw-dev): of native frames only the innermost is shown";
 	switch (stacks->unwound) {
 	case 0:
 		return stacks->stacks_cut ? "some frames are missing: its threads' stacks are larger than 64 MiB in all" : NULL;

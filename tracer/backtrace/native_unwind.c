@@ -5,6 +5,8 @@
  * and the vDSO, are put together from the process's memory.
  */
 
+#ifdef HAVE_LIBDW
+
 #define _GNU_SOURCE
 #include "tracer/backtrace/native_unwind.h"
 
@@ -386,3 +388,5 @@ void native_unwind(const struct confined *confined, const void *argument)
 		free(stack.frames);
 	}
 }
+
+#endif

@@ -114,6 +114,19 @@ static int words_split(struct invocation *invocation, int argc, char **argv)
 	return own;
 }
 
+/* name: as --help calls it. */
+static int libraries_check(const struct subcommand *subcommand, const char *name)
+{
+	struct error err;
+
+	for (enum library i = 0; i < LIBRARY_COUNT; i++)
+		if (subcommand->needs[i] && library_require(i, name, &err) < 0) {
+			message("%s", err.text);
+			return STATUS_FAILED;
+		}
+	return STATUS_DONE;
+}
+
 static int pids_check(const struct invocation *invocation, const char *name)
 {
 	const struct subcommand *subcommand = invocation->subcommand;
@@ -326,6 +339,8 @@ int subcommand_run(const struct subcommand *subcommand, int argc, char **argv)
 	if (subcommand->init)
 		subcommand->init(invocation);
 	status = parse(invocation, words_split(invocation, argc, argv), argv);
+	if (status == 0)
+		status = libraries_check(subcommand, argv[0] + strlen("rbprobe "));
 	if (status == 0)
 		status = choose_processes(&invocation->options, subcommand->pids == PIDS_ONE,
 		                          subcommand->children_itself || subcommand->pids == PIDS_EACH);

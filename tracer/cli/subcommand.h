@@ -1,6 +1,7 @@
 #ifndef RBPROBE_SUBCOMMAND_H
 #define RBPROBE_SUBCOMMAND_H
 
+#include "tracer/base/library.h"
 #include "tracer/base/output.h"
 #include "tracer/cli/options.h"
 #include "tracer/cli/request.h"
@@ -83,9 +84,10 @@ struct subcommand {
 	const struct argp *positional;     /* the one of them that takes what is no option; NULL: options_selectors, if listed */
 	bool takes_words;                  /* what follows "--" is a command of its own */
 	enum subcommand_words words;
-	size_t size;              /* of its struct; 0: it has none */
-	void (*init)(void *self); /* before parsing */
-	int (*check)(void *self); /* after it. Returns 0, or a status after a line on stderr */
+	bool needs[LIBRARY_COUNT]; /* refused where rbprobe was built without one of these libraries */
+	size_t size;               /* of its struct; 0: it has none */
+	void (*init)(void *self);  /* before parsing */
+	int (*check)(void *self);  /* after it. Returns 0, or a status after a line on stderr */
 
 	/* --- What it does: a request of each process, one of one process as often as --every says, or whatever run() does. */
 

@@ -153,7 +153,7 @@ static int take_dump(struct arguments *arguments, uint32_t number, const char *p
 		snprintf(name, sizeof(name), "dump %u of %d", number + 1, DUMPS);
 	if (!wait_for_turn(arguments))
 		return STATUS_FAILED;
-	if (dump_file_open(&order.file, path, false, DUMP_ZSTD, &err) < 0) {
+	if (dump_file_open(&order.file, path, false, library_is_there(LIBRARY_ZSTD) ? DUMP_ZSTD : DUMP_PLAIN, &err) < 0) {
 		message("%s", err.text);
 		return STATUS_FAILED;
 	}
@@ -297,6 +297,7 @@ const struct subcommand heap_leak = {
 	.pids = PIDS_EACH,
 	.together = true,
 	.options = (const struct argp *const[]){&options_heap_report, &options_leak, NULL},
+	.needs = {[LIBRARY_SIMDJSON] = true, [LIBRARY_JANSSON] = true},
 	.size = sizeof(struct arguments),
 	.init = leak_init,
 	.check = leak_check,

@@ -116,6 +116,7 @@ const struct subcommand heap_report = {
 	.options = (const struct argp *const[]){&options_heap_report, &options_report, NULL},
 	.positional = &options_report,
 	.words = WORDS_FILES,
+	.needs = {[LIBRARY_SIMDJSON] = true, [LIBRARY_JANSSON] = true},
 	.size = sizeof(struct heap_report_arguments),
 	.init = heap_report_arguments_init,
 	.check = report_check,

@@ -142,6 +142,7 @@ const struct subcommand cmd_top = {
 	.timeout = TRACE_HELP_TIMEOUT,
 	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_run, &options_top,
                                                 &options_conditions, &options_engine, NULL},
+	.needs = {[LIBRARY_NCURSES] = true},
 	.size = sizeof(struct top_command),
 	.init = top_init,
 	.check = top_check,

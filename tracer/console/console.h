@@ -106,5 +106,16 @@ enum input input_read(struct console *console, const char *prompt, char **line);
 /* An entry for the history. */
 void input_remember(struct console *console, const char *entry);
 void input_close(struct console *console);
+/* The next line of standard input, without more ado. */
+enum input input_read_plain(struct console *console, char **line);
+
+/* --- console_terminal.c, or console_terminal_without.c where there is no readline */
+
+/* False: that cannot be. */
+bool terminal_open(struct console *console);
+enum input terminal_read(struct console *console, const char *prompt, char **line);
+void terminal_remember(struct console *console, const char *entry);
+/* Also where it was not opened. */
+void terminal_close(struct console *console);
 
 #endif

@@ -3,6 +3,8 @@
  * is asked with the whole line, and says itself where the word begins; while it does not answer there are none.
  */
 
+#ifdef HAVE_READLINE
+
 #define _GNU_SOURCE
 #include "tracer/console/console.h"
 
@@ -151,3 +153,5 @@ void console_complete_install(struct console *console)
 	rl_completer_word_break_characters = " \t\n\"'`;|&{}()<>=[]+-*/%^~,.:#@$";
 	rl_basic_word_break_characters = rl_completer_word_break_characters;
 }
+
+#endif

@@ -1,5 +1,7 @@
 /* Whose file readline obeys. See console_inputrc.h. */
 
+#ifdef HAVE_READLINE
+
 #define _GNU_SOURCE
 #include "tracer/console/console_inputrc.h"
 
@@ -42,3 +44,5 @@ void inputrc_choose(bool quiet)
 	place_close(&place);
 	free(path);
 }
+
+#endif

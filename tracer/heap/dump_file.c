@@ -4,6 +4,7 @@
 #include "tracer/heap/dump_file.h"
 
 #include "tracer/base/buffer.h"
+#include "tracer/base/library.h"
 #include "tracer/base/place.h"
 
 #include <errno.h>
@@ -19,8 +20,13 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+
+#ifdef HAVE_ZLIB
 #include <zlib.h>
+#endif
+#ifdef HAVE_LIBZSTD
 #include <zstd.h>
+#endif
 
 /*
  * The kernel caches a file in blocks of the size it is written in. Those of up to 32 KiB (PAGE_ALLOC_COSTLY_ORDER) each
@@ -43,8 +49,12 @@ struct dump_file {
 	bool is_new;  /* replaces nothing */
 	size_t piece; /* that is written at a time */
 	enum dump_packing packing;
+#ifdef HAVE_ZLIB
 	z_stream gzip;
+#endif
+#ifdef HAVE_LIBZSTD
 	ZSTD_CCtx *zstd;
+#endif
 	unsigned char *packed;
 };
 
@@ -182,8 +192,16 @@ int dump_file_open(struct dump_file **made, const char *path, bool is_new, enum 
 {
 	struct dump_file *file = memory_zeroed(sizeof(*file));
 	struct stat opened;
-	int status;
+	int status = 0;
 
+	if (packing == DUMP_GZIP)
+		status = library_require(LIBRARY_ZLIB, "a dump packed by gzip", err);
+	if (packing == DUMP_ZSTD)
+		status = library_require(LIBRARY_ZSTD, "a dump packed by zstd", err);
+	if (status < 0) {
+		free(file);
+		return status;
+	}
 	file->path = path;
 	file->is_new = is_new;
 	file->packing = packing;
@@ -193,9 +211,12 @@ int dump_file_open(struct dump_file **made, const char *path, bool is_new, enum 
 	file->piece = status == 0 && fstat(file->fd, &opened) == 0 && S_ISREG(opened.st_mode) ? FILE_PIECE : SIZE_MAX;
 	if (status == 0 && packing != DUMP_PLAIN)
 		file->packed = memory_resize(NULL, PACKED_SIZE);
+#ifdef HAVE_ZLIB
 	if (status == 0 && packing == DUMP_GZIP &&
 	    deflateInit2(&file->gzip, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK)
 		status = error_set(err, -ENOMEM, "no memory for gzip");
+#endif
+#ifdef HAVE_LIBZSTD
 	if (status == 0 && packing == DUMP_ZSTD) {
 		file->zstd = ZSTD_createCCtx();
 		if (!file->zstd)
@@ -203,6 +224,7 @@ int dump_file_open(struct dump_file **made, const char *path, bool is_new, enum 
 		ZSTD_CCtx_setParameter(file->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL);
 		ZSTD_CCtx_setParameter(file->zstd, ZSTD_c_checksumFlag, 1);
 	}
+#endif
 	if (status < 0) {
 		dump_file_discard(file);
 		return status;
@@ -228,6 +250,7 @@ static int write_all(struct dump_file *file, const unsigned char *from, size_t l
 	return 0;
 }
 
+#ifdef HAVE_ZLIB
 static int write_gzip(struct dump_file *file, const void *bytes, size_t size, bool last, struct error *err)
 {
 	int status;
@@ -242,7 +265,9 @@ static int write_gzip(struct dump_file *file, const void *bytes, size_t size, bo
 	} while (status == 0 && file->gzip.avail_out == 0);
 	return status;
 }
+#endif
 
+#ifdef HAVE_LIBZSTD
 static int write_zstd(struct dump_file *file, const void *bytes, size_t size, bool last, struct error *err)
 {
 	ZSTD_inBuffer in = {bytes, size, 0};
@@ -259,17 +284,19 @@ static int write_zstd(struct dump_file *file, const void *bytes, size_t size, bo
 	} while (status == 0 && (last ? left != 0 : in.pos < in.size));
 	return status;
 }
+#endif
 
 static int write_packed(struct dump_file *file, const void *bytes, size_t size, bool last, struct error *err)
 {
-	switch (file->packing) {
-	case DUMP_GZIP:
+	(void)last;
+#ifdef HAVE_ZLIB
+	if (file->packing == DUMP_GZIP)
 		return write_gzip(file, bytes, size, last, err);
-	case DUMP_ZSTD:
+#endif
+#ifdef HAVE_LIBZSTD
+	if (file->packing == DUMP_ZSTD)
 		return write_zstd(file, bytes, size, last, err);
-	case DUMP_PLAIN:
-		break;
-	}
+#endif
 	return write_all(file, bytes, size, err);
 }
 
@@ -349,9 +376,13 @@ void dump_file_discard(struct dump_file *file)
 		unlinkat(file->place.directory, file->temporary.bytes, 0);
 	if (file->fd >= 0)
 		close(file->fd);
+#ifdef HAVE_ZLIB
 	if (file->packing == DUMP_GZIP)
 		deflateEnd(&file->gzip);
+#endif
+#ifdef HAVE_LIBZSTD
 	ZSTD_freeCCtx(file->zstd);
+#endif
 	free(file->packed);
 	place_close(&file->place);
 	buffer_free(&file->temporary);

@@ -4,6 +4,7 @@
 #include "tracer/heap/heap_input.h"
 
 #include "tracer/base/buffer.h"
+#include "tracer/base/library.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#ifdef HAVE_ZLIB
 #include <zlib.h>
+#endif
+#ifdef HAVE_LIBZSTD
 #include <zstd.h>
+#endif
 
 #define PACKED_SIZE (256u << 10)
 
@@ -28,8 +34,12 @@ struct heap_input {
 	uint64_t trailing;     /* bytes of that */
 	unsigned char *packed; /* what was read and is not yet unpacked */
 	size_t start, end;
+#ifdef HAVE_ZLIB
 	z_stream inflate;
+#endif
+#ifdef HAVE_LIBZSTD
 	ZSTD_DStream *zstd;
+#endif
 };
 
 /* How one kind of compression is undone. */
@@ -37,6 +47,7 @@ struct format {
 	const char *name;
 	unsigned char magic[4];
 	size_t magic_size; /* 0: everything else */
+	enum library library;
 	int (*open)(struct heap_input *input);
 	/* Takes from packed[start..end], and returns how much of `to` it filled, or -EBADMSG. */
 	ssize_t (*unpack)(struct heap_input *input, char *to, size_t size);
@@ -52,6 +63,7 @@ static ssize_t plain_unpack(struct heap_input *input, char *to, size_t size)
 	return (ssize_t)take;
 }
 
+#ifdef HAVE_ZLIB
 static int gzip_open(struct heap_input *input)
 {
 	return inflateInit2(&input->inflate, 15 + 16) == Z_OK ? 0 : -ENOMEM;
@@ -100,7 +112,9 @@ static void gzip_close(struct heap_input *input)
 {
 	inflateEnd(&input->inflate);
 }
+#endif
 
+#ifdef HAVE_LIBZSTD
 static int zstd_open(struct heap_input *input)
 {
 	input->zstd = ZSTD_createDStream();
@@ -124,15 +138,29 @@ static void zstd_close(struct heap_input *input)
 {
 	ZSTD_freeDStream(input->zstd);
 }
+#endif
 
 static const struct format formats[] = {
-	{.name = "gzip", .magic = {0x1f, 0x8b}, .magic_size = 2, .open = gzip_open, .unpack = gzip_unpack, .close = gzip_close},
+	{.name = "gzip",
+         .magic = {0x1f, 0x8b},
+         .magic_size = 2,
+         .library = LIBRARY_ZLIB,
+#ifdef HAVE_ZLIB
+         .open = gzip_open,
+         .unpack = gzip_unpack,
+         .close = gzip_close
+#endif
+        },
 	{.name = "zstd",
          .magic = {0x28, 0xb5, 0x2f, 0xfd},
          .magic_size = 4,
+         .library = LIBRARY_ZSTD,
+#ifdef HAVE_LIBZSTD
          .open = zstd_open,
          .unpack = zstd_unpack,
-         .close = zstd_close},
+         .close = zstd_close
+#endif
+        },
 	{.name = "plain", .unpack = plain_unpack},
 };
 
@@ -177,6 +205,8 @@ static int recognise(struct heap_input *input, struct error *err)
 	       memcmp(input->packed, input->format->magic, input->format->magic_size) != 0)
 		input->format++;
 	input->between = true;
+	if (input->format->magic_size && library_require(input->format->library, input->name, err) < 0)
+		return err->code;
 	if (input->format->open && input->format->open(input) < 0)
 		return error_set(err, -ENOMEM, "cannot unpack %s: out of memory", input->name);
 	return 0;

@@ -4,23 +4,8 @@
 
 #include "tracer/base/json.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-void heap_json_escaped(struct buffer *to, const char *key, struct slice escaped)
-{
-	struct buffer quoted = {0};
-	json_t *text;
-
-	buffer_add_char(&quoted, '"');
-	buffer_add_slice(&quoted, escaped);
-	buffer_add_char(&quoted, '"');
-	text = json_loadb(quoted.bytes, quoted.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-	buffer_free(&quoted);
-	json_member_text(to, key, text ? (struct slice){json_string_value(text), json_string_length(text)} : escaped);
-	json_decref(text);
-}
 
 static void member_escaped(struct buffer *to, const char *key, const char *bytes, size_t size)
 {

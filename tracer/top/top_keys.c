@@ -1,5 +1,7 @@
 /* What keys do. See top_keys.h. */
 
+#ifdef HAVE_NCURSESW
+
 #include "tracer/top/top_keys.h"
 
 #include <curses.h>
@@ -171,3 +173,5 @@ const char *top_keys_help(void)
 	       "CPU and GC are of the last interval. GVL wait (--gvl): how much of the time\n"
 	       "in which threads had or wanted the GVL they waited for it.\n";
 }
+
+#endif

@@ -1,5 +1,7 @@
 /* The terminal as a screen. See top_screen.h. */
 
+#ifdef HAVE_NCURSESW
+
 #define _GNU_SOURCE
 #define _XOPEN_SOURCE_EXTENDED 1
 #include "tracer/top/top_screen.h"
@@ -248,3 +250,5 @@ void top_screen_show(void)
 {
 	refresh();
 }
+
+#endif

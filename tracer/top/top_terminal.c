@@ -1,5 +1,7 @@
 /* What terminfo says of the terminal. See top_terminal.h. */
 
+#ifdef HAVE_NCURSESW
+
 #include "tracer/top/top_terminal.h"
 
 #include <curses.h>
@@ -18,3 +20,5 @@ bool top_terminal_is_screen(void)
 	del_curterm(cur_term);
 	return found;
 }
+
+#endif

@@ -1,0 +1,70 @@
+/* What this rbprobe was built without. See library.h. */
+
+#include "tracer/base/library.h"
+
+#include <errno.h>
+
+static const struct {
+	const char *name;
+	const char *package; /* Debian's */
+	const char *serves;
+	bool is_there;
+} libraries[LIBRARY_COUNT] = {
+	[LIBRARY_SIMDJSON] = {"simdjson", "libsimdjson-dev, g++", "heap report, heap leak",
+#ifdef HAVE_SIMDJSON
+                              true
+#endif
+        },
+	[LIBRARY_JANSSON] = {"jansson", "libjansson-dev", "heap report, heap leak",
+#ifdef HAVE_JANSSON
+                             true
+#endif
+        },
+	[LIBRARY_DW] = {"libdw", "libdw-dev", "native frames of backtraces",
+#ifdef HAVE_LIBDW
+                        true
+#endif
+        },
+	[LIBRARY_NCURSES] = {"ncursesw", "libncurses-dev", "top",
+#ifdef HAVE_NCURSESW
+                             true
+#endif
+        },
+	[LIBRARY_READLINE] = {"readline", "libreadline-dev", "editing, history and completion of the console",
+#ifdef HAVE_READLINE
+                              true
+#endif
+        },
+	[LIBRARY_ZLIB] = {"zlib", "zlib1g-dev", "heap dumps packed by gzip",
+#ifdef HAVE_ZLIB
+                          true
+#endif
+        },
+	[LIBRARY_ZSTD] = {"libzstd", "libzstd-dev", "heap dumps packed by zstd",
+#ifdef HAVE_LIBZSTD
+                          true
+#endif
+        },
+};
+
+bool library_is_there(enum library library)
+{
+	return libraries[library].is_there;
+}
+
+int library_require(enum library library, const char *what, struct error *err)
+{
+	if (libraries[library].is_there)
+		return 0;
+	return error_set(err, -ENOTSUP,
+	                 "%s needs %s, without which this rbprobe was built; on Debian install %s, and build it again", what,
+	                 libraries[library].name, libraries[library].package);
+}
+
+void library_list_missing(struct buffer *to)
+{
+	for (size_t i = 0; i < LIBRARY_COUNT; i++)
+		if (!libraries[i].is_there)
+			buffer_add_format(to, "built without %s (Debian: %s): no %s\n", libraries[i].name, libraries[i].package,
+			                  libraries[i].serves);
+}
