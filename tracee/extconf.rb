@@ -2,11 +2,25 @@
 #
 #     mkdir build && cd build && ruby ../tracee/extconf.rb && make
 #
+# RubyGems runs it here, in its own directory, to build a gem: then that Makefile has mk/gem build the extension, by this file
+# and in a directory of its own, and the command line.
+#
 # RBPROBE_CFLAGS and RBPROBE_LDFLAGS are appended (sanitizers use them).
 
 require "mkmf"
 
 SOURCE_ROOT = File.expand_path("..", __dir__)
+
+if File.realpath(Dir.pwd) == File.realpath(__dir__)
+  abort "rbprobe needs Linux" unless RUBY_PLATFORM.include?("linux")
+  File.write("Makefile", <<~MAKEFILE)
+    sitearchdir = #{RbConfig::CONFIG["sitearchdir"]}
+    .PHONY: all install clean
+    all install clean:
+    \t+@RUBY='#{RbConfig.ruby}' MAKE='$(MAKE)' ../mk/gem $@ '$(sitearchdir)'
+  MAKEFILE
+  exit
+end
 
 # --- Compiler flags. Ruby's own are kept for what concerns the ABI; its warnings are replaced by ours.
 

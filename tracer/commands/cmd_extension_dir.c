@@ -75,7 +75,7 @@ static int extension_dir_run(void *self)
 {
 	struct extension_dir *wanted = self;
 	const char *ruby = wanted->ruby ? wanted->ruby : "ruby";
-	char directory[PATH_MAX], file[PATH_MAX + 80], abi[32];
+	char directory[PATH_MAX], file[PATH_MAX + 80], abi[32], remedy[3 * PATH_MAX];
 	struct error err;
 	int status = abi_ask(ruby, abi, sizeof(abi));
 
@@ -89,7 +89,8 @@ static int extension_dir_run(void *self)
 	}
 	snprintf(file, sizeof(file), "%s/%s/rbprobe.so", directory, abi);
 	if (access(file, R_OK) != 0) {
-		message("there is no extension for %s (%s) in %s; build it with: make RUBY=%s", ruby, abi, directory, ruby);
+		message("there is no extension for %s (%s) in %s; build it with: %s", ruby, abi, directory,
+		        extension_remedy(directory, ruby, remedy, sizeof(remedy)));
 		return STATUS_FAILED;
 	}
 	buffer_add_format(&wanted->invocation.output.buffer, "%s/%s\n", directory, abi);

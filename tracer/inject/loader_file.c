@@ -73,7 +73,7 @@ static void ruby_command(const struct target *target, char *command, size_t size
 
 static int file_path(const struct target *target, const struct remote *remote, char *path, size_t size, struct error *err)
 {
-	char directory[PATH_MAX - 80], abi[32], command[PATH_MAX], version[32];
+	char directory[PATH_MAX - 80], abi[32], command[PATH_MAX], version[32], remedy[3 * PATH_MAX];
 	int pid = (int)target->pid;
 	struct target looked_at;
 
@@ -94,8 +94,8 @@ static int file_path(const struct target *target, const struct remote *remote, c
 		snprintf(version, sizeof(version), "%s", abi);
 	else
 		snprintf(version, sizeof(version), "%s", looked_at.ruby_version);
-	return error_set(err, -ENOENT, "process %d runs Ruby %s, for which no extension is built in %s; run: make RUBY=%s", pid,
-	                 version, directory, command);
+	return error_set(err, -ENOENT, "process %d runs Ruby %s, for which no extension is built in %s; run: %s", pid, version,
+	                 directory, extension_remedy(directory, command, remedy, sizeof(remedy)));
 }
 
 /* Where the last segment ends. A process may be made to wait for a copy, and most of a file is for debuggers. */

@@ -40,3 +40,15 @@ int extension_directory(char *path, size_t size, struct error *err)
 	                 "there are no extensions in %s/tracee or %s/../lib/rbprobe; build one with: make RUBY=/path/to/ruby",
 	                 self, self);
 }
+
+const char *extension_remedy(const char *directory, const char *ruby, char *text, size_t size)
+{
+	char mark[PATH_MAX + 8];
+
+	snprintf(mark, sizeof(mark), "%s/gem", directory);
+	if (access(mark, F_OK) == 0)
+		snprintf(text, size, "%s -S gem install rbprobe, and then %s -S rbprobe", ruby, ruby);
+	else
+		snprintf(text, size, "make RUBY=%s", ruby);
+	return text;
+}

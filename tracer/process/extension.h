@@ -12,4 +12,7 @@
  */
 int extension_directory(char *path, size_t size, struct error *err);
 
+/* The commands by which that directory, or that of another installation, gets an extension for this Ruby. Returns text. */
+const char *extension_remedy(const char *directory, const char *ruby, char *text, size_t size);
+
 #endif
