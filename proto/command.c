@@ -78,12 +78,14 @@ void command_encode(msgpack_sbuffer *buffer, const struct command *command)
 	msgpack_packer_init(&packer, buffer, msgpack_sbuffer_write);
 	switch (command->kind) {
 	case COMMAND_ATTACH:
-		header_encode(&packer, command, command->attach.debug ? 4 : 3);
+		header_encode(&packer, command, command->attach.command.size ? 5 : command->attach.debug ? 4 : 3);
 		msgpack_pack_uint32(&packer, command->attach.version);
 		pack_text(&packer, command->attach.socket_path.bytes, command->attach.socket_path.size);
 		msgpack_pack_uint32(&packer, command->attach.client_pid);
-		if (command->attach.debug)
+		if (command->attach.debug || command->attach.command.size)
 			msgpack_pack_uint32(&packer, command->attach.debug);
+		if (command->attach.command.size)
+			pack_text(&packer, command->attach.command.bytes, command->attach.command.size);
 		break;
 	case COMMAND_TRACE:
 		trace_encode(&packer, command);
@@ -222,6 +224,8 @@ int command_decode(struct command *command, const uint8_t *bytes, size_t size, m
 		command->attach.client_pid = (uint32_t)fields_uint(&fields, INT32_MAX);
 		if (fields.left > 0)
 			command->attach.debug = (uint32_t)fields_uint(&fields, UINT32_MAX);
+		if (fields.left > 0)
+			command->attach.command = fields_text(&fields, NAME_SIZE_MAX);
 		break;
 	case COMMAND_TRACE:
 		trace_decode(command, &fields, zone);

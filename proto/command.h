@@ -81,6 +81,7 @@ struct command {
 		struct slice socket_path; /* as the target sees it */
 		uint32_t client_pid;      /* as the target sees it; 0 where it cannot see it */
 		uint32_t debug;           /* domains whose debug lines the client wants: bits of enum debug_domain */
+		struct slice command;     /* the client's command line, for the application */
 	} attach;
 	struct { /* of requests, COMMAND_EVAL and those after it; PROTOCOL.md says what each takes */
 		uint32_t flags;

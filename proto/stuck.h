@@ -31,8 +31,9 @@ struct stuck_question {
 
 enum stuck_code {
 	STUCK_FRAMES = 0,
-	STUCK_IN_GC = 1,  /* the garbage collector runs: nothing can be read safely */
-	STUCK_NO_GVL = 2, /* a look only: this thread has not the GVL, or none of Ruby's runs on it */
+	STUCK_IN_GC = 1,   /* the garbage collector runs: nothing can be read safely */
+	STUCK_NO_GVL = 2,  /* a look only: this thread has not the GVL, or none of Ruby's runs on it */
+	STUCK_REFUSED = 3, /* the application does not allow backtraces */
 };
 
 #define STUCK_FRAMES_MAX 128u

@@ -18,6 +18,7 @@
 #include "tracee/select/selection.h"
 #include "tracee/session/bell.h"
 #include "tracee/session/debug.h"
+#include "tracee/session/permissions.h"
 #include "tracee/session/queue.h"
 #include "tracee/session/request.h"
 #include "tracee/session/session.h"
@@ -89,6 +90,10 @@ static void run_in_session(struct session *session, const struct assembled_comma
 		session_detach(session, END_DETACHED, "");
 		return;
 	}
+	if (status == 0)
+		status = permissions_check(permissions_needed(command, false), err);
+	if (status == 0 && command->kind == COMMAND_TRACE)
+		session->needs = permissions_needed(command, true);
 	if (status == 0 && requests[command->kind]) {
 		struct request *request;
 
@@ -257,6 +262,8 @@ static VALUE job(VALUE unused)
 	request_cancel_overdue();
 	silent_forks_finish();
 	had_sessions = session_first() != NULL;
+	if (permissions_take_change())
+		session_withdraw();
 	later = is_bad_moment();
 	if (!later)
 		queue_drain(run_command, &err);

@@ -74,6 +74,11 @@ bool entry_begin(void)
 	return false;
 }
 
+bool entry_by_loader(void)
+{
+	return state.by_loader;
+}
+
 bool entry_stays(void)
 {
 	return atomic_load(&state.stays);

@@ -12,6 +12,9 @@
 bool entry_begin(void);
 void entry_done(void);
 
+/* During Init: whether a client has loaded the extension, and not the application required it. */
+bool entry_by_loader(void);
+
 /* Whether the extension was asked to stay ready (by a require, or rbprobe load), and not only loaded for a session. */
 bool entry_stays(void);
 

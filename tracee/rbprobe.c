@@ -3,6 +3,7 @@
  */
 
 #include "proto/names.h"
+#include "tracee/api/api.h"
 #include "tracee/base/fork_gate.h"
 #include "tracee/base/job_due.h"
 #include "tracee/base/ticks.h"
@@ -56,6 +57,7 @@ static void at_fork_in_child(void)
 	gc_stress_fork_child();
 	evaluation_fork_child();
 	overhead_fork_child();
+	api_fork_child();
 	queue_init();
 	bell_trigger();
 }
@@ -114,14 +116,23 @@ static VALUE init(VALUE stress_is_off)
 	return Qnil;
 }
 
+/* Where a client has loaded us, the application sees nothing of it. */
+static void api_define_if_required(void)
+{
+	if (!entry_by_loader())
+		api_define();
+}
+
 void Init_rbprobe(void)
 {
 	bool stress_is_off = false;
 	struct quiet quiet;
 	int failed = 0;
 
-	if (!entry_begin())
+	if (!entry_begin()) {
+		api_define_if_required();
 		return;
+	}
 	quiet_init();
 	quiet = quiet_begin();
 	rb_protect(init, (VALUE)&stress_is_off, &failed);
@@ -130,5 +141,6 @@ void Init_rbprobe(void)
 	quiet_end(quiet);
 	if (failed)
 		rb_jump_tag(failed);
+	api_define_if_required();
 	wait_if_told();
 }

@@ -88,6 +88,18 @@ static void attach_names_debug_domains_only_where_some_are_wanted(void **state)
 	assert_true(buffer.size > size);
 }
 
+static void attach_has_the_clients_command_line(void **state)
+{
+	struct command command = {.kind = COMMAND_ATTACH, .id = 1}, result;
+
+	(void)state;
+	command.attach.socket_path = SLICE("/tmp/s");
+	command.attach.command = SLICE("rbprobe bt -p 12");
+	result = passed(&command);
+	assert_slice(result.attach.command, "rbprobe bt -p 12");
+	assert_int_equal(result.attach.debug, 0);
+}
+
 static void trace_comes_back_as_it_was(void **state)
 {
 	const struct slice expressions[] = {SLICE("self"), SLICE("@total"), SLICE("items.map { |i| \"\xc3\xa9\" + i }")};
@@ -475,6 +487,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(attach_comes_back_as_it_was),
 		TEST(attach_names_debug_domains_only_where_some_are_wanted),
+		TEST(attach_has_the_clients_command_line),
 		TEST(trace_comes_back_as_it_was),
 		TEST(conditions_and_roles_come_back),
 		TEST(any_exception_is_not_none),

@@ -13,6 +13,7 @@
 
 #include "proto/label.h"
 #include "tracee/base/ruby_words.h"
+#include "tracee/session/permissions.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/destructured.h"
@@ -218,6 +219,11 @@ static long add_own_names(struct slice source, VALUE names, VALUE mentioned)
 
 static void compile_item(struct expression *item, struct slice source, VALUE names, VALUE mentioned, VALUE owner, bool condition)
 {
+	struct error err;
+
+	/* The other items run no code of the client's. */
+	if (permissions_check(1u << PERMIT_EVAL | 1u << PERMIT_TRACE, &err) < 0)
+		rb_exc_raise(rb_exc_new_str(rb_eRuntimeError, rb_sprintf("%s", err.text)));
 	check_syntax(source);
 	item->own_names = add_own_names(source, names, mentioned);
 	if (condition)

@@ -12,6 +12,7 @@
 #include "proto/clock.h"
 #include "tracee/base/msgpack_builder.h"
 #include "tracee/session/debug.h"
+#include "tracee/session/permissions.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/builtin_methods.h"
 
@@ -57,6 +58,7 @@ int request_open(struct request **made, const struct request_kind *kind, struct 
 	request->session = session;
 	request->command_id = command->id;
 	request->deadline_ns = UINT64_MAX;
+	request->needs = permissions_needed(command, true);
 	if (command->arguments.timeout_ms)
 		request->deadline_ns = clock_now_ns() + (uint64_t)command->arguments.timeout_ms * NS_PER_MS;
 	request->next = session->requests;

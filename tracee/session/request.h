@@ -48,6 +48,7 @@ struct request {
 
 	/* private */
 	uint64_t deadline_ns; /* UINT64_MAX: none */
+	uint32_t needs;       /* what the application has to allow for it: permissions.h */
 	bool cancelled;
 	struct request *next; /* of the session */
 };

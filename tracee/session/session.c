@@ -10,6 +10,7 @@
 
 #include "tracee/session/bell.h"
 #include "tracee/session/debug.h"
+#include "tracee/session/permissions.h"
 #include "tracee/session/request.h"
 #include "tracee/session/stream.h"
 #include "tracee/vm/evaluation.h"
@@ -159,11 +160,19 @@ static void session_discard(struct session *session)
 	free(session);
 }
 
+static void (*on_attached)(const struct session_client *client);
+
+void session_on_attached(void (*attached)(const struct session_client *client))
+{
+	on_attached = attached;
+}
+
 int session_attach(const uint8_t nonce[NONCE_SIZE], const struct command *command, struct error *err)
 {
+	struct session_client client = {.pid = command->attach.client_pid, .command = command->attach.command};
 	struct session *session;
 	int slot = free_slot();
-	int fd = session_connect_as(command, err);
+	int fd = session_connect_as(command, &client.uid, err);
 	int status;
 
 	if (fd < 0)
@@ -200,6 +209,9 @@ int session_attach(const uint8_t nonce[NONCE_SIZE], const struct command *comman
 	sessions.first = session;
 	debug(session, DEBUG_SESSION, "attached in slot %u, by a client with PID %u; ring of %u MiB", session->slot,
 	      command->attach.client_pid, SESSION_RING_SIZE >> 20);
+	memcpy(client.nonce, nonce, NONCE_SIZE);
+	if (on_attached)
+		on_attached(&client);
 	return 0;
 }
 
@@ -325,6 +337,29 @@ unsigned session_reap(void)
 	for (session = sessions.first; session; session = session->next)
 		alive++;
 	return alive;
+}
+
+static uint32_t needed_now(const struct session *session)
+{
+	uint32_t needs = session->selection ? session->needs : 0;
+
+	for (const struct request *request = session->requests; request; request = request->next)
+		needs |= request->needs;
+	return needs;
+}
+
+void session_withdraw(void)
+{
+	struct session *session = sessions.first;
+	struct error err;
+
+	while (session) {
+		struct session *next = session->next;
+
+		if (permissions_check(needed_now(session), &err) < 0)
+			session_detach(session, END_REFUSED, err.text);
+		session = next;
+	}
 }
 
 void session_exit(unsigned timeout_ms)

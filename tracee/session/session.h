@@ -90,6 +90,7 @@ struct session {
 	bool unannounced;        /* it goes on in a forked child, whose client has not been greeted; changes under the GVL */
 
 	/* Set by the trace command, under the GVL. */
+	uint32_t needs; /* what the application has to allow for it: permissions.h */
 	struct selection *selection;
 	struct probe_table *probes;     /* of the selection, */
 	struct engine_hook_state *hook; /* and its global hook */
@@ -199,6 +200,22 @@ void session_finish(void);
 
 /* Detaches those whose clients have gone, and those that could not be detached before. Returns how many are left. */
 unsigned session_reap(void);
+
+/*
+ * The application allows less than before: sessions whose trace or requests under way are not allowed any more are over. Job.
+ */
+void session_withdraw(void);
+
+/* Who has attached. */
+struct session_client {
+	uint8_t nonce[NONCE_SIZE]; /* of the session, which may be over */
+	uint32_t pid;              /* as this process sees it; 0: it does not */
+	uint32_t uid;              /* as the kernel says */
+	struct slice command;      /* its command line, as the client says; "" where it says nothing */
+};
+
+/* Once, at Init: `attached` is called in the job in which a client attaches. It raises nothing, and keeps copies only. */
+void session_on_attached(void (*attached)(const struct session_client *client));
 
 /* Process exit: every session gets its END, unless its client reads nothing for timeout_ms. */
 void session_exit(unsigned timeout_ms);

@@ -51,7 +51,7 @@ static int move_up(int fd)
 }
 
 /* A descriptor, or -errno; *why: what the code does not say, or NULL. Async-signal-safe. */
-static int connect_socket(const char *path, size_t path_size, uint32_t client_pid, const char **why)
+static int connect_socket(const char *path, size_t path_size, uint32_t client_pid, uint32_t *uid, const char **why)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct ucred peer;
@@ -71,17 +71,19 @@ static int connect_socket(const char *path, size_t path_size, uint32_t client_pi
 	/* 0: outside of our PID namespace. A command that names no PID cannot come from within. */
 	else if (peer.pid != 0 && (uint32_t)peer.pid != client_pid)
 		*why = "the client's socket belongs to another process";
-	else
+	else {
+		*uid = peer.uid;
 		return fd;
+	}
 	close(fd);
 	return status;
 }
 
-int session_connect_as(const struct command *command, struct error *err)
+int session_connect_as(const struct command *command, uint32_t *uid, struct error *err)
 {
 	const struct slice *path = &command->attach.socket_path;
 	const char *why;
-	int fd = connect_socket(path->bytes, path->size, command->attach.client_pid, &why);
+	int fd = connect_socket(path->bytes, path->size, command->attach.client_pid, uid, &why);
 
 	if (fd >= 0)
 		return fd;
@@ -93,6 +95,7 @@ int session_connect_as(const struct command *command, struct error *err)
 int session_connect_again(const struct session *session)
 {
 	const char *why;
+	uint32_t uid;
 
-	return connect_socket(session->client_path, strlen(session->client_path), session->client_pid, &why);
+	return connect_socket(session->client_path, strlen(session->client_path), session->client_pid, &uid, &why);
 }

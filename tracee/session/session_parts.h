@@ -25,9 +25,9 @@ bool session_adopt_parts(struct session *session);
 
 /*
  * Connects to the client that has sent this ATTACH, and makes sure that who listens is this process's own user, or root, and the
- * process that wrote the command. Returns a descriptor, or negative and err.
+ * process that wrote the command; *uid: who. Returns a descriptor, or negative and err.
  */
-int session_connect_as(const struct command *command, struct error *err);
+int session_connect_as(const struct command *command, uint32_t *uid, struct error *err);
 /* The same for the client of a session. Async-signal-safe; negative: it cannot be reached. */
 int session_connect_again(const struct session *session);
 

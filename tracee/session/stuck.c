@@ -13,6 +13,7 @@
 #include "tracee/session/stuck.h"
 
 #include "proto/stuck.h"
+#include "tracee/session/permissions.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/string_slice.h"
 
@@ -92,7 +93,9 @@ void stuck_answer_begin(struct stuck_answer *answer)
 	answer->version = STUCK_VERSION;
 	answer->pid = (uint32_t)getpid();
 	answer->native_id = (uint32_t)syscall(SYS_gettid);
-	if (rb_during_gc())
+	if (!permission_is_given(PERMIT_BACKTRACE))
+		answer->code = STUCK_REFUSED;
+	else if (rb_during_gc())
 		answer->code = STUCK_IN_GC;
 }
 

@@ -122,7 +122,7 @@ struct stuck_look *rbprobe_stuck_look(unsigned which, uintptr_t stack_end)
 
 	stuck_answer_begin(&look.answer);
 	look.stack = stack_low;
-	if (!compat_may_look_stopped(stack_low, stack_end))
+	if (look.answer.code != STUCK_REFUSED && !compat_may_look_stopped(stack_low, stack_end))
 		look.answer.code = STUCK_NO_GVL;
 	if (look.answer.code != STUCK_FRAMES)
 		return which == 0 ? &look : NULL;

@@ -43,6 +43,8 @@ static int attachment_hold(struct attachment *attachment, struct error *err)
 int attachment_address(struct attachment *attachment, struct error *err)
 {
 	struct command attach = {.kind = COMMAND_ATTACH, .id = 1}, second = attachment->command;
+	const struct target own = {.pid = getpid()};
+	char command_line[1024];
 	int status = rendezvous_open(&attachment->rendezvous, &attachment->target, attachment->descriptors, err);
 
 	if (status < 0)
@@ -53,6 +55,8 @@ int attachment_address(struct attachment *attachment, struct error *err)
 	attach.attach.socket_path.size = strlen(attachment->rendezvous.socket_path);
 	attach.attach.client_pid = attachment->target.same_pid_namespace ? (uint32_t)getpid() : 0;
 	attach.attach.debug = debug_wanted;
+	target_command_line(&own, command_line, sizeof(command_line));
+	attach.attach.command = (struct slice){command_line, strlen(command_line)};
 	debug(DEBUG_ATTACH, "process %d: it finds our socket at %s", (int)attachment->target.pid,
 	      attachment->rendezvous.socket_path);
 	second.id = attachment->command_id = attachment->last_id = 2;

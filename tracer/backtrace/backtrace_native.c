@@ -248,6 +248,9 @@ static void write_text(struct buffer *buffer, const struct stuck *stuck, uint64_
 		                  stuck->running ? "which has the GVL" : "which may have the GVL");
 		if (answer->code == STUCK_IN_GC)
 			buffer_add_text(buffer, "   its Ruby frames cannot be read: it is collecting garbage\n");
+		if (answer->code == STUCK_REFUSED)
+			buffer_add_text(buffer,
+			                "   its Ruby frames are not shown: the application does not allow it (Rbprobe.allow)\n");
 		frames_text(buffer, answer);
 	}
 	others_text(buffer, stuck);
@@ -315,6 +318,8 @@ static void write_json(struct buffer *buffer, const struct stuck *stuck, uint64_
 		json_member_uint(buffer, "native_id", answer->native_id);
 		json_member_bool(buffer, "running", stuck->running);
 		json_member_bool(buffer, "in_gc", answer->code == STUCK_IN_GC);
+		if (answer->code == STUCK_REFUSED)
+			json_member_bool(buffer, "refused", true);
 		frames_json(buffer, answer);
 	}
 	json_close_line(buffer);

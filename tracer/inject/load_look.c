@@ -102,6 +102,8 @@ int load_look(struct load *load, const struct remote_module *extension)
 			return status;
 		if (load->look->count == 0)
 			return error_set(load->err, -EPROTO, "the extension in it gave no answer");
+		if (load->look->looks[0].answer.code == STUCK_REFUSED)
+			return 0;
 		if (load->look->looks[0].answer.code == STUCK_NO_GVL)
 			return error_set(load->err, -EAGAIN, "the thread that was looked at has not the GVL");
 		/* Collecting garbage, or an idle call, may be over in a moment. */
