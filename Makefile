@@ -132,6 +132,7 @@ help:
 	@echo 'make conformance      the test suite of MRI, alone and observed, test by test: FILES, RUBY, RUBY_SOURCE'
 	@echo 'make soak-load        load into processes of every kind, SOAK_LOADS (500) each; every one checks its own results'
 	@echo 'make bench            what it costs, beside rbtrace and beside nothing: table, bench.json, plots'
+	@echo 'make packages         Debian packages for this release: built, checked, installed, used, removed'
 	@echo 'make setup            the Debian packages that building needs'
 	@echo 'make install          below DESTDIR and PREFIX (/usr/local); make uninstall takes it away'
 	@echo '                      RBTRACE=1: also the name rbtrace, for the command line of rbtrace'

@@ -200,6 +200,13 @@ bench:
 	@+$(MAKE) --no-print-directory all
 	@tests/bench/run
 
+# --- Debian packages: built, installed, used and removed
+
+.PHONY: packages
+packages:
+	@mk/setup build packages
+	@tests/packages/run
+
 # --- Loading into processes of every kind, SOAK_LOADS each; each checks its own results
 
 SOAK_LOADS ?= 500
