@@ -57,7 +57,7 @@ const char *keeper_place(int place)
 static int open_resolved(int above, const char *path, unsigned long resolve)
 {
 	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = resolve};
-	int fd = (int)syscall(SYS_openat2, above, path, &how, sizeof(how));
+	int fd = (int)syscall(__NR_openat2, above, path, &how, sizeof(how));
 
 	/* Before Linux 5.6, or a filter does not know it. */
 	if (fd < 0 && (errno == ENOSYS || errno == EPERM))

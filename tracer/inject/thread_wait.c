@@ -134,7 +134,7 @@ static bool socket_has_timeout(pid_t pid, int descriptor, int option)
 	if (length < 7 || memcmp(target, "socket:", 7) != 0)
 		return false;
 	process = (int)syscall(SYS_pidfd_open, pid, 0);
-	copy = process < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, process, descriptor, 0);
+	copy = process < 0 ? -1 : (int)syscall(__NR_pidfd_getfd, process, descriptor, 0);
 	status = copy < 0 ? -1 : getsockopt(copy, SOL_SOCKET, option, &timeout, &size);
 	if (copy >= 0)
 		close(copy);

@@ -49,7 +49,7 @@ static void leave_our_files(int *kept, int count)
 	for (int i = 0; i < count; i++)
 		if ((kept[i] = dup2(kept[i], 3 + i)) < 0)
 			_exit(EXIT_REFUSED);
-	if (syscall(SYS_close_range, 3 + count, ~0u, 0) != 0)
+	if (syscall(__NR_close_range, 3 + count, ~0u, 0) != 0)
 		for (int i = 3 + count; i < DESCRIPTORS_MAX; i++)
 			close(i);
 }
@@ -226,7 +226,7 @@ int confined_open(const struct confined *confined, const char *path)
 		path += above;
 	if (path[0] != '/')
 		return -1;
-	found = (int)syscall(SYS_openat2, confined->root, path, &how, sizeof(how));
+	found = (int)syscall(__NR_openat2, confined->root, path, &how, sizeof(how));
 	/* An older kernel; or its root directory is ours, and the filter wants the other call. */
 	if (found < 0 && (errno == ENOSYS || errno == EPERM))
 		found = openat(confined->root, path + strspn(path, "/"), O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -244,7 +244,7 @@ int confined_open_here(const struct confined *confined, const char *path)
 
 	if (path[0] == '/' || confined->directory < 0)
 		return -1;
-	found = (int)syscall(SYS_openat2, confined->directory, path, &how, sizeof(how));
+	found = (int)syscall(__NR_openat2, confined->directory, path, &how, sizeof(how));
 	if (found < 0 && (errno == ENOSYS || errno == EPERM))
 		found = openat(confined->directory, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (found < 0)

@@ -78,7 +78,7 @@ bool confined_filter_set(bool has_root)
 		add(&program, ALLOW);
 	}
 	if (!has_root) {
-		add(&program, JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1));
+		add(&program, JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_openat2, 0, 1));
 		add(&program, ALLOW);
 	}
 	add(&program, JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 4));
