@@ -40,7 +40,7 @@ static const struct {
                           true
 #endif
         },
-	[LIBRARY_ZSTD] = {"libzstd", "libzstd-dev", "heap dumps packed by zstd",
+	[LIBRARY_ZSTD] = {"libzstd", "libzstd-dev", "record, replay, heap dumps packed by zstd",
 #ifdef HAVE_LIBZSTD
                           true
 #endif

@@ -140,6 +140,7 @@ const struct subcommand cmd_record = {
 	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_run, &options_file, &options_trace,
                                                 &options_record, &options_measure, &options_stack, &options_conditions,
                                                 &options_events, &options_engine, NULL},
+	.needs = {[LIBRARY_ZSTD] = true},
 	.size = sizeof(struct record_run),
 	.check = record_check,
 	.run = record_run,

@@ -152,6 +152,7 @@ const struct subcommand cmd_replay = {
 	.options = (const struct argp *const[]){&options_replay, &options_file, &options_shown, &options_color, NULL},
 	.positional = &options_replay,
 	.words = WORDS_FILES,
+	.needs = {[LIBRARY_ZSTD] = true},
 	.size = sizeof(struct replay),
 	.check = replay_check,
 	.run = replay_run,

@@ -1,5 +1,7 @@
 /* The parts of a recording, read. See recording_read.h, and proto/RECORDING.md for the bytes. */
 
+#ifdef HAVE_LIBZSTD
+
 #define _GNU_SOURCE
 #include "tracer/recording/recording_read.h"
 
@@ -302,3 +304,5 @@ int recording_unpack(struct recording_reader *reader, struct buffer *records, st
 	records->size = size;
 	return 0;
 }
+
+#endif

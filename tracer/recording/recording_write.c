@@ -1,5 +1,7 @@
 /* The parts of a recording, written. See recording_write.h, and proto/RECORDING.md for the bytes. */
 
+#ifdef HAVE_LIBZSTD
+
 #include "tracer/recording/recording_write.h"
 
 #include "proto/fields.h"
@@ -162,3 +164,5 @@ void recording_write_free(struct recording_writer *writer)
 	msgpack_sbuffer_destroy(&writer->part);
 	free(writer);
 }
+
+#endif

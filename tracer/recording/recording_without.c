@@ -1,0 +1,73 @@
+/* Where there is no libzstd: record and replay refuse before. See recording_read.h and recording_write.h. */
+
+#ifndef HAVE_LIBZSTD
+
+#include "tracer/base/library.h"
+#include "tracer/recording/recording_read.h"
+#include "tracer/recording/recording_write.h"
+
+#include <errno.h>
+
+int recording_open(struct recording_reader **made, const char *path, struct error *err)
+{
+	*made = NULL;
+	return library_require(LIBRARY_ZSTD, path, err);
+}
+
+void recording_close(struct recording_reader *reader)
+{
+	(void)reader;
+}
+
+int recording_next(struct recording_reader *reader, struct recording_item *item, struct error *err)
+{
+	(void)reader;
+	(void)item;
+	return library_require(LIBRARY_ZSTD, "replay", err);
+}
+
+int recording_unpack(struct recording_reader *reader, struct buffer *records, struct error *err)
+{
+	(void)reader;
+	(void)records;
+	return library_require(LIBRARY_ZSTD, "replay", err);
+}
+
+uint64_t recording_position(const struct recording_reader *reader)
+{
+	(void)reader;
+	return 0;
+}
+
+struct recording_writer *recording_write_open(struct output *output, const struct recording_head *head)
+{
+	(void)output;
+	(void)head;
+	return NULL;
+}
+
+void recording_write_session(struct recording_writer *writer, const struct recording_session *session)
+{
+	(void)writer;
+	(void)session;
+}
+
+void recording_write_block(struct recording_writer *writer, struct recording_block block, const char *bytes)
+{
+	(void)writer;
+	(void)block;
+	(void)bytes;
+}
+
+void recording_write_end(struct recording_writer *writer, const struct recording_end *end)
+{
+	(void)writer;
+	(void)end;
+}
+
+void recording_write_free(struct recording_writer *writer)
+{
+	(void)writer;
+}
+
+#endif
