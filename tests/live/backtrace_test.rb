@@ -68,7 +68,7 @@ class BacktraceTest < LiveTest
     assert_match(/\Awaiting for Mutex 0x\h+ held by thread (\d+ )?"holder"\z/, waiting["state"])
     assert_equal "holder", waiting["mutex"]["owner_name"]
     assert_equal thread(target, "holder")["id"], waiting["mutex"]["owner"]
-    assert_match(/\Awaiting for Mutex 0x\h+ held by thread (\d+ )?"holder"\z/, thread(target, "monitor waiter")["state"])
+    assert_match(/\Awaiting for Monitor 0x\h+ held by thread (\d+ )?"holder"\z/, thread(target, "monitor waiter")["state"])
     assert_match(/\Asleeping in/, thread(target, "holder")["state"])
   end
 

@@ -8,6 +8,7 @@
 #include "tracee/base/msgpack_builder.h"
 #include "tracee/requests/backtrace_locals.h"
 #include "tracee/requests/backtrace_thread.h"
+#include "tracee/requests/backtrace_waits.h"
 #include "tracee/session/request.h"
 #include "tracee/session/ruby_msgpack.h"
 #include "tracee/vm/builtin_methods.h"
@@ -32,6 +33,7 @@ struct work {
 	uint64_t limit; /* frames of a thread; 0: all */
 	bool fibers;
 	struct backtrace_locals locals;
+	struct backtrace_waits waits;
 	char pattern[PATTERN_MAX + 1]; /* of the threads to show; empty: all */
 };
 
@@ -63,7 +65,14 @@ static long own_frames(VALUE locations)
 	return 0;
 }
 
-/* label: with the class, or nil. */
+/* With the class where that is known. labels: as frame_classes() gives them. */
+static VALUE label_of(VALUE locations, long i, VALUE labels)
+{
+	VALUE label = NIL_P(labels) ? Qnil : rb_ary_entry(labels, i);
+
+	return NIL_P(label) ? builtin_call0(BUILTIN_LOCATION_LABEL, RARRAY_AREF(locations, i)) : label;
+}
+
 static void add_frame(struct work *work, VALUE locations, long i, VALUE label)
 {
 	struct msgpack_builder *answer = &work->answer;
@@ -74,7 +83,7 @@ static void add_frame(struct work *work, VALUE locations, long i, VALUE label)
 	ruby_msgpack_string(answer, "path", builtin_call0(BUILTIN_LOCATION_PATH, location));
 	if (FIXNUM_P(line))
 		builder_int(answer, "line", FIX2LONG(line));
-	ruby_msgpack_string(answer, "label", NIL_P(label) ? builtin_call0(BUILTIN_LOCATION_LABEL, location) : label);
+	ruby_msgpack_string(answer, "label", label);
 	backtrace_locals_add(&work->locals, answer, i);
 	builder_end(answer);
 }
@@ -91,6 +100,9 @@ static void send_with_frames(struct work *work, const char *kind, uint64_t id, V
 	if (more)
 		count = first + (long)work->limit;
 	builder_bool(&work->answer, "more", more);
+	/* What a thread waits in may be the caller's method: ConditionVariable#wait has the Mutex sleep. */
+	if (more && work->limit == 1)
+		ruby_msgpack_string(&work->answer, "caller", label_of(locations, first + 1, labels));
 	if (work->locals.missing && count)
 		builder_cstr(&work->answer, "locals_missing", work->locals.missing);
 	builder_array(&work->answer, "frames");
@@ -105,7 +117,7 @@ static void send_with_frames(struct work *work, const char *kind, uint64_t id, V
 			builder_uint(&work->answer, "id", id);
 			builder_array(&work->answer, "frames");
 		}
-		add_frame(work, locations, i, NIL_P(labels) ? Qnil : rb_ary_entry(labels, i));
+		add_frame(work, locations, i, label_of(locations, i, labels));
 	}
 	builder_end(&work->answer);
 	builder_end(&work->answer);
@@ -133,27 +145,9 @@ static bool is_wanted(const struct work *work, const struct thread_facts *facts)
 	return strcmp(work->pattern, number) == 0;
 }
 
-static void add_mutex(struct msgpack_builder *answer, struct mutex_wait wait)
+static void send_thread(struct work *work, VALUE threads, long number)
 {
-	struct thread_facts owner;
-
-	if (NIL_P(wait.mutex))
-		return;
-	builder_map(answer, "mutex");
-	builder_uint(answer, "id", (uint64_t)wait.mutex);
-	if (!NIL_P(wait.owner)) {
-		thread_facts_get(&owner, wait.owner);
-		builder_uint(answer, "owner", owner.id);
-		if (owner.name.used)
-			builder_text(answer, "owner_name", owner.name.bytes, owner.name.used);
-		if (owner.native_id)
-			builder_uint(answer, "owner_native_id", owner.native_id);
-	}
-	builder_end(answer);
-}
-
-static void send_thread(struct work *work, VALUE thread, VALUE threads)
-{
+	VALUE thread = RARRAY_AREF(threads, number);
 	struct thread_facts facts;
 	VALUE locations, labels;
 	long first;
@@ -168,8 +162,9 @@ static void send_thread(struct work *work, VALUE thread, VALUE threads)
 	builder_map(&work->answer, NULL);
 	builder_cstr(&work->answer, "type", "thread");
 	thread_facts_add(&work->answer, &facts, thread);
-	if (strncmp(facts.status, "sleep", 5) == 0)
-		add_mutex(&work->answer, thread_mutex_wait(thread, threads));
+	/* The job runs on a thread that slept, and was woken for it. */
+	backtrace_waits_add(&work->waits, &work->answer, threads, number,
+	                    facts.is_current || strncmp(facts.status, "sleep", 5) == 0);
 	/* Of a thread that is being killed there are none, though it may run an ensure. */
 	if (NIL_P(locations))
 		builder_bool(&work->answer, "frames_known", false);
@@ -288,8 +283,10 @@ static VALUE run(VALUE argument)
 		backtrace_locals_begin(&work->locals);
 	threads = builtin_call0(BUILTIN_THREAD_LIST, rb_cThread);
 	send_process(work, threads);
+	backtrace_waits_begin(&work->waits, threads);
 	for (long i = 0; i < RARRAY_LEN(threads); i++)
-		send_thread(work, RARRAY_AREF(threads, i), threads);
+		send_thread(work, threads, i);
+	backtrace_waits_end(&work->waits);
 	if (work->fibers)
 		send_fibers(work);
 	RB_GC_GUARD(threads);

@@ -66,6 +66,9 @@
 	ROW(CODE_FLAGS, VALUE, "code.flags", "of instructions: their type of object")                                            \
 	ROW(BODY_BLOCK, BYTE, "body.block", "of a body: which local variable its block parameter is")                            \
 	ROW(BODY_HAS_BLOCK, BIT, "body.flags", "of a body: the flag of those that have a block parameter")                       \
+	/* frame_receiver.c */                                                                                                   \
+	ROW(FRAME_RECEIVER, WORD, "frame.receiver", "of a frame: the receiver")                                                  \
+	ROW(FRAME_STACK, WORD, "frame.stack", "of a frame: the VM stack; in calls of C, receiver and arguments")                 \
 	/* code_around.c */                                                                                                      \
 	ROW(BODY_PARENT, WORD, "body.parent", "of a body: the instructions that its code is written in")                         \
 	ROW(BODY_SCOPE, WORD, "body.scope", "of a body: the instructions of the method, class or file around it")                \

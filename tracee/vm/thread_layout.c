@@ -33,6 +33,7 @@
 #define OBJECT_WORDS 5
 #define MUTEX_WORDS 2
 #define ATTEMPTS 3
+#define WITHIN_WORDS 4
 
 static struct {
 	pthread_t looks; /* the thread that is in thread_layout_find() */
@@ -225,11 +226,11 @@ static bool is_mutex(uintptr_t word)
 	       (object[0] & RUBY_T_MASK) == RUBY_T_DATA && object[type_word] == state.mutex_type;
 }
 
-static VALUE owner_of(VALUE mutex, VALUE threads)
+VALUE thread_mutex_owner(VALUE mutex, VALUE threads)
 {
 	uintptr_t words[MUTEX_WORDS], owner;
 
-	if (safe_read_some(structure_of(mutex), words, MUTEX_WORDS) != MUTEX_WORDS ||
+	if (!state.mutex_known || safe_read_some(structure_of(mutex), words, MUTEX_WORDS) != MUTEX_WORDS ||
 	    words[layout_value(LAYOUT_MUTEX_LOCKED)] == 0)
 		return Qnil;
 	owner = words[layout_value(LAYOUT_MUTEX_OWNER)];
@@ -257,9 +258,23 @@ struct mutex_wait thread_mutex_wait(VALUE thread, VALUE threads)
 		if (words[i] < 4096 || !is_mutex(words[i]))
 			continue;
 		/* Released just now: the thread is about to have it. */
-		wait.owner = owner_of((VALUE)words[i], threads);
+		wait.owner = thread_mutex_owner((VALUE)words[i], threads);
 		wait.mutex = (VALUE)words[i];
 		break;
 	}
 	return wait;
+}
+
+VALUE thread_mutex_within(VALUE object)
+{
+	uintptr_t words[WITHIN_WORDS];
+	size_t count;
+
+	if (!state.mutex_known || !RB_TYPE_P(object, T_DATA))
+		return Qnil;
+	count = safe_read_some((uintptr_t)compat_data(object), words, WITHIN_WORDS);
+	for (size_t i = 0; i < count; i++)
+		if (words[i] >= 4096 && is_mutex(words[i]))
+			return (VALUE)words[i];
+	return Qnil;
 }

@@ -38,4 +38,10 @@ struct mutex_wait {
 /* Which Mutex a sleeping thread waits for; threads is an Array of all. */
 struct mutex_wait thread_mutex_wait(VALUE thread, VALUE threads);
 
+/* Which of the threads holds a Mutex; Qnil: none, or not known. After thread_mutex_known(). */
+VALUE thread_mutex_owner(VALUE mutex, VALUE threads);
+
+/* The Mutex that a Monitor has; Qnil: not known. After thread_mutex_known(). */
+VALUE thread_mutex_within(VALUE object);
+
 #endif

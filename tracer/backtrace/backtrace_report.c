@@ -110,7 +110,9 @@ static struct native_state native_state_of(struct report *report, const msgpack_
 	struct native_state native = {.was_asleep = task && is_asleep(task)};
 	int descriptor;
 
-	if (!native.was_asleep)
+	backtrace_waits_on_add(text, thread);
+	native.waits_on = (struct slice){text->bytes, text->size};
+	if (!native.was_asleep || native.waits_on.size)
 		return native;
 	descriptor = report->descriptors[task - report->tasks.items];
 	/* One that was not woken still waits for the same, or it has gone on. */
@@ -177,13 +179,16 @@ static void push(struct report *report, struct stack stack)
 
 static void add_stack(struct report *report, const msgpack_object *map)
 {
+	const msgpack_object *joins = value_get(map, "joins"), *mutex = value_get(map, "mutex");
 	struct stack stack = {.id = value_uint(value_get(map, "id")),
 	                      .native_id = (pid_t)value_uint(value_get(map, "native_id")),
 	                      .fiber = type_is(map, "type", "fiber"),
 	                      .cpu_ns = value_uint(value_get(map, "cpu_ns")),
 	                      .cpu_known = value_get(map, "cpu_ns") != NULL,
-	                      .mutex = value_uint(value_get(value_get(map, "mutex"), "id")),
-	                      .owner = value_uint(value_get(value_get(map, "mutex"), "owner"))};
+	                      .mutex = value_uint(value_get(mutex, "id")),
+	                      .monitor = value_uint(value_get(mutex, "monitor")),
+	                      .owner = value_uint(mutex ? value_get(mutex, "owner") : value_get(joins, "thread")),
+	                      .timed = value_bool(value_get(joins, "timed"))};
 	struct buffer text = {0};
 	struct native_state native = native_state_of(report, map, &text);
 
@@ -269,7 +274,7 @@ size_t report_waits_for(const struct report *report, size_t number)
 {
 	const struct stack *stack = &report->stacks[number], *owner;
 
-	if (!stack->mutex || !stack->owner)
+	if (!stack->owner)
 		return report->count;
 	owner = stack_find(report, stack->owner, false);
 	return owner ? (size_t)(owner - report->stacks) : report->count;

@@ -21,8 +21,10 @@ struct stack {
 	struct buffer heading, label, state, frames;
 	uint64_t cpu_ns; /* that the thread has used */
 	bool cpu_known;
-	uint64_t mutex, owner; /* which Mutex it waits for, and the id of the thread that holds it; 0: none, or not known */
-	uint64_t since_ns;     /* the first look that saw it where it is: report.time_ns of that */
+	uint64_t mutex, monitor; /* which Mutex it waits for, and of which Monitor that is; 0: none */
+	uint64_t owner;          /* the id of the thread that holds it, or that is joined; 0: none, or not known */
+	bool timed;              /* a join that ends after a while */
+	uint64_t since_ns;       /* the first look that saw it where it is: report.time_ns of that */
 };
 
 struct report_style {
@@ -51,7 +53,7 @@ struct report {
 
 void report_begin(struct report *report, pid_t pid, bool json, const struct report_style *style);
 void report_add(struct report *report, const msgpack_object *map);
-/* The number of the stack that holds the Mutex that this one waits for; report->count: none. */
+/* The number of the stack whose thread this one waits for; report->count: none. */
 size_t report_waits_for(const struct report *report, size_t number);
 bool report_has(const struct report *report, const struct stack *stack);
 /* The same place and state as in the look before, and no CPU time used meanwhile: that stack there; NULL: not so. */

@@ -78,28 +78,33 @@ static bool lets_wait(struct slice label)
 	return false;
 }
 
-/* The frame that says what the thread waits in, and whether that is a method that waits; NULL: no frame. */
-static const msgpack_object *telling_frame(const msgpack_object *frames, bool *waits)
+static struct slice label_at(const msgpack_object *frames, uint32_t number)
 {
-	const msgpack_object *innermost = value_at(frames, 0), *caller = value_at(frames, 1);
-	struct slice label = value_text(value_get(innermost, "label")), above = value_text(value_get(caller, "label"));
-
-	*waits = lets_wait(label);
-	/* ConditionVariable#wait has the Mutex sleep. */
-	if (slice_is(method_of(label), "sleep") && slice_is(method_of(above), "wait"))
-		return caller;
-	return innermost;
+	return value_text(value_get(value_at(frames, number), "label"));
 }
 
-static void add_owner(struct buffer *buffer, const msgpack_object *mutex)
+/* The method that the thread waits in, and whether that is one that waits; empty: there is no frame. */
+static struct slice telling_method(const msgpack_object *thread, bool *waits)
 {
-	struct slice name = value_text(value_get(mutex, "owner_name"));
-	uint64_t native_id = value_uint(value_get(mutex, "owner_native_id"));
+	const msgpack_object *frames = value_get(thread, "frames");
+	struct slice label = label_at(frames, 0), above = label_at(frames, 1);
 
-	buffer_add_format(buffer, "waiting for Mutex 0x%llx", (unsigned long long)value_uint(value_get(mutex, "id")));
-	if (!value_get(mutex, "owner"))
-		return;
-	buffer_add_text(buffer, " held by thread");
+	/* Where only one frame was asked for, the target says what the next one is. */
+	if (!above.size)
+		above = value_text(value_get(thread, "caller"));
+	*waits = lets_wait(label);
+	/* ConditionVariable#wait has the Mutex sleep. */
+	return slice_is(method_of(label), "sleep") && slice_is(method_of(above), "wait") ? above : label;
+}
+
+/* 'thread 10637 "puma srv tp 002"', from the keys that begin with the prefix. */
+static void add_thread(struct buffer *buffer, const msgpack_object *map, const char *id_key, const char *name_key,
+                       const char *native_id_key)
+{
+	struct slice name = value_text(value_get(map, name_key));
+	uint64_t native_id = value_uint(value_get(map, native_id_key));
+
+	buffer_add_text(buffer, "thread");
 	if (native_id)
 		buffer_add_format(buffer, " %llu", (unsigned long long)native_id);
 	if (name.size) {
@@ -108,15 +113,36 @@ static void add_owner(struct buffer *buffer, const msgpack_object *mutex)
 		buffer_add_char(buffer, '"');
 	}
 	if (!name.size && !native_id)
-		buffer_add_format(buffer, " 0x%llx", (unsigned long long)value_uint(value_get(mutex, "owner")));
+		buffer_add_format(buffer, " 0x%llx", (unsigned long long)value_uint(value_get(map, id_key)));
+}
+
+static void add_owner(struct buffer *buffer, const msgpack_object *mutex)
+{
+	uint64_t monitor = value_uint(value_get(mutex, "monitor"));
+
+	buffer_add_format(buffer, "waiting for %s 0x%llx", monitor ? "Monitor" : "Mutex",
+	                  (unsigned long long)(monitor ? monitor : value_uint(value_get(mutex, "id"))));
+	if (!value_get(mutex, "owner"))
+		return;
+	buffer_add_text(buffer, " held by ");
+	add_thread(buffer, mutex, "owner", "owner_name", "owner_native_id");
+}
+
+void backtrace_waits_on_add(struct buffer *buffer, const msgpack_object *thread)
+{
+	const msgpack_object *joins = value_get(thread, "joins"), *object = value_get(thread, "waits_for");
+
+	if (joins)
+		add_thread(buffer, joins, "thread", "thread_name", "thread_native_id");
+	else if (object)
+		buffer_add_format(buffer, "0x%llx", (unsigned long long)value_uint(object));
 }
 
 void backtrace_state_add(struct buffer *buffer, const msgpack_object *thread, const struct native_state *native)
 {
 	struct slice status = value_text(value_get(thread, "status"));
 	bool waits, on_the_way, asleep = slice_is(status, "sleep") || slice_is(status, "sleep_forever");
-	const msgpack_object *frame = telling_frame(value_get(thread, "frames"), &waits);
-	struct slice label = value_text(value_get(frame, "label"));
+	struct slice label = telling_method(thread, &waits);
 
 	if (value_get(thread, "mutex")) {
 		add_owner(buffer, value_get(thread, "mutex"));

@@ -17,8 +17,11 @@ struct native_state {
 	 * Before the process's bell was rung. That wakes the main thread: the job may run on it, and it would seem to be running.
 	 */
 	bool was_asleep;
-	struct slice waits_on; /* the socket or file; empty: not known, or none */
+	struct slice waits_on; /* the thread, Queue, socket or file; empty: not known, or none */
 };
+
+/* What the target says that the thread waits for, but for a Mutex: 'thread 10637 "worker"'. Nothing where it does not. */
+void backtrace_waits_on_add(struct buffer *buffer, const msgpack_object *thread);
 
 /* thread: a DATA map of type "thread". */
 void backtrace_state_add(struct buffer *buffer, const msgpack_object *thread, const struct native_state *native);

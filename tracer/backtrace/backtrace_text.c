@@ -104,7 +104,7 @@ void backtrace_text_label(struct buffer *buffer, const msgpack_object *map)
 static void add_thread(struct buffer *buffer, const msgpack_object *thread, const struct native_state *native)
 {
 	const msgpack_object *priority = value_get(thread, "priority"), *cpu = value_get(thread, "cpu_ns");
-	struct slice name = value_text(value_get(thread, "name"));
+	struct slice name = value_text(value_get(thread, "name")), sql = value_text(value_get(thread, "sql"));
 
 	backtrace_text_label(buffer, thread);
 	if (!value_bool(value_get(thread, "main")) && !name.size && value_get(thread, "created_at")) {
@@ -124,6 +124,11 @@ static void add_thread(struct buffer *buffer, const msgpack_object *thread, cons
 	add_missing(buffer, thread);
 	buffer_add_char(buffer, '\n');
 	add_labels(buffer, value_get(thread, "labels"));
+	if (sql.size) {
+		buffer_add_text(buffer, "   SQL ");
+		add_printable(buffer, sql);
+		buffer_add_char(buffer, '\n');
+	}
 }
 
 static void add_fiber(struct buffer *buffer, const msgpack_object *fiber)

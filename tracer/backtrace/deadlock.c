@@ -1,4 +1,4 @@
-/* Looks for circles of threads and Mutexes. See deadlock.h. */
+/* Looks for circles of threads that wait for each other. See deadlock.h. */
 
 #include "tracer/backtrace/deadlock.h"
 
@@ -46,18 +46,32 @@ struct writing {
 	struct buffer *out;
 };
 
+/* A join with a limit ends, and with it the circle. */
+static bool is_timed(const struct report *report, const size_t *circle, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (report->stacks[circle[i]].timed)
+			return true;
+	return false;
+}
+
 static void write_text(void *context, const size_t *circle, size_t count)
 {
 	const struct writing *writing = context;
 	const struct stack *stacks = writing->report->stacks;
 
-	buffer_add_format(writing->out, "deadlock of %zu thread%s:\n", count, count == 1 ? "" : "s");
+	buffer_add_format(writing->out, "deadlock of %zu thread%s%s:\n", count, count == 1 ? "" : "s",
+	                  is_timed(writing->report, circle, count) ? ", until the time limit of a join" : "");
 	for (size_t i = 0; i < count; i++) {
 		const struct stack *stack = &stacks[circle[i]];
 
 		buffer_add_text(writing->out, i == 0 ? "   " : "   -> ");
 		buffer_add(writing->out, stack->label.bytes, stack->label.size);
-		buffer_add_format(writing->out, " waits for Mutex 0x%llx, held by\n", (unsigned long long)stack->mutex);
+		if (stack->mutex)
+			buffer_add_format(writing->out, " waits for %s 0x%llx, held by\n", stack->monitor ? "Monitor" : "Mutex",
+			                  (unsigned long long)(stack->monitor ? stack->monitor : stack->mutex));
+		else
+			buffer_add_text(writing->out, " waits in Thread#join for the end of\n");
 	}
 	buffer_add_text(writing->out, "   -> ");
 	buffer_add(writing->out, stacks[circle[0]].label.bytes, stacks[circle[0]].label.size);
@@ -72,13 +86,20 @@ static void write_json(void *context, const size_t *circle, size_t count)
 	json_open_object(out);
 	json_member_text(out, "type", (struct slice){"deadlock", strlen("deadlock")});
 	json_member_int(out, "pid", writing->report->pid);
+	if (is_timed(writing->report, circle, count))
+		json_member_bool(out, "timed", true);
 	json_open_array(json_key(out, "threads"));
 	for (size_t i = 0; i < count; i++) {
 		const struct stack *stack = &writing->report->stacks[circle[i]];
 
 		json_open_object(out);
 		json_member_uint(out, "id", stack->id);
-		json_member_uint(out, "mutex", stack->mutex);
+		if (stack->mutex)
+			json_member_uint(out, "mutex", stack->mutex);
+		if (stack->monitor)
+			json_member_uint(out, "monitor", stack->monitor);
+		if (!stack->mutex)
+			json_member_uint(out, "joins", stack->owner);
 		json_close_object(out);
 	}
 	json_close_array(out);

@@ -4,7 +4,8 @@
 #include "tracer/backtrace/backtrace_report.h"
 
 /*
- * Threads that wait for each other's Mutexes in a circle, and so for ever. Which thread holds a Mutex is the target's word; the
+ * Threads that wait for each other in a circle, and so for ever: for a Mutex or Monitor that another one holds, or for another
+ * one to end (Thread#join, Thread#value). Which thread it is that one waits for is the target's word; the
  * circle is only real if all of them were looked at in one moment, as they are.
  */
 
