@@ -86,6 +86,27 @@ class WorkersTest < LiveTest
     end
   end
 
+  test "with --interval, one that is stopped holds up nobody, and is left out until it answers" do
+    with_master do |_, workers|
+      stopped, other = workers
+      tracer = follow("stat", "--interval", "0.3", "--format", "json")
+      rounds = ->(pid) { tracer.stdout.lines.grep(/\A{.*"interval":.*}\n/).grep(/"summary"/).grep(/"pid":#{pid}\b/) }
+      wait_until("both are shown") { workers.all? { |pid| rounds.(pid).any? } }
+      Process.kill(:STOP, stopped)
+      wait_until("it is missed") { tracer.stderr.include?("rbprobe: process #{stopped} does not answer; until it does, ") }
+      seen = rounds.(stopped).size
+      others = rounds.(other).size
+      wait_until("the other one is shown") { rounds.(other).size > others + 4 }
+      assert_equal seen, rounds.(stopped).size
+      assert_equal 1, tracer.stderr.scan("does not answer").size
+      Process.kill(:CONT, stopped)
+      wait_until("it is back") { rounds.(stopped).size > seen }
+      assert_exit 0, tracer.stop
+    ensure
+      Process.kill(:CONT, stopped) if stopped
+    end
+  end
+
   test "children that are not Ruby are left out, which -v says" do
     with_master do |master, workers|
       other = master.run("spawn('exec sleep 100')").to_i

@@ -14,6 +14,7 @@ struct stat_process {
 	struct stat_table now;    /* the newest whole one */
 	struct stat_table shown;  /* in the round before */
 	char reason[64];          /* why it ended; "": it has not */
+	bool fresh;               /* it has answered since the round before */
 };
 
 static struct stat_process *process_of(struct stat_sink *stat, pid_t pid)
@@ -46,6 +47,7 @@ static int on_data(struct sink *sink, struct stream *stream, const msgpack_objec
 	stat_table_free(&process->now);
 	process->now = process->coming;
 	process->coming = (struct stat_table){0};
+	process->fresh = true;
 	process->now.pid = process->pid;
 	process->now.processes = 1;
 	stream->calls = stat_table_calls(&process->now);
@@ -118,14 +120,16 @@ static void on_round(struct sink *sink)
 		struct stat_process *process = &stat->processes[i];
 		const struct stat_table none = {.pid = process->pid};
 
-		if (!process->now.complete || process->reason[0])
+		/* One that has not answered has no figures of this round; what was counted altogether is still true. */
+		if (!process->now.complete || process->reason[0] || !(process->fresh || stat->format == STAT_PROMETHEUS))
 			continue;
+		process->fresh = false;
 		since[count++] = stat_table_since(&process->now, stat->format == STAT_PROMETHEUS ? &none : &process->shown);
 		stat_table_free(&process->shown);
 		process->shown = stat_table_since(&process->now, &none);
 	}
 	show_all(stat, since, count, stat->rounds + 1, NULL);
-	stat->rounds++;
+	stat->rounds += count > 0;
 	for (size_t i = 0; i < count; i++)
 		stat_table_free(&since[i]);
 	free(since);

@@ -160,22 +160,42 @@ static void check_count(struct trace_loop *loop, uint64_t now_ns)
 		stop(loop, "--count reached");
 }
 
-/* --interval: asks when it is time, and shows what has come when all have answered. */
+/* Those that have not answered in time: who is stopped holds up nobody. Said once, until they do. */
+static void say_silent(struct trace_loop *loop)
+{
+	for (size_t i = 0; i < loop->count; i++) {
+		struct trace_target *traced = loop->targets[i];
+
+		if (traced->over || !traced->asked || traced->silent)
+			continue;
+		traced->silent = true;
+		if (!loop->run.options->quiet)
+			message("process %d does not answer; until it does, its figures are left out", (int)traced->pid);
+	}
+}
+
+/* --interval: asks when it is time, and shows what has come when all have answered, or it is time again. */
 static void ask_in_turn(struct trace_loop *loop, uint64_t now_ns)
 {
 	const struct run *run = &loop->run;
 	uint64_t interval_ns = run->options->interval_ns;
-	bool waiting = false;
+	bool waiting = false, answered = false;
 
 	if (!interval_ns || !run->armed_ns || run->stop_reason)
 		return;
 	if (!loop->ask_ns)
 		loop->ask_ns = run->armed_ns + interval_ns;
-	for (size_t i = 0; i < loop->count; i++)
-		waiting = waiting || (loop->targets[i]->asked && !loop->targets[i]->over);
-	if (loop->asked && !waiting) {
+	for (size_t i = 0; i < loop->count; i++) {
+		struct trace_target *traced = loop->targets[i];
+
+		waiting = waiting || (traced->asked && !traced->over);
+		answered = answered || !traced->asked;
+		traced->silent = traced->silent && traced->asked;
+	}
+	if (loop->asked && (!waiting || (answered && now_ns >= loop->ask_ns))) {
 		struct sink *sink;
 
+		say_silent(loop);
 		loop->asked = false;
 		for (size_t i = 0; (sink = sink_at(loop, i)); i++)
 			sink->ops->round(sink);

@@ -58,6 +58,7 @@ struct trace_target {
 	bool workers_looked; /* for its children, some time after nothing was seen (trace_workers.h) */
 	bool workers_told;
 	bool asked;  /* for its statistics, which have not come yet */
+	bool silent; /* and it was said that they have not */
 	bool joined; /* while others were traced already */
 	bool forked; /* by a process that is or was traced, parent, 0 where that has ended: it came by itself (trace_forks.h) */
 	pid_t parent;
