@@ -112,6 +112,29 @@ class BacktraceTest < LiveTest
     assert looks.drop(1).any? { |look| look.match?(/^1 as before, for [\d.]+ s or longer: thread \d+ main$/) }
   end
 
+  test "CPU time since the look before, and since when a thread is where it is" do
+    target = start("threads")
+    target.run("$hot = Thread.new { Thread.current.name = 'hot'; loop { } }; $cold = thread('cold') { sleep }; nil")
+    looks = backtrace(target, "--every", "0.3", "--count", "3", "--limit", "1").stdout.split(/^process /).drop(1)
+    refute_match(/\(\+/, looks.first)
+    if Processes.target_ruby?(">= 3.1")
+      looks.drop(1).each { |look| assert_match(/"hot", (?:running|ready).*, [\d.]+ s CPU \(\+\d+\.\d{3} s\)$/, look) }
+    end
+    objects = backtrace(target, "--every", "0.3", "--count", "3", "--format", "json").objects
+    of = ->(name) { objects.select { |object| object["name"] == name } }
+    first, second, third = of.("cold").map { |object| object["unmoved_ns"] }
+    times = objects.select { |object| object["type"] == "process" }.map { |object| object["time_ns"] }
+    assert_equal [nil, times[1] - times[0], times[2] - times[0]], [first, second, third]
+    used = of.("hot").map { |object| object["cpu_ns"] }
+    skip "the threads of this Ruby have no native ids" unless used.all?
+    assert_equal [nil, 0, 0], of.("hot").map { |object| object["unmoved_ns"] }
+    assert_equal [nil, used[1] - used[0], used[2] - used[1]], of.("hot").map { |object| object["cpu_since_ns"] }
+    groups = backtrace(target, "--every", "0.3", "--count", "2", "--format", "json", "--group").objects
+    refute groups.find { |object| object["type"] == "process" }.key?("unmoved_ns")
+    assert_equal [nil, 0], groups.flat_map { |object| object["threads"] || [] if object["type"] == "group" }.compact
+                                 .select { |thread| thread["label"].include?("hot") }.map { |thread| thread["unmoved_ns"] }
+  end
+
   test "100 threads" do
     target = start("threads")
     target.run("many_threads(100)")

@@ -147,6 +147,7 @@ static void add_json(struct report *report, const msgpack_object *map)
 			json_member_text(to, "waits_on", native.waits_on);
 	}
 	value_add_members(to, map);
+	report->json_end = to->size;
 	json_close_line(to);
 	buffer_free(&state);
 	buffer_free(&text);
@@ -183,6 +184,7 @@ static void add_stack(struct report *report, const msgpack_object *map)
 	struct stack stack = {.id = value_uint(value_get(map, "id")),
 	                      .native_id = (pid_t)value_uint(value_get(map, "native_id")),
 	                      .fiber = type_is(map, "type", "fiber"),
+	                      .json_end = report->style->group ? 0 : report->json_end,
 	                      .cpu_ns = value_uint(value_get(map, "cpu_ns")),
 	                      .cpu_known = value_get(map, "cpu_ns") != NULL,
 	                      .mutex = value_uint(value_get(mutex, "id")),
@@ -192,7 +194,7 @@ static void add_stack(struct report *report, const msgpack_object *map)
 	struct buffer text = {0};
 	struct native_state native = native_state_of(report, map, &text);
 
-	backtrace_text_heading(&stack.heading, map, &native);
+	backtrace_text_heading(&stack.heading, map, &native, &stack.cpu_end);
 	backtrace_text_label(&stack.label, map);
 	if (!stack.fiber)
 		state_add(&stack.state, map, native);
@@ -265,9 +267,19 @@ const struct stack *report_unmoved(const struct report *report, const struct sta
 	               : NULL;
 }
 
-bool report_has(const struct report *report, const struct stack *stack)
+const struct stack *report_find(const struct report *report, const struct stack *stack)
 {
-	return stack_find(report, stack->id, stack->fiber) != NULL;
+	return stack_find(report, stack->id, stack->fiber);
+}
+
+bool report_cpu_since(const struct stack *stack, const struct report *before, uint64_t *used_ns)
+{
+	const struct stack *old = before ? report_find(before, stack) : NULL;
+
+	if (!old || !old->cpu_known || !stack->cpu_known || stack->cpu_ns < old->cpu_ns)
+		return false;
+	*used_ns = stack->cpu_ns - old->cpu_ns;
+	return true;
 }
 
 size_t report_waits_for(const struct report *report, size_t number)

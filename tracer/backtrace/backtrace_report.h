@@ -19,6 +19,8 @@ struct stack {
 	bool fiber;
 	/* As text; label and state are parts of the heading: which it is, where it is. In JSON frames are an array's elements. */
 	struct buffer heading, label, state, frames;
+	size_t cpu_end;  /* where in the heading its CPU time ends; 0: it has none */
+	size_t json_end; /* where in the report's lines more may be said of it; 0: nowhere */
 	uint64_t cpu_ns; /* that the thread has used */
 	bool cpu_known;
 	uint64_t mutex, monitor; /* which Mutex it waits for, and of which Monitor that is; 0: none */
@@ -49,13 +51,17 @@ struct report {
 		size_t capacity;  /* 0, or a power of two above the double number of stacks */
 	} by_id;
 	struct buffer lines; /* JSON, but for groups */
+	size_t json_end;     /* of the line that was added last */
 };
 
 void report_begin(struct report *report, pid_t pid, bool json, const struct report_style *style);
 void report_add(struct report *report, const msgpack_object *map);
 /* The number of the stack whose thread this one waits for; report->count: none. */
 size_t report_waits_for(const struct report *report, size_t number);
-bool report_has(const struct report *report, const struct stack *stack);
+/* The same thread or fiber, in another look; NULL: it is not there. */
+const struct stack *report_find(const struct report *report, const struct stack *stack);
+/* The CPU time that a thread has used since then; false: not known. */
+bool report_cpu_since(const struct stack *stack, const struct report *before, uint64_t *used_ns);
 /* The same place and state as in the look before, and no CPU time used meanwhile: that stack there; NULL: not so. */
 const struct stack *report_unmoved(const struct report *report, const struct stack *stack, const struct report *before);
 /*

@@ -101,7 +101,7 @@ void backtrace_text_label(struct buffer *buffer, const msgpack_object *map)
 		buffer_add_text(buffer, name.size ? ", main" : " main");
 }
 
-static void add_thread(struct buffer *buffer, const msgpack_object *thread, const struct native_state *native)
+static void add_thread(struct buffer *buffer, const msgpack_object *thread, const struct native_state *native, size_t *cpu_end)
 {
 	const msgpack_object *priority = value_get(thread, "priority"), *cpu = value_get(thread, "cpu_ns");
 	struct slice name = value_text(value_get(thread, "name")), sql = value_text(value_get(thread, "sql"));
@@ -113,8 +113,10 @@ static void add_thread(struct buffer *buffer, const msgpack_object *thread, cons
 	}
 	buffer_add_text(buffer, ", ");
 	backtrace_state_add(buffer, thread, native);
-	if (cpu)
+	if (cpu) {
 		buffer_add_format(buffer, ", %.3f s CPU", (double)value_uint(cpu) / 1e9);
+		*cpu_end = buffer->size;
+	}
 	if (value_number(priority) != 0)
 		buffer_add_format(buffer, ", priority %.0f", value_number(priority));
 	if (value_get(thread, "group"))
@@ -146,12 +148,13 @@ static void add_fiber(struct buffer *buffer, const msgpack_object *fiber)
 	buffer_add_char(buffer, '\n');
 }
 
-void backtrace_text_heading(struct buffer *buffer, const msgpack_object *map, const struct native_state *native)
+void backtrace_text_heading(struct buffer *buffer, const msgpack_object *map, const struct native_state *native, size_t *cpu_end)
 {
+	*cpu_end = 0;
 	if (slice_is(value_text(value_get(map, "type")), "fiber"))
 		add_fiber(buffer, map);
 	else
-		add_thread(buffer, map, native);
+		add_thread(buffer, map, native, cpu_end);
 }
 
 /* Below their frame, each as name=value. */

@@ -13,8 +13,8 @@
 void backtrace_text_process(struct buffer *buffer, int pid, const msgpack_object *process, const char *command);
 /* Which thread or fiber it is: thread 10636 "puma srv tp 001". */
 void backtrace_text_label(struct buffer *buffer, const msgpack_object *map);
-/* The line about a thread or fiber, with a second one where it has labels. */
-void backtrace_text_heading(struct buffer *buffer, const msgpack_object *map, const struct native_state *native);
+/* The line about a thread or fiber, with a second one where it has labels. *cpu_end: where its CPU time ends; 0: it has none. */
+void backtrace_text_heading(struct buffer *buffer, const msgpack_object *map, const struct native_state *native, size_t *cpu_end);
 /* Its frames, one a line. app: those of libraries are folded, but for the innermost one (app_frames.h). */
 void backtrace_text_frames(struct buffer *buffer, const msgpack_object *map, bool app);
 

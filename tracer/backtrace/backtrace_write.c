@@ -92,41 +92,66 @@ static void add_states(struct buffer *out, const struct report *report, const st
 	free(numbers);
 }
 
+static void add_more(struct buffer *out, size_t count)
+{
+	if (count > NAMES_MAX)
+		buffer_add_format(out, " and %zu more", count - NAMES_MAX);
+}
+
 static void add_labels(struct buffer *out, const struct report *report, const size_t *numbers, size_t count)
 {
 	for (size_t i = 0; i < count && i < NAMES_MAX; i++) {
 		buffer_add_text(out, i == 0 ? "" : ", ");
 		buffer_add(out, report->stacks[numbers[i]].label.bytes, report->stacks[numbers[i]].label.size);
 	}
-	if (count > NAMES_MAX)
-		buffer_add_format(out, " and %zu more", count - NAMES_MAX);
+	add_more(out, count);
 }
 
-static uint64_t cpu_of(const struct report *report, const struct group *group, bool *known)
+/* Of all of them together, altogether and since the look before. */
+struct cpu {
+	uint64_t ns, since_ns;
+	bool known, since_known;
+};
+
+static struct cpu cpu_of(const struct report *report, const struct report *before, const struct group *group)
 {
-	uint64_t cpu_ns = 0;
+	struct cpu cpu = {.known = true, .since_known = true};
 
-	*known = true;
 	for (size_t i = 0; i < group->count; i++) {
-		cpu_ns += report->stacks[group->numbers[i]].cpu_ns;
-		*known = *known && report->stacks[group->numbers[i]].cpu_known;
+		const struct stack *stack = &report->stacks[group->numbers[i]];
+		uint64_t used_ns = 0;
+
+		cpu.since_known = report_cpu_since(stack, before, &used_ns) && cpu.since_known;
+		cpu.known = cpu.known && stack->cpu_known;
+		cpu.ns += stack->cpu_ns;
+		cpu.since_ns += used_ns;
 	}
-	return cpu_ns;
+	return cpu;
 }
 
-static void group_text(const struct report *report, const struct group *group, struct buffer *out)
+static void add_cpu_since(struct buffer *out, struct cpu cpu)
+{
+	if (cpu.since_known)
+		buffer_add_format(out, " (+%.3f s)", (double)cpu.since_ns / 1e9);
+}
+
+static void group_text(const struct report *report, const struct report *before, const struct group *group, struct buffer *out)
 {
 	const struct stack *first = &report->stacks[group->numbers[0]];
-	bool known;
-	uint64_t cpu_ns = cpu_of(report, group, &known);
+	struct cpu cpu = cpu_of(report, before, group);
 
 	if (group->count == 1) {
-		buffer_add(out, first->heading.bytes, first->heading.size);
+		buffer_add(out, first->heading.bytes, first->cpu_end);
+		if (first->cpu_end)
+			add_cpu_since(out, cpu);
+		buffer_add(out, first->heading.bytes + first->cpu_end, first->heading.size - first->cpu_end);
 	} else {
 		buffer_add_format(out, "x%zu ", group->count);
 		add_states(out, report, group);
-		if (known)
-			buffer_add_format(out, ", %.3f s CPU", (double)cpu_ns / 1e9);
+		if (cpu.known) {
+			buffer_add_format(out, ", %.3f s CPU", (double)cpu.ns / 1e9);
+			add_cpu_since(out, cpu);
+		}
 		buffer_add_text(out, ":\n   ");
 		add_labels(out, report, group->numbers, group->count);
 		buffer_add_char(out, '\n');
@@ -134,7 +159,20 @@ static void group_text(const struct report *report, const struct group *group, s
 	buffer_add(out, first->frames.bytes, first->frames.size);
 }
 
-static void group_json(const struct report *report, const struct group *group, struct buffer *out)
+/* How long it has been where it is, at least, and the CPU time that it has used since the look before. */
+static void add_since_json(const struct report *report, const struct report *before, const struct stack *stack,
+                           struct buffer *out)
+{
+	uint64_t used_ns;
+
+	if (!before)
+		return;
+	json_member_uint(out, "unmoved_ns", report->time_ns > stack->since_ns ? report->time_ns - stack->since_ns : 0);
+	if (report_cpu_since(stack, before, &used_ns))
+		json_member_uint(out, "cpu_since_ns", used_ns);
+}
+
+static void group_json(const struct report *report, const struct report *before, const struct group *group, struct buffer *out)
 {
 	const struct stack *first = &report->stacks[group->numbers[0]];
 
@@ -152,6 +190,7 @@ static void group_json(const struct report *report, const struct group *group, s
 		json_member_text(out, "state", (struct slice){stack->state.bytes, stack->state.size});
 		if (stack->cpu_known)
 			json_member_uint(out, "cpu_ns", stack->cpu_ns);
+		add_since_json(report, before, stack, out);
 		json_close_object(out);
 	}
 	json_close_array(out);
@@ -173,6 +212,11 @@ static void carry_since(struct report *report, const struct report *before)
 	}
 }
 
+static double seconds_since(const struct report *report, uint64_t since_ns)
+{
+	return report->time_ns > since_ns ? (double)(report->time_ns - since_ns) / 1e9 : 0.0;
+}
+
 static void add_unmoved(const struct report *report, const size_t *numbers, size_t count, struct buffer *out)
 {
 	uint64_t latest_ns = 0;
@@ -182,9 +226,16 @@ static void add_unmoved(const struct report *report, const size_t *numbers, size
 	for (size_t i = 0; i < count; i++)
 		if (report->stacks[numbers[i]].since_ns > latest_ns)
 			latest_ns = report->stacks[numbers[i]].since_ns;
-	buffer_add_format(out, "%zu as before, for %.1f s or longer: ", count,
-	                  report->time_ns > latest_ns ? (double)(report->time_ns - latest_ns) / 1e9 : 0.0);
-	add_labels(out, report, numbers, count);
+	buffer_add_format(out, "%zu as before, for %.1f s or longer: ", count, seconds_since(report, latest_ns));
+	for (size_t i = 0; i < count && i < NAMES_MAX; i++) {
+		const struct stack *stack = &report->stacks[numbers[i]];
+
+		buffer_add_text(out, i == 0 ? "" : ", ");
+		buffer_add(out, stack->label.bytes, stack->label.size);
+		if (seconds_since(report, stack->since_ns) >= seconds_since(report, latest_ns) + 0.1)
+			buffer_add_format(out, " (%.1f s)", seconds_since(report, stack->since_ns));
+	}
+	add_more(out, count);
 	buffer_add_char(out, '\n');
 }
 
@@ -207,7 +258,7 @@ static void write_stacks(const struct report *report, const struct report *befor
 	for (size_t i = 0; i < (style->group ? groups_count : moved_count); i++) {
 		const struct group one = {&moved[i], 1}, *group = style->group ? &groups[i] : &one;
 
-		(report->json ? group_json : group_text)(report, group, out);
+		(report->json ? group_json : group_text)(report, before, group, out);
 	}
 	add_unmoved(report, unmoved, unmoved_count, out);
 	free(groups);
@@ -220,18 +271,35 @@ static void write_gone(const struct report *report, const struct report *before,
 	for (size_t i = 0; i < before->count; i++) {
 		const struct stack *old = &before->stacks[i];
 
-		if (report_has(report, old))
+		if (report_find(report, old))
 			continue;
 		buffer_add_text(out, "gone: ");
 		buffer_add(out, old->heading.bytes, (size_t)(strchr(old->heading.bytes, '\n') + 1 - old->heading.bytes));
 	}
 }
 
+/* The lines of JSON, each thread's with what only two looks can tell. */
+static void add_lines(const struct report *report, const struct report *before, struct buffer *out)
+{
+	size_t done = 0;
+
+	for (size_t i = 0; i < report->count; i++) {
+		const struct stack *stack = &report->stacks[i];
+
+		if (!stack->json_end)
+			continue;
+		buffer_add(out, report->lines.bytes + done, stack->json_end - done);
+		add_since_json(report, before, stack, out);
+		done = stack->json_end;
+	}
+	buffer_add(out, report->lines.bytes + done, report->lines.size - done);
+}
+
 void report_write(struct report *report, const struct report *before, const struct report_style *style, struct buffer *out)
 {
 	carry_since(report, before);
 	buffer_add(out, report->head.bytes, report->head.size);
-	buffer_add(out, report->lines.bytes, report->lines.size);
+	add_lines(report, before, out);
 	deadlocks_write(report, out);
 	if (!report->json || style->group)
 		write_stacks(report, before, style, out);
