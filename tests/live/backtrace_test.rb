@@ -152,13 +152,21 @@ class BacktraceTest < LiveTest
   test "the socket or pipe that a thread waits on" do
     skip "the threads of this Ruby have no native ids" unless Processes.target_ruby?(">= 3.1")
     target = start("threads")
-    port = target.run(<<~RUBY).to_i
+    port = target.run(<<~'RUBY').to_i
       require "socket"
+      require "tmpdir"
       $server = TCPServer.new("127.0.0.1", 0)
       $client = TCPSocket.new("127.0.0.1", $server.addr[1])
       $accepted = $server.accept
       $pipe = IO.pipe
-      { "tcp" => -> { $client.gets }, "pipe" => -> { $pipe[0].read }, "none" => -> { sleep } }.each do |name, body|
+      $name = "#{Dir.tmpdir}/rbprobe-test-#{$$}.socket"
+      $unix = UNIXServer.new($name)
+      $unix_client = UNIXSocket.new($name)
+      $unix_accepted = $unix.accept
+      File.delete($name)
+      $pair = UNIXSocket.pair
+      { "unix" => -> { $unix_client.gets }, "unix server" => -> { $unix_accepted.gets }, "pair" => -> { $pair[0].gets },
+        "tcp" => -> { $client.gets }, "pipe" => -> { $pipe[0].read }, "none" => -> { sleep } }.each do |name, body|
         Thread.new(&body).name = name
       end
       sleep 0.2
@@ -168,6 +176,9 @@ class BacktraceTest < LiveTest
     tcp = /TCP 127\.0\.0\.1:\d+ to 127\.0\.0\.1:#{port} \(descriptor \d+\)/
     assert_match(/\A#{tcp}\z/, thread(target, "tcp")["waits_on"])
     assert_match(/\Aa pipe \(descriptor \d+\)\z/, thread(target, "pipe")["waits_on"])
+    assert_match(%r{\Aa UNIX socket to /\S*/rbprobe-test-\d+\.socket \(descriptor \d+\)\z}, thread(target, "unix")["waits_on"])
+    assert_match(%r{\AUNIX socket /\S*/rbprobe-test-\d+\.socket \(descriptor \d+\)\z}, thread(target, "unix server")["waits_on"])
+    assert_match(/\Aa UNIX socket \(descriptor \d+\)\z/, thread(target, "pair")["waits_on"])
     refute thread(target, "none").key?("waits_on")
     assert_match(/"tcp", sleeping in \S+ on #{tcp}, /, backtrace(target).stdout)
   end

@@ -4,6 +4,7 @@
 #include "tracer/process/waits_on.h"
 
 #include "tracer/base/proc_file.h"
+#include "tracer/process/unix_peer.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -21,6 +22,7 @@
 struct socket_line {
 	uint64_t inode;
 	char text[128];
+	bool unnamed; /* a UNIX socket without a name, such as a client's */
 };
 
 /* System calls whose first argument is the descriptor that they wait for. */
@@ -120,7 +122,7 @@ static void file_read(struct socket_table *table, pid_t pid, const char *name, c
 	if (!file)
 		return;
 	while (fgets(line, sizeof(line), file) && table->count < LINES_MAX) {
-		struct socket_line socket;
+		struct socket_line socket = {0};
 
 		if (line_parse(line, protocol, &socket))
 			line_add(table, &socket);
@@ -144,7 +146,8 @@ static void unix_read(struct socket_table *table, pid_t pid)
 
 		if (fields < 1)
 			continue;
-		snprintf(socket.text, sizeof(socket.text), fields == 2 ? "UNIX socket %s" : "a UNIX socket", name);
+		socket.unnamed = fields < 2;
+		snprintf(socket.text, sizeof(socket.text), socket.unnamed ? "a UNIX socket" : "UNIX socket %s", name);
 		line_add(table, &socket);
 	}
 	fclose(file);
@@ -190,7 +193,12 @@ bool waits_on_describe(struct buffer *to, pid_t pid, int descriptor, struct sock
 		socket = socket_find(table, pid, inode);
 		if (!socket)
 			return false;
-		buffer_add_printable(to, socket->text, strlen(socket->text));
+		if (socket->unnamed && unix_peer_name(inode, target, sizeof(target))) {
+			buffer_add_text(to, "a UNIX socket to ");
+			buffer_add_printable(to, target, strlen(target));
+		} else {
+			buffer_add_printable(to, socket->text, strlen(socket->text));
+		}
 	} else if (strncmp(target, "pipe:", strlen("pipe:")) == 0) {
 		buffer_add_text(to, "a pipe");
 	} else if (target[0] == '/') {
