@@ -204,4 +204,18 @@ class BacktraceWaitsTest < LiveTest
                  found.values_at("exec", "exec_params", "prepare", "exec_prepared").map { |thread| thread["sql"] }
     assert_match(/"exec", sleeping in PG::Connection#exec(?: on TCP .*)?, .*\n.*\n?   SQL SELECT 1$/, look(target).stdout)
   end
+
+  # Jobs run there. The thread is awake then, in a method of whatever name.
+  test "the statement for which the main thread waits" do
+    only_with_gems("pg")
+    only_where_loading_is_possible
+    pid = start_beside(*Processes::RUBY, "-e", SILENT_POSTGRES + "connection.exec('SELECT 1')")
+    skip "this user may not see what its processes wait for" unless (File.read("/proc/#{pid}/syscall") rescue nil)
+    text = ""
+    wait_until(-> { "it waits: #{text}" }) do
+      text = rbprobe("bt", "-p", pid.to_s, "-t", "main", "--limit", "1").stdout
+      text.match?(/ on TCP .*\n(?:.*=.*\n)?   SQL SELECT 1\n/)
+    end
+    assert_match(/ main, sleeping in PG::Connection#exec on TCP 127\.0\.0\.1:\d+ to /, text)
+  end
 end

@@ -188,7 +188,7 @@ class OutputTest < LiveTest
   test "a master that only forks: its workers are named, meanwhile and at the end" do
     target = start("threads")
     workers = Array.new(2) { target.adopt(target.run("start_worker")) }.sort
-    words = /process #{target.pid} has made no such call so far; .* 2 child processes that are Ruby .*: -p #{workers.join(",")}$/
+    words = /process #{target.pid} has made no such call so far; .* 2 child processes .*: --children, or -p #{workers.join(",")}$/
     tracer = trace(target, "Integer#pow")
     tracer.wait_for(words)
     assert_equal 1, tracer.stop.stderr.scan(words).size

@@ -13,6 +13,7 @@
 #include "tracee/session/ruby_msgpack.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/frame_classes.h"
+#include "tracee/vm/string_slice.h"
 #include "tracee/vm/thread_layout.h"
 
 #include <errno.h>
@@ -65,6 +66,15 @@ static long own_frames(VALUE locations)
 	return 0;
 }
 
+/* A method written in C has the place of its caller. */
+static bool is_in_c(VALUE locations, long i)
+{
+	VALUE own = RARRAY_AREF(locations, i), caller = RARRAY_AREF(locations, i + 1);
+
+	return builtin_call0(BUILTIN_LOCATION_LINE, own) == builtin_call0(BUILTIN_LOCATION_LINE, caller) &&
+	       string_same(builtin_call0(BUILTIN_LOCATION_PATH, own), builtin_call0(BUILTIN_LOCATION_PATH, caller));
+}
+
 /* With the class where that is known. labels: as frame_classes() gives them. */
 static VALUE label_of(VALUE locations, long i, VALUE labels)
 {
@@ -95,11 +105,13 @@ static void add_frame(struct work *work, VALUE locations, long i, VALUE label)
 static void send_with_frames(struct work *work, const char *kind, uint64_t id, VALUE locations, VALUE labels, long first)
 {
 	long count = RB_TYPE_P(locations, T_ARRAY) ? RARRAY_LEN(locations) : 0;
-	bool more = work->limit && (uint64_t)(count - first) > work->limit;
+	bool more = work->limit && (uint64_t)(count - first) > work->limit, has_caller = count - first > 1;
 
 	if (more)
 		count = first + (long)work->limit;
 	builder_bool(&work->answer, "more", more);
+	if (has_caller)
+		builder_bool(&work->answer, "in_c", is_in_c(locations, first));
 	/* What a thread waits in may be the caller's method: ConditionVariable#wait has the Mutex sleep. */
 	if (more && work->limit == 1)
 		ruby_msgpack_string(&work->answer, "caller", label_of(locations, first + 1, labels));

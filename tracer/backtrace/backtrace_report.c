@@ -115,6 +115,7 @@ static struct native_state native_state_of(struct report *report, const msgpack_
 	if (!native.was_asleep || native.waits_on.size)
 		return native;
 	descriptor = report->descriptors[task - report->tasks.items];
+	native.on_descriptor = descriptor >= 0;
 	/* One that was not woken still waits for the same, or it has gone on. */
 	if (descriptor < 0 ||
 	    (!value_bool(value_get(thread, "current")) && waits_on_descriptor(report->pid, task->tid) != descriptor))

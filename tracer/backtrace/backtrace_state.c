@@ -148,8 +148,12 @@ void backtrace_state_add(struct buffer *buffer, const msgpack_object *thread, co
 		add_owner(buffer, value_get(thread, "mutex"));
 		return;
 	}
-	/* Where it was awake when we looked and is in there now, it is on its way to sleep, or from it. */
-	on_the_way = slice_is(status, "run") && value_bool(value_get(thread, "current")) && waits;
+	/*
+	 * Where it was awake when we looked and is in there now, it is on its way to sleep, or from it. Drivers of databases and
+	 * others are written in C, and wait in methods of any name.
+	 */
+	on_the_way = slice_is(status, "run") && value_bool(value_get(thread, "current")) &&
+	             (waits || (native->on_descriptor && value_bool(value_get(thread, "in_c"))));
 	if (asleep || on_the_way) {
 		if (asleep || native->was_asleep)
 			buffer_add_text(buffer, label.size ? "sleeping " : "sleeping");

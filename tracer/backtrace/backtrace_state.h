@@ -17,6 +17,7 @@ struct native_state {
 	 * Before the process's bell was rung. That wakes the main thread: the job may run on it, and it would seem to be running.
 	 */
 	bool was_asleep;
+	bool on_descriptor;    /* and waited on one descriptor */
 	struct slice waits_on; /* the thread, Queue, socket or file; empty: not known, or none */
 };
 

@@ -54,9 +54,10 @@ static void look(struct trace_target *traced)
 		output_flush(traced->run->output);
 		message("process %d has made no such call so far; it has %zu child process%s that %s Ruby (workers?); to trace "
 		        "%s%s: "
-		        "-p %.*s",
+		        "%s-p %.*s",
 		        (int)traced->pid, count, count == 1 ? "" : "es", count == 1 ? "is" : "are",
-		        count > NAMED_MAX ? "the first of " : "", count == 1 ? "it" : "them", (int)list.size, list.bytes);
+		        count > NAMED_MAX ? "the first of " : "", count == 1 ? "it" : "them",
+		        traced->run->launched ? "" : "--children, or ", (int)list.size, list.bytes);
 		traced->workers_told = true;
 	}
 	buffer_free(&list);

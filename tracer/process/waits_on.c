@@ -46,12 +46,24 @@ static bool is_poll(long number)
 	return number == SYS_ppoll;
 }
 
+/* Up to Ruby 3.2 one of the threads that wait also waits for signals, on an eventfd of the VM's. */
+static bool is_eventfd(pid_t pid, int descriptor)
+{
+	static const char eventfd[] = "anon_inode:[eventfd]";
+	char path[64], target[sizeof(eventfd)];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, descriptor);
+	return readlink(path, target, sizeof(target)) == (ssize_t)strlen(eventfd) &&
+	       memcmp(target, eventfd, strlen(eventfd)) == 0;
+}
+
 int waits_on_descriptor(pid_t pid, pid_t tid)
 {
 	unsigned long long first, second;
 	char name[32], text[256];
-	struct pollfd polled;
+	struct pollfd polled[2];
 	long number;
+	size_t size;
 
 	snprintf(name, sizeof(name), "task/%d/syscall", (int)tid);
 	/* "7 0x7ffc.. 0x1 ...", or "running" */
@@ -59,12 +71,14 @@ int waits_on_descriptor(pid_t pid, pid_t tid)
 		return -1;
 	if (waits_for_first(number))
 		return (int)first;
-	if (!is_poll(number) || second != 1)
+	if (!is_poll(number) || second < 1 || second > 2)
 		return -1;
-	if (process_vm_readv(pid, &(struct iovec){&polled, sizeof(polled)}, 1,
-	                     &(struct iovec){(void *)(uintptr_t)first, sizeof(polled)}, 1, 0) != (ssize_t)sizeof(polled))
+	size = (size_t)second * sizeof(*polled);
+	if (process_vm_readv(pid, &(struct iovec){polled, size}, 1, &(struct iovec){(void *)(uintptr_t)first, size}, 1, 0) !=
+	            (ssize_t)size ||
+	    (second == 2 && !is_eventfd(pid, polled[1].fd)))
 		return -1;
-	return polled.fd;
+	return polled[0].fd;
 }
 
 /* --- Sockets */
