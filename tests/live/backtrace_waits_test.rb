@@ -97,6 +97,22 @@ class BacktraceWaitsTest < LiveTest
     assert_match(/^thread .* main, waiting for Mutex 0x\h+ held by thread /, look(target).stdout)
   end
 
+  test "where YJIT is on, its code is not dropped unasked" do
+    yjit = Processes::RUBY.first != "chroot" && `#{Processes::RUBY.shelljoin} --yjit -e 'p RubyVM::YJIT.enabled?' 2>&1`
+    skip "this Ruby has no YJIT" unless yjit == "true\n"
+    only_where_loading_is_possible
+    pid = start_beside(*Processes::RUBY, "--yjit", "-e", "Thread.new { sleep }.join")
+    wait_until("it joins") { rbprobe("bt", "-p", pid.to_s).stdout.include?("#join") }
+    without = rbprobe("bt", "-p", pid.to_s)
+    refute_includes without.stdout, "#join on thread"
+    assert_equal "rbprobe: process #{pid}: whom threads join, and their SQL, are shown with --locals: for these the compiler " \
+                 "(YJIT) has to drop its code, once\n", without.stderr
+    with = rbprobe("bt", "--locals", "-p", pid.to_s)
+    assert_includes with.stdout, "#join on thread"
+    assert_equal "", with.stderr
+    assert_includes rbprobe("bt", "-p", pid.to_s).stdout, "#join on thread"
+  end
+
   test "which Queue or ConditionVariable" do
     target = prepared(<<~RUBY)
       $queue = Queue.new

@@ -29,7 +29,7 @@ struct frozen_frame {
 	uint32_t variables, more;
 };
 
-static bool is_known(void)
+bool frame_snapshot_is_known(void)
 {
 	return frame_locals_are_known() && layout_is_known(LAYOUT_BODY_BLOCK) && layout_is_known(LAYOUT_CONTEXT_STACK) &&
 	       layout_value(LAYOUT_ENVIRONMENT_ENTRY) == ENVIRONMENT_ENTRY_WORD;
@@ -37,14 +37,14 @@ static bool is_known(void)
 
 enum frame_snapshot_state frame_snapshot_ready(void)
 {
-	if (is_known())
+	if (frame_snapshot_is_known())
 		return FRAME_SNAPSHOT_READY;
 	if (!foreign_hooks_known() || foreign_hooks_on(FOREIGN_HOOKS_TRIAL))
 		return FRAME_SNAPSHOT_LATER;
 	frame_calibrate(FRAME_TARGETED, NULL);
 	frame_locals_find();
 	frame_block_parameter_find();
-	return is_known() ? FRAME_SNAPSHOT_READY : FRAME_SNAPSHOT_UNKNOWN;
+	return frame_snapshot_is_known() ? FRAME_SNAPSHOT_READY : FRAME_SNAPSHOT_UNKNOWN;
 }
 
 /* --- The control frames, from where they are in the VM */

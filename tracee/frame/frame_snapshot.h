@@ -23,7 +23,10 @@ enum frame_snapshot_state {
 	FRAME_SNAPSHOT_UNKNOWN, /* it was tried: this Ruby does not show it */
 };
 
-/* Finds what is needed, once in a process; runs scratch methods. */
+/* Whether what is needed has been found already. */
+bool frame_snapshot_is_known(void);
+
+/* Finds what is needed, once in a process; runs scratch methods, with TracePoints: a compiler drops all of its code. */
 enum frame_snapshot_state frame_snapshot_ready(void);
 
 struct frame_snapshot {

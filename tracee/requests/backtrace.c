@@ -275,6 +275,8 @@ static void send_process(struct work *work, VALUE threads)
 	builder_cstr(&work->answer, "ruby", ruby_version);
 	builder_uint(&work->answer, "time_ns", clock_ns(CLOCK_REALTIME));
 	builder_uint(&work->answer, "threads", (uint64_t)count);
+	if (work->waits.missing)
+		builder_cstr(&work->answer, "waits_missing", work->waits.missing);
 	if (builtin_has(BUILTIN_RACTOR_COUNT)) {
 		VALUE ractors = builtin_call0(BUILTIN_RACTOR_COUNT, rb_path2class("Ractor"));
 
@@ -294,8 +296,8 @@ static VALUE run(VALUE argument)
 	if (work->locals.wanted)
 		backtrace_locals_begin(&work->locals);
 	threads = builtin_call0(BUILTIN_THREAD_LIST, rb_cThread);
+	backtrace_waits_begin(&work->waits, threads, work->locals.wanted);
 	send_process(work, threads);
-	backtrace_waits_begin(&work->waits, threads);
 	for (long i = 0; i < RARRAY_LEN(threads); i++)
 		send_thread(work, threads, i);
 	backtrace_waits_end(&work->waits);

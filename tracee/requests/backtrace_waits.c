@@ -12,6 +12,7 @@
 #include "tracee/frame/frame_receiver.h"
 #include "tracee/frame/frame_snapshot.h"
 #include "tracee/requests/backtrace_thread.h"
+#include "tracee/vm/compat.h"
 #include "tracee/vm/constant.h"
 #include "tracee/vm/thread_layout.h"
 
@@ -146,12 +147,22 @@ static VALUE class_at(const char *path)
 	return constant_module((struct slice){path, strlen(path)});
 }
 
-void backtrace_waits_begin(struct backtrace_waits *waits, VALUE threads)
+/* Why frames cannot be looked into; NULL: they can. */
+static const char *frames_prepare(bool with_locals)
+{
+	if (!with_locals && !frame_snapshot_is_known() && compat_compiler() != COMPAT_COMPILER_NONE)
+		return "compiler";
+	if (frame_snapshot_ready() == FRAME_SNAPSHOT_LATER)
+		return "hooks";
+	frame_receiver_find();
+	return frame_receiver_is_known() ? NULL : "unknown";
+}
+
+void backtrace_waits_begin(struct backtrace_waits *waits, VALUE threads, bool with_locals)
 {
 	long count = RARRAY_LEN(threads);
 
-	if (frame_snapshot_ready() == FRAME_SNAPSHOT_READY)
-		frame_receiver_find();
+	waits->missing = frames_prepare(with_locals);
 	thread_mutex_known();
 	waits->mutex_class = class_at("Thread::Mutex");
 	waits->condition_class = class_at("Thread::ConditionVariable");

@@ -27,13 +27,17 @@ struct thread_wait {
 
 struct backtrace_waits {
 	VALUE mutex_class, monitor_class, condition_class, queue_class, sized_class; /* Qnil: there is none */
+	const char *missing; /* why frames cannot be looked into; NULL: they can */
 	struct sql_drivers drivers;
 	VALUE memory;
 	struct thread_wait *all; /* one for each of the threads */
 };
 
-/* Finds what is needed, once in a process, and looks at all. */
-void backtrace_waits_begin(struct backtrace_waits *waits, VALUE threads);
+/*
+ * Finds what is needed, once in a process, and looks at all. Not where a compiler is at work, which would drop its code for that,
+ * unless that has happened, or local variables are wanted as well.
+ */
+void backtrace_waits_begin(struct backtrace_waits *waits, VALUE threads, bool with_locals);
 void backtrace_waits_end(struct backtrace_waits *waits);
 
 /*

@@ -235,6 +235,7 @@ void report_add(struct report *report, const msgpack_object *map)
 		add_json(report, map);
 	if (type_is(map, "type", "process")) {
 		report->time_ns = value_uint(value_get(map, "time_ns"));
+		report->compiler = type_is(map, "waits_missing", "compiler");
 		if (!report->json)
 			backtrace_text_process(&report->head, (int)report->pid, map, report->command);
 	} else if (type_is(map, "type", "thread") || type_is(map, "type", "fiber")) {

@@ -43,6 +43,7 @@ struct report {
 	bool json;
 	const struct report_style *style;
 	uint64_t time_ns; /* of the target's answer, since 1970 */
+	bool compiler;    /* because of one, frames were not looked into */
 	struct buffer head;
 	struct stack *stacks;
 	size_t count;
