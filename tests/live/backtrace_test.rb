@@ -260,6 +260,7 @@ class BacktraceTest < LiveTest
     status = Processes.target_ruby?(">= 3.0") ? "resuming" : "suspended"
     fibers = objects(target, "--fibers", "--locals").select { |object| object["type"] == "fiber" && object["status"] == status }
     assert_equal 3, fibers.size
+    fibers.each { |fiber| assert_match(/:\d+\z/, fiber["created_at"]) if fiber.key?("created_at") }
     next unless Processes.target_ruby?(">= 3.0")
 
     innermost = fibers.map { |fiber| labels(fiber).first(2) }.sort

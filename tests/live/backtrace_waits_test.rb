@@ -102,6 +102,7 @@ class BacktraceWaitsTest < LiveTest
     skip "this Ruby has no YJIT" unless yjit == "true\n"
     only_where_loading_is_possible
     pid = start_beside(*Processes::RUBY, "--yjit", "-e", "Thread.new { sleep }.join")
+    wait_until("it has started") { Processes.threads_of(pid) > 1 }
     wait_until("it joins") { rbprobe("bt", "-p", pid.to_s).stdout.include?("#join") }
     without = rbprobe("bt", "-p", pid.to_s)
     refute_includes without.stdout, "#join on thread"
@@ -227,6 +228,7 @@ class BacktraceWaitsTest < LiveTest
     only_where_loading_is_possible
     pid = start_beside(*Processes::RUBY, "-e", SILENT_POSTGRES + "connection.exec('SELECT 1')")
     skip "this user may not see what its processes wait for" unless (File.read("/proc/#{pid}/syscall") rescue nil)
+    wait_until("it has started") { Processes.threads_of(pid) > 2 }
     text = ""
     wait_until(-> { "it waits: #{text}" }) do
       text = rbprobe("bt", "-p", pid.to_s, "-t", "main", "--limit", "1").stdout

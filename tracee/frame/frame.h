@@ -64,6 +64,9 @@ struct frame_end {
  * Raises nothing, prints nothing, creates no thread and no constant, fires no RAISE event.
  */
 int frame_calibrate(enum frame_scope scope, struct error *err);
+
+/* The same for a look that somebody asked for: a trial run that was cut short is not counted among those that may be. */
+int frame_calibrate_on_demand(enum frame_scope scope);
 /* Whether frame_calibrate() would try nothing more. */
 bool frame_calibration_is_over(enum frame_scope scope);
 

@@ -341,3 +341,12 @@ int frame_calibrate(enum frame_scope scope, struct error *err)
 	free(calibration.samples);
 	return code;
 }
+
+int frame_calibrate_on_demand(enum frame_scope scope)
+{
+	int before = attempts[scope], code = frame_calibrate(scope, NULL);
+
+	if (code == -EAGAIN)
+		attempts[scope] = before;
+	return code;
+}

@@ -19,6 +19,7 @@
 
 #define FRAME_WORDS 16
 #define SAMPLES 4
+#define ATTEMPTS 3
 #define ARGUMENTS_MAX 64
 #define ENVIRONMENT_BEFORE 2 /* words of an environment before the one that is pointed to */
 #define BLOCKS_MAX 32        /* blocks one within the other */
@@ -132,14 +133,15 @@ static VALUE try(VALUE argument)
 
 void frame_receiver_find(void)
 {
-	static bool tried;
+	static int attempts; /* one may be cut short */
 	VALUE saved_error = rb_errinfo();
 	struct stand samples[SAMPLES] = {{.taken = false}};
 	int failed = 0;
 
-	if (tried || !layout_is_known(LAYOUT_CONTEXT_FRAME) || !frame_locals_are_known())
+	if (frame_receiver_is_known() || attempts == ATTEMPTS || !layout_is_known(LAYOUT_CONTEXT_FRAME) ||
+	    !frame_locals_are_known())
 		return;
-	tried = true;
+	attempts++;
 	rb_protect(try, (VALUE)samples, &failed);
 	standing = NULL;
 	if (failed)

@@ -41,7 +41,7 @@ enum frame_snapshot_state frame_snapshot_ready(void)
 		return FRAME_SNAPSHOT_READY;
 	if (!foreign_hooks_known() || foreign_hooks_on(FOREIGN_HOOKS_TRIAL))
 		return FRAME_SNAPSHOT_LATER;
-	frame_calibrate(FRAME_TARGETED, NULL);
+	frame_calibrate_on_demand(FRAME_TARGETED);
 	frame_locals_find();
 	frame_block_parameter_find();
 	return frame_snapshot_is_known() ? FRAME_SNAPSHOT_READY : FRAME_SNAPSHOT_UNKNOWN;

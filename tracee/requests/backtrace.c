@@ -292,11 +292,11 @@ static VALUE run(VALUE argument)
 	struct work *work = (struct work *)argument;
 	VALUE threads;
 
-	/* May run methods of our own. */
+	threads = builtin_call0(BUILTIN_THREAD_LIST, rb_cThread);
+	/* May run methods of our own, as does the next, whose time runs from there. */
+	backtrace_waits_begin(&work->waits, threads, work->locals.wanted);
 	if (work->locals.wanted)
 		backtrace_locals_begin(&work->locals);
-	threads = builtin_call0(BUILTIN_THREAD_LIST, rb_cThread);
-	backtrace_waits_begin(&work->waits, threads, work->locals.wanted);
 	send_process(work, threads);
 	for (long i = 0; i < RARRAY_LEN(threads); i++)
 		send_thread(work, threads, i);

@@ -91,9 +91,11 @@ void fiber_facts_get(struct fiber_facts *facts, VALUE fiber)
 
 	memset(facts, 0, sizeof(*facts));
 	facts->id = (uint64_t)fiber;
-	word = last_word(begin, end, facts->status, sizeof(facts->status));
+	last_word(begin, end, facts->status, sizeof(facts->status));
 	at = memchr(begin, ' ', (size_t)(end - begin));
-	if (at && at < word)
+	/* A thread's own fiber has no place. In front of the status, which may have several words, stands a parenthesis. */
+	word = memrchr(begin, '(', (size_t)(end - begin));
+	if (at && word && at + 1 < word)
 		text_of(&facts->created_at, facts->created_at_bytes, at + 1, word);
 	RB_GC_GUARD(description);
 }
