@@ -113,6 +113,19 @@ class StatTest < LiveTest
     refute only_calls.values.any? { |row| row.key?("total_ns") || row.key?("errors") }
   end
 
+  test "C methods that have one function, and methods of both kinds by turns, are told apart" do
+    target = prepared
+    counter = stat(target, "--format", "json", "Array#index", "Array#find_index", "Work#made", "Work#named")
+    target.run(<<~RUBY)
+      work = Work.new
+      400.times { |i| [i].index(i); work.made(i) if i.even? }
+      300.times { |i| [i].find_index(i); work.named; work.made(i) if i % 3 == 0 }
+      50.times { |i| [i].index { break } }
+    RUBY
+    expected = { "Array#index" => [450, 0], "Array#find_index" => [300, 0], "Work#made" => [300, 0], "Work#named" => [300, 0] }
+    assert_equal expected, counts(rows(counter.stop))
+  end
+
   test "times: total, self, percentiles in their order" do
     target = prepared
     counter = stat(target, "--format", "json", "Work#long", "Work#short", "Work#named")

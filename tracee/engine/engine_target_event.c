@@ -93,9 +93,9 @@ static void event_asked(struct site *site, VALUE tracepoint, const void *anchor)
 }
 
 /* True where nothing has to be asked: the frame shows what the event is about. */
-static inline bool event_read(const struct site *site, const void *anchor)
+static inline bool event_read(struct site *site, const void *anchor)
 {
-	const struct frame_site *place = frame_hinted_site(anchor);
+	const struct frame_site *place = frame_site_by(&site->places, anchor);
 	rb_trace_arg_t *trace_arg = (rb_trace_arg_t *)frame_direct_trace_arg(place, anchor);
 	struct probe *probe = site->only;
 	struct fiber_state *fiber;
@@ -106,7 +106,7 @@ static inline bool event_read(const struct site *site, const void *anchor)
 	fiber = fiber_state_of_context(frame_direct_context(trace_arg));
 	if (!fiber)
 		return false;
-	frame_note_plain(place);
+	frame_note_plain(&site->places, place);
 	frame = frame_direct_frame(trace_arg);
 	if (frame_direct_event(trace_arg) == RUBY_EVENT_CALL) {
 		if (!frame_direct_is_call_of(frame, probe->callee_id, probe->owner))
@@ -136,14 +136,14 @@ static __attribute__((noinline)) void event_slowly(struct site *site, VALUE trac
 }
 
 /* The same for a probe that has a way: calls no function, which makes it twice as fast. */
-static inline __attribute__((always_inline)) bool event_plain(struct probe *probe, const void *anchor)
+static inline __attribute__((always_inline)) bool event_plain(const struct site *site, struct probe *probe, const void *anchor)
 {
-	const rb_trace_arg_t *trace_arg = frame_plain_trace_arg(SITE_CALL, anchor);
+	const rb_trace_arg_t *trace_arg = frame_plain_trace_arg(&site->places, SITE_CALL, anchor);
 	bool may_return = !trace_arg;
 	struct fiber_state *fiber;
 
 	if (may_return)
-		trace_arg = frame_plain_trace_arg(SITE_RETURNED, anchor);
+		trace_arg = frame_plain_trace_arg(&site->places, SITE_RETURNED, anchor);
 	if (__builtin_expect(!trace_arg, 0))
 		return false;
 	fiber = fiber_noted(fiber_notes, frame_direct_context(trace_arg));
@@ -161,7 +161,7 @@ void engine_target_event(VALUE tracepoint, void *data)
 	struct site *site = data;
 	struct probe *probe = site->only;
 
-	if (!overhead_sampled() && probe && probe->way != WAY_LONG && event_plain(probe, anchor))
+	if (!overhead_sampled() && probe && probe->way != WAY_LONG && event_plain(site, probe, anchor))
 		return;
 	event_slowly(site, tracepoint, anchor);
 }

@@ -1,6 +1,7 @@
 #ifndef RBPROBE_ENGINE_TARGET_PARTS_H
 #define RBPROBE_ENGINE_TARGET_PARTS_H
 
+#include "tracee/frame/frame_layout.h"
 #include "tracee/observe/probe.h"
 
 #include <ruby.h>
@@ -18,7 +19,8 @@
  */
 struct site {
 	struct probe *only; /* its probe, where it has but one; NULL: any number of them */
-	uint32_t wanted;    /* links whose probes are armed */
+	struct frame_places places;
+	uint32_t wanted; /* links whose probes are armed */
 	uint32_t link_count;
 	uint32_t aliases;               /* links of aliases */
 	_Atomic uint64_t foreign_calls; /* in other Ractors */

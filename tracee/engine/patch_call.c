@@ -121,20 +121,40 @@ static __attribute__((noinline)) void begin_slowly(struct followed *followed, bo
 	overhead_sample_end(sample);
 }
 
+/* The one probe that means this method; NULL: there is none. False: there are several, or too many to look at here. */
+static inline bool find_probe(const struct probe_set *probes, ID name, VALUE owner, struct probe **found)
+{
+	*found = NULL;
+	if (__builtin_expect(probes->count == 1, 1)) {
+		*found = is_meant(probes->first, name, owner) ? probes->first : NULL;
+		return true;
+	}
+	if (probes->count > PROBES_LOOKED_THROUGH)
+		return false;
+	for (uint32_t i = 0; i < probes->count; i++) {
+		if (!is_meant(probes->all[i], name, owner))
+			continue;
+		if (*found)
+			return false;
+		*found = probes->all[i];
+	}
+	return true;
+}
+
 /* The ordinary case: one probe, and nothing that has to be found out. False: nothing has happened. */
 static inline bool begin_quickly(struct followed *followed)
 {
 	struct fiber_state *fiber = followed->fiber;
-	struct probe *probe = followed->slot->probes.first;
+	struct probe *probe;
 	VALUE owner;
 	ID name;
 
-	if (__builtin_expect(followed->slot->probes.count != 1 || !fiber->frame_place || !patch_names_known, 0))
+	if (__builtin_expect(!fiber->frame_place || !patch_names_known, 0))
 		return false;
 	followed->frame = *fiber->frame_place;
-	if (!patch_frame_method(followed->frame, &name, &owner))
+	if (!patch_frame_method(followed->frame, &name, &owner) || !find_probe(&followed->slot->probes, name, owner, &probe))
 		return false;
-	if (!is_meant(probe, name, owner))
+	if (!probe)
 		return true;
 	if (observe_plain_call(probe, fiber, followed->frame, false))
 		followed->way = probe->way;

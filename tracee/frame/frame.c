@@ -21,7 +21,7 @@
 
 struct frame_layout frame_layout;
 
-static const struct frame_site *site_find(const void *anchor)
+const struct frame_site *frame_site_of(const void *anchor)
 {
 	const struct frame_site *site = frame_hinted_site(anchor);
 
@@ -50,7 +50,7 @@ uintptr_t frame_of_call(rb_trace_arg_t *trace_arg, rb_event_flag_t event, const 
 	if (event != RUBY_EVENT_C_CALL)
 		return frame_at(trace_arg, 0);
 
-	site = site_find(anchor);
+	site = frame_site_of(anchor);
 	return frame_at(trace_arg, site ? site->bias : -1);
 }
 
@@ -96,7 +96,7 @@ READS_STACK static void ending_of_unwind(const struct frame_site *site, const ch
 
 void frame_of_return(rb_trace_arg_t *trace_arg, rb_event_flag_t event, const void *anchor, struct frame_end *out)
 {
-	const struct frame_site *site = site_find(anchor);
+	const struct frame_site *site = frame_site_of(anchor);
 
 	out->ending = FRAME_ENDED;
 	out->exception = Qundef;

@@ -40,9 +40,10 @@ static inline rb_trace_arg_t *frame_direct_trace_arg(const struct frame_site *si
 /*
  * The shortest way to it: of an event whose frame is that of the call. Its site is of this kind, or it is not found: NULL.
  */
-FRAME_READS_STACK static inline const rb_trace_arg_t *frame_plain_trace_arg(enum site_kind kind, const void *anchor)
+FRAME_READS_STACK static inline const rb_trace_arg_t *frame_plain_trace_arg(const struct frame_places *places,
+                                                                            enum site_kind kind, const void *anchor)
 {
-	const struct frame_site *site = atomic_load_explicit(&frame_layout.plain[kind], memory_order_relaxed);
+	const struct frame_site *site = atomic_load_explicit(&places->of[kind], memory_order_relaxed);
 
 	return site && *(const uintptr_t *)((const char *)anchor + site->at[0].distance) == site->at[0].address
 	               ? (const rb_trace_arg_t *)((const char *)anchor + site->trace_arg_distance)
@@ -50,10 +51,22 @@ FRAME_READS_STACK static inline const rb_trace_arg_t *frame_plain_trace_arg(enum
 }
 
 /* The site of an event, for which it was tried in vain; main Ractor, under the GVL. */
-static inline void frame_note_plain(const struct frame_site *site)
+static inline void frame_note_plain(struct frame_places *places, const struct frame_site *site)
 {
 	if (site->levels == 1 && site->bias == 0 && site->kind < SITE_UNWIND && frame_direct_trace_arg(site, site))
-		atomic_store_explicit(&frame_layout.plain[site->kind], site, memory_order_relaxed);
+		atomic_store_explicit(&places->of[site->kind], site, memory_order_relaxed);
+}
+
+/* The site of an event of code that has these places. */
+static inline const struct frame_site *frame_site_by(const struct frame_places *places, const void *anchor)
+{
+	for (int kind = 0; kind < SITE_UNWIND; kind++) {
+		const struct frame_site *site = atomic_load_explicit(&places->of[kind], memory_order_relaxed);
+
+		if (site && frame_site_matches(site, anchor))
+			return site;
+	}
+	return frame_site_of(anchor);
 }
 
 FRAME_READS_STACK static inline uintptr_t frame_direct_frame(const rb_trace_arg_t *trace_arg)

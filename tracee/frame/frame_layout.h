@@ -47,12 +47,17 @@ struct frame_layout {
 	bool identity_known[FRAME_SCOPES];
 	bool endings_known[FRAME_SCOPES];
 
-	int site_count;
+	_Atomic int site_count;
 	_Atomic uint8_t hints[SITE_KINDS]; /* the site of each kind that matched last: nearly always the next one's, too */
 	struct frame_site sites[SITES_MAX];
+};
 
-	/* Of the sites that matched last, by kind, those of which one address and no bias is all there is to know; NULL: none. */
-	_Atomic(const struct frame_site *) plain[SITE_UNWIND];
+/*
+ * Where in the VM the events of one method's code came from last, by kind; NULL: not known. Methods of `def` and of define_method
+ * have their places each. Only such of which one address and no bias is all there is to know.
+ */
+struct frame_places {
+	_Atomic(const struct frame_site *) of[SITE_UNWIND];
 };
 
 /* The VM's tag types, as found in a throw's state and as rb_protect reports them. Seen in 2.7 to 4.1. */
@@ -71,6 +76,9 @@ FRAME_READS_STACK static inline bool frame_site_matches(const struct frame_site 
 	}
 	return true;
 }
+
+/* The place of an event, of all that are known; NULL: of none. */
+const struct frame_site *frame_site_of(const void *anchor);
 
 /* Only the sites that matched last; NULL: look at the others, too. */
 FRAME_READS_STACK static inline const struct frame_site *frame_hinted_site(const void *anchor)
