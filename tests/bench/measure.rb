@@ -1,5 +1,6 @@
 # What all measurements stand on: how much of each, both tools in turn, a workload's cost in one process against another's.
 
+require_relative "floor"
 require_relative "statistics"
 require_relative "tools"
 
@@ -9,7 +10,7 @@ class Measure
     pairs_of_processes: [3, 30], alternations: [6, 30], attaches: [5, 50], attaches_rbtrace: [1, 6], repetitions: [1, 5],
     sustained_calls: [2_000_000, 20_000_000], sustained_calls_rbtrace: [20_000, 100_000], memory_processes: [1, 5],
     slow_reader_s: [2, 6], bursts: [5, 25], article_keys: [100_000, 1_000_000], web_processes: [1, 3], web_rounds: [1, 4],
-    web_s: [1, 2], heap_objects: [300_000, 2_500_000],
+    web_s: [1, 2], web_answer_rounds: [4, 24], heap_objects: [300_000, 2_500_000],
     large_heap_objects: [1_000_000, 10_000_000]
   }.freeze
   SELECTOR = "Bench#traced"

@@ -1,11 +1,12 @@
-# What `rbprobe stat` costs, beside a full trace and beside nothing: bursts in processes of which each is observed in its own way,
-# in turn.
+# What `rbprobe stat` costs, beside a full trace, beside the least that it could cost (floor.rb) and beside nothing: bursts in
+# processes of which each is observed in its own way, in turn.
 class Measurements
   # [key, what, selector, options, requirement for a Ruby method, for a C method]
   STAT_WAYS = [
     ["trace", "full `trace`", ["trace"], nil, nil],
     ["times", "`stat`", ["stat"], 5.0, 3.0],
-    ["calls", "`stat --calls`", ["stat", "--calls"], 3.9, 2.2]
+    ["calls", "`stat --calls`", ["stat", "--calls"], 3.9, 2.2],
+    ["floor", "`stat`, if its callbacks did nothing but read the clock", ["stat"], nil, nil, FloorTool]
   ].freeze
 
   measurement :stat do
@@ -25,13 +26,15 @@ class Measurements
 
   # [ns untraced, ns by each way]
   def stat_once(workload, selector)
-    with(Target.new(nil), *STAT_WAYS.map { Target.new(RbprobeTool) }) do |control, *subjects|
+    with(Target.new(nil), *STAT_WAYS.map { |way| Target.new(way[5] || RbprobeTool) }) do |control, *subjects|
       [control, *subjects].each { |target| target.run(workload, BURST) }
       clients = STAT_WAYS.zip(subjects).map { |way, target| stat_client(target, *way[2], selector) }
       times = Array.new(amount(:bursts)) do
         [control, *subjects].map { |target| target.each_ns(workload, BURST).tap { await_quiet } }
       end
-      clients.each { |client| check_delivery(amount(:bursts) * BURST, *RbprobeTool.stop(client, nil, lines: nil)) }
+      STAT_WAYS.zip(clients) do |way, client|
+        check_delivery(way[5] ? 0 : amount(:bursts) * BURST, *RbprobeTool.stop(client, nil, lines: nil))
+      end
       times.transpose.map(&:min)
     ensure
       clients&.each(&:kill)
