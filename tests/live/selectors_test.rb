@@ -326,6 +326,22 @@ class SelectorsTest < LiveTest
     assert_match(/\AShop#price\(/, tracer.stop.stdout)
   end
 
+  test "several selectors for one method: the values of them all, each once" do
+    code = "class Till; def f(a, b); @c = a; end; end; class Drawer < Till; end"
+    {
+      ["Till#f(a)", "Till#*(b, a)"] => "Till#f(a=1, b=2) <time>\n",
+      ["Till#f", "f(@c)", "Till#f(self)"] => "Till#f(@c=nil, self=#<Till>) <time>\n",
+      # Each finds it in its own way, one by what the class inherits.
+      ["Drawer#f(a)", "Till#f(b)"] => "Till#f(a=1, b=2) <time>\n",
+      ["Till#f(b)", "Drawer#f(a)"] => "Till#f(b=2, a=1) <time>\n",
+    }.each { |selectors, tree| assert_equal tree, tree_of(code, "Till.new.f(1, 2)", *selectors), selectors.inspect }
+    # Of one that is defined later, too.
+    assert_equal "Till#f(a=1, b=2) <time>\n", tree_of("", "#{code}; Till.new.f(1, 2)", "Till#f(a)", "Till#*(b)")
+    many = Array.new(2) { |i| "Shop#price(#{Array.new(40) { |k| "#{i}.itself + #{k}" }.join(", ")})" }
+    assert_refused 1, /selectors with more than 64 expressions together name one method/,
+                   "trace", "-p", start("shop").pid.to_s, *many
+  end
+
   test "what arming itself calls is not shown, even where that is traced" do
     target = start("shop")
     tracer = trace(target, "Module#", "Kernel#", "UnboundMethod#", "Method#", "--engine", "hook")

@@ -134,8 +134,7 @@ static bool arm_one(const struct arming_one *one)
 	int jump = 0;
 
 	if (!(session->options.flags & TRACE_BY_VALUE))
-		probe->expressions = expression_list_new(selector, method, probe->owner, session->options.flags & TRACE_ARGUMENTS,
-		                                         engine == &engine_patch);
+		probe->expressions = selection_expressions(probe, probe->selector, method, engine == &engine_patch);
 	probe->condition = decider_condition(session, method, probe->owner, engine == &engine_patch);
 	probe->locals = selection_locals(session, method);
 	probe->keeps_binding = selection_keeps_binding(session, method);
@@ -245,7 +244,7 @@ void selection_arm_match(const struct match *match, void *argument)
 	if (selection->disabled)
 		return;
 	if (selection->looking) {
-		matches_add(&selection->matches, match, arming->selector, arming->late);
+		matches_add(selection, match, arming->selector, arming->late);
 		return;
 	}
 	selection_found(selection, arming->selector);

@@ -10,8 +10,11 @@
 
 #include <stdlib.h>
 
-void matches_add(struct matches *matches, const struct match *match, uint32_t selector, bool late)
+void matches_add(struct selection *selection, const struct match *match, uint32_t selector, bool late)
 {
+	struct matches *matches = &selection->matches;
+	struct selector_result *result = &selection->results[selector];
+
 	if (matches->count == matches->size) {
 		size_t size = matches->size ? 2 * matches->size : 64;
 		struct selector_match *list = realloc(matches->list, size * sizeof(*list));
@@ -21,6 +24,10 @@ void matches_add(struct matches *matches, const struct match *match, uint32_t se
 		matches->list = list;
 		matches->size = size;
 	}
+	if (!late && !result->matches_end)
+		result->first_match = matches->count;
+	if (!late)
+		result->matches_end = matches->count + 1;
 	matches->list[matches->count++] = (struct selector_match){*match, selector, late};
 	/* The same name may stand in front, with what it meant until now. */
 	matches->stale |= late;

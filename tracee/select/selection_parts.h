@@ -18,6 +18,7 @@
 /*
  * What the selection_*.c share, and nobody else sees: selection.c (the table of probes), selection_command.c (what a command asks
  * for), selection_matches.c (between looking and arming), selection_lines.c (selectors that are lines), selection_arm.c (arming),
+ * selection_expressions.c (what is shown of calls),
  * selection_left_out.c (what is not armed), selection_tell.c (what the client reads), selection_overhead.c (what it takes); and
  * what comes later: selection_dynamic.c (methods), selection_modules.c (classes and modules), selection_look.c (what nobody told
  * of), selection_wait.c (what has no name yet). Job context, GVL held, except where said.
@@ -61,6 +62,8 @@ struct matches {
 struct selector_result {
 	bool found;     /* it has matched a method */
 	uint32_t armed; /* when the trace began */
+	/* Where its own matches are, and some that were defined while the job looked. */
+	size_t first_match, matches_end;
 };
 
 /* Code that has a line. */
@@ -203,10 +206,18 @@ void selection_arm_match(const struct match *match, void *argument);
 /* The same for a method that has a probe, and was defined anew. */
 void selection_arm_again(struct probe *former, const struct match *match);
 
+/* --- selection_expressions.c */
+
+/*
+ * What is shown of the calls of a method that this selector has found: its expressions, and those of others that mean the method.
+ * The caller frees it; NULL: nothing. May raise.
+ */
+struct expression_list *selection_expressions(const struct probe *probe, uint32_t selector, VALUE method, bool in_hand);
+
 /* --- selection_matches.c */
 
 /* May raise: no memory. */
-void matches_add(struct matches *matches, const struct match *match, uint32_t selector, bool late);
+void matches_add(struct selection *selection, const struct match *match, uint32_t selector, bool late);
 /* In GC. */
 void matches_mark(const struct matches *matches);
 void matches_free(struct matches *matches);

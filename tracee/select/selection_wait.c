@@ -147,13 +147,11 @@ static bool is_meant_now(const struct probe *probe, const struct selector *selec
  */
 static void take_selector(struct probe *probe, uint32_t selector, VALUE method)
 {
-	struct session *session = probe->session;
 	struct expression_list *former, *list;
 
 	if (probe->told || probe->selector == selector || NIL_P(method))
 		return;
-	list = expression_list_new(&session->selection->selectors[selector], method, probe->owner,
-	                           session->options.flags & TRACE_ARGUMENTS, probe->engine == &engine_patch);
+	list = selection_expressions(probe, selector, method, probe->engine == &engine_patch);
 	/* Another thread may have been faster. */
 	former = probe->told ? list : probe->expressions;
 	if (!probe->told) {
