@@ -197,6 +197,13 @@ static void how_it_is_shown(void **state)
 	assert_false(options.style.durations);
 	assert_int_equal(options.style.indent, 5);
 	assert_string_equal(options.output_path, "/tmp/x");
+	parsed("--order thread");
+	assert_int_equal(options.order, ORDER_THREAD);
+	options_settle(&options, -1);
+	assert_true(options.style.by_thread);
+	parsed("-t");
+	options_settle(&options, -1);
+	assert_false(options.style.by_thread);
 }
 
 static void selectors(void **state)

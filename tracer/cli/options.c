@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TIMEOUT_DEFAULT_NS (5 * NS_PER_S)
 #define FIREHOSE_OVERHEAD 20 /* percent */
@@ -28,10 +29,8 @@ enum long_option {
 	OPTION_LOCALS,
 	OPTION_INSPECT,
 	OPTION_IVARS,
-	OPTION_FORMAT,
 	OPTION_FOLLOW_FORKS,
 	OPTION_DURATION,
-	OPTION_COUNT,
 	OPTION_VALUE_SIZE,
 	OPTION_OVERFLOW,
 	OPTION_ENGINE,
@@ -187,32 +186,6 @@ static error_t parse_file(int key, char *argument, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-static error_t parse_shown(int key, char *argument, struct argp_state *state)
-{
-	struct options *options = options_of(state);
-	uint64_t number;
-
-	switch (key) {
-	case 't':
-		options->style.start_times = true;
-		return 0;
-	case 'n':
-		options->style.durations = false;
-		return 0;
-	case 'r':
-		if (options_whole_number("-r", argument, 0, 16, &number))
-			return EINVAL;
-		options->style.indent = (uint32_t)number;
-		return 0;
-	case OPTION_FORMAT:
-		options->format = sink_find(argument);
-		return options->format ? 0 : WRONG("--format takes text, json or rbtrace, not \"%s\"", argument);
-	case OPTION_COUNT:
-		return options_whole_number("--count", argument, 1, UINT64_MAX / 2, &options->count);
-	}
-	return ARGP_ERR_UNKNOWN;
-}
-
 static error_t parse_trace(int key, char *argument, struct argp_state *state)
 {
 	static const char *const overflow_words[] = {"drop", "block", NULL};
@@ -300,16 +273,6 @@ static const struct argp_option file_list[] = {
 	{0},
 };
 
-static const struct argp_option shown_list[] = {
-	{"start-time", 't', NULL, 0, "Show when each call began", 4},
-	{"no-duration", 'n', NULL, 0, "Do not show how long calls took", 4},
-	{"prefix", 'r', "N", 0, "Spaces per level (default 3)", 4},
-	{"format", OPTION_FORMAT, "text|json|rbtrace", 0,
-         "A tree for people, one JSON object a line, or the lines of the rbtrace gem", 4},
-	{"count", OPTION_COUNT, "N", 0, "Stop after N calls and lines", 6},
-	{0},
-};
-
 static const struct argp_option trace_list[] = {
 	{"args", OPTION_ARGS, NULL, 0, "Show all arguments", 3},
 	{"locals", OPTION_LOCALS, NULL, 0,
@@ -328,7 +291,6 @@ const struct argp options_color = {.options = color_list, .parser = parse_color}
 const struct argp options_engine = {.options = engine_list, .parser = parse_engine};
 const struct argp options_selectors = {.options = selector_options, .parser = parse_selectors};
 const struct argp options_trace = {.options = trace_list, .parser = parse_trace};
-const struct argp options_shown = {.options = shown_list, .parser = parse_shown};
 const struct argp options_run = {.options = run_list, .parser = parse_run};
 const struct argp options_file = {.options = file_list, .parser = parse_file};
 
@@ -426,6 +388,8 @@ int options_check_trace(struct options *options)
 		wrong = "--follow-forks cannot go with --gc, --gvl and --allocations, which are about one process";
 	else if (options->append && !options->output_path)
 		wrong = "-a appends to a file; name it with -o FILE";
+	else if (options->order == ORDER_THREAD && options->format != &sink_text)
+		wrong = "--order thread goes with --format text";
 	else
 		wrong = wrong_conditions;
 	if (firehose && !options->overhead_given)
@@ -460,6 +424,8 @@ void options_settle(struct options *options, int output_fd)
 	options->style.colors = term_colors(output_fd, options->colors);
 	options->style.many_pids = options->pids.count > 1 || options->children || options->trace.flags & TRACE_FOLLOW_FORKS;
 	options->style.flags = options->trace.flags;
+	if (options->format == &sink_text)
+		options->style.by_thread = options->order == ORDER_THREAD || (options->order == ORDER_AUTO && isatty(output_fd));
 	options->style.running = options->trace.conditions.slow_ns != 0;
 }
 

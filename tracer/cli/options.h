@@ -24,6 +24,9 @@ struct pid_list {
 	size_t count;
 };
 
+/* --order: whether the lines of a thread's outermost call are kept together. */
+enum order_choice { ORDER_AUTO, ORDER_THREAD, ORDER_TIME };
+
 struct options {
 	/* target */
 	struct pid_list pids;
@@ -47,6 +50,7 @@ struct options {
 	const struct sink_ops *format;
 	struct sink_style style;
 	enum color_choice colors;
+	enum order_choice order;
 	const char *output_path;
 	bool append;
 	/* until when */
@@ -74,7 +78,7 @@ extern const struct argp options_events;     /* events beside calls; event_optio
 extern const struct argp options_run;        /* which methods altogether, and until when */
 extern const struct argp options_file;       /* where to */
 extern const struct argp options_trace;      /* what of the calls, ... */
-extern const struct argp options_shown;      /* ... how it is shown, and until how many */
+extern const struct argp options_shown;      /* ... how it is shown, and until how many; shown_options.c */
 
 struct attach_manner options_manner(const struct options *options);
 

@@ -91,6 +91,26 @@ static void quiet_sinks(const struct trace_loop *loop)
 			sink->ops->quiet(sink);
 }
 
+static uint64_t sinks_wake_ns(const struct trace_loop *loop)
+{
+	uint64_t wake_ns = UINT64_MAX;
+	struct sink *sink;
+
+	for (size_t i = 0; (sink = sink_at(loop, i)); i++)
+		if (sink->ops->wake_ns && sink->ops->wake_ns(sink) < wake_ns)
+			wake_ns = sink->ops->wake_ns(sink);
+	return wake_ns;
+}
+
+static void wake_sinks(const struct trace_loop *loop, uint64_t now_ns)
+{
+	struct sink *sink;
+
+	for (size_t i = 0; (sink = sink_at(loop, i)); i++)
+		if (sink->ops->wake)
+			sink->ops->wake(sink, now_ns);
+}
+
 /* False where something cannot be written. */
 static bool outputs_flush(const struct trace_loop *loop)
 {
@@ -144,7 +164,7 @@ static uint64_t next_wake_ns(const struct trace_loop *loop)
 		wake_ns = earlier(wake_ns, earlier(family_wake_ns(loop->family), forks_wake_ns(&loop->forks)));
 	if (any_sink_holds(loop))
 		wake_ns = earlier(wake_ns, run->last_event_ns + QUIET_NS);
-	return wake_ns;
+	return earlier(wake_ns, sinks_wake_ns(loop));
 }
 
 /* --count: calls that have begun may end, so that their times are seen; one that waits for ever is not waited for. */
@@ -245,6 +265,7 @@ static void check_limits(struct trace_loop *loop, uint64_t now_ns)
 	}
 	if (now_ns - run->last_event_ns >= QUIET_NS && any_sink_holds(loop))
 		quiet_sinks(loop);
+	wake_sinks(loop, now_ns);
 }
 
 /* Fills the descriptors to wait for. */

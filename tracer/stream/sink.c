@@ -22,6 +22,8 @@ struct sink *sink_new(const struct sink_ops *ops, struct output *output, const s
 	sink->ops = ops;
 	sink->output = output;
 	sink->style = *style;
+	if (ops->init)
+		ops->init(sink);
 	return sink;
 }
 

@@ -31,8 +31,9 @@ struct sink_summary {
 };
 
 struct sink_ops {
-	const char *name; /* as --format spells it */
-	size_t size;      /* of the format's own struct, which begins with a struct sink */
+	const char *name;                /* as --format spells it */
+	size_t size;                     /* of the format's own struct, which begins with a struct sink */
+	void (*init)(struct sink *sink); /* of that; NULL: all zero */
 
 	/*
 	 * A call begins; event has its arguments, call->kept is where the sink may keep something for the call in
@@ -57,6 +58,9 @@ struct sink_ops {
 	void (*quiet)(struct sink *sink);
 	/* Whether something is held back. NULL: never. */
 	bool (*holds)(const struct sink *sink);
+	/* When the format wants to show something that waits, by the clock (UINT64_MAX: never), and: does so. NULL: nothing waits. */
+	uint64_t (*wake_ns)(const struct sink *sink);
+	void (*wake)(struct sink *sink, uint64_t now_ns);
 	/* A selector that matched no method of a target; at its end, before the summary. NULL: the format has no such thing. */
 	void (*unmatched)(struct sink *sink, pid_t pid, const char *selector);
 	/* Sums over all marks of a kind; towards the end. NULL: the format has no such thing. */
@@ -85,6 +89,7 @@ struct sink_style {
 	bool many_pids;  /* name the process on each line */
 	uint32_t indent; /* spaces per level */
 	uint32_t flags;  /* of the trace command: what was measured */
+	bool by_thread;  /* text: a fiber's outermost call in one piece */
 	bool running;    /* a call that has begun and not ended is slow: tell it at once */
 };
 

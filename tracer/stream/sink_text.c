@@ -27,10 +27,9 @@
  * takes long is seen while it runs, and calls that wait side by side in many threads still take one line each.
  */
 
-#include "tracer/stream/sink_text_parts.h"
+#include "tracer/stream/sink_text_order.h"
 
 #include "proto/clock.h"
-#include "tracer/stream/callers.h"
 #include "tracer/stream/measures.h"
 
 #include <stdlib.h>
@@ -43,6 +42,7 @@ struct text_sink {
 	struct sink sink;
 	struct fiber *held_first, *held_last; /* fibers whose innermost call is not shown yet, oldest first */
 	struct second_text second;
+	struct text_order order;
 };
 
 const struct slice sink_text_colors[] = {
@@ -58,56 +58,14 @@ static void add_colored(const struct sink *sink, struct buffer *to, enum color w
 	sink_text_color(sink, to, COLOR_NONE);
 }
 
-void sink_text_add_pid(const struct sink *sink, struct buffer *to, const struct stream *stream)
+static struct buffer *line_begin(struct text_sink *text, struct fiber *fiber)
 {
-	if (sink->style.many_pids) {
-		buffer_add_uint(to, (uint64_t)stream->pid);
-		buffer_add(to, ": ", 2);
-	}
+	return order_line_begin(&text->sink, &text->order, fiber);
 }
 
-void sink_text_header(struct sink *sink, struct fiber *fiber)
+static void line_end(struct text_sink *text, struct fiber *fiber, bool over)
 {
-	struct stream *stream = fiber->stream;
-	struct buffer *to = &sink->output->buffer;
-
-	if (stream->shown_fiber == fiber)
-		return;
-	stream->shown_fiber = fiber;
-	if (stream->fiber_count < 2)
-		return;
-	sink_text_add_pid(sink, to, stream);
-	sink_text_color(sink, to, COLOR_THREAD);
-	buffer_add_text(to, "[thread ");
-	buffer_add_uint(to, fiber->native_id ? fiber->native_id : fiber->thread_id);
-	if (fiber->thread_name.size) {
-		buffer_add_text(to, " \"");
-		buffer_add_printable(to, fiber->thread_name.bytes, fiber->thread_name.size);
-		buffer_add_char(to, '"');
-	}
-	if (!fiber->root) {
-		buffer_add_text(to, ", fiber ");
-		buffer_add_uint(to, fiber->ref);
-		if (fiber->created_at.size) {
-			buffer_add_text(to, " of ");
-			buffer_add_printable(to, fiber->created_at.bytes, fiber->created_at.size);
-		}
-	}
-	buffer_add_char(to, ']');
-	sink_text_color(sink, to, COLOR_NONE);
-	buffer_add_char(to, '\n');
-}
-
-static void line_begin(struct sink *sink, struct fiber *fiber)
-{
-	sink_text_header(sink, fiber);
-	sink_text_add_pid(sink, &sink->output->buffer, fiber->stream);
-}
-
-static void line_end(struct sink *sink)
-{
-	buffer_add_char(&sink->output->buffer, '\n');
-	output_commit(sink->output);
+	order_line_end(&text->sink, &text->order, fiber, over);
 }
 
 void sink_text_indent(const struct sink *sink, struct buffer *to, uint32_t depth)
@@ -157,11 +115,13 @@ static void held_remove(struct text_sink *text, struct fiber *fiber)
 /* Shows the call that this fiber holds back as a line of its own. Only its innermost call can be held. */
 static void show_start(struct text_sink *text, struct fiber *fiber, struct call *call)
 {
-	line_begin(&text->sink, fiber);
-	buffer_add(&text->sink.output->buffer, fiber->kept.bytes, fiber->kept.size);
-	line_end(&text->sink);
+	struct buffer *to = line_begin(text, fiber);
+
+	buffer_add(to, fiber->kept.bytes, fiber->kept.size);
+	buffer_add_char(to, '\n');
 	call->held = false;
 	held_remove(text, fiber);
+	line_end(text, fiber, false);
 }
 
 /* What a fiber holds back: its innermost call, save for those that --count leaves out. */
@@ -174,9 +134,31 @@ static struct call *held_call(struct fiber *fiber)
 	return call;
 }
 
-/* Shows all that is held back and older than what this fiber holds; everything where that is nothing. */
-static void show_older(struct text_sink *text, const struct fiber *than)
+static bool is_holding(const struct text_sink *text, const struct fiber *fiber)
 {
+	return fiber && (fiber->held_before || text->held_first == fiber);
+}
+
+static void show_held(struct sink *sink, struct fiber *fiber)
+{
+	struct text_sink *text = (struct text_sink *)sink;
+
+	if (is_holding(text, fiber))
+		show_start(text, fiber, held_call(fiber));
+}
+
+/*
+ * Before something else of the fiber is shown: what is held back and older than what it holds itself, or where it shows that
+ * itself (keeps: false) also that. In order of threads only its own matters.
+ */
+static void show_older(struct text_sink *text, struct fiber *fiber, bool keeps)
+{
+	const struct fiber *than = keeps ? fiber : NULL;
+
+	if (text->sink.style.by_thread && !keeps)
+		show_held(&text->sink, fiber);
+	if (text->sink.style.by_thread)
+		return;
 	while (text->held_first && text->held_first != than)
 		show_start(text, text->held_first, held_call(text->held_first));
 }
@@ -228,9 +210,10 @@ static void text_start(struct sink *sink, struct fiber *fiber, struct call *call
 	struct buffer *kept = &fiber->kept;
 
 	if (fiber->depth && fiber->calls[fiber->depth - 1].held) {
-		show_older(text, fiber);
+		show_older(text, fiber, true);
 		show_start(text, fiber, &fiber->calls[fiber->depth - 1]);
 	}
+	order_note(&text->sink, &text->order, fiber);
 	kept->size = 0;
 	add_begin(text, kept, fiber, call->method, event);
 	call->held = true;
@@ -242,105 +225,14 @@ static void text_start(struct sink *sink, struct fiber *fiber, struct call *call
 	text->held_last = fiber;
 }
 
-/* How a call ended, and what it gave. */
-static void add_outcome(const struct sink *sink, struct buffer *to, enum ending ending, struct values outcome)
-{
-	struct slice first = values_get(outcome, 0), second = values_get(outcome, 1);
-
-	switch (ending) {
-	case ENDING_RETURNED:
-		buffer_add(to, " => ", 4);
-		sink_text_color(sink, to, COLOR_VALUE);
-		buffer_add_printable(to, first.bytes, first.size);
-		sink_text_color(sink, to, COLOR_NONE);
-		return;
-	case ENDING_RAISED:
-		sink_text_color(sink, to, COLOR_ERROR);
-		buffer_add(to, " ! ", 3);
-		if (outcome.count)
-			buffer_add_printable(to, first.bytes, first.size);
-		else
-			buffer_add_text(to, "raised");
-		if (second.size) {
-			buffer_add(to, ": ", 2);
-			buffer_add_printable(to, second.bytes, second.size);
-		}
-		sink_text_color(sink, to, COLOR_NONE);
-		return;
-	case ENDING_THROWN:
-	case ENDING_KILLED:
-		sink_text_color(sink, to, COLOR_ERROR);
-		buffer_add(to, " ~ ", 3);
-		buffer_add_text(to, ending_name(ending));
-		sink_text_color(sink, to, COLOR_NONE);
-		return;
-	default:
-		buffer_add_text(to, " ~ ended");
-	}
-}
-
-/* Who called it, below the line of its end, an indentation deeper. */
-static void add_stack(struct sink *sink, struct buffer *to, const struct fiber *fiber, uint64_t number)
-{
-	const struct caller *caller = callers_get(fiber->stream, number);
-
-	while (number) {
-		sink_text_add_pid(sink, to, fiber->stream);
-		if (sink->style.start_times)
-			buffer_add_spaces(to, 16);
-		sink_text_indent(sink, to, fiber->depth + 1);
-		callers_add_text(to, caller);
-		buffer_add_char(to, '\n');
-		caller = caller ? caller->parent : NULL;
-		if (!caller)
-			break;
-	}
-	if (number)
-		output_commit(sink->output);
-}
-
-/* The line after the arguments. apart: its beginning has another line. */
-static void add_end(struct sink *sink, struct buffer *to, const struct fiber *fiber, const struct method *method, bool apart,
-                    enum ending ending, const struct values *outcome, uint32_t retries, uint64_t duration_ns)
-{
-	struct values texts = *outcome, locals;
-	struct measures measures = measures_take(&texts, sink->style.flags);
-
-	if (values_take_array(&texts, &locals)) {
-		buffer_add_char(to, ' ');
-		sink_text_add_values(sink, to, &method->locals, locals, (struct slice){" ", 1});
-	}
-	if (ending != ENDING_RETURNED || texts.count)
-		add_outcome(sink, to, ending, texts);
-	if (retries) {
-		buffer_add_text(to, " (retried ");
-		buffer_add_uint(to, retries);
-		buffer_add_text(to, retries == 1 ? " time)" : " times)");
-	}
-	if (sink->style.durations || measures_have_numbers(&measures)) {
-		buffer_add_char(to, ' ');
-		sink_text_color(sink, to, COLOR_TIME);
-		buffer_add_char(to, '<');
-		if (sink->style.durations)
-			buffer_add_seconds(to, duration_ns);
-		measures_add_text(to, &measures);
-		buffer_add_char(to, '>');
-		sink_text_color(sink, to, COLOR_NONE);
-	} else if (apart) {
-		buffer_add_text(to, " <end>");
-	}
-	line_end(sink);
-	add_stack(sink, to, fiber, measures_stack(&measures));
-}
-
 static void text_end(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event, uint64_t duration_ns)
 {
 	struct text_sink *text = (struct text_sink *)sink;
-	struct buffer *to = &sink->output->buffer;
 	bool apart = !call->held;
+	struct buffer *to;
 
-	show_older(text, call->held ? fiber : NULL);
-	line_begin(sink, fiber);
+	show_older(text, fiber, call->held);
+	to = line_begin(text, fiber);
 	if (call->held) {
 		buffer_add(to, fiber->kept.bytes, fiber->kept.size);
 		held_remove(text, fiber);
@@ -350,18 +242,20 @@ static void text_end(struct sink *sink, struct fiber *fiber, struct call *call, 
 		sink_text_indent(sink, to, fiber->depth);
 		add_colored(sink, to, COLOR_NAME, call->method->shown);
 	}
-	add_end(sink, to, fiber, call->method, apart, event->ending, &event->values, call->retries, duration_ns);
+	sink_text_add_end(sink, to, fiber, call->method, apart, event->ending, &event->values, call->retries, duration_ns);
+	line_end(text, fiber, fiber->depth == 0);
 }
 
 static void text_whole(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
 {
 	struct text_sink *text = (struct text_sink *)sink;
-	struct buffer *to = &sink->output->buffer;
+	struct buffer *to;
 
-	show_older(text, NULL);
-	line_begin(sink, fiber);
+	show_older(text, fiber, false);
+	to = line_begin(text, fiber);
 	add_begin(text, to, fiber, method, event);
-	add_end(sink, to, fiber, method, false, event->ending, &event->outcome, 0, event->duration_ns);
+	sink_text_add_end(sink, to, fiber, method, false, event->ending, &event->outcome, 0, event->duration_ns);
+	line_end(text, fiber, fiber->depth == 0);
 }
 
 /* Of a mark. Where the process could not say: one that no stack has. */
@@ -373,17 +267,18 @@ static uint64_t stack_number(struct slice digits)
 static void text_mark(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
 {
 	struct text_sink *text = (struct text_sink *)sink;
-	struct buffer *to = &sink->output->buffer;
+	struct buffer *to;
 
-	show_older(text, NULL);
-	line_begin(sink, fiber);
+	show_older(text, fiber, false);
+	to = line_begin(text, fiber);
 	if (sink->style.start_times)
 		sink_text_add_start_time(&text->second, to, fiber->stream, event->time_ns);
 	sink_text_indent(sink, to, fiber->depth);
 	sink_text_add_mark(sink, to, method->mark_kind, event->values);
-	line_end(sink);
+	buffer_add_char(to, '\n');
 	if (method->mark->stack && event->values.count > method->mark->stack)
-		add_stack(sink, to, fiber, stack_number(values_get(event->values, method->mark->stack)));
+		sink_text_add_stack(sink, to, fiber, stack_number(values_get(event->values, method->mark->stack)));
+	line_end(text, fiber, fiber->depth == 0);
 }
 
 static void text_line(struct sink *sink, struct fiber *fiber, struct method *line, const struct event *event)
@@ -391,12 +286,14 @@ static void text_line(struct sink *sink, struct fiber *fiber, struct method *lin
 	struct text_sink *text = (struct text_sink *)sink;
 	struct event shown = *event;
 	struct measures measures = measures_take_stack(&shown.values, sink->style.flags);
+	struct buffer *to;
 
-	show_older(text, NULL);
-	line_begin(sink, fiber);
-	add_begin(text, &sink->output->buffer, fiber, line, &shown);
-	line_end(sink);
-	add_stack(sink, &sink->output->buffer, fiber, measures_stack(&measures));
+	show_older(text, fiber, false);
+	to = line_begin(text, fiber);
+	add_begin(text, to, fiber, line, &shown);
+	buffer_add_char(to, '\n');
+	sink_text_add_stack(sink, to, fiber, measures_stack(&measures));
+	line_end(text, fiber, fiber->depth == 0);
 }
 
 static void text_open(struct sink *sink, struct fiber *fiber, struct call *call)
@@ -405,18 +302,40 @@ static void text_open(struct sink *sink, struct fiber *fiber, struct call *call)
 
 	if (!call->held)
 		return;
-	show_older(text, fiber);
+	show_older(text, fiber, true);
 	show_start(text, fiber, call);
+}
+
+static void text_forget(struct sink *sink, const struct fiber *fiber)
+{
+	order_forget(sink, &((struct text_sink *)sink)->order, (struct fiber *)fiber);
 }
 
 static void text_quiet(struct sink *sink)
 {
-	show_older((struct text_sink *)sink, NULL);
+	struct text_sink *text = (struct text_sink *)sink;
+
+	if (sink->style.by_thread)
+		show_held(sink, text->order.live);
+	else
+		show_older(text, NULL, false);
 }
 
 static bool text_holds(const struct sink *sink)
 {
-	return ((const struct text_sink *)sink)->held_first != NULL;
+	const struct text_sink *text = (const struct text_sink *)sink;
+
+	return sink->style.by_thread ? is_holding(text, text->order.live) : text->held_first != NULL;
+}
+
+static uint64_t text_wake_ns(const struct sink *sink)
+{
+	return order_wake_ns(&((const struct text_sink *)sink)->order);
+}
+
+static void text_wake(struct sink *sink, uint64_t now_ns)
+{
+	order_wake(sink, &((struct text_sink *)sink)->order, now_ns);
 }
 
 void sink_text_add_lost(const struct sink *sink, struct buffer *to, const struct record_lost *lost)
@@ -432,22 +351,39 @@ void sink_text_add_lost(const struct sink *sink, struct buffer *to, const struct
 
 static void text_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
 {
+	order_show_all(sink, &((struct text_sink *)sink)->order);
 	text_quiet(sink);
 	sink_text_add_pid(sink, &sink->output->buffer, stream);
 	sink_text_add_lost(sink, &sink->output->buffer, lost);
-	line_end(sink);
+	buffer_add_char(&sink->output->buffer, '\n');
+	output_commit(sink->output);
+}
+
+static void text_init(struct sink *sink)
+{
+	((struct text_sink *)sink)->order.show_held = show_held;
+}
+
+static void text_close(struct sink *sink)
+{
+	order_free(&((struct text_sink *)sink)->order);
 }
 
 const struct sink_ops sink_text = {
 	.name = "text",
 	.size = sizeof(struct text_sink),
+	.init = text_init,
 	.start = text_start,
 	.end = text_end,
 	.whole = text_whole,
 	.mark = text_mark,
 	.line = text_line,
 	.open = text_open,
+	.forget = text_forget,
 	.lost = text_lost,
 	.quiet = text_quiet,
 	.holds = text_holds,
+	.wake_ns = text_wake_ns,
+	.wake = text_wake,
+	.close = text_close,
 };

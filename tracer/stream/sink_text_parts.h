@@ -37,6 +37,12 @@ void sink_text_add_values(const struct sink *sink, struct buffer *to, const stru
 /* "... 12 calls lost (0.001000 s) ..." */
 void sink_text_add_lost(const struct sink *sink, struct buffer *to, const struct record_lost *lost);
 
+/* A call's line after the arguments, with those who called it on lines of their own. apart: its beginning has another line. */
+void sink_text_add_end(const struct sink *sink, struct buffer *to, const struct fiber *fiber, const struct method *method,
+                       bool apart, enum ending ending, const struct values *outcome, uint32_t retries, uint64_t duration_ns);
+/* Who called, by the number of their stack (0: not known), a line each below the call's, an indentation deeper. */
+void sink_text_add_stack(const struct sink *sink, struct buffer *to, const struct fiber *fiber, uint64_t number);
+
 /* What happened beside calls, without the line's beginning and end. */
 void sink_text_add_mark(const struct sink *sink, struct buffer *to, enum mark_kind kind, struct values values);
 

@@ -23,6 +23,7 @@
 struct caller;
 struct sink;
 struct stream_handler;
+struct text_part;
 
 /* What values are called. */
 struct labels {
@@ -81,6 +82,8 @@ struct fiber {
 	struct buffer kept;     /* the sink's: what it needs of the open calls until they end */
 	struct buffer prepared; /* the sink's: what it writes of the fiber each time; emptied when the fiber is described anew */
 	struct fiber *held_before, *held_after; /* the sink's: fibers with a call that is held back */
+	struct text_part *part;                 /* the sink's: its lines that wait; NULL: none do */
+	bool parted; /* the sink's: some lines of its outermost call were shown, and more will come later */
 };
 
 /* --count: over all streams of a run. */

@@ -1,0 +1,71 @@
+# --order: whether the lines of threads are shown as they come, or each outermost call in one piece.
+
+require_relative "helper"
+require_relative "terminal"
+
+class OrderTest < LiveTest
+  # Two threads, each inside of a call while the other is called, twice.
+  INTERLEAVED = <<~RUBY.freeze
+    first, second = Queue.new, Queue.new
+    clerk = Thread.new { $shop.each_item { first << 1; second.pop; $shop.price(:pot) } }
+    $shop.each_item { first.pop; $shop.price(:tea); second << 1 }
+    clerk.join
+    nil
+  RUBY
+  ONE_PIECE = "Shop#each_item\n   Shop#price <time>\n   Shop#price <time>\nShop#each_item <time>\n".freeze
+
+  def without_headers(tree)
+    tree.lines.reject { |line| line.start_with?("[thread ") }.join
+  end
+
+  def tree_of(*options)
+    target = start("shop")
+    tracer = trace(target, *options, "Shop#each_item", "Shop#price")
+    target.run(INTERLEAVED)
+    tracer.stop.tree
+  end
+
+  test "in a pipe lines come in order of time; with --order thread each outermost call is in one piece" do
+    tree = tree_of
+    refute_equal ONE_PIECE * 2, without_headers(tree)
+    assert_equal (ONE_PIECE * 2).lines.sort, without_headers(tree).lines.sort
+    assert_equal ONE_PIECE * 2, without_headers(tree_of("--order", "thread"))
+  end
+
+  def shown_on_a_terminal(*options)
+    target = start("shop")
+    terminal = Terminal.new(["trace", "-v", "-p", target.pid.to_s, *options, "Shop#each_item", "Shop#price"], columns: 200)
+    @tracers << terminal
+    terminal.expect(/tracing 2 methods/)
+    target.run(INTERLEAVED)
+    terminal.type("\u0003")
+    assert_equal 0, terminal.wait
+    without_headers(terminal.text.lines.grep(/^ *Shop#\S+(?: <[\d.]+>)?$/).join.gsub(/<[\d.]+>/, "<time>"))
+  end
+
+  test "on a terminal each outermost call is in one piece; with --order time lines come in order of time" do
+    assert_equal ONE_PIECE * 2, shown_on_a_terminal
+    refute_equal ONE_PIECE * 2, shown_on_a_terminal("--order", "time")
+  end
+
+  test "a call that goes on for ever holds nobody up, and what is open at the end is shown" do
+    target = start("shop")
+    tracer = trace(target, "--order", "thread", "Shop#")
+    target.run("$waiting = Thread.new { $shop.wait }; Thread.pass until $waiting.stop?; nil")
+    tracer.wait_for(/^Shop#wait$/)
+    target.run("$shop.price(:tea)")
+    tracer.wait_for(/^Shop#price <[\d.]+>$/)
+    target.run("$waiting.kill.join; nil")
+    tracer.wait_for(/^\[thread \d+, continued\]\nShop#wait ~ killed <[\d.]+>$/)
+    target.run("$waiting = Thread.new { $shop.each_item { $shop.wait } }; Thread.pass until $waiting.stop?; nil")
+    result = tracer.stop
+    assert_match(/^Shop#each_item\n   Shop#wait\n\z/, result.tree)
+    target.run("$waiting.kill.join; nil")
+  end
+
+  test "wrong usage" do
+    assert_refused 2, /--order takes auto, thread or time, not "call"/, "trace", "-p", "1", "--order", "call", "Shop#"
+    assert_refused 2, /--order thread goes with --format text/, "trace", "-p", "1", "--order", "thread", "--format", "json",
+                   "Shop#"
+  end
+end
