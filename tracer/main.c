@@ -6,6 +6,7 @@
 #include "tracer/base/message.h"
 #include "tracer/cli/complete.h"
 #include "tracer/cli/nearest.h"
+#include "tracer/cli/pager.h"
 #include "tracer/cli/rbtrace_options.h"
 #include "tracer/commands/rbtrace_personality.h"
 #include "tracer/commands/subcommands.h"
@@ -23,6 +24,7 @@
 
 static const struct subcommand *const subcommands[] = {SUBCOMMANDS(SUBCOMMAND_ADDRESS)};
 
+#define SUMMARY_COLUMN 39 /* of the overview */
 #define SUBCOMMAND_COUNT (sizeof(subcommands) / sizeof(*subcommands))
 
 static const struct subcommand *subcommand_find(const char *name)
@@ -36,12 +38,24 @@ static const struct subcommand *subcommand_find(const char *name)
 
 static int overview(void)
 {
-	printf("Usage: rbprobe SUBCOMMAND [OPTION...]\n"
-	       "See what a running Ruby process does.\n\n");
-	for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
-		printf("  %-14s %-32s %s\n", subcommands[i]->name, subcommands[i]->arguments, subcommands[i]->summary);
-	printf("\nrbprobe SUBCOMMAND --help says more. rbprobe loads its extension into a process that has not required it.\n");
-	return fflush(stdout) == 0 ? STATUS_DONE : STATUS_FAILED;
+	struct buffer text = {0};
+	bool shown;
+
+	buffer_add_text(&text, "Usage: rbprobe SUBCOMMAND [OPTION...]\n"
+	                       "See what a running Ruby process does.\n\n");
+	for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
+		size_t begin = text.size;
+
+		buffer_add_format(&text, "  %s %s ", subcommands[i]->name, subcommands[i]->arguments);
+		if (text.size - begin < SUMMARY_COLUMN)
+			buffer_add_spaces(&text, SUMMARY_COLUMN - (text.size - begin));
+		buffer_add_format(&text, "%s\n", subcommands[i]->summary);
+	}
+	buffer_add_text(&text, "\nrbprobe SUBCOMMAND --help says more. rbprobe loads its extension into a process\n"
+	                       "that has not required it.\n");
+	shown = pager_print(text.bytes, text.size);
+	buffer_free(&text);
+	return shown ? STATUS_DONE : STATUS_FAILED;
 }
 
 static int version(void)
@@ -129,7 +143,7 @@ static int refuse(const char *word, const char *const *words, size_t count)
 int main(int argc, char **argv)
 {
 	const struct subcommand *subcommand;
-	const char *word = argc > 1 ? argv[1] : NULL;
+	const char *word;
 	bool over;
 	int status;
 
@@ -139,6 +153,13 @@ int main(int argc, char **argv)
 		return status;
 	if (rbtrace_is_meant(argv[0]))
 		return rbtrace_main(argc, argv);
+	if (argc > 1 && strcmp(argv[1], "--no-pager") == 0) {
+		pager_forbid();
+		argv[1] = argv[0];
+		argc--;
+		argv++;
+	}
+	word = argc > 1 ? argv[1] : NULL;
 	if (!word)
 		return overview();
 	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)

@@ -4,13 +4,29 @@
 
 #include <string.h>
 
+/* Of the sequence that changes a colour here; 0: there is none. */
+static size_t escape_size(const char *text, size_t size)
+{
+	size_t at = 2;
+
+	if (size < 3 || text[0] != '\033' || text[1] != '[')
+		return 0;
+	while (at < size && ((text[at] >= '0' && text[at] <= '9') || text[at] == ';'))
+		at++;
+	return at < size ? at + 1 : 0;
+}
+
 size_t fold_bytes(const char *text, size_t size, unsigned columns)
 {
 	size_t at = 0;
 
-	for (unsigned used = 0; at < size; at++)
-		if (((unsigned char)text[at] & 0xc0) != 0x80 && used++ == columns)
+	for (unsigned used = 0; at < size;) {
+		size_t escape = escape_size(text + at, size - at);
+
+		if (!escape && ((unsigned char)text[at] & 0xc0) != 0x80 && used++ == columns)
 			break;
+		at += escape ? escape : 1;
+	}
 	return at;
 }
 

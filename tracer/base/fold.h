@@ -9,7 +9,7 @@
  */
 void buffer_fold(struct buffer *buffer, size_t from, unsigned width, unsigned indentation);
 
-/* How many bytes of a text have so many columns, each character being one. */
+/* How many bytes of a text have so many columns, each character being one, and a colour's sequence none. */
 size_t fold_bytes(const char *text, size_t size, unsigned columns);
 
 #endif

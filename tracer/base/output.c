@@ -4,6 +4,7 @@
 #include "tracer/base/output.h"
 
 #include "proto/clock.h"
+#include "tracer/base/fold.h"
 #include "tracer/base/place.h"
 
 #include <errno.h>
@@ -65,14 +66,24 @@ static void empty(struct output *output)
 	output->replaces = false;
 }
 
+void output_release(struct output *output)
+{
+	output->held = false;
+	if (output->width)
+		buffer_fold(&output->buffer, 0, output->width, OUTPUT_FOLD_INDENTATION);
+}
+
 void output_flush(struct output *output)
 {
-	const char *from = output->buffer.bytes;
-	size_t left = output->buffer.size;
+	const char *from;
+	size_t left;
 	uint64_t began_ns;
 
-	if (!left)
+	if (!output->buffer.size || (output->held && output->buffer.size < OUTPUT_HELD_MAX))
 		return;
+	output_release(output);
+	from = output->buffer.bytes;
+	left = output->buffer.size;
 	empty(output);
 	began_ns = clock_now_ns();
 	output->flushed += left;

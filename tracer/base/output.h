@@ -18,6 +18,8 @@ struct output {
 	bool own_fd;
 	bool replaces;       /* the file has what was in it before, until the first byte is written or the output ends well */
 	bool reader_gone;    /* a closed pipe: the end of the run, and no error */
+	bool held;           /* nothing is written before it is cleared, or before there is very much */
+	unsigned width;      /* not 0: longer lines are folded */
 	int status;          /* 0, or the first failure: then everything more is dropped */
 	uint64_t written_ns; /* how long writing has taken so far: a reader that waits makes us wait */
 	uint64_t flushed;    /* bytes that have left the buffer, and those that what was received may become */
@@ -27,10 +29,14 @@ struct output {
 };
 
 #define OUTPUT_WRITE_SIZE (256u << 10)
+#define OUTPUT_HELD_MAX (64u << 20)
+#define OUTPUT_FOLD_INDENTATION 6
 
 /* path NULL: standard output. What a file had is replaced by the first byte that is written, or by output_close(). */
 int output_open(struct output *output, const char *path, bool append, struct error *err);
 void output_flush(struct output *output);
+/* What has not been written yet is as it would be written, and is not held any more. */
+void output_release(struct output *output);
 /* Flushes and closes; returns output->status. */
 int output_close(struct output *output);
 /* As well, but a file to which nothing was written stays what it was. */

@@ -5,7 +5,9 @@
 
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/cli/help.h"
 #include "tracer/cli/nearest.h"
+#include "tracer/cli/pager.h"
 #include "tracer/cli/rbtrace_options.h"
 
 #include <string.h>
@@ -14,15 +16,19 @@ static const struct argp_option standard_list[] = {
 	{"help", 'h', NULL, 0, "Give this help list", -1},
 	{NULL, '?', NULL, OPTION_HIDDEN, NULL, -1},
 	{"usage", OPTION_USAGE, NULL, 0, "Give a short usage message", -1},
+	{"no-pager", OPTION_NO_PAGER, NULL, 0, "Show long text on a terminal without a pager", -1},
 	{0},
 };
 
 static error_t parse_standard(int key, char *argument, struct argp_state *state)
 {
 	(void)argument;
-	if (key != 'h' && key != '?' && key != OPTION_USAGE)
+	if (key == OPTION_NO_PAGER)
+		pager_forbid();
+	else if (key == 'h' || key == '?' || key == OPTION_USAGE)
+		help_show(state, key == OPTION_USAGE);
+	else
 		return ARGP_ERR_UNKNOWN;
-	argp_state_help(state, state->out_stream, key == OPTION_USAGE ? ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK : ARGP_HELP_STD_HELP);
 	return 0;
 }
 

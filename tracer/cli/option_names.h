@@ -10,9 +10,9 @@
  * texts of an option that was found are those of the parser's tables.
  */
 
-enum { OPTION_USAGE = 0x20000 };
+enum { OPTION_USAGE = 0x20000, OPTION_NO_PAGER };
 
-/* What every subcommand has: --help, -h, -?, --usage. */
+/* What every subcommand has: --help, -h, -?, --usage, --no-pager. */
 extern const struct argp options_standard;
 
 typedef void (*options_visit)(void *owner, const struct argp_option *option);

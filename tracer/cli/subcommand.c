@@ -9,11 +9,13 @@
 #include "tracer/base/signals.h"
 #include "tracer/cli/choose_processes.h"
 #include "tracer/cli/option_names.h"
+#include "tracer/cli/pager.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Of no other parser. */
 enum long_option {
@@ -161,6 +163,11 @@ int invocation_output_end(struct invocation *invocation, int status)
 	struct output *output = &invocation->output;
 	bool ended_well = status == STATUS_DONE || status == STATUS_TARGET_GONE;
 
+	if (output->held) {
+		output_release(output);
+		if (pager_show(output->buffer.bytes, output->buffer.size))
+			output->buffer.size = 0;
+	}
 	if (output->fd < 0 || (ended_well ? output_close(output) : output_give_up(output)) == 0)
 		return status;
 	message("%s", output->error.text);
@@ -194,6 +201,15 @@ int invocation_request(struct invocation *invocation, const pid_t *pids, size_t 
 	return status;
 }
 
+/* On a terminal nothing is wider than it, and what is longer has a pager, but not what comes again and again. */
+static void invocation_report(struct invocation *invocation)
+{
+	struct output *output = &invocation->output;
+
+	output->width = invocation->json ? 0 : term_width(output->fd);
+	output->held = isatty(output->fd) && !invocation->several && !invocation->every_ns && !invocation->options.interval_ns;
+}
+
 /* Where there is a file for each process, none of it is common to them. */
 static int open_output(struct invocation *invocation)
 {
@@ -209,6 +225,8 @@ static int open_output(struct invocation *invocation)
 	if (options->output_path)
 		name = output_name_of(options->output_path, options->pids.count ? options->pids.items[0] : 0);
 	status = output_open(&invocation->output, name, options->append, &err);
+	if (status == 0 && invocation->subcommand->report && !options->output_path)
+		invocation_report(invocation);
 	if (name)
 		invocation->output.name = options->output_path;
 	free(name);
@@ -293,11 +311,16 @@ static int run_each(struct invocation *invocation)
 
 static int verbs_show(const struct subcommand *subcommand)
 {
-	printf("Usage: rbprobe %s VERB [OPTION...]\n%s\n\n", subcommand->name, subcommand->description);
+	struct buffer text = {0};
+	bool shown;
+
+	buffer_add_format(&text, "Usage: rbprobe %s VERB [OPTION...]\n%s\n\n", subcommand->name, subcommand->description);
 	for (const struct subcommand *const *verb = subcommand->verbs; *verb; verb++)
-		printf("  %-8s %-24s %s\n", (*verb)->name, (*verb)->arguments, (*verb)->summary);
-	printf("\nrbprobe %s VERB --help says more.\n", subcommand->name);
-	return fflush(stdout) == 0 ? STATUS_DONE : STATUS_FAILED;
+		buffer_add_format(&text, "  %-7s %-22s %s\n", (*verb)->name, (*verb)->arguments, (*verb)->summary);
+	buffer_add_format(&text, "\nrbprobe %s VERB --help says more.\n", subcommand->name);
+	shown = pager_print(text.bytes, text.size);
+	buffer_free(&text);
+	return shown ? STATUS_DONE : STATUS_FAILED;
 }
 
 /* The one that the first argument names, with the rest of them. */

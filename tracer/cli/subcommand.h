@@ -85,6 +85,7 @@ struct subcommand {
 	bool takes_words;                  /* what follows "--" is a command of its own */
 	enum subcommand_words words;
 	bool needs[LIBRARY_COUNT]; /* refused where rbprobe was built without one of these libraries */
+	bool report;               /* what it prints is read as a whole: on a terminal, through a pager */
 	size_t size;               /* of its struct; 0: it has none */
 	void (*init)(void *self);  /* before parsing */
 	int (*check)(void *self);  /* after it. Returns 0, or a status after a line on stderr */

@@ -4,6 +4,7 @@
  */
 
 #include "proto/clock.h"
+#include "tracer/backtrace/backtrace_color.h"
 #include "tracer/backtrace/backtrace_native.h"
 #include "tracer/backtrace/backtrace_report.h"
 #include "tracer/base/exit_status.h"
@@ -38,7 +39,7 @@ struct backtrace {
 	struct command command;
 	const char *thread;
 	uint64_t frames_max;
-	bool fibers, full, locals;
+	bool fibers, full, locals, colors;
 	struct report_style style;
 	struct watched *watched;
 	size_t count;
@@ -212,7 +213,8 @@ static int look(struct backtrace *backtrace, int signals_descriptor, bool *inter
 	return status;
 }
 
-static void show(struct backtrace *backtrace)
+/* from: where in the output this look begins. */
+static void show(struct backtrace *backtrace, size_t from)
 {
 	bool first = true;
 
@@ -238,6 +240,8 @@ static void show(struct backtrace *backtrace)
 		watched->before = watched->now;
 		memset(&watched->now, 0, sizeof(watched->now));
 	}
+	if (backtrace->colors)
+		backtrace_color(&backtrace->invocation.output.buffer, from);
 	output_flush(&backtrace->invocation.output);
 }
 
@@ -261,10 +265,14 @@ static int backtrace_run(void *self)
 	bool interrupted = false;
 
 	backtrace->command = invocation_command(&backtrace->invocation);
+	backtrace->colors =
+		!backtrace->invocation.json && term_colors(backtrace->invocation.output.fd, backtrace->invocation.options.colors);
 	for (uint64_t round = 1;; round++) {
+		size_t from = backtrace->invocation.output.buffer.size;
+
 		choose(backtrace);
 		status = backtrace->count ? look(backtrace, signals_descriptor, &interrupted) : STATUS_NOT_ATTACHED;
-		show(backtrace);
+		show(backtrace, from);
 		if (interrupted || status != STATUS_DONE || output_is_over(&backtrace->invocation.output) ||
 		    round == (every_ns ? backtrace->invocation.count : 1))
 			break;
@@ -301,13 +309,14 @@ const struct subcommand cmd_backtrace = {
 	.summary = "where every thread is",
 	.usage = "-p PID",
 	.description = "Show where every thread of a process is, and what it waits for.",
+	.report = true,
 	.pids = PIDS_SOME,
 	.children_itself = true,
 	.pids_wanted = "backtrace needs -p PID",
 	.timeout = "How long attaching may take (default 5); then what can be seen from outside is shown",
 	.format = "For people, or one JSON object a line",
 	.every = "Look again and again, and show what is different",
-	.options = (const struct argp *const[]){&options_backtrace, NULL},
+	.options = (const struct argp *const[]){&options_backtrace, &options_color, NULL},
 	.size = sizeof(struct backtrace),
 	.kind = COMMAND_BACKTRACE,
 	.fill = backtrace_fill,

@@ -102,7 +102,7 @@ static int exec_run(void *self)
 const struct subcommand cmd_exec = {
 	.name = "exec",
 	.arguments = "SELECTOR... -- COMMAND...",
-	.summary = "start a process and trace it from its first line",
+	.summary = "start a process and trace it",
 	.usage = "SELECTOR... -- COMMAND [ARGUMENT...]",
 	.description =
 		"Start a command and follow the method calls of its Ruby from the first line of its program on, also when it "

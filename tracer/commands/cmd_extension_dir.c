@@ -100,7 +100,7 @@ static int extension_dir_run(void *self)
 const struct subcommand cmd_extension_dir = {
 	.name = "extension-dir",
 	.arguments = "[RUBY]",
-	.summary = "the directory with the extension for a Ruby",
+	.summary = "where the extension for a Ruby is",
 	.usage = "[RUBY]",
 	.description = "Print the directory with the extension for a Ruby (an executable; default: ruby), so that\n"
 		       "  ruby -I \"$(rbprobe extension-dir)\" -rrbprobe app.rb\n"

@@ -63,7 +63,7 @@ static int on_data_like_rbtrace(struct request *request, const msgpack_object *o
 const struct subcommand cmd_fork = {
 	.name = "fork",
 	.arguments = "-p PID",
-	.summary = "a frozen copy of the process, for a debugger",
+	.summary = "a frozen copy for a debugger",
 	.usage = "-p PID",
 	.description = "Make a frozen copy of a running process and print its PID. It runs nothing, holds no descriptor, and the "
 		       "process does not notice it; kill it when you are done.",

@@ -296,6 +296,8 @@ const struct subcommand heap_leak = {
 		"roots. The dumps are files without a name in TMPDIR (or /tmp), of which nothing is left.",
 	.pids = PIDS_EACH,
 	.together = true,
+	.report = true,
+	.pids = PIDS_ONE,
 	.options = (const struct argp *const[]){&options_heap_report, &options_leak, NULL},
 	.needs = {[LIBRARY_SIMDJSON] = true, [LIBRARY_JANSSON] = true},
 	.size = sizeof(struct arguments),

@@ -112,6 +112,7 @@ const struct subcommand heap_report = {
 		"are to be compared.\n\n"
 		"Exit status: 0 done; 1 a file cannot be read or is no heap dump, or the output could not be written; 2 wrong "
 		"usage.",
+	.report = true,
 	.pids = PIDS_NONE,
 	.options = (const struct argp *const[]){&options_heap_report, &options_report, NULL},
 	.positional = &options_report,

@@ -70,6 +70,7 @@ const struct subcommand cmd_methods = {
 	.description = "List the methods that selectors match in a process: name, where it is defined (- : not in Ruby), and the "
 		       "engine that would observe it, with the reason where it is not the usual one. Nothing is "
 		       "traced.\v" TRACE_HELP_SELECTORS TRACE_HELP_STATUS,
+	.report = true,
 	.pids = PIDS_SOME,
 	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_engine, NULL},
 	.check = methods_check,

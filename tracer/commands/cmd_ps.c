@@ -183,12 +183,13 @@ static int ps_run(void *self)
 const struct subcommand cmd_ps = {
 	.name = "ps",
 	.arguments = "",
-	.summary = "Ruby processes, and which can be attached to",
+	.summary = "Ruby processes; which can be attached to",
 	.description =
 		"List the Ruby processes that may be looked at: yours, or all where root asks. ATTACHABLE says \"yes\" (the "
 		"extension is loaded), \"loadable\" (it is not, and the commands will load it), or why not: \"stopped\" (by "
 		"a signal), \"SIGURG taken\" (loaded, but the application has the signal, and rbprobe may not call into "
 		"the process), or after \"no:\" what stands in the way of loading.",
+	.report = true,
 	.pids = PIDS_NONE,
 	.format = "For people, or one JSON object a line",
 	.run = ps_run,

@@ -79,6 +79,7 @@ const struct subcommand cmd_selftest = {
 		       "Ruby's VM, and say what is refused where it is not.\v"
 		       "Exit status: 0 nothing failed; 1 something did, or the check was impossible; 2 wrong usage; 3 could not "
 		       "attach; 4 the process went away.",
+	.report = true,
 	.pids = PIDS_ANY,
 	.timeout = "How long attaching, and starting RUBY, may each take (default 5)",
 	.format = "A line for each fact, or one JSON object for each process",

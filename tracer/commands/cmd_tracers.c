@@ -187,12 +187,13 @@ static void tracers_free_command(void *self)
 const struct subcommand cmd_tracers = {
 	.name = "tracers",
 	.arguments = "[-p PID]",
-	.summary = "which tracers there are for -c, and which fit",
+	.summary = "the tracers for -c, and which of them fit",
 	.usage = "[-p PID]",
 	.description =
 		"List the tracers, sets of selectors with a name, which trace, stat, top, methods and exec take with -c: those "
 		"in ~/.config/rbprobe/tracers, and those that come with rbprobe. With -p, what each of them matches in "
 		"the process.",
+	.report = true,
 	.pids = PIDS_ANY,
 	.format = "A line for each, or one JSON object a line",
 	.size = sizeof(struct tracers),

@@ -113,6 +113,8 @@ void heap_report_show(struct heap_report_arguments *arguments)
 		warn(&report->dumps[i].reading);
 	if (report->dump_count == 2 && report->stayed == 0)
 		message("the dumps have no object in common; are they of the same process?");
+	if (arguments->format != &heap_format_text)
+		arguments->invocation.output.width = 0;
 	arguments->format->write(report, &arguments->invocation.output);
 }
 

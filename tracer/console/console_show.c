@@ -3,109 +3,20 @@
 #define _GNU_SOURCE
 #include "tracer/console/console.h"
 
-#include "tracer/base/place.h"
-#include "tracer/base/signals.h"
 #include "tracer/base/value.h"
+#include "tracer/cli/pager.h"
 #include "tracer/console/console_color.h"
 #include "tracer/console/eval_text.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const char red[] = "\033[31m", plain[] = "\033[0m";
 
-/* Rows that the text takes on a screen that wide; colours count as if they were seen, which errs to the safe side. */
-static size_t rows_of(const struct buffer *text, size_t columns)
-{
-	size_t rows = 0, column = 0;
-
-	for (size_t i = 0; i < text->size; i++) {
-		column++;
-		if (text->bytes[i] == '\n' || column > columns) {
-			rows++;
-			column = 0;
-		}
-	}
-	return rows + (column > 0);
-}
-
-static bool is_longer_than_screen(const struct buffer *text)
-{
-	struct winsize size;
-
-	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 2 && size.ws_col > 0 &&
-	       rows_of(text, size.ws_col) > (size_t)size.ws_row - 2;
-}
-
-/* less runs commands that a file in HOME names, and writes there: not in another user's (sudo). */
-static void forget_strange_home(void)
-{
-	const char *home = getenv("HOME");
-	struct place place;
-	struct stat status;
-
-	if (!home)
-		return;
-	if (place_find(&place, home, NULL) < 0 || !place.guarded || place.found < 0 || fstat(place.found, &status) != 0 ||
-	    !place_is_trusted(&status))
-		unsetenv("HOME");
-	place_close(&place);
-}
-
-/* In the child. */
-static void run_pager(int fd)
-{
-	const char *pager = getenv("PAGER");
-
-	signals_restore();
-	forget_strange_home();
-	dup2(fd, STDIN_FILENO);
-	setenv("LESS", "FRX", 0);
-	execl("/bin/sh", "sh", "-c", pager && *pager ? pager : "exec less", (char *)NULL);
-	_exit(127);
-}
-
-static void write_all(int fd, const struct buffer *text)
-{
-	for (size_t written = 0; written < text->size;) {
-		ssize_t size = write(fd, text->bytes + written, text->size - written);
-
-		if (size < 0 && errno != EINTR)
-			return; /* enough was read */
-		written += size > 0 ? (size_t)size : 0;
-	}
-}
-
-/* Ctrl-C in the pager is the pager's. False: there is none. */
-static bool page(struct console *console, const struct buffer *text)
-{
-	int ends[2], status = 0;
-	pid_t pid;
-
-	if (pipe2(ends, O_CLOEXEC) != 0)
-		return false;
-	pid = fork();
-	if (pid == 0)
-		run_pager(ends[0]);
-	close(ends[0]);
-	if (pid > 0)
-		write_all(ends[1], text);
-	close(ends[1]);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	console_take_signals(console);
-	console->interrupted = false;
-	return pid > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == 127);
-}
-
 void console_show(struct console *console, const struct buffer *text)
 {
-	if (console->interactive && is_longer_than_screen(text) && page(console, text))
+	if (console->interactive && pager_show(text->bytes, text->size))
 		return;
 	buffer_add(&console->invocation.output.buffer, text->bytes, text->size);
 	output_flush(&console->invocation.output);
@@ -128,6 +39,17 @@ static void show_value(struct console *console, const msgpack_object *object)
 	buffer_free(&text);
 }
 
+static void write_error(const struct buffer *text)
+{
+	for (size_t written = 0; written < text->size;) {
+		ssize_t size = write(STDERR_FILENO, text->bytes + written, text->size - written);
+
+		if (size < 0 && errno != EINTR)
+			return;
+		written += size > 0 ? (size_t)size : 0;
+	}
+}
+
 /* How it failed goes to standard error, with its first line in red. */
 static void show_failure(struct console *console, const struct buffer *failure)
 {
@@ -141,7 +63,7 @@ static void show_failure(struct console *console, const struct buffer *failure)
 	if (console->colors)
 		buffer_add_text(&text, plain);
 	buffer_add(&text, failure->bytes + first, failure->size - first);
-	write_all(STDERR_FILENO, &text);
+	write_error(&text);
 	buffer_free(&text);
 }
 

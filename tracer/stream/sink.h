@@ -58,7 +58,7 @@ struct sink_ops {
 	void (*quiet)(struct sink *sink);
 	/* Whether something is held back. NULL: never. */
 	bool (*holds)(const struct sink *sink);
-	/* When the format wants to show something that waits, by the clock (UINT64_MAX: never), and: does so. NULL: nothing waits. */
+	/* When something that waits is to be shown, by the clock (UINT64_MAX: never), and: shows it. NULL: nothing ever waits. */
 	uint64_t (*wake_ns)(const struct sink *sink);
 	void (*wake)(struct sink *sink, uint64_t now_ns);
 	/* A selector that matched no method of a target; at its end, before the summary. NULL: the format has no such thing. */

@@ -1,19 +1,16 @@
 #ifndef RBPROBE_SINK_TEXT_PARTS_H
 #define RBPROBE_SINK_TEXT_PARTS_H
 
+#include "tracer/base/colors.h"
 #include "tracer/stream/sink.h"
 
 /* What the files of the text format share. */
 
-/* Escape sequences; all empty without colours. */
-enum color { COLOR_NONE, COLOR_NAME, COLOR_LABEL, COLOR_VALUE, COLOR_TIME, COLOR_ERROR, COLOR_THREAD };
-
-extern const struct slice sink_text_colors[];
-
+/* Nothing without colours. */
 static inline void sink_text_color(const struct sink *sink, struct buffer *to, enum color which)
 {
 	if (sink->style.colors)
-		buffer_add_slice(to, sink_text_colors[which]);
+		buffer_add_slice(to, colors[which]);
 }
 
 /* The second of the wall clock that was rendered last. */
