@@ -342,6 +342,26 @@ class SelectorsTest < LiveTest
                    "trace", "-p", start("shop").pid.to_s, *many
   end
 
+  test "what methods lists trace takes, whatever it is called" do
+    target = start("shop")
+    target.run("module Ext; refine(String) { def zork_a; end }; end; $object = Object.new; def $object.zork_b; end; " \
+               "$anonymous = Class.new { def zork_c; end; def self.zork_d; end; define_method('zork e') {} }; " \
+               "class Odd; %w[zork(f zork#g zork:1 zork.h zork*i].each { |name| define_method(name) {} }; end; nil")
+    listed = rbprobe("methods", "-p", target.pid.to_s, "*#zork*", "*.zork*").stdout.scan(/^(\S*[#.](?:".*"|\S+))  /).flatten
+    assert_equal 10, listed.size, listed.inspect
+    listed.each { |name| assert_equal [name], names_of(rbprobe("methods", "-p", target.pid.to_s, name)) }
+    tracer = trace(target, *listed)
+    assert_match(/tracing 10 methods/, tracer.stderr)
+    target.run("$object.zork_b; $anonymous.new.send('zork e'); Odd.new.send('zork(f'); nil")
+    assert_equal ["#<Object:0x>.zork_b <time>\n", "#<Class:0x>#zork e <time>\n", "Odd#zork(f <time>\n"],
+                 tracer.stop.tree.gsub(/0x\h+/, "0x").lines
+  end
+
+  def names_of(result)
+    assert_exit 0, result
+    result.stdout.scan(/^(\S*[#.](?:".*"|\S+))  /).flatten
+  end
+
   test "what arming itself calls is not shown, even where that is traced" do
     target = start("shop")
     tracer = trace(target, "Module#", "Kernel#", "UnboundMethod#", "Method#", "--engine", "hook")

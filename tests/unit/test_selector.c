@@ -61,6 +61,33 @@ static void globs(void **state)
 	means("*.new", "*", '.', "new");
 }
 
+static void classes_without_a_name(void **state)
+{
+	(void)state;
+	means("#<Class:0x00007f50>#save", "#<Class:0x00007f50>", '#', "save");
+	means("#<Class:#<Object:0x1>>.open", "#<Class:#<Object:0x1>>", '.', "open");
+	means("#<Module:0x1>::Order#", "#<Module:0x1>::Order", '#', "");
+	means("#<refinement:String@Shop::Ext>#shout", "#<refinement:String@Shop::Ext>", '#', "shout");
+	means("#<=>", "", '#', "<=>");
+	means("#<<", "", '#', "<<");
+}
+
+static void names_in_quotes(void **state)
+{
+	(void)state;
+	means("Order#\"two words\"", "Order", '#', "two words");
+	means("Order.\"a(b, c)\"", "Order", '.', "a(b, c)");
+	means("Order#\"a:12\"", "Order", '#', "a:12");
+	assert_true(selector_needs_quotes((struct slice)SLICE("two words")));
+	assert_true(selector_needs_quotes((struct slice)SLICE("a:12")));
+	assert_true(selector_needs_quotes((struct slice)SLICE("a(b")));
+	assert_true(selector_needs_quotes((struct slice)SLICE("a#b")));
+	assert_false(selector_needs_quotes((struct slice)SLICE("save!")));
+	assert_false(selector_needs_quotes((struct slice)SLICE("[]=")));
+	assert_false(selector_needs_quotes((struct slice)SLICE("+@")));
+	assert_false(selector_needs_quotes((struct slice)SLICE("x12")));
+}
+
 static void lines_of_files(void **state)
 {
 	(void)state;
@@ -203,6 +230,8 @@ int main(void)
 		cmocka_unit_test(all_methods_of_a_class),
 		cmocka_unit_test(operators),
 		cmocka_unit_test(globs),
+		cmocka_unit_test(classes_without_a_name),
+		cmocka_unit_test(names_in_quotes),
 		cmocka_unit_test(lines_of_files),
 		cmocka_unit_test(names_beyond_ascii),
 		cmocka_unit_test(expressions_are_separated_by_commas),

@@ -57,19 +57,73 @@ static int class_check(const char *text, size_t from, size_t to, struct error *e
 	return 0;
 }
 
+/* How long "#<Class:0x00007f50>" is at the text's beginning, as a class without a name is shown; 0: there is none. */
+static size_t nameless_size(const char *text, size_t size)
+{
+	size_t depth = 0;
+
+	if (size < 3 || text[0] != '#' || text[1] != '<' || !is_word(text[2]))
+		return 0;
+	for (size_t i = 1; i < size; i++) {
+		depth += text[i] == '<';
+		if (text[i] == '>' && --depth == 0)
+			return i + 1;
+	}
+	return 0;
+}
+
+/* In a method's name outside of quotes. */
+static bool is_out_of_place(const char *name, size_t i)
+{
+	unsigned char c = (unsigned char)name[i];
+
+	return c == '@' ? i == 0 : c && strchr("#),;\"'{}", c);
+}
+
+bool selector_needs_quotes(struct slice method)
+{
+	size_t digits = 0;
+
+	for (size_t i = 0; i < method.size; i++)
+		if (isspace((unsigned char)method.bytes[i]) || method.bytes[i] == '(' || is_out_of_place(method.bytes, i))
+			return true;
+	while (digits < method.size && isdigit((unsigned char)method.bytes[method.size - 1 - digits]))
+		digits++;
+	return digits && digits < method.size && method.bytes[method.size - 1 - digits] == ':';
+}
+
 /* A name with its ? ! or =, or an operator; with * for "anything". What else define_method takes is let through. */
 static int method_check(const char *text, size_t from, size_t to, struct error *err)
 {
 	for (size_t i = from; i < to; i++) {
-		unsigned char c = (unsigned char)text[i];
-
-		if (isspace(c) || iscntrl(c))
+		if (isspace((unsigned char)text[i]) || iscntrl((unsigned char)text[i]))
 			return refuse(text, i, err, "white space in a method name");
-		if (c == '#' || c == ')' || c == ',' || c == ';' || c == '"' || c == '\'' || c == '{' || c == '}' || c == '@')
-			if (c != '@' || i == from)
-				return refuse(text, i, err, "this cannot be in a method name");
+		if (is_out_of_place(text + from, i - from))
+			return refuse(text, i, err, "this cannot be in a method name");
 	}
 	return 0;
+}
+
+/* What define_method takes besides, "two words" for instance, stands in quotes. */
+static int method_parse(struct selector *selector, const char *text, size_t from, size_t to, struct error *err)
+{
+	bool quoted = to - from > 2 && text[from] == '"' && text[to - 1] == '"';
+
+	selector->method_pattern = (struct slice){text + from + quoted, to - from - 2 * (size_t)quoted};
+	return quoted ? 0 : method_check(text, from, to, err);
+}
+
+/* Where the expressions begin, or the end. */
+static size_t name_size(const char *text)
+{
+	size_t size = 0;
+
+	while (text[size] && text[size] != '(') {
+		const char *end = text[size] == '"' && size && strchr("#.", text[size - 1]) ? strchr(text + size + 1, '"') : NULL;
+
+		size = end ? (size_t)(end + 1 - text) : size + 1;
+	}
+	return size;
 }
 
 /* "Billing::Order::save": in Ruby a call, too; here it says not of what. */
@@ -88,7 +142,7 @@ static int refuse_class_alone(const char *text, size_t size, struct error *err)
 
 static int name_parse(struct selector *selector, const char *text, size_t size, struct error *err)
 {
-	size_t from = 0, separator = 0;
+	size_t from = 0, nameless = nameless_size(text, size), separator = nameless;
 	int status;
 
 	while (separator < size && text[separator] != '#' && text[separator] != '.')
@@ -97,20 +151,18 @@ static int name_parse(struct selector *selector, const char *text, size_t size, 
 		for (size_t i = 0; i + 1 < size; i++)
 			if (text[i] == ':' && text[i + 1] == ':')
 				return refuse_class_alone(text, size, err);
-		selector->method_pattern = (struct slice){text, size};
-		return size ? method_check(text, 0, size, err) : refuse(text, 0, err, "a method is missing");
+		return size ? method_parse(selector, text, 0, size, err) : refuse(text, 0, err, "a method is missing");
 	}
 	selector->separator = text[separator];
 	if (separator > 2 && text[0] == ':' && text[1] == ':')
 		from = 2;
 	selector->class_pattern = (struct slice){text + from, separator - from};
-	selector->method_pattern = (struct slice){text + separator + 1, size - separator - 1};
 	if (size == 1)
 		return refuse(text, 0, err, "this selects every method; that is --firehose");
 	if (separator > NAME_SIZE_MAX || size - separator > NAME_SIZE_MAX)
 		return refuse(text, 0, err, "the name is too long");
-	status = class_check(text, 0, separator, err);
-	return status ? status : method_check(text, separator + 1, size, err);
+	status = class_check(text, nameless, separator, err);
+	return status ? status : method_parse(selector, text, separator + 1, size, err);
 }
 
 /* How long "FILE:LINE" is at the text's beginning; 0: the text names no line. No method's or class's name ends like that. */
@@ -269,7 +321,7 @@ static int expressions_parse(struct selector *selector, const char *text, size_t
 int selector_parse(struct selector_list *list, const char *text, struct error *err)
 {
 	struct selector selector = {0};
-	size_t line = line_size(text), name = line ? line : strcspn(text, "(");
+	size_t line = line_size(text), name = line ? line : name_size(text);
 	int status = line ? line_parse(&selector, text, line, err) : name_parse(&selector, text, name, err);
 
 	if (status == 0 && list->count == SELECTORS_MAX)

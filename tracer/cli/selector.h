@@ -4,6 +4,8 @@
 #include "proto/command.h"
 #include "proto/error.h"
 
+#include <stdbool.h>
+
 /*
  * Selectors as people write them: `String#gsub`, `Process.pid`, `Kernel#`, `Billing::*#*charge*`, `Order#save(self, @total)`,
  * `order.rb:42(total)`.
@@ -19,5 +21,8 @@ int selector_parse(struct selector_list *list, const char *text, struct error *e
 /* Appends one, and takes its array of expressions, which is of malloc(). */
 void selector_list_add(struct selector_list *list, const struct selector *selector, const char *text);
 void selector_list_free(struct selector_list *list);
+
+/* Whether a method of that name is written with quotes: Order#"two words". */
+bool selector_needs_quotes(struct slice method);
 
 #endif

@@ -24,7 +24,11 @@ static int on_match(struct request *request, const struct record_match *match, s
 	buffer_add_printable(to, match->class_name.bytes, match->class_name.size);
 	if (match->class_name.size)
 		buffer_add_char(to, match->separator == '.' ? '.' : '#');
+	if (selector_needs_quotes(match->method_name))
+		buffer_add_char(to, '"');
 	buffer_add_printable(to, match->method_name.bytes, match->method_name.size);
+	if (selector_needs_quotes(match->method_name))
+		buffer_add_char(to, '"');
 	buffer_add_text(to, "  ");
 	if (match->file.bytes) {
 		buffer_add_printable(to, match->file.bytes, match->file.size);
