@@ -61,19 +61,15 @@ void selection_widen(struct probe *probe, const struct match *match)
 		observe_choose_way(probe);
 }
 
-void selection_announce_hook(struct selection *selection, bool whole)
+void selection_announce_whole_hook(struct selection *selection)
 {
-	unsigned announcement = whole ? 2 : 1;
-
-	if (selection->hook_announced >= announcement)
+	if (selection->hook_announced == 2)
 		return;
-	selection->hook_announced = announcement;
-	session_note(selection->session, NOTE_WARNING,
-	             whole ? "engine hook: all calls in the process are several times slower while this trace is on (tight loops "
-	                     "up to "
-	                     "25 times, 200 with YJIT), and up to 5 times slower (40 with YJIT) until it restarts"
-	                   : "engine hook: every call of a method written in C is slower while this trace is on, in the whole "
-	                     "process; nothing of it stays");
+	selection->hook_announced = 2;
+	session_note(
+		selection->session, NOTE_WARNING,
+		"engine hook: all calls in the process are several times slower while this trace is on (tight loops up to 25 "
+		"times, 200 with YJIT), and up to 5 times slower (40 with YJIT) until it restarts");
 }
 
 static void match_describe(const struct match *match, char *buffer, size_t size)
@@ -119,6 +115,7 @@ struct arming_one {
 	const char *description;
 	const struct text *reason; /* why this engine; may be empty */
 	const char *when;          /* "armed", ...; NULL: silently */
+	bool late;                 /* the method was defined while we were attached */
 };
 
 /* Returns whether it is armed. Raises what makes the whole trace fail. */
@@ -139,8 +136,10 @@ static bool arm_one(const struct arming_one *one)
 	probe->locals = selection_locals(session, method);
 	probe->keeps_binding = selection_keeps_binding(session, method);
 	probe->key = tally_keys_expression(session, selector, method, probe->owner, engine == &engine_patch);
-	if (engine->id == ENGINE_HOOK)
-		selection_announce_hook(selection, engine_hook_stays(method, probe->owner, probe->callee));
+	if (engine->id == ENGINE_HOOK && engine_hook_stays(method, probe->owner, probe->callee))
+		selection_announce_whole_hook(selection);
+	else if (engine->id == ENGINE_HOOK)
+		hook_price_add(selection, one->description, engine_hook_is_attribute(method), one->late);
 	if (one->when) {
 		selection_send_method(probe, engine, method);
 		probe->told = true;
@@ -269,6 +268,7 @@ void selection_arm_match(const struct match *match, void *argument)
 	if (one.probe || selection->disabled)
 		return;
 	one.when = arming->late ? "defined now, armed" : "armed";
+	one.late = arming->late;
 	one.probe = selection_add_probe(selection, match, arming->selector);
 	if (arm_one(&one))
 		arming->armed++;
@@ -284,7 +284,7 @@ struct probe *selection_arm_silently(struct selection *selection, const struct m
 {
 	char reason_bytes[256], description[512];
 	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
-	struct arming_one one = {.match = match, .description = description, .reason = &reason};
+	struct arming_one one = {.match = match, .description = description, .reason = &reason, .late = true};
 	struct probe *former = probe_table_find(&selection->probes, match->owner, match->name);
 
 	/* Engine hook goes by the name, whatever the definition. */
@@ -328,7 +328,8 @@ void selection_arm_again(struct probe *former, const struct match *match)
 	struct selection *selection = former->session->selection;
 	char reason_bytes[256], description[512];
 	struct text reason = {.bytes = reason_bytes, .size = sizeof(reason_bytes)};
-	struct arming_one one = {.match = match, .description = description, .reason = &reason, .when = "defined anew, armed"};
+	struct arming_one one = {
+		.match = match, .description = description, .reason = &reason, .when = "defined anew, armed", .late = true};
 	int failed = 0;
 
 	if (is_served(former, match) || is_one_definition_too_many(former, match))

@@ -214,8 +214,9 @@ static bool finish(struct selection_work *work)
 		             "no method that is traced is written in Ruby: there are no local variables to show");
 	matches_free(&selection->matches);
 	left_out_report(selection);
+	hook_price_report(selection);
 	if (work->command->options.flags & TRACE_FIREHOSE) {
-		selection_announce_hook(selection, true);
+		selection_announce_whole_hook(selection);
 		engine_hook_start(&selection->hook, true);
 	}
 	selection_resolve(selection);

@@ -106,3 +106,32 @@ void left_out_report(const struct selection *selection)
 		             left_out->names, more, words[why].remedy);
 	}
 }
+
+void hook_price_report(struct selection *selection)
+{
+	const struct hook_price *price = &selection->price;
+	char digits[16];
+	bool one = price->count == 1;
+
+	if (!price->count || selection->hook_announced)
+		return;
+	selection->hook_announced = 1;
+	session_note(selection->session, NOTE_WARNING,
+	             "%s %s%s (%s%s)%s slow%s every C call in the process by about 60 ns until this trace ends%s",
+	             grouped(price->count, digits), price->others ? "method" : "attribute method", one ? "" : "s", price->first,
+	             one ? "" : ", ...", price->others ? " that only engine hook can observe" : "", one ? "s" : "",
+	             selection->session->options.engine == ENGINE_HOOK ? ""
+	             : one                                             ? "; --no-hook leaves it out"
+	                                                               : "; --no-hook leaves them out");
+}
+
+void hook_price_add(struct selection *selection, const char *description, bool attribute, bool late)
+{
+	struct hook_price *price = &selection->price;
+
+	if (price->count++ == 0)
+		snprintf(price->first, sizeof(price->first), "%s", description);
+	price->others = price->others || !attribute;
+	if (late)
+		hook_price_report(selection);
+}

@@ -46,6 +46,13 @@ struct left_out {
 	char names[160]; /* of the first */
 };
 
+/* Methods for which every call of a C method is slower meanwhile. */
+struct hook_price {
+	uint32_t count;
+	bool others;     /* they are not all attributes */
+	char first[256]; /* one of them */
+};
+
 /* What selectors match, in the order in which it was found. All zero at first. */
 struct selector_match {
 	struct match match;
@@ -123,6 +130,7 @@ struct selection {
 	bool left_to_interpreter;  /* and whether the compiler is to have its code again then */
 	bool overhead_told;        /* the client knows what its trace takes */
 	unsigned hook_announced;   /* 0 no, 1 the light one, 2 the whole one */
+	struct hook_price price;   /* what the light one is for */
 	bool has_locals;           /* some method has such as are shown when its calls end */
 	struct left_out left_out[LEFT_OUT_REASONS];
 	struct engine_hook_state hook;
@@ -166,13 +174,16 @@ void left_out_add(struct selection *selection, enum left_out_reason why, const c
                   const struct text *reason);
 /* One line to the client for each reason. */
 void left_out_report(const struct selection *selection);
+/* A method that the light hook will observe; the client reads of them when all are known, or if one is defined later, at once. */
+void hook_price_add(struct selection *selection, const char *description, bool attribute, bool late);
+void hook_price_report(struct selection *selection);
 
 /* --- selection_arm.c */
 
 /* What was raised, as an error for people. Returns its code. */
 int selection_error(struct error *err);
-/* Warns the client once of what engine hook costs: the light one, or the whole one. */
-void selection_announce_hook(struct selection *selection, bool whole);
+/* Warns the client once of what the whole hook costs. */
+void selection_announce_whole_hook(struct selection *selection);
 /* A selector has matched: the client is told the first time. */
 void selection_found(struct selection *selection, uint32_t selector);
 
