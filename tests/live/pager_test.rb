@@ -96,7 +96,9 @@ class PagerTest < LiveTest
       assert_empty terminal.text.lines(chomp: true).select { |line| line.size > 80 }, arguments.inspect
     end
     rbprobe.stdout.scan(/^  (\w[\w-]*)/).flatten.each do |subcommand|
-      assert_empty rbprobe(subcommand, "--help").stdout.lines(chomp: true).select { |line| line.size > 80 }, subcommand
+      help = on_terminal("--no-pager", subcommand, "--help")
+      assert_equal 0, help.wait
+      assert_empty help.text.lines(chomp: true).select { |line| line.size > 80 }, subcommand
     end
   end
 

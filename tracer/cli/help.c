@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COLUMNS_MAX 79
 #define WORD_INDENTATION 13 /* of what an option takes, */
@@ -38,9 +39,9 @@ static void add_words(struct buffer *to, const char *line, size_t size)
 
 static void add_line(struct buffer *to, const char *line, size_t size)
 {
-	size_t words = size, text;
+	size_t words = size, indentation = strspn(line, " "), text;
 
-	for (size_t i = strspn(line, " "); i + 1 < size && words == size; i++)
+	for (size_t i = indentation; i + 1 < size && words == size; i++)
 		if (line[i] == ' ' && line[i + 1] == ' ')
 			words = i;
 	text = words + strspn(line + words, " ");
@@ -56,6 +57,12 @@ static void add_line(struct buffer *to, const char *line, size_t size)
 	buffer_add_char(to, '\n');
 }
 
+static void fold(struct buffer *to, const char *text)
+{
+	for (const char *end; (end = strchr(text, '\n')); text = end + 1)
+		add_line(to, text, (size_t)(end - text));
+}
+
 _Noreturn void help_show(const struct argp_state *state, bool brief)
 {
 	struct buffer folded = {0};
@@ -68,10 +75,10 @@ _Noreturn void help_show(const struct argp_state *state, bool brief)
 		exit(STATUS_FAILED);
 	argp_state_help(state, stream, brief ? ARGP_HELP_USAGE : ARGP_HELP_STD_HELP & ~(ARGP_HELP_EXIT_OK | ARGP_HELP_EXIT_ERR));
 	fclose(stream);
-	for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
-		*end = '\0';
-		add_line(&folded, line, (size_t)(end - line));
-	}
+	if (isatty(STDOUT_FILENO))
+		fold(&folded, text);
+	else
+		buffer_add(&folded, text, size); /* programs read it as argp has it */
 	status = pager_print(folded.bytes, folded.size) ? STATUS_DONE : STATUS_FAILED;
 	buffer_free(&folded);
 	free(text);

@@ -114,7 +114,6 @@ const struct subcommand cmd_memory = {
 	.summary = "where the process's memory is",
 	.usage = "-p PID",
 	.description = "Show where the memory of a running Ruby process is.",
-	.report = true,
 	.pids = PIDS_EACH,
 	.format = "A screen for people, or one JSON object a line",
 	.every = "Again and again, with what has changed since the last time",

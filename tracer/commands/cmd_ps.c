@@ -189,7 +189,6 @@ const struct subcommand cmd_ps = {
 		"extension is loaded), \"loadable\" (it is not, and the commands will load it), or why not: \"stopped\" (by "
 		"a signal), \"SIGURG taken\" (loaded, but the application has the signal, and rbprobe may not call into "
 		"the process), or after \"no:\" what stands in the way of loading.",
-	.report = true,
 	.pids = PIDS_NONE,
 	.format = "For people, or one JSON object a line",
 	.run = ps_run,

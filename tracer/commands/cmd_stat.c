@@ -251,8 +251,6 @@ static int stat_run(void *self)
 
 	if (signals < 0)
 		return STATUS_FAILED;
-	if (stat->format != STAT_TEXT)
-		stat->invocation.output.width = 0;
 	options_settle(options, stat->invocation.output.fd);
 	status = count(stat, signals, hook_question_possible(options) ? &question : NULL);
 	if (question.code && hook_question_ask(options, question.text, signals))
@@ -271,7 +269,6 @@ const struct subcommand cmd_stat = {
 		"process), or every --interval.\v" TRACE_HELP_SELECTORS
 		"total: the time of all calls together; self: without the time of counted calls inside of them. A method that "
 		"calls itself has all of its calls in both.\n\n" TRACE_HELP_STATUS,
-	.report = true,
 	.pids = PIDS_SOME,
 	.children_itself = true,
 	.file_each = true,
