@@ -38,6 +38,7 @@ class OrderTest < LiveTest
     @tracers << terminal
     terminal.expect(/tracing 2 methods/)
     target.run(INTERLEAVED)
+    2.times { terminal.expect(/Shop#each_item </) }
     terminal.type("\u0003")
     assert_equal 0, terminal.wait
     without_headers(terminal.text.lines.grep(/^ *Shop#\S+(?: <[\d.]+>)?$/).join.gsub(/<[\d.]+>/, "<time>"))
@@ -61,6 +62,16 @@ class OrderTest < LiveTest
     result = tracer.stop
     assert_match(/^Shop#each_item\n   Shop#wait\n\z/, result.tree)
     target.run("$waiting.kill.join; nil")
+  end
+
+  test "the thread of the first lines is named, unless it is the main one" do
+    target = start("shop")
+    tracer = trace(target, "--order", "thread", "Shop#price")
+    target.run("Thread.new { Thread.current.name = 'clerk'; $shop.price(:tea) }.join; nil")
+    assert_match(/\A\[thread \d+ "clerk"\]\nShop#price <[\d.]+>\n\z/, tracer.stop.stdout)
+    tracer = trace(target, "--order", "thread", "Shop#price")
+    target.run("$shop.price(:tea)")
+    assert_match(/\AShop#price <[\d.]+>\n\z/, tracer.stop.stdout)
   end
 
   test "wrong usage" do

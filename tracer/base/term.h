@@ -10,5 +10,7 @@ bool term_colors(int fd, enum color_choice choice);
 
 /* How many columns the terminal has that fd is; 0: it is none, or does not tell. */
 unsigned term_width(int fd);
+/* The same for its rows. */
+unsigned term_height(int fd);
 
 #endif

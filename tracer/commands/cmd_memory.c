@@ -51,6 +51,31 @@ static const struct argp_option memory_list[] = {
 
 static const struct argp options_memory = {.options = memory_list, .parser = parse_memory};
 
+static size_t count_lines(const struct buffer *text, size_t from)
+{
+	size_t lines = 0;
+
+	for (size_t i = from; i < text->size; i++)
+		lines += text->bytes[i] == '\n';
+	return lines;
+}
+
+/* On a screen of its own with as many rows of objects as there is room for. */
+static void add_text(const struct memory *memory, const struct target *target, const struct memory_sample *sample,
+                     const struct memory_sample *last)
+{
+	const struct output *output = &memory->invocation.output;
+	struct buffer *to = (struct buffer *)&output->buffer;
+	unsigned height = memory->screen ? term_height(output->fd) : 0;
+	size_t from = to->size;
+
+	for (uint32_t top = memory->top; from == to->size; top--) {
+		memory_report_text(to, target, sample, last, top, term_width(output->fd));
+		if (height && top > 1 && count_lines(to, from) >= height)
+			to->size = from;
+	}
+}
+
 static int on_data(struct request *request, const msgpack_object *object, struct error *err)
 {
 	struct memory *memory = request->owner;
@@ -68,8 +93,7 @@ static int on_data(struct request *request, const msgpack_object *object, struct
 	if (memory->invocation.json)
 		memory_report_json(to, target, &sample);
 	else
-		memory_report_text(to, target, &sample, first ? NULL : &memory->last, memory->top,
-		                   term_width(memory->invocation.output.fd));
+		add_text(memory, target, &sample, first ? NULL : &memory->last);
 	output_flush(&memory->invocation.output);
 	memory_sample_free(&memory->last);
 	memory->last = sample;

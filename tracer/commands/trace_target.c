@@ -287,8 +287,10 @@ void trace_target_open(struct trace_target *traced)
 		loader_describe(&traced->attachment.loading, traced->pid, text, sizeof(text));
 		message("%s", text);
 	}
-	if (!traced->stream)
-		traced->stream = stream_new(traced->pid, traced->sink, &run->limit, &handlers, traced);
+	if (traced->stream)
+		return;
+	traced->stream = stream_new(traced->pid, traced->sink, &run->limit, &handlers, traced);
+	traced->stream->main_native_id = (uint32_t)traced->attachment.target.own_pid;
 }
 
 void trace_target_adopt(struct trace_target *traced, pid_t parent, struct fork_place *place, int descriptor)

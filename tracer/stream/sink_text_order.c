@@ -21,6 +21,13 @@ void sink_text_add_pid(const struct sink *sink, struct buffer *to, const struct 
 	}
 }
 
+/* Where no other was seen yet, in order of threads: without a header, lines are the main thread's. */
+static bool is_expected(const struct fiber *fiber)
+{
+	return !fiber->stream->main_native_id || !fiber->native_id ||
+	       (fiber->root && fiber->native_id == fiber->stream->main_native_id);
+}
+
 void sink_text_header(struct sink *sink, struct fiber *fiber)
 {
 	struct stream *stream = fiber->stream;
@@ -29,7 +36,7 @@ void sink_text_header(struct sink *sink, struct fiber *fiber)
 	if (stream->shown_fiber == fiber)
 		return;
 	stream->shown_fiber = fiber;
-	if (stream->fiber_count < 2)
+	if (stream->fiber_count < 2 && (!sink->style.by_thread || is_expected(fiber)))
 		return;
 	sink_text_add_pid(sink, to, stream);
 	sink_text_color(sink, to, COLOR_THREAD);

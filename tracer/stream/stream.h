@@ -104,7 +104,8 @@ struct ref_table {
 
 struct stream {
 	pid_t pid;
-	struct sink *sink; /* NULL: events are refused */
+	uint32_t main_native_id; /* of its main thread, as the process sees it; set by the owner; 0: not known */
+	struct sink *sink;       /* NULL: events are refused */
 	struct call_limit *limit;
 	const struct stream_handler *handler;
 	void *owner;
