@@ -75,7 +75,8 @@ static void part_remove(struct text_order *order, struct text_part *part)
 	order->size -= part->lines.size;
 	part->fiber->part = NULL;
 	buffer_free(&part->lines);
-	free(part);
+	*part = (struct text_part){.after = order->spare};
+	order->spare = part;
 }
 
 static struct text_part *part_of(struct text_order *order, struct fiber *fiber)
@@ -84,10 +85,12 @@ static struct text_part *part_of(struct text_order *order, struct fiber *fiber)
 
 	if (part)
 		return part;
-	part = memory_zeroed(sizeof(*part));
-	part->fiber = fiber;
-	part->since_ns = clock_now_ns();
-	part->before = order->last;
+	part = order->spare;
+	if (part)
+		order->spare = part->after;
+	else
+		part = memory_zeroed(sizeof(*part));
+	*part = (struct text_part){.fiber = fiber, .since_ns = clock_now_ns(), .before = order->last};
 	if (order->last)
 		order->last->after = part;
 	else
@@ -237,13 +240,19 @@ void order_wake(struct sink *sink, struct text_order *order, uint64_t now_ns)
 	go_on(sink, order);
 }
 
-void order_free(struct text_order *order)
+static void parts_free(struct text_part *part)
 {
-	while (order->first) {
-		struct text_part *part = order->first;
+	while (part) {
+		struct text_part *after = part->after;
 
-		order->first = part->after;
 		buffer_free(&part->lines);
 		free(part);
+		part = after;
 	}
+}
+
+void order_free(struct text_order *order)
+{
+	parts_free(order->first);
+	parts_free(order->spare);
 }

@@ -24,7 +24,8 @@ struct text_order {
 	size_t size;                    /* bytes in it */
 	/* Shows the line of this fiber that its owner holds back, if there is one. */
 	void (*show_held)(struct sink *sink, struct fiber *fiber);
-	bool showing; /* private */
+	struct text_part *spare; /* private */
+	bool showing;
 };
 
 /* A fiber has an event whose line is held back: from now on it waits, if it has to. */
