@@ -297,7 +297,6 @@ const struct subcommand heap_leak = {
 	.pids = PIDS_EACH,
 	.together = true,
 	.report = true,
-	.pids = PIDS_ONE,
 	.options = (const struct argp *const[]){&options_heap_report, &options_leak, NULL},
 	.needs = {[LIBRARY_SIMDJSON] = true, [LIBRARY_JANSSON] = true},
 	.size = sizeof(struct arguments),
