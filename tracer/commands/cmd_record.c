@@ -126,8 +126,8 @@ static void record_free(void *self)
 
 const struct subcommand cmd_record = {
 	.name = "record",
-	.arguments = "-p PID[,PID...] SELECTOR... -o FILE",
-	.summary = "keep method calls in a file, to look at them later",
+	.arguments = "-p PID[,PID...] SELECTOR...",
+	.summary = "keep method calls in a file, for later",
 	.usage = "-p PID SELECTOR... -o FILE",
 	.description =
 		"Record the method calls of running Ruby processes, for `rbprobe replay`. It costs the processes what `rbprobe "
