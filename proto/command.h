@@ -9,6 +9,7 @@
 #include "proto/wire.h"
 
 #include <msgpack.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -27,6 +28,7 @@ struct selector {
 	uint32_t flags;  /* enum selector_flag */
 	uint32_t set;    /* with SELECTOR_OUTERMOST: the set of selectors that it is of, from 1 */
 	uint32_t tracer; /* the client's own, which is not sent: of which tracer it is, from 1; 0: none */
+	bool if_slow;    /* the same: --slow is about it, and not about those that are not */
 };
 
 #define SELECTOR_LINE ':'

@@ -68,7 +68,7 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		msgpack_pack_uint64(&packer, record->reply.count);
 		break;
 	case RECORD_METHOD:
-		msgpack_pack_array(&packer, 12);
+		msgpack_pack_array(&packer, 13);
 		msgpack_pack_uint8(&packer, RECORD_METHOD);
 		msgpack_pack_uint32(&packer, record->method.ref);
 		pack_slice(&packer, record->method.class_name);
@@ -81,6 +81,7 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		msgpack_pack_uint32(&packer, record->method.mark);
 		pack_text_or_nil(&packer, record->method.place.bytes, record->method.place.size);
 		pack_slices(&packer, record->method.locals, record->method.local_count);
+		msgpack_pack_uint32(&packer, record->method.flags);
 		break;
 	case RECORD_FIBER:
 		msgpack_pack_array(&packer, 7);
@@ -235,6 +236,7 @@ static void method_decode(struct record_method *method, struct fields *fields, m
 	method->local_count = 0;
 	if (fields->left)
 		method->locals = labels_decode(fields, zone, &method->local_count);
+	method->flags = fields->left ? (uint32_t)fields_uint(fields, UINT32_MAX) : 0;
 }
 
 static void totals_decode(struct record_totals *totals, struct fields *fields)

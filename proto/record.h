@@ -51,6 +51,7 @@ struct record_method {
 	struct slice place;         /* of a line: as its selector names it; {NULL, 0}: the events are calls of the method */
 	uint32_t local_count;
 	const struct slice *locals; /* of the local variables that come with each end */
+	uint32_t flags;             /* enum method_flag */
 };
 
 /* A fiber that events will refer to by number; every thread has at least one. */

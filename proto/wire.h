@@ -109,6 +109,12 @@ enum trace_flag {
 enum selector_flag {
 	SELECTOR_OPTIONAL = 1 << 0,  /* nothing is said where it matches nothing */
 	SELECTOR_OUTERMOST = 1 << 1, /* calls inside of a call of its set are not shown */
+	SELECTOR_ALWAYS = 1 << 2,    /* its calls are shown whatever is asked of the end of calls */
+};
+
+/* Bits of a method's flags. */
+enum method_flag {
+	METHOD_ALWAYS = 1 << 0, /* a selector with SELECTOR_ALWAYS has matched it */
 };
 
 /* Bits of an eval command's flags. */

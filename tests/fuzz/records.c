@@ -93,6 +93,7 @@ static void add_method(struct lies *lies, msgpack_sbuffer *buffer)
 	for (uint32_t i = 0; i < method->local_count; i++)
 		locals[i] = some(lies);
 	method->locals = locals;
+	method->flags = lies_byte(lies) % 2;
 	record_encode(buffer, &record);
 }
 

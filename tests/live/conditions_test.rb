@@ -82,6 +82,41 @@ class ConditionsTest < LiveTest
     result.events("call").map { |call| call["values"][name] }
   end
 
+  # A call whose beginning has a line of its own, as when it was told to be running: one line.
+  def whole(tree)
+    tree.gsub(/^(Work#\w+)(.*)\n\1 <time>$/, '\1\2 <time>')
+  end
+
+  test "--always shows each call of a method, and of the others those that are slow" do
+    target = prepared
+    [[*LIMIT, "Work#nap(slow)", "--always", "Work#inner(number)"],
+     [*LIMIT, "Work#inner(number)", "--slow-methods", "Work#nap(slow)"]].each do |arguments|
+      tracer = trace(target, *arguments)
+      target.run("$work.nap(false); $work.outer(2); $work.nap(true); $work.outer(1)")
+      result = tracer.stop
+      assert_equal <<~TREE, whole(result.tree)
+        Work#inner(number=0) <time>
+        Work#inner(number=1) <time>
+        Work#nap(slow=true) <time>
+        Work#inner(number=0) <time>
+      TREE
+      assert_match(/4 calls, 0 lost, 1 other does not meet the conditions/, result.stderr)
+    end
+  end
+
+  test "--always: a call that is shown inside of one that runs for long, and is told when that has ended" do
+    target = prepared
+    target.run("class Work; def wait(seconds) sleep(seconds); end; end")
+    tracer = trace(target, "--slow", "100", "Work#around", "--always", "Work#wait(seconds)", "--always", "Work#inner")
+    target.run("$work.around { $work.inner(1); $work.wait(#{SLOW}); $work.inner(2); sleep #{SLOW} }")
+    assert_equal <<~TREE, whole(tracer.stop.tree)
+      Work#inner <time>
+      Work#wait(seconds=#{SLOW}) <time>
+      Work#inner <time>
+      Work#around <time>
+    TREE
+  end
+
   test "the compiler warns of nothing on the application's standard error" do
     target = start("shop")
     tracer = trace(target, "--if", "return true", "Shop#price")

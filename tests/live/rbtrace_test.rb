@@ -94,6 +94,8 @@ class RbtraceTest < LiveTest
     ["with starting times", %w[-t -m sleep Dir.chdir Dir.pwd], /^\S+ Dir.chdir$/],
     ["with another prefix", %w[-r 5 -m sleep Dir.chdir Dir.pwd], /^Dir.chdir$/],
     ["slow calls", %w[--slow=15], /^  Kernel#sleep/],
+    ["slow calls beside all calls of a method", %w[--slow=15 -m Dir.pwd], /^Dir.pwd/],
+    ["slow calls of one method beside all calls of others", %w[-m Dir.pwd String#gsub --slow=15 -w Kernel#sleep], /^Dir.pwd/],
     ["slow methods", %w[--slow=15 --slow-methods Kernel#sleep Dir.pwd], /^Kernel#sleep/],
     ["all of a module", %w[-m Kernel# --yes], /^Kernel#proc/],
     ["values and expressions", ["-m", "String#gsub(self, @seen)", "String#*(self, __source__)",
@@ -126,6 +128,8 @@ class RbtraceTest < LiveTest
      ->(text) { text.gsub(/ <time>/, "") }, "rbtrace's -n has no effect"],
     ["--firehose leaves out what would leave the process slower", %w[-f], /^Kernel#proc/,
      ->(text) { text.gsub(/^ *Float#.*\n/, "") }, "rbtrace's leaves it slower"],
+    ["the end of a call after a slow one has its name", %w[--slow=15 -m Dir.chdir], /^Dir.chdir$/,
+     ->(text) { text.gsub(/^ <time>/, "Dir.chdir <time>") }, "rbtrace's has it not"],
   ].freeze
 
   DIFFERENT.each do |name, arguments, first, change, reason|

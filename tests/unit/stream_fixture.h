@@ -20,6 +20,7 @@
 #define MICROSECOND UINT64_C(1000)
 
 struct fixture {
+	uint32_t method_flags; /* of methods that are announced from now on */
 	int sockets[2];
 	struct output output;
 	struct sink *sink;
@@ -87,7 +88,8 @@ static inline void method(struct fixture *f, uint32_t ref, const char *class_nam
 	                                       .method_name = {name, strlen(name)},
 	                                       .engine = ENGINE_TARGET,
 	                                       .label_count = 2,
-	                                       .labels = labels};
+	                                       .labels = labels,
+	                                       .flags = f->method_flags};
 	record_encode(&f->records, &record);
 }
 

@@ -105,9 +105,9 @@ static void trace_comes_back_as_it_was(void **state)
 	const struct slice expressions[] = {SLICE("self"), SLICE("@total"), SLICE("items.map { |i| \"\xc3\xa9\" + i }")};
 	const struct selector selectors[] = {
 		{SLICE("Billing::*"), '#', SLICE("*charge*"), 3, expressions, ROLE_SHOWN, SELECTOR_OPTIONAL | SELECTOR_OUTERMOST,
-	         SELECTOR_SETS_MAX, 0},
-		{SLICE(""), 0, SLICE("sleep"), 0, NULL, ROLE_SHOWN, 0, 0, 0},
-		{SLICE("Dir"), '.', SLICE(""), 0, NULL, ROLE_SHOWN, 0, 0, 0},
+	         SELECTOR_SETS_MAX, 0, false},
+		{SLICE(""), 0, SLICE("sleep"), 0, NULL, ROLE_SHOWN, 0, 0, 0, false},
+		{SLICE("Dir"), '.', SLICE(""), 0, NULL, ROLE_SHOWN, 0, 0, 0, false},
 	};
 	struct command command = {.kind = COMMAND_TRACE, .id = 2, .selector_count = 3, .selectors = selectors};
 	struct command result;
@@ -146,9 +146,9 @@ static void trace_comes_back_as_it_was(void **state)
 static void conditions_and_roles_come_back(void **state)
 {
 	const struct selector selectors[] = {
-		{SLICE("Order"), '#', SLICE("save"), 0, NULL, ROLE_SHOWN, 0, 0, 0},
-		{SLICE("Api"), '#', SLICE("call"), 0, NULL, ROLE_WITHIN, 0, 0, 0},
-		{SLICE("Health"), '#', SLICE("check"), 0, NULL, ROLE_OUTSIDE, 0, 0, 0},
+		{SLICE("Order"), '#', SLICE("save"), 0, NULL, ROLE_SHOWN, 0, 0, 0, false},
+		{SLICE("Api"), '#', SLICE("call"), 0, NULL, ROLE_WITHIN, 0, 0, 0, false},
+		{SLICE("Health"), '#', SLICE("check"), 0, NULL, ROLE_OUTSIDE, 0, 0, 0, false},
 	};
 	struct command command = {.kind = COMMAND_TRACE, .id = 2, .selector_count = 3, .selectors = selectors};
 	struct command result;
@@ -205,7 +205,7 @@ static void any_exception_is_not_none(void **state)
 static void conditions_have_limits(void **state)
 {
 	static char text[EXPRESSION_SIZE_MAX + 1];
-	struct selector selector = {SLICE("A"), '#', SLICE("b"), 0, NULL, ROLE_COUNT, 0, 0, 0};
+	struct selector selector = {SLICE("A"), '#', SLICE("b"), 0, NULL, ROLE_COUNT, 0, 0, 0, false};
 	const struct conditions cases[] = {
 		{.slow_ns = UINT64_MAX / 2 + 1},
 		{.slow_cpu_ns = UINT64_MAX},
@@ -238,7 +238,7 @@ static void conditions_have_limits(void **state)
 
 static void methods_and_detach_come_back_as_they_were(void **state)
 {
-	const struct selector selector = {SLICE("Kernel"), '#', SLICE(""), 0, NULL, ROLE_SHOWN, 0, 0, 0};
+	const struct selector selector = {SLICE("Kernel"), '#', SLICE(""), 0, NULL, ROLE_SHOWN, 0, 0, 0, false};
 	struct command methods = {.kind = COMMAND_METHODS, .id = 3, .selector_count = 1, .selectors = &selector};
 	struct command detach = {.kind = COMMAND_DETACH, .id = UINT32_MAX};
 	struct command result;
@@ -282,7 +282,7 @@ static void as_many_selectors_as_allowed_and_not_one_more(void **state)
 	(void)state;
 	assert_non_null(selectors);
 	for (size_t i = 0; i <= SELECTORS_MAX; i++)
-		selectors[i] = (struct selector){SLICE("A"), '#', SLICE("b"), 0, NULL, ROLE_SHOWN, 0, 0, 0};
+		selectors[i] = (struct selector){SLICE("A"), '#', SLICE("b"), 0, NULL, ROLE_SHOWN, 0, 0, 0, false};
 	assert_int_equal(passed(&command).selector_count, SELECTORS_MAX);
 	msgpack_sbuffer_clear(&buffer);
 	command.selector_count++;
@@ -297,7 +297,7 @@ static void encode_sized(size_t class_size, size_t method_size, size_t expressio
 	static char text[EXPRESSION_SIZE_MAX + 1];
 	struct slice expressions[EXPRESSIONS_MAX + 1];
 	struct selector selector = {
-		{text, class_size}, '#', {text, method_size}, expression_count, expressions, ROLE_SHOWN, 0, 0, 0};
+		{text, class_size}, '#', {text, method_size}, expression_count, expressions, ROLE_SHOWN, 0, 0, 0, false};
 	struct command command = {.kind = COMMAND_METHODS, .id = 1, .selector_count = 1, .selectors = &selector};
 
 	memset(text, 'x', sizeof(text));
@@ -376,7 +376,7 @@ static void numbers_have_limits(void **state)
 
 static void a_separator_is_one_of_three(void **state)
 {
-	const struct selector selector = {SLICE("A"), '/', SLICE("b"), 0, NULL, ROLE_SHOWN, 0, 0, 0};
+	const struct selector selector = {SLICE("A"), '/', SLICE("b"), 0, NULL, ROLE_SHOWN, 0, 0, 0, false};
 	struct command command = {.kind = COMMAND_METHODS, .id = 1, .selector_count = 1, .selectors = &selector};
 
 	(void)state;
@@ -387,10 +387,10 @@ static void a_separator_is_one_of_three(void **state)
 static void a_line_has_a_file_and_a_number(void **state)
 {
 	static const struct selector wrong[] = {
-		{SLICE("a.rb"), ':', SLICE("b"), 0, NULL, ROLE_SHOWN, 0, 0, 0},
-		{SLICE("a.rb"), ':', SLICE("0"), 0, NULL, ROLE_SHOWN, 0, 0, 0},
-		{SLICE("a.rb"), ':', SLICE("1234567890"), 0, NULL, ROLE_SHOWN, 0, 0, 0},
-		{SLICE(""), ':', SLICE("1"), 0, NULL, ROLE_SHOWN, 0, 0, 0},
+		{SLICE("a.rb"), ':', SLICE("b"), 0, NULL, ROLE_SHOWN, 0, 0, 0, false},
+		{SLICE("a.rb"), ':', SLICE("0"), 0, NULL, ROLE_SHOWN, 0, 0, 0, false},
+		{SLICE("a.rb"), ':', SLICE("1234567890"), 0, NULL, ROLE_SHOWN, 0, 0, 0, false},
+		{SLICE(""), ':', SLICE("1"), 0, NULL, ROLE_SHOWN, 0, 0, 0, false},
 	};
 
 	(void)state;
@@ -464,7 +464,7 @@ static void fields_of_a_later_version_are_ignored(void **state)
 static void a_command_cut_anywhere_is_refused(void **state)
 {
 	const struct slice expression = SLICE("items.size");
-	const struct selector selector = {SLICE("A"), '#', SLICE("b"), 1, &expression, ROLE_SHOWN, 0, 0, 0};
+	const struct selector selector = {SLICE("A"), '#', SLICE("b"), 1, &expression, ROLE_SHOWN, 0, 0, 0, false};
 	struct command command = {.kind = COMMAND_TRACE, .id = 1, .selector_count = 1, .selectors = &selector};
 	struct error err;
 

@@ -30,11 +30,19 @@ static int teardown(void **state)
 /* What is in the line's words, parsed by all that there is. */
 static int parse(const char *line)
 {
-	static const struct argp_child children[] = {
-		{.argp = &options_target}, {.argp = &options_session},    {.argp = &options_color},
-		{.argp = &options_engine}, {.argp = &options_run},        {.argp = &options_trace},
-		{.argp = &options_shown},  {.argp = &options_conditions}, {.argp = &options_selectors},
-		{.argp = &options_file},   {.argp = &options_standard},   {0}};
+	static const struct argp_child children[] = {{.argp = &options_target},
+	                                             {.argp = &options_session},
+	                                             {.argp = &options_color},
+	                                             {.argp = &options_engine},
+	                                             {.argp = &options_run},
+	                                             {.argp = &options_trace},
+	                                             {.argp = &options_shown},
+	                                             {.argp = &options_conditions},
+	                                             {.argp = &options_always},
+	                                             {.argp = &options_selectors},
+	                                             {.argp = &options_file},
+	                                             {.argp = &options_standard},
+	                                             {0}};
 	const struct argp argp = {.children = children};
 	static char copy[512];
 	char name[] = "rbprobe test", *words[32] = {name}, *save = NULL;
@@ -291,6 +299,13 @@ static void what_contradicts_itself(void **state)
 		{"--within a", "which methods? Give selectors such as String#gsub, a tracer (-c sql), or --firehose for all"},
 		{"a --depth 2 --slow 1",
 	         "--depth goes with conditions that are decided when a call ends (--slow, --raised, ...) only in a --tree"},
+		{"a --always b", "--always and --slow-methods go with --slow or --slow-cpu"},
+		{"--slow 1 --always b",
+	         "which calls are to be shown if they are slow? Beside --always give selectors, or --firehose"},
+		{"--slow 1 -f --slow-methods b",
+	         "--firehose shows slow calls of all methods, --slow-methods of some; give one of them"},
+		{"a --slow 1 --tree --always b",
+	         "--always and --slow-methods cannot go with --tree, which shows all that happens inside a slow call"},
 		{"a --tree --every 3", "--tree shows what happens inside the calls that meet --slow, --slow-cpu, --raised or an "
 	                               "--if about the end; give one of "
 	                               "these"},

@@ -23,7 +23,7 @@ static const struct {
 	{"firehose", 'f', NULL, false},
 	{"slow", 's', "use --slow MS", false},
 	{"slowcpu", 'l', "use --slow-cpu MS", false},
-	{"slow-methods", 'w', "name the methods, and give --slow MS", false},
+	{"slow-methods", 'w', "use --slow-methods SELECTOR", false},
 	{"methods", 'm', NULL, false},
 	{"gc", 'g', "use --gc", false},
 	{"start-time", 't', NULL, false},

@@ -101,7 +101,7 @@ static void method(void **state)
 	(void)state;
 	record.method = (struct record_method){
 		9,          SLICE("Order"), '#', SLICE("save"), SLICE("/app/order.rb"), 12, ENGINE_TARGET, 2, labels,
-		MARK_RAISE, {NULL, 0},      1,   locals};
+		MARK_RAISE, {NULL, 0},      1,   locals,        METHOD_ALWAYS};
 	result = passed(&record);
 	assert_int_equal(result.method.ref, 9);
 	assert_slice(result.method.class_name, "Order");
@@ -115,6 +115,7 @@ static void method(void **state)
 	assert_slice(result.method.labels[1], "@total");
 	assert_int_equal(result.method.local_count, 1);
 	assert_slice(result.method.locals[0], "sum");
+	assert_int_equal(result.method.flags, METHOD_ALWAYS);
 	assert_int_equal(result.method.mark, MARK_RAISE);
 	assert_null(result.method.place.bytes);
 	record.method.place = SLICE("order.rb:12");
@@ -131,7 +132,7 @@ static void a_method_that_is_not_written_in_ruby_has_no_file(void **state)
 
 	(void)state;
 	record.method = (struct record_method){9, SLICE("String"), '#', SLICE("gsub"), {NULL, 0}, 0, ENGINE_HOOK, 0, NULL,
-	                                       0, {NULL, 0},       0,   NULL};
+	                                       0, {NULL, 0},       0,   NULL,          0};
 	result = passed(&record);
 	assert_null(result.method.file.bytes);
 	assert_int_equal(result.method.label_count, 0);
@@ -325,8 +326,8 @@ static void too_many_labels_are_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i <= VALUES_MAX; i++)
 		labels[i] = SLICE("self");
-	record.method = (struct record_method){1,          SLICE("A"), '#', SLICE("b"), {NULL, 0}, 0,   ENGINE_HOOK,
-	                                       VALUES_MAX, labels,     0,   {NULL, 0},  0,         NULL};
+	record.method = (struct record_method){1,          SLICE("A"), '#', SLICE("b"), {NULL, 0}, 0,    ENGINE_HOOK,
+	                                       VALUES_MAX, labels,     0,   {NULL, 0},  0,         NULL, 0};
 	assert_int_equal(passed(&record).method.label_count, VALUES_MAX);
 	msgpack_sbuffer_clear(&buffer);
 	record.method.label_count++;
@@ -370,7 +371,7 @@ static void garbage_and_truncation_are_refused(void **state)
 
 	(void)state;
 	record.method = (struct record_method){
-		9, SLICE("Order"), '#', SLICE("save"), SLICE("/o.rb"), 12, ENGINE_TARGET, 1, labels, 0, {NULL, 0}, 0, NULL};
+		9, SLICE("Order"), '#', SLICE("save"), SLICE("/o.rb"), 12, ENGINE_TARGET, 1, labels, 0, {NULL, 0}, 0, NULL, 0};
 	record_encode(&buffer, &record);
 	for (size_t size = 0; size < buffer.size - RECORD_PREFIX_SIZE; size++) {
 		uint8_t *part = malloc(size ? size : 1);

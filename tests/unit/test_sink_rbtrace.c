@@ -155,6 +155,31 @@ static void a_slow_call_that_was_told_to_run_counts_once(void **state)
 	          "Shop#sell <0.000070>\n");
 }
 
+/* Where some methods are shown in any case: slow calls around them do not count, and those inside stand right below them. */
+static void slow_calls_among_calls_that_are_all_shown(void **state)
+{
+	struct fixture *f = *state;
+
+	three_methods(f);
+	f->method_flags = METHOD_ALWAYS;
+	method(f, 4, "Desk", "open");
+	begins(f, 1, 1, 0);
+	begins(f, 4, 1, 10);
+	whole(f, ENDING_RETURNED, 3, 1, 30, 20, NULL, NULL);
+	whole(f, ENDING_RETURNED, 2, 1, 20, 40, NULL, NULL);
+	ends(f, 4, 1, 70);
+	whole(f, ENDING_RETURNED, 2, 1, 75, 5, NULL, NULL);
+	ends(f, 1, 1, 90);
+	fixture_output(f);
+	f->sink->ops->quiet(f->sink);
+	prints(f, "Desk#open\n"
+	          "   Shop#tax <0.000020>\n"
+	          "   Shop#price <0.000040>\n"
+	          "Desk#open <0.000060>\n"
+	          "   Shop#price <0.000005>\n"
+	          "Shop#sell <0.000090>\n");
+}
+
 /* What is held of a fiber is shown before it goes. */
 static void a_fiber_may_go_meanwhile(void **state)
 {
@@ -195,6 +220,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(threads_are_told_apart, open_plain, fixture_close),
 		cmocka_unit_test_setup_teardown(slow_calls_are_below_those_around_them, open_slow, fixture_close),
 		cmocka_unit_test_setup_teardown(a_slow_call_that_was_told_to_run_counts_once, open_slow, fixture_close),
+		cmocka_unit_test_setup_teardown(slow_calls_among_calls_that_are_all_shown, open_slow, fixture_close),
 		cmocka_unit_test_setup_teardown(a_fiber_may_go_meanwhile, open_slow, fixture_close),
 		cmocka_unit_test_setup_teardown(more_than_can_be_held_is_shown, open_slow, fixture_close),
 	};

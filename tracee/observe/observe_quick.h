@@ -203,10 +203,11 @@ static inline bool observe_quick_call(struct probe *probe, struct fiber_state *f
 		return false;
 	observe_quick_open(session, probe, stack, call, frame, told);
 	now = ticks_now();
-	if (session->manner == CALLS_STREAMED) {
+	if (session->manner == CALLS_STREAMED || probe->always) {
 		const struct ring_record record = {.kind = RING_START, .method = probe->ref, .fiber = fiber->ref, .time = now};
 
 		call->start = ring_push_start(&session->ring, &record, NULL, 0);
+		session->pushed += probe->always && call->start != RING_NOWHERE;
 		return true;
 	}
 	call->start = RING_LATER;

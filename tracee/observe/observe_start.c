@@ -109,10 +109,11 @@ bool observe_start_call(struct probe *probe, struct fiber_state *fiber, const st
 	}
 	if (session->tallies && session->tallies->tree)
 		tally_tree_place(session->tallies->tree, stack, &call);
-	if (session->manner != CALLS_STREAMED) {
+	if (session->manner != CALLS_STREAMED && !probe->always) {
 		keep_start(session, fiber, &call, payload, payload_size);
 	} else {
 		call.start = push_start(session, fiber, stack, probe->ref, seen->made, payload, payload_size);
+		session->pushed += call.start != RING_NOWHERE;
 	}
 	if (session->options.flags & TRACE_MEASURES)
 		measure_start(&call, session->options.flags);
@@ -199,7 +200,7 @@ void observe_choose_way(struct probe *probe)
 		probe->way = WAY_COUNTED;
 	else if (probe->tally && !session->asks_at_end)
 		probe->way = WAY_TIMED;
-	else if (session->manner == CALLS_DECIDED)
+	else if (session->manner == CALLS_DECIDED && !probe->always)
 		probe->way = WAY_DECIDED;
 }
 

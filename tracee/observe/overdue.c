@@ -48,20 +48,24 @@ static void tell(struct session *session, const struct fiber_state *fiber, struc
 
 /*
  * Those of a fiber, the outermost first: whatever began inside of one began later. In a tree the outermost alone, since what has
- * ended before the others belongs before them. Returns when the next one will be overdue, in ticks.
+ * ended before the others belongs before them. One with a call inside that is shown in any case has to wait for its end: starts
+ * stand in the ring in their order. Returns when the next one will be overdue, in ticks.
  * Not while values are made: if for the end of a call, its start may be in the ring already, and nothing comes between.
  */
 static uint64_t look_at_fiber(struct session *session, struct fiber_state *fiber, uint64_t now)
 {
 	struct call_stack *stack = &fiber->stacks[session->slot];
 	const char *values = stack->arena;
+	uint32_t first = stack->depth;
 
 	if (stack->values)
 		return now;
+	while (first > 0 && !stack->calls[first - 1].probe->always)
+		first--;
 	for (uint32_t i = 0; i < stack->depth; i++) {
 		struct open_call *call = &stack->calls[i];
 
-		if (call->start == RING_LATER) {
+		if (i >= first && call->start == RING_LATER) {
 			if (now - call->began < session->slow_ticks)
 				return call->began + session->slow_ticks;
 			if (call->roles & CALL_KEPT) {

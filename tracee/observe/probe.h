@@ -36,6 +36,7 @@ struct probe {
 	uint8_t roles;        /* of its selectors: bits by enum selector_role */
 	uint8_t way;          /* enum probe_way; observe_choose_way() */
 	uint8_t outermost_of; /* the set of its selector, of whose calls only the outermost are shown; 0: all are */
+	bool always;          /* its calls are shown whatever the session asks of their ends; where it decides when they end */
 	bool armed;
 	bool told;          /* the client knows it: its calls may be shown */
 	bool counts_only;   /* its calls are counted when they begin, and not followed */

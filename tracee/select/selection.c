@@ -41,6 +41,11 @@ uint8_t selection_outermost_of(const struct selection *selection, uint32_t selec
 	return of->flags & SELECTOR_OUTERMOST ? (uint8_t)of->set : 0;
 }
 
+bool selection_always(const struct selection *selection, uint32_t selector)
+{
+	return selection->session->manner == CALLS_DECIDED && selection->selectors[selector].flags & SELECTOR_ALWAYS;
+}
+
 struct probe *selection_add_probe(struct selection *selection, const struct match *match, uint32_t selector)
 {
 	struct tally *tally = selection->session->tallies ? tally_new() : NULL;
@@ -56,6 +61,7 @@ struct probe *selection_add_probe(struct selection *selection, const struct matc
 	if (selector < selection->selector_count) {
 		probe->roles = (uint8_t)(1u << selection->selectors[selector].role);
 		probe->outermost_of = selection_outermost_of(selection, selector);
+		probe->always = selection_always(selection, selector);
 	}
 	if (selection->session->options.flags & TRACE_FIREHOSE)
 		probe->roles |= 1u << ROLE_SHOWN;

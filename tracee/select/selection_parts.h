@@ -153,6 +153,7 @@ struct probe *selection_hook_probe(struct engine_hook_state *hook, VALUE owner, 
 /* An empty one, among the others from then on; NULL without memory. */
 struct selection *selection_new(struct session *session, const struct command *command);
 /* The set of a selector of whose calls only the outermost are shown; 0: it is of none. */
+bool selection_always(const struct selection *selection, uint32_t selector);
 uint8_t selection_outermost_of(const struct selection *selection, uint32_t selector);
 /* Puts a probe without engine into the table, where the GC finds it; raises without memory. */
 struct probe *selection_add_probe(struct selection *selection, const struct match *match, uint32_t selector);

@@ -75,7 +75,8 @@ void selection_send_method(const struct probe *probe, const struct engine *engin
 	                                       .label_count = label_list(probe->expressions, labels),
 	                                       .labels = labels,
 	                                       .local_count = label_list(probe->locals, locals),
-	                                       .locals = locals};
+	                                       .locals = locals,
+	                                       .flags = probe->always ? METHOD_ALWAYS : 0};
 	session_send(probe->session, &record);
 	RB_GC_GUARD(names.keep[0]);
 	RB_GC_GUARD(names.keep[1]);

@@ -39,20 +39,29 @@ static int milliseconds(const char *option, const char *text, uint64_t *ns)
 	return 0;
 }
 
-static int scope_selector(struct options *options, const char *option, const char *text, enum selector_role role)
+struct selector *options_method_selector(struct options *options, const char *option, const char *text)
 {
 	struct error err;
 	struct selector *selector;
 
 	if (selector_parse(&options->selectors, text, &err) < 0) {
 		message("%s: %s", option, err.text);
-		return EINVAL;
+		return NULL;
 	}
 	selector = &options->selectors.items[options->selectors.count - 1];
 	if (selector_line(selector)) {
 		message("%s takes a method, not a line, such as \"%s\"", option, text);
-		return EINVAL;
+		return NULL;
 	}
+	return selector;
+}
+
+static int scope_selector(struct options *options, const char *option, const char *text, enum selector_role role)
+{
+	struct selector *selector = options_method_selector(options, option, text);
+
+	if (!selector)
+		return EINVAL;
 	if (selector->expression_count) {
 		message("%s takes a selector without expressions, not \"%s\"", option, text);
 		return EINVAL;
@@ -123,11 +132,19 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-/* Of several selectors that match a method, the first one's expressions count: those of shown calls, and in their order. */
+/*
+ * Of several selectors that match a method, the first one's expressions count: those of shown calls, and in their order. Those
+ * that are shown in any case come before them.
+ */
+static int rank_of(const struct selector *selector)
+{
+	return selector->role != ROLE_SHOWN ? 2 : selector->flags & SELECTOR_ALWAYS ? 0 : 1;
+}
+
 static void arrange_selectors(struct selector_list *list)
 {
 	for (uint32_t i = 1; i < list->count; i++)
-		for (uint32_t k = i; k > 0 && list->items[k].role == ROLE_SHOWN && list->items[k - 1].role != ROLE_SHOWN; k--) {
+		for (uint32_t k = i; k > 0 && rank_of(&list->items[k]) < rank_of(&list->items[k - 1]); k--) {
 			struct selector item = list->items[k];
 			const char *text = list->texts[k];
 
@@ -141,7 +158,10 @@ static void arrange_selectors(struct selector_list *list)
 const char *options_check_conditions(struct options *options)
 {
 	const struct conditions *conditions = &options->trace.conditions;
+	const char *wrong = options_check_always(options);
 
+	if (wrong)
+		return wrong;
 	for (uint32_t i = 0; conditions_at_end(conditions) && i < options->selectors.count; i++)
 		if (selector_line(&options->selectors.items[i]))
 			return "--slow, --slow-cpu, --raised and --if of a result are about how a call ends; a line has no end";

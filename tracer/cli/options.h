@@ -72,6 +72,7 @@ extern const struct argp options_engine;     /* --engine */
 extern const struct argp options_selectors;  /* -m and everything that is not an option */
 extern const struct argp options_tracers;    /* -c; tracer_options.c */
 extern const struct argp options_conditions; /* which calls are shown; condition_options.c */
+extern const struct argp options_always;     /* and which of them in any case; always_options.c */
 extern const struct argp options_measure;    /* what is measured of them, and ... */
 extern const struct argp options_stack;      /* ... who called; action_options.c */
 extern const struct argp options_events;     /* events beside calls; event_options.c */
@@ -109,6 +110,10 @@ int options_timeout(const char *text, struct options *options);
 
 /* What is wrong with the conditions together, or NULL. Puts the selectors of methods that are shown before those of others. */
 const char *options_check_conditions(struct options *options);
+/* As part of that. */
+const char *options_check_always(struct options *options);
+/* Adds the selector of an option that takes one of a method; NULL after a line on stderr. */
+struct selector *options_method_selector(struct options *options, const char *option, const char *text);
 
 /* What no single option can see. Returns 0, or STATUS_USAGE after a line on stderr. */
 int options_check_trace(struct options *options);

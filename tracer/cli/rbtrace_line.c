@@ -25,6 +25,7 @@ const struct rbtrace_option rbtrace_own_options[RBTRACE_OWN_COUNT] = {
                                "wake the main thread even if its call then ends early"},
 	[RBTRACE_MAX_OVERHEAD] = {"max-overhead", 0, TAKES_ONE, "PERCENT", SPELT_THE_SAME, "",
                                   "only count calls whose observation takes more CPU time (--firehose: 20; 0: any)"},
+	[RBTRACE_VERBOSE] = {"verbose", 0, TAKES_NOTHING, "", SPELT_THE_SAME, "", "say more, as rbprobe -v"},
 };
 
 void word_list_add(struct word_list *list, const char *word)

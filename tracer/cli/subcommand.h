@@ -103,7 +103,7 @@ struct subcommand {
 /* argv[0] is "rbprobe NAME". Returns an enum exit_status. */
 int subcommand_run(const struct subcommand *subcommand, int argc, char **argv);
 
-#define SUBCOMMAND_PARTS_MAX 16 /* of its options */
+#define SUBCOMMAND_PARTS_MAX 20 /* of its options */
 
 /* A subcommand's options together. It points into itself: it stays where it is. The subcommand has no verbs. */
 struct subcommand_parser {

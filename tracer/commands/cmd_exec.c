@@ -118,7 +118,7 @@ const struct subcommand cmd_exec = {
 	.timeout = TRACE_HELP_TIMEOUT,
 	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_run, &options_file, &options_trace,
                                                 &options_shown, &options_measure, &options_stack, &options_conditions,
-                                                &options_events, &options_color, &options_engine, NULL},
+                                                &options_always, &options_events, &options_color, &options_engine, NULL},
 	.takes_words = true,
 	.size = sizeof(struct exec),
 	.check = exec_check,

@@ -46,7 +46,7 @@ const struct subcommand cmd_trace = {
 	.timeout = TRACE_HELP_TIMEOUT,
 	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_run, &options_file, &options_trace,
                                                 &options_shown, &options_measure, &options_stack, &options_conditions,
-                                                &options_events, &options_color, &options_engine, NULL},
+                                                &options_always, &options_events, &options_color, &options_engine, NULL},
 	.check = trace_check,
 	.run = trace_run,
 };

@@ -1,7 +1,6 @@
 /*
- * The command line of rbtrace, translated into one of rbprobe's: each task of it becomes the words of a subcommand, which then
- * runs as if it had been called so. Several tasks (processes, or methods beside --slow) run in processes of their own, as
- * rbtrace has it.
+ * The command line of rbtrace, translated into one of rbprobe's: it becomes the words of a subcommand, which then runs as if it
+ * had been called so. Several processes to trace have a process of rbprobe's each, as rbtrace has it.
  */
 
 #define _GNU_SOURCE
@@ -36,14 +35,10 @@ struct personality {
 	size_t file_count;
 };
 
-/* What one task is. */
-enum part { PART_METHODS = 1, PART_SLOW = 2 };
-
+/* What is done with one process. */
 struct task {
 	const struct personality *all;
 	const char *pid; /* NULL: --ps chooses it, or --exec starts it */
-	unsigned parts;  /* of a trace */
-	bool shares_file;
 };
 
 bool rbtrace_is_meant(const char *program)
@@ -116,10 +111,11 @@ static void add_output(struct word_list *words, const struct task *task, char **
 	if (task->all->pids.count > 1 && asprintf(path, "%s.%s", file, task->pid) < 0)
 		*path = NULL;
 	add_option(words, "-o", *path ? *path : file);
-	if (given(task->all, RBTRACE_APPEND) || task->shares_file)
+	if (given(task->all, RBTRACE_APPEND))
 		add_option(words, "-a", NULL);
 }
 
+/* Slow calls are shown of the methods that are named for it, or of all; those of --methods in any case. */
 static void add_slow(struct word_list *words, const struct personality *all)
 {
 	if (given(all, RBTRACE_SLOWCPU))
@@ -128,6 +124,8 @@ static void add_slow(struct word_list *words, const struct personality *all)
 		add_option(words, "--slow", value(all, RBTRACE_SLOW, SLOW_MS));
 	if (!all->slow_methods.count)
 		add_option(words, "--firehose", NULL);
+	for (size_t i = 0; i < all->methods.count; i++)
+		add_option(words, "--always", all->methods.items[i]);
 }
 
 /* --- Running them */
@@ -153,7 +151,7 @@ static int trace(const struct task *task)
 {
 	const struct personality *all = task->all;
 	bool firehose = given(all, RBTRACE_FIREHOSE), exec = given(all, RBTRACE_EXEC);
-	bool slow = task->parts & PART_SLOW && !firehose;
+	bool slow = (given(all, RBTRACE_SLOW) || given(all, RBTRACE_SLOWCPU)) && !firehose;
 	const struct word_list *selectors = slow ? &all->slow_methods : &all->methods;
 	struct word_list words = {0};
 	char *path = NULL;
@@ -168,8 +166,10 @@ static int trace(const struct task *task)
 		add_option(&words, "-t", NULL);
 	if (given(all, RBTRACE_NO_DURATION))
 		add_option(&words, "-n", NULL);
-	if (given(all, RBTRACE_GC) && !(slow && task->shares_file))
+	if (given(all, RBTRACE_GC))
 		add_option(&words, "--gc", NULL);
+	if (all->line.own[RBTRACE_VERBOSE].given)
+		add_option(&words, "--verbose", NULL);
 	if (all->line.own[RBTRACE_MAX_OVERHEAD].given)
 		add_option(&words, "--max-overhead", all->line.own[RBTRACE_MAX_OVERHEAD].values.items[0]);
 	if (firehose)
@@ -368,29 +368,7 @@ static void personality_free(struct personality *all)
 	rbtrace_line_free(&all->line);
 }
 
-/* Two traces that write to one file both append to it. */
-static int file_begin(const struct personality *all, const char *pid)
-{
-	const char *file = value(all, RBTRACE_OUTPUT, NULL);
-	struct output output;
-	struct error err;
-	char *path = NULL;
-	int status = 0;
-
-	if (!file || given(all, RBTRACE_APPEND))
-		return 0;
-	if (all->pids.count > 1 && asprintf(&path, "%s.%s", file, pid) < 0)
-		return STATUS_FAILED;
-	status = output_open(&output, path ? path : file, false, &err);
-	if (status < 0)
-		message("%s", err.text);
-	else
-		output_close(&output);
-	free(path);
-	return status < 0 ? STATUS_FAILED : 0;
-}
-
-/* One for each process and, where some calls are always shown and others if they are slow, one more. */
+/* One for each process. */
 struct task_list {
 	struct task *items;
 	size_t count;
@@ -415,25 +393,13 @@ static int task_list_run(struct task_list *tasks)
 
 static int tasks_run(const struct personality *all)
 {
-	bool slow = given(all, RBTRACE_SLOW) || given(all, RBTRACE_SLOWCPU);
-	bool two = slow && all->methods.count && !given(all, RBTRACE_FIREHOSE) && is_trace(all);
 	size_t processes = all->pids.count ? all->pids.count : 1;
-	struct task_list tasks = {.items = memory_zeroed(2 * processes * sizeof(*tasks.items))};
-	int status = 0;
+	struct task_list tasks = {.items = memory_zeroed(processes * sizeof(*tasks.items)), .count = processes};
+	int status;
 
-	for (size_t i = 0; i < processes && !status; i++) {
-		struct task task = {.all = all, .pid = all->pids.count ? all->pids.items[i] : NULL, .shares_file = two};
-
-		task.parts = two || !slow ? PART_METHODS : PART_SLOW;
-		tasks.items[tasks.count++] = task;
-		task.parts = PART_SLOW;
-		if (!two)
-			continue;
-		tasks.items[tasks.count++] = task;
-		status = file_begin(all, task.pid);
-	}
-	if (!status)
-		status = task_list_run(&tasks);
+	for (size_t i = 0; i < processes; i++)
+		tasks.items[i] = (struct task){.all = all, .pid = all->pids.count ? all->pids.items[i] : NULL};
+	status = task_list_run(&tasks);
 	free(tasks.items);
 	return status;
 }

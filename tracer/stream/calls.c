@@ -105,6 +105,7 @@ int calls_method(struct stream *stream, const struct record_method *record, stru
 	method->labels = labels_copy(record->labels, record->label_count);
 	method->locals = labels_copy(record->locals, record->local_count);
 	method->is_line = record->place.bytes != NULL;
+	method->always = record->flags & METHOD_ALWAYS;
 	if (method->is_line) {
 		buffer_add_printable(&shown, record->place.bytes, record->place.size);
 	} else {

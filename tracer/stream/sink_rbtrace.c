@@ -12,13 +12,15 @@
  * ended is not shown.
  *
  * With --slow a call is shown when it ends, after those inside it that were slow, too. How many were around those is known
- * only then: so they wait for it a moment.
+ * only then: so they wait for it a moment. Methods that are shown in any case go on as above. Among these, slow calls around
+ * them do not count, and slow calls inside of them stand right below them.
  */
 
 #include "tracer/stream/measures.h"
 #include "tracer/stream/sink_text_parts.h"
 
 #define SLOW_MAX 64u
+#define DEPTH_MAX 4096u /* deeper nothing stands */
 
 struct slow_call {
 	uint64_t start_ns, duration_ns;
@@ -30,8 +32,8 @@ struct rbtrace_sink {
 	struct sink sink;
 	struct second_text second;
 	const struct fiber *pending; /* the fiber whose innermost call's line has no end yet; NULL: none */
-	uint32_t pending_depth;
-	uint32_t deepest; /* so many calls were shown inside each other */
+	uint32_t pending_depth;      /* so many calls were open around it */
+	uint32_t deepest;            /* so many calls were shown inside each other */
 	/* --slow: calls of one fiber that have ended, in this order; what is shown of them is in the buffer. */
 	struct slow_call slow[SLOW_MAX];
 	uint32_t slow_count;
@@ -154,19 +156,53 @@ static void slow_add(struct rbtrace_sink *rbtrace, struct fiber *fiber, struct s
 	rbtrace->slow[rbtrace->slow_count++] = call;
 }
 
+static bool is_if_slow(const struct sink *sink, const struct method *method)
+{
+	return sink->style.running && !method->always;
+}
+
+/* How many calls are shown around what comes now. */
+static uint32_t depth_of(const struct sink *sink, const struct fiber *fiber)
+{
+	uint32_t depth = 0;
+
+	if (!sink->style.running)
+		return fiber->depth;
+	for (uint32_t i = 0; i < fiber->depth && i < DEPTH_MAX; i++)
+		depth += !is_if_slow(sink, fiber->calls[i].method);
+	return depth;
+}
+
 static void line_begin(struct rbtrace_sink *rbtrace, struct fiber *fiber, uint64_t time_ns)
 {
 	slow_show(rbtrace);
-	line_begin_at(rbtrace, fiber, time_ns, fiber->depth);
+	line_begin_at(rbtrace, fiber, time_ns, depth_of(&rbtrace->sink, fiber));
+}
+
+/* Right below a call that is shown in any case, or among other slow ones, which it may be around. */
+static void slow_end(struct rbtrace_sink *rbtrace, struct fiber *fiber, struct slice name, uint64_t start_ns,
+                     uint64_t duration_ns, bool told)
+{
+	uint32_t depth = depth_of(&rbtrace->sink, fiber);
+
+	if (depth == 0) {
+		slow_add(rbtrace, fiber, name, start_ns, duration_ns, told);
+		return;
+	}
+	deepen(rbtrace, depth);
+	line_begin(rbtrace, fiber, start_ns);
+	buffer_add_slice(&rbtrace->sink.output->buffer, name);
+	add_duration(&rbtrace->sink, duration_ns);
+	line_end(rbtrace);
 }
 
 static void rbtrace_start(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event)
 {
 	struct rbtrace_sink *rbtrace = (struct rbtrace_sink *)sink;
 
-	if (sink->style.running)
+	if (is_if_slow(sink, call->method))
 		return;
-	deepen(rbtrace, fiber->depth + 1);
+	deepen(rbtrace, depth_of(sink, fiber) + 1);
 	line_begin(rbtrace, fiber, event->time_ns);
 	buffer_add_slice(&sink->output->buffer, call->method->shown);
 	add_values(sink, call->method, event->values);
@@ -180,8 +216,8 @@ static void rbtrace_end(struct sink *sink, struct fiber *fiber, struct call *cal
 	struct rbtrace_sink *rbtrace = (struct rbtrace_sink *)sink;
 
 	(void)event;
-	if (sink->style.running) {
-		slow_add(rbtrace, fiber, call->method->shown, call->start_ns, duration_ns, true);
+	if (is_if_slow(sink, call->method)) {
+		slow_end(rbtrace, fiber, call->method->shown, call->start_ns, duration_ns, true);
 		return;
 	}
 	if (rbtrace->pending != fiber || rbtrace->pending_depth != fiber->depth) {
@@ -190,24 +226,24 @@ static void rbtrace_end(struct sink *sink, struct fiber *fiber, struct call *cal
 	}
 	add_duration(sink, duration_ns);
 	line_end(rbtrace);
-	tree_end(rbtrace, fiber->depth);
+	tree_end(rbtrace, depth_of(sink, fiber));
 }
 
 static void rbtrace_whole(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
 {
 	struct rbtrace_sink *rbtrace = (struct rbtrace_sink *)sink;
 
-	if (sink->style.running) {
-		slow_add(rbtrace, fiber, method->shown, event->time_ns, event->duration_ns, false);
+	if (is_if_slow(sink, method)) {
+		slow_end(rbtrace, fiber, method->shown, event->time_ns, event->duration_ns, false);
 		return;
 	}
-	deepen(rbtrace, fiber->depth + 1);
+	deepen(rbtrace, depth_of(sink, fiber) + 1);
 	line_begin(rbtrace, fiber, event->time_ns);
 	buffer_add_slice(&sink->output->buffer, method->shown);
 	add_values(sink, method, event->values);
 	add_duration(sink, event->duration_ns);
 	line_end(rbtrace);
-	tree_end(rbtrace, fiber->depth);
+	tree_end(rbtrace, depth_of(sink, fiber));
 }
 
 static void rbtrace_line(struct sink *sink, struct fiber *fiber, struct method *line, const struct event *event)

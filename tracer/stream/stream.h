@@ -45,6 +45,7 @@ struct method {
 	struct labels labels;         /* of what comes with a start, a mark or a line */
 	struct labels locals;         /* of the local variables that come with an end */
 	bool is_line;                 /* of a line: its events are no calls */
+	bool always;                  /* its calls are shown whether they are slow or not */
 	struct slice shown;           /* "Class#name", of a line its place; printable */
 	struct buffer prepared;  /* the sink's, which counts it in the stream's memory: what it writes of the method each time */
 	struct method *replaced; /* by this one; open calls may still point to it */
