@@ -183,6 +183,33 @@ class TracerLibrariesTest < LiveTest
                  shown(target, "rack", "Shop.call(Rack::MockRequest.env_for('/tea'))"))
   end
 
+  test "rack: Unicorn's workers" do
+    only_with_gems("unicorn", "sinatra/base")
+    path, port = directory, free_port
+    File.write("#{path}/program.rb", <<~RUBY)
+      require "unicorn"
+      $stderr.reopen(File::NULL)
+      require "sinatra/base"
+      app = Class.new(Sinatra::Base) { get("/tea") { "tea" } }
+      server = Unicorn::HttpServer.new(app, listeners: ["127.0.0.1:#{port}"], worker_processes: 1).start
+      puts "ready"
+      $stdout.flush
+      server.join
+    RUBY
+    target = start("#{path}/program.rb")
+    wait_for_port(port)
+    worker = wait_until("there is a worker") { File.read("/proc/#{target.pid}/task/#{target.pid}/children").split.first }
+    tracer = launch("trace", "-v", "--yes", "-p", worker, "-c", "rack").wait_until_armed
+    require "net/http"
+    Net::HTTP.get(URI("http://127.0.0.1:#{port}/tea?n=1"))
+    tracer.wait_for(/^\S[^\n]*<\d+\.\d+>\n\z/)
+    assert_equal <<~TREE, tracer.stop.tree
+      Unicorn::HttpServer#process_client
+         Sinatra::Base#call!(method="GET", path="/tea", query="n=1") <time>
+      Unicorn::HttpServer#process_client <time>
+    TREE
+  end
+
   test "memcached" do
     only_with_gems("dalli")
     program = only_with_program("memcached")
