@@ -10,7 +10,8 @@ require "puma"
 
 PORT, PLACE = ARGV
 ENV["DATABASE_URL"] = "sqlite3:#{PLACE}/db"
-VIEWS = { "layouts/shop" => "<html><%= yield %></html>", "items/index" => "<% @items.each do |item| %><%= render 'item', item: item %><% end %>",
+VIEWS = { "layouts/shop" => "<html><%= yield %></html>",
+          "items/index" => "<% @items.each do |item| %><%= render 'item', item: item %><% end %>",
           "items/_item" => "<%= item.name %>: <%= item.order&.note %> " }.freeze
 VIEWS.each do |name, text|
   FileUtils.mkdir_p("#{PLACE}/views/#{File.dirname(name)}")

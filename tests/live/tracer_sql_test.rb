@@ -69,11 +69,13 @@ class TracerSqlTest < LiveTest
     "#{path}/socket"
   end
 
-  # What the tracer shows of this code, and what stat counts by statement: "calls method statement".
+  # What the tracer shows of this code: each call is one line, also where its beginning had one of its own since it took long;
+  # and below, what stat counts by statement.
   def shown(target, code)
     tracer = trace(target, "-c", "sql")
     target.run("#{code}\nnil")
     tracer.stop.tree.gsub("ActiveRecord::ConnectionAdapters::AbstractAdapter", "Adapter")
+          .gsub(/^( *)(\S+?)(\(.*\))\n\1\2 <time>$/, '\1\2\3 <time>')
   end
 
   def counted(target, code)
