@@ -3,6 +3,7 @@
 
 #include "proto/wire.h"
 #include "tracee/observe/observe.h"
+#include "tracee/observe/overhead.h"
 #include "tracee/vm/quiet.h"
 
 #include <ruby.h>
@@ -27,7 +28,8 @@ struct making {
 	char *buffer;
 	size_t size;
 	int jump;
-	uint64_t began, ended; /* ticks; ended: 0: not known yet */
+	struct overhead_making measured;
+	uint64_t ended; /* ticks; 0: not known yet */
 };
 
 /*

@@ -20,7 +20,7 @@ void making_begin(struct making *making, struct session *session, struct fiber_s
 	making->quiet = in_hook ? (struct quiet){.place = NULL} : quiet_begin();
 	making->size = 0;
 	making->jump = jump;
-	making->began = now;
+	making->measured = overhead_making_begin(now);
 	making->ended = 0;
 	if (session->scratch_used) {
 		making->buffer = malloc(VALUES_SIZE_MAX);
@@ -35,7 +35,7 @@ void making_end(struct making *making)
 {
 	struct session *session = making->session;
 
-	overhead.values_ticks += (making->ended ? making->ended : ticks_now()) - making->began;
+	overhead_making_end(making->measured, making->ended ? making->ended : ticks_now());
 	making->fiber->suppress_depth--;
 	making->fiber->stacks[session->slot].values = NULL;
 	making->fiber->stacks[session->slot].starting = false;

@@ -1,5 +1,6 @@
 /* What observing takes. See overhead.h. Context: job; any thread for overhead_is_due(), which reads what others write. */
 
+#define _GNU_SOURCE
 #include "tracee/observe/overhead.h"
 
 #include "proto/clock.h"
@@ -10,6 +11,7 @@
 #include <ruby.h>
 #include <ruby/debug.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define LOOK_NS (250 * NS_PER_MS)
@@ -17,8 +19,11 @@
 #define TRIALS 3
 #define NOBODY 101u
 #define SAMPLE_MAX_NS 10000
+#define LONG_NS NS_PER_MS
+#define LONG_MAKINGS 1000u         /* after one that took long */
+#define ENOUGH_NS (20 * NS_PER_MS) /* of CPU time, for a share to mean something */
 
-struct overhead overhead;
+struct overhead overhead = {.long_ticks = UINT64_MAX};
 
 static struct {
 	uint64_t event_ps; /* what the VM takes for one event, in picoseconds; 0: not measured */
@@ -90,6 +95,7 @@ static VALUE calibrate(VALUE unused)
 	watched_ns = trial_ns(&scratch, scratch_method(&scratch, "observed"));
 	account.tick_ps = ticks_rate() * 1000 >> 32;
 	overhead.sample_max = SAMPLE_MAX_NS * 1000 / account.tick_ps;
+	overhead.long_ticks = LONG_NS * 1000 / account.tick_ps;
 	account.event_ps = watched_ns > plain_ns ? (watched_ns - plain_ns) * 1000 / (TRIAL_CALLS * 2) : 1;
 	return unused;
 }
@@ -109,6 +115,39 @@ void overhead_fork_child(void)
 	atomic_flag_clear(&account.looking);
 	atomic_store(&account.minimum, NOBODY);
 	atomic_store(&account.due, false);
+}
+
+/* --- Values that took long */
+
+static uint64_t cpu_of(const struct rusage *usage)
+{
+	return (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * NS_PER_S +
+	       (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000;
+}
+
+void overhead_making_ask(struct overhead_making *making)
+{
+	struct rusage usage;
+
+	overhead.long_makings--;
+	making->asked = getrusage(RUSAGE_THREAD, &usage) == 0;
+	making->cpu_ns = cpu_of(&usage);
+	making->interruptions = usage.ru_nivcsw;
+}
+
+/* What waits keeps the application as well as what computes. */
+uint64_t overhead_making_long(const struct overhead_making *making, uint64_t took)
+{
+	struct rusage usage;
+	uint64_t computed;
+
+	overhead.long_makings = LONG_MAKINGS;
+	if (!making->asked || getrusage(RUSAGE_THREAD, &usage) != 0)
+		return overhead.long_ticks;
+	if (usage.ru_nivcsw == making->interruptions)
+		return took;
+	computed = (cpu_of(&usage) - making->cpu_ns) * 1000 / account.tick_ps;
+	return computed < took ? computed : took;
 }
 
 /* --- The account */
@@ -142,6 +181,11 @@ static void look(uint64_t now_ns)
 	                  1e3;
 	double share = computed_ns ? taken_ns / (double)computed_ns : 0;
 
+	/* Of a process that does next to nothing, one interruption would be all: the time goes on until there is more to see. */
+	if (computed_ns < ENOUGH_NS && taken_ns < (double)ENOUGH_NS) {
+		account.looked_ns = now_ns;
+		return;
+	}
 	if (share * 100 >= (double)atomic_load(&account.minimum) && !atomic_load(&account.due)) {
 		account.look.share = share > 1 ? 1 : share;
 		account.look.values =

@@ -22,6 +22,8 @@ extern struct overhead {
 	uint64_t values_ticks; /* of making values, where that was measured: each time, or */
 	uint64_t values_rest;  /* on one event of OVERHEAD_SAMPLE; then these stand for the others */
 	uint64_t sample_max;   /* ticks: what took longer was interrupted by others */
+	uint64_t long_ticks;   /* values that took longer were perhaps, too; */
+	uint32_t long_makings; /* of so many the kernel is asked */
 } overhead;                    /* under the GVL */
 
 /* Whether this event is one of those that are measured. Event context. */
@@ -58,6 +60,39 @@ static inline void overhead_sample_end(struct overhead_sample sample)
 	values = overhead.values_ticks - sample.values;
 	took = took > values ? took - values : 0;
 	overhead.own_ticks += (took < overhead.sample_max ? took : overhead.sample_max) * OVERHEAD_SAMPLE;
+}
+
+/*
+ * Around the making of values that may call something, which is measured each time. What takes long was perhaps only interrupted by
+ * other processes. So it counts as a millisecond, and of those that come next the kernel is asked.
+ */
+struct overhead_making {
+	uint64_t began;
+	bool asked;
+	uint64_t cpu_ns;
+	long interruptions;
+};
+
+/* The rare part of both. */
+void overhead_making_ask(struct overhead_making *making);
+uint64_t overhead_making_long(const struct overhead_making *making, uint64_t took);
+
+static inline struct overhead_making overhead_making_begin(uint64_t now)
+{
+	struct overhead_making making = {.began = now};
+
+	if (__builtin_expect(overhead.long_makings != 0, 0))
+		overhead_making_ask(&making);
+	return making;
+}
+
+static inline void overhead_making_end(struct overhead_making making, uint64_t ended)
+{
+	uint64_t took = ended - making.began;
+
+	if (__builtin_expect(took > overhead.long_ticks, 0))
+		took = overhead_making_long(&making, took);
+	overhead.values_ticks += took;
 }
 
 /* Values that were made without calling anything, in an event that is measured. */
