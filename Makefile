@@ -107,7 +107,8 @@ install uninstall:
 	+@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' RBTRACE='$(RBTRACE)' mk/$@
 
 clean:
-	rm -rf compile_commands.json $(addprefix $(BUILD)/,rbprobe obj ext tracee unit fuzz security asan ruby-asan tsan lint floor)
+	rm -rf compile_commands.json \
+		$(addprefix $(BUILD)/,rbprobe obj ext tracee unit fuzz security asan ruby-asan tsan lint floor)
 
 help:
 	@echo 'make                  the tracer (build/rbprobe) and the extension (build/tracee/ABI/) for RUBY (ruby)'

@@ -63,8 +63,8 @@ static inline void overhead_sample_end(struct overhead_sample sample)
 }
 
 /*
- * Around the making of values that may call something, which is measured each time. What takes long was perhaps only interrupted by
- * other processes. So it counts as a millisecond, and of those that come next the kernel is asked.
+ * Around the making of values that may call something, which is measured each time. What takes long was perhaps only interrupted
+ * by other processes. So it counts as a millisecond, and of those that come next the kernel is asked.
  */
 struct overhead_making {
 	uint64_t began;
