@@ -93,6 +93,8 @@ have_struct_member("rb_internal_thread_event_data_t", "thread", "ruby/thread.h")
 
 # < 3.4. The buffer of an IO, to be made larger.
 have_struct_member("rb_io_t", "wbuf", "ruby/io.h")
+# Where it is not, the pattern is in the object itself (since 4.1).
+have_struct_member("struct RRegexp", "ptr", "ruby/re.h")
 
 # 3.0 to 3.2: where the VM notes what runs in this native thread. On 2.7 it is one variable for all. From 3.3 on it is the VM's
 # own, and still links with a static Ruby's archive; but a process of that Ruby does not export it.

@@ -8,6 +8,7 @@
 #include "tracee/frame/frame_locals.h"
 #include "tracee/vm/foreign_hooks.h"
 #include "tracee/vm/string_slice.h"
+#include "tracee/vm/tmp_words.h"
 
 #include <ruby/debug.h>
 #include <string.h>
@@ -71,7 +72,7 @@ static bool area_take(struct area *area, uintptr_t context, VALUE *memory)
 {
 	if (!frame_context_range(context, &area->range))
 		return false;
-	area->bytes = rb_alloc_tmp_buffer(memory, (long)(area->range.end - area->range.innermost) + 1);
+	area->bytes = tmp_words_new(memory, area->range.end - area->range.innermost + 1);
 	/* That may have let the GC run, and no Ruby code. */
 	copy(area->bytes, area->range.innermost, area->range.end - area->range.innermost);
 	return true;
@@ -183,8 +184,8 @@ static void snapshot_freeze(struct frame_snapshot *snapshot, uintptr_t context)
 		return;
 	values = freeze_all(snapshot, &range);
 	/* Values first: the GC looks at whole words. */
-	snapshot->values = rb_alloc_tmp_buffer(
-		&snapshot->memory, (long)((values + 1) * sizeof(VALUE) + (size_t)snapshot->count * sizeof(struct frozen_frame)));
+	snapshot->values = tmp_words_new(&snapshot->memory,
+	                                 (values + 1) * sizeof(VALUE) + (size_t)snapshot->count * sizeof(struct frozen_frame));
 	memset(snapshot->values, 0, (values + 1) * sizeof(VALUE));
 	snapshot->frames = (struct frozen_frame *)(void *)(snapshot->values + values + 1);
 	freeze_all(snapshot, &range);
@@ -264,7 +265,7 @@ VALUE frame_snapshot_take(struct frame_snapshot *snapshot, enum builtin_method h
 	if (!snapshot->known)
 		return locations;
 	count = RARRAY_LEN(locations);
-	snapshot->frame_of = rb_alloc_tmp_buffer(&snapshot->numbers, count * (long)sizeof(*snapshot->frame_of) + 1);
+	snapshot->frame_of = tmp_words_new(&snapshot->numbers, (size_t)count * sizeof(*snapshot->frame_of) + 1);
 	memset(snapshot->frame_of, 0xff, (size_t)count * sizeof(*snapshot->frame_of));
 	snapshot->known = snapshot_align(snapshot, locations, first ? first(locations) : 0);
 	return locations;

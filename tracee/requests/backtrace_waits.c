@@ -15,6 +15,7 @@
 #include "tracee/vm/compat.h"
 #include "tracee/vm/constant.h"
 #include "tracee/vm/thread_layout.h"
+#include "tracee/vm/tmp_words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -170,7 +171,7 @@ void backtrace_waits_begin(struct backtrace_waits *waits, VALUE threads, bool wi
 	waits->sized_class = class_at("Thread::SizedQueue");
 	waits->monitor_class = class_at("Monitor");
 	sql_drivers_find(&waits->drivers);
-	waits->all = rb_alloc_tmp_buffer(&waits->memory, (count + 1) * (long)sizeof(*waits->all));
+	waits->all = tmp_words_new(&waits->memory, (size_t)(count + 1) * sizeof(*waits->all));
 	memset(waits->all, 0, (size_t)(count + 1) * sizeof(*waits->all));
 	/* Nothing of this makes an object, or runs Ruby code. */
 	for (long i = 0; i < count; i++)

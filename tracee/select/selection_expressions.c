@@ -23,6 +23,12 @@ static bool has_found(const struct selection *selection, uint32_t selector, cons
 	return false;
 }
 
+/* Those of a tracer are for different versions of a library: the first that is found is meant. */
+static bool are_alternatives(const struct selector *one, const struct selector *other)
+{
+	return one->flags & other->flags & SELECTOR_OPTIONAL;
+}
+
 static bool means(const struct selection *selection, uint32_t selector, const struct probe *probe)
 {
 	const struct selector *candidate = &selection->selectors[selector];
@@ -51,7 +57,7 @@ struct expression_list *selection_expressions(const struct probe *probe, uint32_
 	for (uint32_t i = 0; i < selection->selector_count; i++) {
 		const struct selector *one = &selection->selectors[i];
 
-		if (i != selector && !means(selection, i, probe))
+		if (i != selector && (are_alternatives(one, &selection->selectors[selector]) || !means(selection, i, probe)))
 			continue;
 		for (uint32_t k = 0; k < one->expression_count; k++) {
 			if (has_expression(all, together.expression_count, one->expressions[k]))

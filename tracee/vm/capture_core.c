@@ -56,6 +56,15 @@ static void add_pattern(struct text *text, VALUE source)
 	RB_GC_GUARD(source);
 }
 
+static bool regexp_is_initialized(VALUE regexp)
+{
+#ifdef HAVE_STRUCT_RREGEXP_PTR
+	return RREGEXP(regexp)->ptr && RREGEXP(regexp)->src;
+#else
+	return RREGEXP(regexp)->src;
+#endif
+}
+
 void capture_regexp(struct render *render, VALUE regexp)
 {
 	static const struct {
@@ -67,7 +76,7 @@ void capture_regexp(struct render *render, VALUE regexp)
 	               {REGEXP_NO_ENCODING, "n"}};
 	int set;
 
-	if (!RREGEXP(regexp)->ptr || !RREGEXP(regexp)->src) {
+	if (!regexp_is_initialized(regexp)) {
 		capture_object(render, regexp);
 		return;
 	}
