@@ -50,6 +50,7 @@ struct mark_form {
 	const char *plural; /* of the marks, in a summary */
 	const char *labels[MARK_VALUES_MAX];
 	uint32_t numbers;                    /* bits by value: its text is a decimal number */
+	uint32_t nulls;                      /* bits by value: where it was not sent, JSON says that it is not known */
 	uint32_t stack;                      /* which one is the number of a CALLER, where the trace asked for stacks; 0: none */
 	const char *totals[MARK_VALUES_MAX]; /* of the numbers of a TOTALS record */
 };

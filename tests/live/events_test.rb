@@ -224,12 +224,28 @@ class EventsTest < LiveTest
     assert_match(/\A(force|oldgen)\z/, collections.first["major_by"]) # of several reasons, the one that this Ruby looks at first
     collections.each do |event|
       assert_operator event["longest_ns"], :<=, event["pause_ns"]
+      assert_operator event["mark_ns"], :>, 0
+      assert_operator event["sweep_ns"], :>, 0
+      assert_operator event["mark_ns"] + event["sweep_ns"], :<=, event["pause_ns"]
       assert_operator event["objects_after"], :<=, event["objects_before"]
     end
     totals, = result.events("totals")
     assert_equal "gc", totals["of"]
     assert_operator totals["pause_ns"], :>=, collections.sum { |event| event["pause_ns"] }
     assert_match(/garbage collection took \d+\.\d{3} s of .* s \(\d+\.\d %\), the longest pause/, result.stderr)
+  end
+
+  test "marking and sweeping in steps: the time of each is the sum of its parts of the pauses" do
+    target = start("console")
+    tracer = trace(target, "--gc", "--format", "json")
+    target.run("kept = []; before = GC.stat(:major_gc_count); deadline = Time.now + 60;" \
+               "1_000.times { |n| kept << Object.new << n.to_s; Array.new(10) } " \
+               "until GC.stat(:major_gc_count) > before + 2 || Time.now > deadline; GC.start; nil")
+    collections = tracer.stop.events("gc")
+    collections.each { |event| assert_operator event["mark_ns"] + event["sweep_ns"], :<=, event["pause_ns"] }
+    stepped = collections.select { |event| event["pauses"] > 1 }
+    stepped.each { |event| assert_operator event.values_at("mark_ns", "sweep_ns").min, :>, 0 }
+    assert(stepped.any? { |event| event["mark_ns"] + event["sweep_ns"] > event["longest_ns"] }, "of one pause alone: #{stepped}")
   end
 
   test "every collection is shown, with GC.stress, compaction, threads and fibers, and without a selector" do
@@ -258,7 +274,8 @@ class EventsTest < LiveTest
     target = start("console")
     tracer = trace(target, "--gc", "Kernel#rand")
     target.run("GC.disable; rand; GC.start; rand; nil")
-    assert_match(/^# gc major \(method, (force|oldgen)\) \d+\.\d{6} s, [\d,]+ -> [\d,]+ objects$/, tracer.stop.stdout)
+    times = /\d+\.\d{6} s \(mark \d+\.\d{6}, sweep \d+\.\d{6}\)/
+    assert_match(/^# gc major \(method, (force|oldgen)\) #{times}, [\d,]+ -> [\d,]+ objects$/, tracer.stop.stdout)
   end
 
   test "--gvl tells of each thread how long it has waited for the GVL, held it and done without" do

@@ -166,6 +166,7 @@ static inline void event(struct fixture *f, enum event_kind kind, enum ending en
 	msgpack_sbuffer_destroy(&values);
 }
 
+/* A text that is NULL was left out. */
 static inline void mark(struct fixture *f, enum mark_kind kind, uint32_t fiber_ref, uint64_t us, const char *const *texts,
                         size_t count)
 {
@@ -176,7 +177,10 @@ static inline void mark(struct fixture *f, enum mark_kind kind, uint32_t fiber_r
 	msgpack_packer_init(&packer, &values, msgpack_sbuffer_write);
 	msgpack_pack_array(&packer, count);
 	for (size_t i = 0; i < count; i++)
-		pack_text(&packer, texts[i], strlen(texts[i]));
+		if (texts[i])
+			pack_text(&packer, texts[i], strlen(texts[i]));
+		else
+			msgpack_pack_nil(&packer);
 	batch_of_one(f, &(struct batch_event){.kind = EVENT_MARK,
 	                                      .method = MARK_REF(kind),
 	                                      .fiber = fiber_ref,

@@ -78,6 +78,35 @@ static void a_mark_is_one_object(void **state)
 	         "\"time_ns\":1000,\"class\":\"SoldOut\",\"message\":\"none left\",\"file\":\"shop.rb\",\"line\":12}]");
 }
 
+static void phases_of_a_collection_are_null_where_they_are_not_known(void **state)
+{
+	static const char *const texts[] = {"minor", "newobj", "", "lazy", "1200", "2", "700", "40", "31", "900", "290"};
+	static const char *const left_out[] = {"minor", "newobj", "", "lazy", "1200", "2", "700", "40", "31", NULL, NULL};
+	struct fixture *f = *state;
+	json_t *all;
+
+	marks_of(f, MARK_GC);
+	fiber(f, 1, 100, "main");
+	mark(f, MARK_GC, 1, 1, texts, 11);
+	mark(f, MARK_GC, 1, 2, left_out, 11);
+	mark(f, MARK_GC, 1, 3, texts, 9); /* as an older process sends it */
+	all = lines(f);
+	assert_int_equal(json_array_size(all), 3);
+	for (size_t i = 0; i < 3; i++) {
+		json_t *line = json_array_get(all, i), *mark_ns = json_object_get(line, "mark_ns");
+		json_t *sweep_ns = json_object_get(line, "sweep_ns");
+
+		assert_int_equal(json_integer_value(json_object_get(line, "objects_after")), 31);
+		if (i == 0) {
+			assert_int_equal(json_integer_value(mark_ns), 900);
+			assert_int_equal(json_integer_value(sweep_ns), 290);
+		} else {
+			assert_true(json_is_null(mark_ns) && json_is_null(sweep_ns));
+		}
+	}
+	json_decref(all);
+}
+
 static void what_is_open_lost_and_over(void **state)
 {
 	struct fixture *f = *state;
@@ -227,6 +256,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_call_is_one_object),
 		TEST(a_mark_is_one_object),
+		TEST(phases_of_a_collection_are_null_where_they_are_not_known),
 		TEST(what_is_open_lost_and_over),
 		TEST(a_summary_says_what_was_left_out),
 		TEST(a_slow_call_that_runs_is_told_once),

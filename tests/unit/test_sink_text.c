@@ -253,7 +253,10 @@ static void an_exception_has_its_stack_below(void **state)
 
 static void collections_and_waits_are_marks_too(void **state)
 {
-	static const char *const minor[] = {"minor", "newobj", "", "lazy", "1200000", "1", "1200000", "40210", "9000"};
+	static const char *const minor[] = {"minor",   "newobj", "",     "lazy",   "1200000", "1",
+	                                    "1200000", "40210",  "9000", "900000", "290000"};
+	static const char *const phases_not_known[] = {"minor",   "newobj", "",     "lazy", "1200000", "1",
+	                                               "1200000", "40210",  "9000", NULL,   NULL};
 	static const char *const major[] = {"major", "method", "force", "lazy", "1500000000", "12", "5", "1234567", "31000"};
 	static const char *const pause[] = {"major", "newobj", "2000000"};
 	static const char *const wait[] = {"12000000"};
@@ -263,11 +266,13 @@ static void collections_and_waits_are_marks_too(void **state)
 	marks_of(f, MARK_GC_PAUSE);
 	marks_of(f, MARK_GVL);
 	fiber(f, 1, 100, "");
-	mark(f, MARK_GC, 1, 1, minor, 9);
+	mark(f, MARK_GC, 1, 1, minor, 11);
+	mark(f, MARK_GC, 1, 1, phases_not_known, 11);
 	mark(f, MARK_GC, 1, 2, major, 9);
 	mark(f, MARK_GC_PAUSE, 1, 3, pause, 3);
 	mark(f, MARK_GVL, 1, 4, wait, 1);
-	prints(f, "# gc minor (newobj) 0.001200 s, 40,210 -> 9,000 objects\n"
+	prints(f, "# gc minor (newobj) 0.001200 s (mark 0.000900, sweep 0.000290), 40,210 -> 9,000 objects\n"
+	          "# gc minor (newobj) 0.001200 s, 40,210 -> 9,000 objects\n"
 	          "# gc major (method, force) 1.500000 s in 12 pauses, 1,234,567 -> 31,000 objects\n"
 	          "# gc major (newobj) pause 0.002000 s\n"
 	          "# gvl waited 0.012000 s\n");

@@ -4,6 +4,7 @@
  *
  * A collection is done in pieces: the VM fires GC_ENTER and GC_EXIT around each, and GC_START and GC_END_SWEEP in the first and
  * last. Between them the application runs on, so that each piece is a pause of its own (marking in steps, lazy sweeping).
+ * Once in each collection comes GC_END_MARK: all pieces up to it are marking, all from there on are sweeping.
  *
  * GC_START comes when the VM has noted why it collects; rb_gc_latest_gc_info() and rb_gc_stat() of one key allocate nothing once
  * they have been called. These hooks are Ractors' own up to 3.4, so pieces of other Ractors are not seen there; since 4.0 they
@@ -26,7 +27,7 @@
 
 #define EVENTS                                                                                                                   \
 	(RUBY_INTERNAL_EVENT_GC_ENTER | RUBY_INTERNAL_EVENT_GC_EXIT | RUBY_INTERNAL_EVENT_GC_START |                             \
-	 RUBY_INTERNAL_EVENT_GC_END_SWEEP)
+	 RUBY_INTERNAL_EVENT_GC_END_MARK | RUBY_INTERNAL_EVENT_GC_END_SWEEP)
 #define LONG_PAUSE_NS (1 * NS_PER_MS)
 
 /* What the VM gives for reasons, and keys to ask for them. */
@@ -40,11 +41,17 @@ static struct {
 	VALUE gc_by, major_by, immediate_sweep, live_slots;
 } symbols;
 
+enum phase { PHASE_NONE, PHASE_MARK, PHASE_SWEEP, PHASES };
+
 /* The collection that is under way; whoever collects has the VM's lock. */
 static struct {
 	bool active, swept;
+	bool marked;         /* GC_END_MARK has been seen: the phases' times are known */
 	uint64_t entered_ns; /* 0: not in a piece */
 	uint64_t pause_ns, longest_ns;
+	enum phase phase;
+	uint64_t phase_began_ns; /* or this piece of it */
+	uint64_t phase_ns[PHASES];
 	uint32_t pauses;
 	const char *reason, *major_by; /* "": it is a minor one */
 	bool immediate;
@@ -84,16 +91,40 @@ static void push_to_all(enum mark_kind kind, struct value_texts *values)
 			marks_push_or_keep(session, fiber, kind, values->buffer, size);
 }
 
+/* Counts the phase up to a moment of this piece. */
+static void count_phase(uint64_t time_ns)
+{
+	if (now.entered_ns)
+		now.phase_ns[now.phase] += time_ns - now.phase_began_ns;
+	now.phase_began_ns = time_ns;
+}
+
+static void next_phase(enum phase phase)
+{
+	count_phase(clock_now_ns());
+	now.phase = phase;
+}
+
+static void add_phase(struct value_texts *values, enum phase phase)
+{
+	if (now.marked)
+		value_texts_add_uint(values, now.phase_ns[phase]);
+	else
+		value_texts_leave_out(values);
+}
+
 static void begin(void)
 {
 	now.active = true;
-	now.swept = false;
+	now.swept = now.marked = false;
 	now.pause_ns = now.longest_ns = 0;
 	now.pauses = 0;
 	now.reason = reason_of(rb_gc_latest_gc_info(symbols.gc_by));
 	now.major_by = reason_of(rb_gc_latest_gc_info(symbols.major_by));
 	now.immediate = RTEST(rb_gc_latest_gc_info(symbols.immediate_sweep));
 	now.before = rb_gc_stat(symbols.live_slots);
+	next_phase(PHASE_MARK);
+	memset(now.phase_ns, 0, sizeof(now.phase_ns));
 }
 
 static void end(void)
@@ -115,6 +146,8 @@ static void end(void)
 	value_texts_add_uint(&values, now.longest_ns);
 	value_texts_add_uint(&values, now.before);
 	value_texts_add_uint(&values, now.after);
+	add_phase(&values, PHASE_MARK);
+	add_phase(&values, PHASE_SWEEP);
 	push_to_all(MARK_GC, &values);
 }
 
@@ -131,8 +164,9 @@ static void tell_pause(uint64_t pause_ns)
 
 static void leave(void)
 {
-	uint64_t pause_ns = now.entered_ns ? clock_now_ns() - now.entered_ns : 0;
+	uint64_t time_ns = clock_now_ns(), pause_ns = now.entered_ns ? time_ns - now.entered_ns : 0;
 
+	count_phase(time_ns);
 	now.entered_ns = 0;
 	for (struct session *session = session_first(); session; session = session->next)
 		if (marks_are_on(session, MARK_GC)) {
@@ -160,12 +194,17 @@ static void on_gc(rb_event_flag_t event, VALUE data, VALUE self, ID id, VALUE cl
 	(void)class;
 	switch (event) {
 	case RUBY_INTERNAL_EVENT_GC_ENTER:
-		now.entered_ns = clock_now_ns();
+		now.entered_ns = now.phase_began_ns = clock_now_ns();
 		return;
 	case RUBY_INTERNAL_EVENT_GC_START:
 		begin();
 		return;
+	case RUBY_INTERNAL_EVENT_GC_END_MARK:
+		next_phase(PHASE_SWEEP);
+		now.marked = true;
+		return;
 	case RUBY_INTERNAL_EVENT_GC_END_SWEEP:
+		next_phase(PHASE_NONE);
 		now.after = rb_gc_stat(symbols.live_slots);
 		now.swept = true;
 		return;

@@ -26,7 +26,7 @@
 	"  Order#each ~ killed <0.0...>            its thread was killed\n"                                                      \
 	"  ! raised ArgumentError: no at a.rb:12   --raise: an exception is raised\n"                                            \
 	"  order.rb:42 total=12 user.id=3          a line was reached\n"                                                         \
-	"  # gc minor (newobj) 0.001200 s, 40,210 -> 31,000 objects\n"                                                           \
+	"  # gc minor (newobj) 0.0... s (mark 0.0..., sweep 0.0...), 40 -> 31 objects\n"                                         \
 	"                                          --gc: a collection is over\n"                                                 \
 	"  # gvl waited 0.012000 s                 --gvl: the thread has waited so long\n"                                       \
 	"  ... 12 calls lost (0.001000 s) ...      calls were lost here\n"                                                       \

@@ -304,24 +304,33 @@ static void add_number(struct buffer *to, const char *key, struct slice text)
 		json_member_uint(to, key, number_of(text));
 }
 
+static void add_mark_value(struct buffer *to, const struct mark_form *form, uint32_t index, struct slice value)
+{
+	if (value.bytes && form->numbers & 1u << index)
+		add_number(to, form->labels[index], value);
+	else if (value.bytes)
+		json_member_text(to, form->labels[index], value);
+	else if (form->nulls & 1u << index)
+		json_add_null(json_key(to, form->labels[index]));
+}
+
 static void json_mark(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
 {
 	struct buffer *to = &sink->output->buffer;
+	const struct mark_form *form = method->mark;
 	struct values values = event->values;
-	struct slice value;
 
-	add_fiber(to, method->mark->name, fiber);
+	add_fiber(to, form->name, fiber);
 	json_member_uint(to, "depth", fiber->depth);
 	json_member_uint(to, "time_ns", wall_ns(fiber->stream, event->time_ns));
-	for (uint32_t i = 0; i < MARK_VALUES_MAX && method->mark->labels[i] && values_next(&values, &value); i++) {
-		if (method->mark->stack && i == method->mark->stack)
+	for (uint32_t i = 0; i < MARK_VALUES_MAX && form->labels[i]; i++) {
+		struct slice value = {NULL, 0};
+		bool sent = values_next(&values, &value);
+
+		if (sent && form->stack && i == form->stack)
 			callers_add_json(to, fiber->stream, value.bytes ? number_of(value) : UINT64_MAX);
-		else if (!value.bytes)
-			continue;
-		else if (method->mark->numbers & 1u << i)
-			add_number(to, method->mark->labels[i], value);
 		else
-			json_member_text(to, method->mark->labels[i], value);
+			add_mark_value(to, form, i, value);
 	}
 	line_end(sink);
 }

@@ -16,7 +16,7 @@
  *     Worker#run ~ ended <0.000010>                        it is over, and nobody knows how
  *     ! raised ArgumentError: no at shop.rb:12             an exception is raised here
  *     order.rb:42 total=12 user.id=3                       a line was reached
- *     # gc minor (newobj) 0.001200 s, 40,210 -> 31,000 objects   a collection is over
+ *     # gc minor (newobj) 0.001200 s (mark 0.000900, sweep 0.000290), 40,210 -> 31,000 objects   a collection is over
  *     # gc major (newobj) pause 0.012000 s                 one that is not over has paused for long
  *     # gvl waited 0.012000 s                               the thread has waited so long for the GVL
  *     ... 1234 calls lost (0.012000 s) ...

@@ -64,6 +64,7 @@ static void add_collection(struct buffer *to, struct values values)
 static void add_gc(const struct sink *sink, struct buffer *to, struct values values)
 {
 	struct slice major_by = values_get(values, 2), pauses = values_get(values, 5);
+	struct slice mark = values_get(values, 9), sweep = values_get(values, 10);
 
 	(void)sink;
 	add_collection(to, values);
@@ -77,6 +78,13 @@ static void add_gc(const struct sink *sink, struct buffer *to, struct values val
 		buffer_add_text(to, " in ");
 		buffer_add_printable(to, pauses.bytes, pauses.size);
 		buffer_add_text(to, " pauses");
+	}
+	if (mark.size && sweep.size) {
+		buffer_add_text(to, " (mark ");
+		buffer_add_seconds(to, sink_text_number(mark));
+		buffer_add_text(to, ", sweep ");
+		buffer_add_seconds(to, sink_text_number(sweep));
+		buffer_add_char(to, ')');
 	}
 	buffer_add(to, ", ", 2);
 	add_thousands(to, values_get(values, 7));
