@@ -119,7 +119,7 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		pack_slice(&packer, record->match.reason);
 		break;
 	case RECORD_END:
-		msgpack_pack_array(&packer, 10);
+		msgpack_pack_array(&packer, 11);
 		msgpack_pack_uint8(&packer, RECORD_END);
 		msgpack_pack_uint8(&packer, (uint8_t)record->end.reason);
 		pack_slice(&packer, record->end.text);
@@ -130,6 +130,7 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		msgpack_pack_uint64(&packer, record->end.marks);
 		msgpack_pack_uint64(&packer, record->end.marks_lost);
 		msgpack_pack_uint64(&packer, record->end.counted);
+		msgpack_pack_uint64(&packer, record->end.marks_left_out);
 		break;
 	case RECORD_TOTALS:
 		msgpack_pack_array(&packer, 6);
@@ -338,8 +339,9 @@ int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgp
 		record->end.left_out = fields_uint(&fields, UINT64_MAX);
 		record->end.marks = fields_uint(&fields, UINT64_MAX);
 		record->end.marks_lost = fields_uint(&fields, UINT64_MAX);
-		/* An extension that was loaded before this was there. */
+		/* An extension that was loaded before these were there. */
 		record->end.counted = fields.left ? fields_uint(&fields, UINT64_MAX) : 0;
+		record->end.marks_left_out = fields.left ? fields_uint(&fields, UINT64_MAX) : 0;
 		break;
 	case RECORD_TOTALS:
 		totals_decode(&record->totals, &fields);

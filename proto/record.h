@@ -106,9 +106,10 @@ struct record_end {
 	uint64_t lost;
 	uint64_t other_ractors; /* events of calls in other Ractors, which are not followed */
 	uint64_t left_out;      /* calls that do not meet the conditions */
-	uint64_t marks;         /* happened while armed: delivered + lost */
+	uint64_t marks;         /* happened while armed: delivered + lost + left out */
 	uint64_t marks_lost;
 	uint64_t counted; /* calls and lines besides `calls`, of methods that were only counted to take less */
+	uint64_t marks_left_out;
 };
 
 /* A selector of the trace has matched a method, for the first time. */

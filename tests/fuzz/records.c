@@ -216,6 +216,7 @@ static void add_record(struct lies *lies, msgpack_sbuffer *buffer, enum record_k
 		record.end.marks = number(lies);
 		record.end.marks_lost = number(lies);
 		record.end.counted = number(lies);
+		record.end.marks_left_out = number(lies);
 		break;
 	case RECORD_OUTPUT:
 		record.output = (struct record_output){request(lies), (enum output_stream)(1 + lies_byte(lies) % 3), some(lies)};

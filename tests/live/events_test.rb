@@ -349,6 +349,106 @@ class EventsTest < LiveTest
     assert_equal "0", target.run("Shop.new.late")
   end
 
+  test "--within and --outside hold for exceptions and objects, with no method selected, and the rest is counted" do
+    target = makers
+    target.run(<<~'RUBY')
+      class Maker
+        def in_it; one; deeper; end
+        def deeper; one; (raise "deep" rescue 0); end
+        def out; one; (raise IOError, "out" rescue 0); end
+      end
+    RUBY
+    { "--within" => [2, %w[RuntimeError]], "--outside" => [3, %w[IOError IOError]] }.each do |option, (made, raised)|
+      tracer = trace(target, "--raise", "--allocations", "Order", option, "Maker#in_it", "--format", "json")
+      target.run("m = Maker.new; m.out; m.in_it; Fiber.new { m.one }.resume; m.out; nil")
+      result = tracer.stop
+      assert_equal raised, result.events("raise").map { |event| event["class"] }, option
+      assert_equal made, result.events("allocation").size, option
+      assert_equal [0, 8 - made - raised.size, 0, nil],
+                   result.events("summary").first.values_at("events_lost", "events_left_out", "calls", "left_out"), option
+      assert_equal [5, made], result.events("totals").first.values_at("made", "shown"), option
+    end
+  end
+
+  test "within a call that was left without an event, nothing is inside of it any more" do
+    target = shop
+    target.run("class Shop; def endless; endless; end; end; nil")
+    tracer = trace(target, "--raise", "--within", "Shop#endless", "--format", "json")
+    target.run("begin; Shop.new.endless; rescue SystemStackError; end; Shop.new.late; nil")
+    result = tracer.stop
+    assert_empty result.events("raise").map { |event| event["class"] } - %w[SystemStackError]
+    assert_equal 1, result.events("summary").first["events_left_out"]
+  end
+
+  test "conditions hold for events beside calls, too: each counts its own, and a line says how many did not meet them" do
+    target = shop
+    tracer = trace(target, "--raise", "--within", "Shop#quietly", "Shop#price")
+    target.run("s = Shop.new; s.quietly(3); s.late; (s.price(3) rescue 0); nil")
+    result = tracer.stop
+    assert_equal <<~TREE, result.tree
+      Shop#price
+         ! raised ArgumentError: no 3 at shop.rb:7
+      Shop#price ! ArgumentError: no 3 <time>
+    TREE
+    left_out = "1 other does not meet the conditions, 1 raised, 2 others do not meet the conditions"
+    assert_match(/^rbprobe: 1 call, 0 lost, #{left_out}, /, result.stderr)
+  end
+
+  test "--thread holds for exceptions by name and id, and for objects by id" do
+    target = makers
+    target.run(<<~'RUBY')
+      $work = Queue.new
+      $done = Queue.new
+      $worker = Thread.new { while (code = $work.pop); $done << eval(code); end }
+      $worker.name = "worker 1"
+      class Thread; def name; raise "asked"; end; end
+      def everywhere(code); eval(code); $work << code; $done.pop; end
+    RUBY
+    code = "Maker.new.one; (raise IOError rescue 0)"
+    tracer = trace(target, "--raise", "--thread", "worker*", "--format", "json")
+    target.run("everywhere(#{code.dump})")
+    result = tracer.stop
+    assert_equal [["IOError", "worker 1"]], result.events("raise").map { |event| event.values_at("class", "thread_name") }
+    assert_equal [0, 1], result.events("summary").first.values_at("events_lost", "events_left_out")
+    id = result.events("raise").first["thread"].to_s
+    tracer = trace(target, "--raise", "--allocations", "Order", "--thread", id, "--format", "json")
+    target.run("everywhere(#{code.dump})")
+    result = tracer.stop
+    shown = result.events("raise") + result.events("allocation")
+    assert_equal [id.to_i] * 2, shown.map { |event| event["thread"] }
+    assert_equal [0, 2], result.events("summary").first.values_at("events_lost", "events_left_out")
+    assert_equal [2, 1], result.events("totals").first.values_at("made", "shown")
+  end
+
+  test "--every and --rate thin exceptions and objects out" do
+    target = makers
+    tracer = trace(target, "--raise", "--allocations", "Order@2", "--every", "5", "--format", "json")
+    target.run("20.times { raise IOError rescue 0 }; Maker.new.many(20); nil")
+    result = tracer.stop
+    assert_equal [4, 2], %w[raise allocation].map { |type| result.events(type).size }
+    assert_equal [0, 32], result.events("summary").first.values_at("events_lost", "events_left_out")
+    tracer = trace(target, "--raise", "--rate", "3", "--format", "json")
+    seconds = target.run("from = Process.clock_gettime(Process::CLOCK_MONOTONIC); 500.times { raise IOError rescue 0 }; " \
+                         "Process.clock_gettime(Process::CLOCK_MONOTONIC) - from").to_f
+    result = tracer.stop
+    shown = result.events("raise").size
+    assert_includes 3..(3 * (seconds.ceil + 1)), shown
+    assert_equal 500 - shown, result.events("summary").first["events_left_out"]
+  end
+
+  test "a condition that nothing could meet is refused" do
+    calls = /^rbprobe: --slow, .* and --depth are about calls, and no method is selected; give a selector such as Order#total$/
+    [%w[--slow 1], %w[--slow-cpu 1], %w[--raised], %w[--if true], %w[--depth 1]].each do |condition|
+      assert_refused 2, calls, "trace", "-p", "1", "--raise", "--gc", "--within", "A#b", *condition
+    end
+    others = /^rbprobe: --thread, --within, .* do not apply to --gc and --gvl, and nothing else is selected; give a selector /
+    [%w[--thread 1], %w[--within A#b], %w[--outside A#b], %w[--every 2], %w[--rate 2]].each do |condition|
+      assert_refused 2, others, "trace", "-p", "1", "--gc", "--gvl", *condition
+    end
+    assert_refused 2, /^rbprobe: --allocations goes with the native id of a --thread, not its name/,
+                   "trace", "-p", "1", "--allocations", "Order", "--thread", "worker", "A#b"
+  end
+
   private
 
   def shop

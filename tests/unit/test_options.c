@@ -30,19 +30,13 @@ static int teardown(void **state)
 /* What is in the line's words, parsed by all that there is. */
 static int parse(const char *line)
 {
-	static const struct argp_child children[] = {{.argp = &options_target},
-	                                             {.argp = &options_session},
-	                                             {.argp = &options_color},
-	                                             {.argp = &options_engine},
-	                                             {.argp = &options_run},
-	                                             {.argp = &options_trace},
-	                                             {.argp = &options_shown},
-	                                             {.argp = &options_conditions},
-	                                             {.argp = &options_always},
-	                                             {.argp = &options_selectors},
-	                                             {.argp = &options_file},
-	                                             {.argp = &options_standard},
-	                                             {0}};
+	static const struct argp_child children[] = {{.argp = &options_target},    {.argp = &options_session},
+	                                             {.argp = &options_color},     {.argp = &options_engine},
+	                                             {.argp = &options_run},       {.argp = &options_trace},
+	                                             {.argp = &options_shown},     {.argp = &options_conditions},
+	                                             {.argp = &options_events},    {.argp = &options_always},
+	                                             {.argp = &options_selectors}, {.argp = &options_file},
+	                                             {.argp = &options_standard},  {0}};
 	const struct argp argp = {.children = children};
 	static char copy[512];
 	char name[] = "rbprobe test", *words[32] = {name}, *save = NULL;
@@ -306,6 +300,15 @@ static void what_contradicts_itself(void **state)
 	         "--firehose shows slow calls of all methods, --slow-methods of some; give one of them"},
 		{"a --slow 1 --tree --always b",
 	         "--always and --slow-methods cannot go with --tree, which shows all that happens inside a slow call"},
+		{"--raise --depth 2", "--slow, --slow-cpu, --raised, --if and --depth are about calls, and no method is "
+	                              "selected; give a selector such as "
+	                              "Order#total"},
+		{"--gc --within a",
+	         "--thread, --within, --outside, --every and --rate do not apply to --gc and --gvl, and nothing else "
+	         "is selected; give a selector such as Order#total, --raise or --allocations"},
+		{"--allocations A --thread w a", "--allocations goes with the native id of a --thread, not its name, for which "
+	                                         "no thread can be asked while it makes "
+	                                         "an object; `rbprobe backtrace -p PID` shows the ids"},
 		{"a --tree --every 3", "--tree shows what happens inside the calls that meet --slow, --slow-cpu, --raised or an "
 	                               "--if about the end; give one of "
 	                               "these"},
@@ -313,7 +316,7 @@ static void what_contradicts_itself(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		char expected[256];
+		char expected[320];
 
 		parsed(cases[i].line);
 		assert_int_equal(options_check_trace(&options), STATUS_USAGE);

@@ -171,7 +171,7 @@ static void fiber_lost_note_match_end(void **state)
 	assert_int_equal(result.match.engine, ENGINE_NONE);
 	assert_slice(result.match.reason, "inlined");
 
-	record = (struct record){.kind = RECORD_END, .end = {END_EXIT, SLICE("bye"), 100, 7, 1, 60, 5, 2, 8000}};
+	record = (struct record){.kind = RECORD_END, .end = {END_EXIT, SLICE("bye"), 100, 7, 1, 60, 5, 2, 8000, 3}};
 	result = passed(&record);
 	assert_int_equal(result.end.reason, END_EXIT);
 	assert_slice(result.end.text, "bye");
@@ -182,6 +182,7 @@ static void fiber_lost_note_match_end(void **state)
 	assert_int_equal(result.end.marks, 5);
 	assert_int_equal(result.end.marks_lost, 2);
 	assert_int_equal(result.end.counted, 8000);
+	assert_int_equal(result.end.marks_left_out, 3);
 
 	record = (struct record){.kind = RECORD_TOTALS,
 	                         .totals = {MARK_GVL, 1234, SLICE("worker 1"), 9, 5, {1, 2, 3, 4, UINT64_MAX}}};

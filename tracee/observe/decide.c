@@ -144,19 +144,19 @@ static bool is_true(struct fiber_state *fiber, const struct probe *probe, const 
 	return truth == EXPRESSION_TRUE;
 }
 
-bool decide_is_counted_in(struct decider *decider, struct probe *probe, uint64_t time)
+bool decide_is_counted_in(const struct decider *decider, uint64_t *met, struct rate_window *window, uint64_t time)
 {
 	const struct conditions *conditions = &decider->conditions;
 
-	if (conditions->every && probe->met++ % conditions->every)
+	if (conditions->every && (*met)++ % conditions->every)
 		return false;
 	if (!conditions->rate)
 		return true;
-	if (time - decider->rate_began >= decider->second_ticks) {
-		decider->rate_began = time;
-		decider->rate_taken = 0;
+	if (time - window->began >= decider->second_ticks) {
+		window->began = time;
+		window->taken = 0;
 	}
-	return decider->rate_taken++ < conditions->rate;
+	return window->taken++ < conditions->rate;
 }
 
 /* --- The start */
@@ -177,16 +177,18 @@ static VALUE look_at_thread(VALUE argument)
 	snprintf(id, sizeof(id), "%u", description.native_id);
 	look->meant = strcmp(id, wanted) == 0;
 	if (!look->meant && !NIL_P(description.thread_name)) {
-		VALUE name = rb_str_new(RSTRING_PTR(description.thread_name), RSTRING_LEN(description.thread_name));
+		char name[NAME_SIZE_MAX + 1];
 
-		look->meant = fnmatch(wanted, StringValueCStr(name), 0) == 0;
+		snprintf(name, sizeof(name), "%.*s", (int)RSTRING_LEN(description.thread_name),
+		         RSTRING_PTR(description.thread_name));
+		look->meant = fnmatch(wanted, name, 0) == 0;
 	}
 	RB_GC_GUARD(description.thread_name);
 	RB_GC_GUARD(description.created_at);
 	return Qnil;
 }
 
-static bool is_thread_meant(const struct session *session, struct call_stack *stack, int *jump)
+bool decide_is_thread_meant(const struct session *session, struct call_stack *stack, int *jump)
 {
 	struct thread_look look = {.decider = session->decider};
 	uint64_t now_ns;
@@ -196,7 +198,9 @@ static bool is_thread_meant(const struct session *session, struct call_stack *st
 	now_ns = clock_now_ns();
 	if (stack->thread_look_ns && now_ns - stack->thread_look_ns < THREAD_LOOK_MS * NS_PER_MS)
 		return stack->thread_meant;
-	if (!*jump)
+	if (!jump)
+		look_at_thread((VALUE)&look);
+	else if (!*jump)
 		*jump = aside_protect(look_at_thread, (VALUE)&look);
 	stack->thread_meant = look.meant;
 	stack->thread_look_ns = now_ns;
@@ -235,9 +239,9 @@ enum verdict decide_start(struct probe *probe, struct fiber_state *fiber, const 
 		return otherwise;
 	if ((decider->within && !stack->within) || (decider->outside && (stack->outside || probe->roles & 1u << ROLE_OUTSIDE)) ||
 	    (conditions->depth && !session->asks_at_end && stack->shown >= conditions->depth) ||
-	    (conditions->thread.size && !is_thread_meant(session, stack, jump)) ||
+	    (conditions->thread.size && !decide_is_thread_meant(session, stack, jump)) ||
 	    (!session->tests_end && !is_true(fiber, probe, seen, jump)) ||
-	    (!session->asks_at_end && !decide_is_counted_in(decider, probe, ticks_now()))) {
+	    (!session->asks_at_end && !decide_is_counted_in(decider, &probe->met, &decider->calls, ticks_now()))) {
 		session->calls++;
 		probe->calls++;
 		session->left_out++;
@@ -332,7 +336,7 @@ bool decide_end(struct fiber_state *fiber, const struct open_call *call, uint64_
 	bool met = time - call->began >= session->slow_ticks &&
 	           (!slow_cpu_ns || (ended && job_cpu_without_ns() - call->cpu_ns >= slow_cpu_ns)) &&
 	           has_raised(decider, ended ? ended->end : NULL, jump) && is_true_at_end(fiber, call, time, ended, jump) &&
-	           decide_is_counted_in(decider, call->probe, time);
+	           decide_is_counted_in(decider, &call->probe->met, &decider->calls, time);
 
 	/* What is kept may be shown because of a call around it. */
 	if (!met && session->manner != CALLS_KEPT)

@@ -14,6 +14,7 @@
  * decided there; the rest when it ends, and until then nothing of the call is in the ring.
  */
 
+struct call_stack;
 struct fiber_state;
 struct frame_end;
 struct measured;
@@ -23,6 +24,12 @@ struct probe;
 struct seen_call;
 struct session;
 
+/* How many were taken in the second that runs. */
+struct rate_window {
+	uint64_t began; /* ticks */
+	uint32_t taken;
+};
+
 /* A session's conditions. Owned by its selection. */
 struct decider {
 	struct conditions conditions; /* their texts are its own */
@@ -31,8 +38,7 @@ struct decider {
 	size_t kept_bytes;            /* of all fibers; kept.h */
 	uint64_t failed;              /* so often it could not be evaluated */
 	uint64_t second_ticks;
-	uint64_t rate_began; /* ticks; the second in which */
-	uint32_t rate_taken; /* so many calls were taken */
+	struct rate_window calls;
 };
 
 /*
@@ -79,7 +85,13 @@ bool decide_end(struct fiber_state *fiber, const struct open_call *call, uint64_
  */
 bool decide_is_of_class(VALUE object, const char *pattern);
 
-/* --every and --rate: whether one more call that meets everything else is shown. */
-bool decide_is_counted_in(struct decider *decider, struct probe *probe, uint64_t time);
+/* --every and --rate: whether one more that meets everything else is shown. met: how many of its kind have been before. */
+bool decide_is_counted_in(const struct decider *decider, uint64_t *met, struct rate_window *window, uint64_t time);
+
+/*
+ * --thread: whether the running thread is meant. Event context. *jump as above. jump NULL: what other threads send is not let in,
+ * and it may raise: under rb_protect, with no event of the fiber's heard.
+ */
+bool decide_is_thread_meant(const struct session *session, struct call_stack *stack, int *jump);
 
 #endif

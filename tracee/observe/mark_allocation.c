@@ -90,18 +90,27 @@ static void tell(struct session *session, const struct fiber_state *fiber, VALUE
 static void look(struct session *session, VALUE class, rb_trace_arg_t *trace_arg)
 {
 	const struct fiber_state *fiber = NULL;
-	bool told = false;
+	enum mark_verdict verdict = MARK_SHOWN;
+	bool met = false, told = false;
 
 	for (uint32_t i = 0; i < session->mark_state->allocation_count; i++) {
 		struct allocation_watch *watch = &session->mark_state->allocations[i];
 
 		if (!is_meant(watch, class))
 			continue;
-		if (!fiber)
-			fiber = fiber_met_state();
-		if (fiber && fiber->suppress_depth)
-			return;
-		if (watch->made++ % watch->every)
+		if (!met) {
+			bool known;
+
+			fiber = fiber_met_state_or_not(&known);
+			if (fiber && fiber->suppress_depth)
+				return;
+			verdict = mark_verdict_allocation(session, fiber, known, trace_arg);
+			if (verdict != MARK_SHOWN)
+				mark_count_unshown(session, verdict);
+			met = true;
+		}
+		watch->made++;
+		if (verdict != MARK_SHOWN || watch->fitting++ % watch->every)
 			continue;
 		watch->shown++;
 		/* One object, one line. */

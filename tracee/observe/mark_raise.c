@@ -28,10 +28,12 @@
 
 struct raising {
 	struct session *session;
+	struct fiber_state *fiber;
 	rb_trace_arg_t *trace_arg;
 	VALUE exception;
 	struct value_texts *values;
 	bool meant;
+	enum mark_verdict verdict;
 };
 
 static void add_class(struct raising *raising)
@@ -62,6 +64,9 @@ static VALUE look(VALUE argument)
 
 	raising->meant = pattern.size == 0 || decide_is_of_class(raising->exception, pattern.bytes);
 	if (!raising->meant)
+		return Qnil;
+	raising->verdict = mark_verdict_raise(raising->session, raising->fiber, raising->trace_arg);
+	if (raising->verdict != MARK_SHOWN)
 		return Qnil;
 	add_class(raising);
 	add_message(raising);
@@ -96,7 +101,12 @@ static void tell(struct session *session, struct fiber_state *fiber, rb_trace_ar
 	bool own = session->scratch_used;
 	char *buffer = own ? malloc(VALUES_SIZE_MAX) : session->scratch;
 	struct value_texts values;
-	struct raising raising = {.session = session, .trace_arg = trace_arg, .values = &values, .meant = true};
+	struct raising raising = {.session = session,
+	                          .fiber = fiber,
+	                          .trace_arg = trace_arg,
+	                          .values = &values,
+	                          .meant = true,
+	                          .verdict = session->mark_state->asks ? MARK_UNKNOWN : MARK_SHOWN};
 	struct quiet quiet;
 	int failed = 0;
 
@@ -110,13 +120,15 @@ static void tell(struct session *session, struct fiber_state *fiber, rb_trace_ar
 	quiet = quiet_begin();
 	fiber->suppress_depth++;
 	rb_protect(look, (VALUE)&raising, &failed);
-	if (raising.meant)
+	if (raising.meant && raising.verdict == MARK_SHOWN)
 		add_stack(session, &values);
 	fiber->suppress_depth--;
 	quiet_end(quiet);
 	if (failed)
 		rb_set_errinfo(Qnil);
-	if (raising.meant) {
+	if (raising.meant && raising.verdict != MARK_SHOWN) {
+		mark_count_unshown(session, raising.verdict);
+	} else if (raising.meant) {
 		size_t size = value_texts_end(&values);
 
 		if (session->options.overflow == OVERFLOW_BLOCK)

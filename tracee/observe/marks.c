@@ -282,6 +282,7 @@ int marks_start(struct session *session, const struct command *command, struct e
 		return error_set(err, -ENOMEM, "no memory for events");
 	if (mark_allocation_find(options, session->mark_state, err) < 0)
 		return err->code;
+	mark_conditions_open(session);
 	session->mark_state->began_ns = clock_now_ns();
 	session->mark_state->gc_elsewhere = mark_gc_elsewhere();
 	for (uint32_t kind = 1; kind < MARK_COUNT; kind++)

@@ -3,9 +3,11 @@
 
 #include "proto/command.h"
 #include "proto/error.h"
+#include "tracee/observe/decide.h"
 #include "tracee/session/session.h"
 
 #include <ruby.h>
+#include <ruby/debug.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,11 +34,19 @@ struct allocation_watch {
 	VALUE class;
 	char *name; /* as it was asked for */
 	bool below;
-	uint64_t every, made, shown; /* shown: or lost */
+	uint64_t every, made, fitting, shown; /* fitting: meet the conditions; shown: or lost */
+};
+
+/* What has been taken of the marks of a kind that meet the other conditions: --every, --rate. */
+struct mark_quota {
+	uint64_t met;
+	struct rate_window window;
 };
 
 /* What a session keeps for its marks. */
 struct marks {
+	bool asks; /* some of its conditions are about marks; mark_conditions.c */
+	struct mark_quota quotas[MARK_COUNT];
 	struct mark_options options; /* its texts are its own */
 	uint64_t began_ns;
 	uint64_t gc_ns, gc_longest_ns; /* pauses */
@@ -100,6 +110,25 @@ extern const struct session_part marks_part;
 
 /* In GC. */
 void marks_mark(const struct session *session);
+
+enum mark_verdict {
+	MARK_SHOWN,
+	MARK_LEFT_OUT, /* it does not meet the conditions */
+	MARK_UNKNOWN,  /* whether it does cannot be told: it counts as lost */
+};
+
+/* Looks which of the session's conditions are about marks. */
+void mark_conditions_open(struct session *session);
+/*
+ * What becomes of an exception that is raised, or an object that is made: --within, --outside, --thread, --every, --rate. Event
+ * context, GVL held. Of an exception: may raise; under rb_protect, with no event of the fiber's heard. Of an object: allocates
+ * nothing, and fiber may be NULL; told: whether that means that rbprobe has not met it.
+ */
+enum mark_verdict mark_verdict_raise(struct session *session, struct fiber_state *fiber, rb_trace_arg_t *trace_arg);
+enum mark_verdict mark_verdict_allocation(struct session *session, const struct fiber_state *fiber, bool told,
+                                          rb_trace_arg_t *trace_arg);
+/* Counts one that is not shown, as its verdict says. */
+void mark_count_unshown(struct session *session, enum mark_verdict verdict);
 
 /* Whether events of a kind are the session's business now. Any context that has the GVL. */
 static inline bool marks_are_on(const struct session *session, enum mark_kind kind)

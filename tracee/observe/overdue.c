@@ -38,7 +38,7 @@ static void tell(struct session *session, const struct fiber_state *fiber, struc
 	struct ring_record record = {.kind = RING_START, .method = call->probe->ref, .fiber = fiber->ref, .time = call->began};
 
 	call->start = RING_NOWHERE;
-	if (!decide_is_counted_in(session->decider, call->probe, now)) {
+	if (!decide_is_counted_in(session->decider, &call->probe->met, &session->decider->calls, now)) {
 		session->left_out++;
 		return;
 	}

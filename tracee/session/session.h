@@ -116,7 +116,8 @@ struct session {
 	struct marks *mark_state; /* NULL: its trace wants no marks; tracee/observe/marks.h */
 	uint32_t marking;         /* bits of enum mark_kind: which are on */
 	uint64_t mark_count;      /* that happened, */
-	uint64_t marks_lost;      /* and those of them for which there was no room */
+	uint64_t marks_lost;      /* those of them for which there was no room, */
+	uint64_t marks_left_out;  /* and those that do not meet the conditions */
 
 	uint64_t pushed; /* of calls that were decided about: those whose start is in the ring */
 

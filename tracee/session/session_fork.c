@@ -77,7 +77,7 @@ static bool adopt(struct session *session)
 	request_fork_child(session);
 	begin_messages_anew(session);
 	session->calls = session->counted = session->left_out = session->other_ractors = session->pushed = 0;
-	session->mark_count = session->marks_lost = 0;
+	session->mark_count = session->marks_lost = session->marks_left_out = 0;
 	session->unannounced = true;
 	return true;
 }

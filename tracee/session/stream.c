@@ -220,6 +220,7 @@ static void encode_end(struct writer *writer)
 	                .left_out = session->left_out,
 	                .marks = session->mark_count,
 	                .marks_lost = session->marks_lost,
+	                .marks_left_out = session->marks_left_out,
 	                .counted = session->counted},
 	};
 

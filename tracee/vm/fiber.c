@@ -181,21 +181,32 @@ struct fiber_state *fiber_note_object(VALUE fiber)
 }
 
 /* As long as a fiber runs, nothing else has its context; a dead one's may be another's, whose state is younger, and first. */
-struct fiber_state *fiber_met_state(void)
+struct fiber_state *fiber_met_state_or_not(bool *told)
 {
+	struct fiber_state *state;
 	uintptr_t context;
 	unsigned looked_at = 0;
 
+	*told = false;
 	if (!compat_in_main_ractor())
 		return NULL;
 	context = (uintptr_t)thread_running_context(rb_thread_current());
-	for (struct fiber_state *state = context ? fibers.states : NULL; state && looked_at < STATES_LOOKED_AT;
-	     state = state->next) {
+	if (!context)
+		return NULL;
+	for (state = fibers.states; state && looked_at < STATES_LOOKED_AT; state = state->next) {
 		if (state->context == context)
-			return pthread_equal(state->native_thread, pthread_self()) ? state : NULL;
+			break;
 		looked_at++;
 	}
-	return NULL;
+	*told = looked_at < STATES_LOOKED_AT;
+	return state && *told && pthread_equal(state->native_thread, pthread_self()) ? state : NULL;
+}
+
+struct fiber_state *fiber_met_state(void)
+{
+	bool told;
+
+	return fiber_met_state_or_not(&told);
 }
 
 struct fiber_state *fiber_suppress_begin(void)

@@ -148,6 +148,8 @@ static inline struct fiber_state *fiber_current_state(void)
  * be told. GVL held.
  */
 struct fiber_state *fiber_met_state(void);
+/* The same. *told: whether NULL means that the fiber has no state. */
+struct fiber_state *fiber_met_state_or_not(bool *told);
 
 /*
  * Around work of ours that calls Ruby methods outside of an event: that is no call of the application's. Job context. end takes

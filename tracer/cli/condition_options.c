@@ -155,6 +155,31 @@ static void arrange_selectors(struct selector_list *list)
 		}
 }
 
+/* What could not hold for anything that is shown. */
+static const char *check_events(const struct options *options)
+{
+	const struct conditions *conditions = &options->trace.conditions;
+	uint32_t kinds = options->trace.marks.kinds;
+	bool narrowed = options->selectors.count > 0 || conditions->thread.size || conditions->every || conditions->rate;
+
+	if (kinds & 1u << MARK_ALLOCATION && conditions->thread.size &&
+	    strspn(conditions->thread.bytes, "0123456789") != conditions->thread.size)
+		return "--allocations goes with the native id of a --thread, not its name, for which no thread can be asked "
+		       "while it makes an object; `rbprobe backtrace -p PID` shows the ids";
+	if (options->trace.flags & TRACE_FIREHOSE || options->selectors_optional || !kinds ||
+	    (options->selectors.count > 0 && options->selectors.items[0].role == ROLE_SHOWN))
+		return NULL;
+	if (conditions->slow_ns || conditions->slow_cpu_ns || conditions->raised.bytes || conditions->expression.size ||
+	    conditions->depth)
+		return "--slow, --slow-cpu, --raised, --if and --depth are about calls, and no method is selected; give a "
+		       "selector "
+		       "such as Order#total";
+	if (narrowed && !(kinds & (1u << MARK_RAISE | 1u << MARK_ALLOCATION)))
+		return "--thread, --within, --outside, --every and --rate do not apply to --gc and --gvl, and nothing else is "
+		       "selected; give a selector such as Order#total, --raise or --allocations";
+	return NULL;
+}
+
 const char *options_check_conditions(struct options *options)
 {
 	const struct conditions *conditions = &options->trace.conditions;
@@ -172,7 +197,7 @@ const char *options_check_conditions(struct options *options)
 		       "one of these";
 	if (conditions->depth && conditions_at_end(conditions) && !(options->trace.flags & TRACE_TREE))
 		return "--depth goes with conditions that are decided when a call ends (--slow, --raised, ...) only in a --tree";
-	return NULL;
+	return check_events(options);
 }
 
 static const struct argp_option list[] = {

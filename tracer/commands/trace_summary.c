@@ -24,8 +24,11 @@ static void describe_events(const struct sink_summary *summary, char *to, size_t
 			used += (size_t)snprintf(to + used, size - used, ", %llu %s", (unsigned long long)summary->marks[kind],
 			                         words[kind][summary->marks[kind] != 1]);
 	if (summary->marks_lost && used < size)
-		snprintf(to + used, size - used, ", %llu such event%s lost", (unsigned long long)summary->marks_lost,
-		         summary->marks_lost == 1 ? "" : "s");
+		used += (size_t)snprintf(to + used, size - used, ", %llu such event%s lost",
+		                         (unsigned long long)summary->marks_lost, summary->marks_lost == 1 ? "" : "s");
+	if (summary->marks_left_out && used < size)
+		snprintf(to + used, size - used, ", %llu other%s not meet the conditions",
+		         (unsigned long long)summary->marks_left_out, summary->marks_left_out == 1 ? " does" : "s do");
 }
 
 void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t duration_ns)
@@ -43,11 +46,12 @@ void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t
 		.mark_kinds = run->options->trace.marks.kinds,
 		.marks = stream->marks,
 		.marks_lost = traced->has_end ? traced->end.marks_lost : 0,
+		.marks_left_out = traced->has_end ? traced->end.marks_left_out : 0,
 		.duration_ns = duration_ns,
 		.reason = reason,
 		.gone = traced->gone,
 	};
-	char pid[32] = "", lines[40] = "", left_out[80] = "", counted[60] = "", ractors[80] = "", events[200] = "";
+	char pid[32] = "", lines[40] = "", left_out[80] = "", counted[60] = "", ractors[80] = "", events[250] = "";
 
 	if (traced->sink->ops->summary)
 		traced->sink->ops->summary(traced->sink, &summary);

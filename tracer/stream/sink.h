@@ -17,13 +17,14 @@ struct sink;
 struct sink_summary {
 	pid_t pid;
 	uint64_t calls;
-	uint64_t lost;          /* of calls and lines */
-	uint64_t other_ractors; /* events of other Ractors, which are not followed */
-	uint64_t left_out;      /* calls that do not meet the conditions */
-	uint64_t counted;       /* calls and lines that were only counted, to take less of the process */
-	uint32_t mark_kinds;    /* bits by enum mark_kind: which were asked for; */
-	const uint64_t *marks;  /* how many of each there were, */
-	uint64_t marks_lost;    /* and how many others, of whatever kind */
+	uint64_t lost;           /* of calls and lines */
+	uint64_t other_ractors;  /* events of other Ractors, which are not followed */
+	uint64_t left_out;       /* calls that do not meet the conditions */
+	uint64_t counted;        /* calls and lines that were only counted, to take less of the process */
+	uint32_t mark_kinds;     /* bits by enum mark_kind: which were asked for; */
+	const uint64_t *marks;   /* how many of each there were, */
+	uint64_t marks_lost;     /* how many others, of whatever kind, */
+	uint64_t marks_left_out; /* and how many that do not meet the conditions */
 	uint64_t duration_ns;
 	const char *reason; /* why it ended */
 	bool gone;          /* the process has ended, or is another program */

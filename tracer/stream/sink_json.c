@@ -424,6 +424,8 @@ static void json_summary(struct sink *sink, const struct sink_summary *summary)
 			json_member_uint(to, mark_form(kind)->plural, summary->marks[kind]);
 	if (summary->mark_kinds)
 		json_member_uint(to, "events_lost", summary->marks_lost);
+	if (summary->marks_left_out)
+		json_member_uint(to, "events_left_out", summary->marks_left_out);
 	json_member_uint(to, "duration_ns", summary->duration_ns);
 	json_member_string(to, "reason", summary->reason);
 	line_end(sink);
