@@ -92,7 +92,8 @@ static void run_in_session(struct session *session, const struct assembled_comma
 	}
 	if (status == 0)
 		status = permissions_check(permissions_needed(command, false), err);
-	if (status == 0 && command->kind == COMMAND_TRACE)
+	/* One that is refused, as there is one already, has no say in what that one needs. */
+	if (status == 0 && command->kind == COMMAND_TRACE && !session->selection)
 		session->needs = permissions_needed(command, true);
 	if (status == 0 && requests[command->kind]) {
 		struct request *request;

@@ -93,14 +93,18 @@ static void all_else_is_code(void **state)
 	assert_int_equal(needed_for("a\nb", false), TRACE | EVAL);
 }
 
-static void conditions_and_keys_are_code(void **state)
+static void conditions_keys_and_inspect_are_code(void **state)
 {
+	struct command inspect = {.kind = COMMAND_TRACE, .options = {.flags = TRACE_ARGUMENTS | TRACE_INSPECT}};
+	struct command plain = {.kind = COMMAND_TRACE, .options = {.flags = TRACE_ARGUMENTS | TRACE_RESULT | TRACE_IVARS}};
 	struct command condition = {.kind = COMMAND_TRACE, .options = {.conditions = {.expression = SLICE("item")}}};
 	struct command key = {.kind = COMMAND_TRACE, .options = {.key = SLICE("item.class")}};
 
 	(void)state;
 	assert_int_equal(permissions_needed(&condition, false), TRACE | EVAL);
 	assert_int_equal(permissions_needed(&key, false), TRACE | EVAL);
+	assert_int_equal(permissions_needed(&inspect, false), TRACE | EVAL);
+	assert_int_equal(permissions_needed(&plain, true), TRACE);
 }
 
 static void what_is_missing_is_said(void **state)
@@ -114,7 +118,7 @@ static void what_is_missing_is_said(void **state)
 	assert_true(permissions_check(1u << PERMIT_HEAP, &err) < 0);
 	assert_error(&err, -EPERM, "the application does not allow heap (Rbprobe.allow); it allows trace, memory");
 	assert_true(permissions_check(TRACE | EVAL, &err) < 0);
-	assert_error(&err, -EPERM, "does not allow eval, which an expression or a condition needs (Rbprobe.allow)");
+	assert_error(&err, -EPERM, "does not allow eval, which expressions, conditions and --inspect need (Rbprobe.allow)");
 	permissions_set(0);
 	assert_true(permissions_check(TRACE, &err) < 0);
 	assert_error(&err, -EPERM, "it allows nothing");
@@ -141,7 +145,7 @@ int main(void)
 		TEST(variables_are_no_code),
 		TEST(a_word_may_be_a_call),
 		TEST(all_else_is_code),
-		TEST(conditions_and_keys_are_code),
+		TEST(conditions_keys_and_inspect_are_code),
 		TEST(what_is_missing_is_said),
 		TEST(a_change_is_noticed_once),
 	};

@@ -81,8 +81,8 @@ static VALUE api_allow(VALUE self)
  *
  * @overload allow=(kinds)
  *   @param kinds [Array<Symbol>] some of {ALL}: `:trace` (calls, their arguments and results: trace, stat, top, methods), `:eval`
- *     (code of the client's: eval, console, expressions and conditions of a trace that are more than a variable),
- *     `:backtrace`, `:heap` (dumps), `:memory` (figures), `:fork` (a frozen copy), `:selftest`
+ *     (code that a client has run: eval, console, expressions and conditions of a trace that are more than a variable, and
+ *     `--inspect`), `:backtrace`, `:heap` (dumps), `:memory` (figures), `:fork` (a frozen copy), `:selftest`
  *   @raise [ArgumentError] if there is no such kind
  *   @raise [TypeError] if it is no Array of Symbols
  *   @raise [RuntimeError] outside of the main Ractor

@@ -65,6 +65,9 @@ static bool has_code(const struct command *command, bool strict)
 {
 	const struct trace_options *options = &command->options;
 
+	/* inspect is the application's, but it is the client that has it run at every call. */
+	if (options->flags & TRACE_INSPECT)
+		return true;
 	if (options->conditions.expression.size || (options->key.size && !is_variable(options->key, strict)))
 		return true;
 	for (uint32_t i = 0; i < command->selector_count; i++)
@@ -122,7 +125,7 @@ int permissions_check(uint32_t needed, struct error *err)
 		if (has & (1u << i))
 			used += (size_t)snprintf(allowed + used, sizeof(allowed) - used, "%s%s", used ? ", " : "", names[i]);
 	return error_set(err, -EPERM, "the application does not allow %s%s (Rbprobe.allow); it allows %s", names[first],
-	                 needed & (1u << PERMIT_TRACE) && first == PERMIT_EVAL ? ", which an expression or a condition needs"
+	                 needed & (1u << PERMIT_TRACE) && first == PERMIT_EVAL ? ", which expressions, conditions and --inspect need"
 	                                                                       : "",
 	                 allowed);
 }

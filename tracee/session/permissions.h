@@ -13,7 +13,7 @@
  */
 enum permission {
 	PERMIT_TRACE,     /* calls: trace, stat, top, methods */
-	PERMIT_EVAL,      /* code of the client's: eval, console, and expressions that are more than a variable */
+	PERMIT_EVAL,      /* code of the client's: eval, console, expressions that are more than a variable, --inspect */
 	PERMIT_BACKTRACE, /* where threads are */
 	PERMIT_HEAP,      /* dumps of the heap */
 	PERMIT_MEMORY,    /* figures about memory */
