@@ -96,6 +96,7 @@ class ApiTest < LiveTest
       assert_not_allowed(target, "eval", ["trace", "--duration", "5", "Shop#sell(#{code})"], "trace")
     end
     assert_not_allowed(target, "eval", ["trace", "--duration", "5", "Shop#sell", "--if", "item == 1"], "trace")
+    assert_not_allowed(target, "eval", ["trace", "--duration", "5", "Shop#sell(self)", "--inspect"], "trace")
     assert_not_allowed(target, "eval", ["stat", "--duration", "5", "--by", "item.class", "Shop#sell"], "trace")
     tracer = trace(target, "Shop#sell(self, item, @item, it: item)")
     target.run("Shop.new.sell(7); 1")
@@ -112,7 +113,7 @@ class ApiTest < LiveTest
     wait_until("it has begun") { target.run("$begun") == "true" }
     target.run("Rbprobe.allow = [:trace]")
     result = ended.wait
-    assert_match(/process #{target.pid} refused: the application does not allow eval, which an expression .* it allows trace$/,
+    assert_match(/process #{target.pid} refused: the application does not allow eval, which expressions.* it allows trace$/,
                  result.stderr)
     refute_equal 0, result.status
     result = evaluation.wait
@@ -159,6 +160,14 @@ class ApiTest < LiveTest
     wait_until("the last one ran") { target.run("$done") == "1" }
     tracer.stop
     assert_equal "1", target.run("Thread.list.size")
+  end
+
+  test "who changes all Arrays that ObjectSpace has does not reach the blocks" do
+    target = start("console")
+    target.run("$seen = 0; $block = proc { $seen += 1 }; Rbprobe.on_attach(&$block)")
+    assert_equal "0", target.run("ObjectSpace.each_object(Array).count { |array| array.delete($block) }")
+    assert_attachable(target)
+    wait_until("it was told") { target.run("$seen") == "1" }
   end
 
   test "a block that does not come back holds up no client" do

@@ -214,7 +214,8 @@ void on_attach_init(VALUE client)
 {
 	announced.newest = &announced.oldest;
 	announced.client = client;
-	announced.blocks = rb_ary_new();
+	/* Hidden: who goes through ObjectSpace finds no Array of ours to change. */
+	announced.blocks = rb_obj_hide(rb_ary_new());
 	rb_gc_register_address(&announced.client);
 	rb_gc_register_address(&announced.blocks);
 	session_on_attached(note_client);
