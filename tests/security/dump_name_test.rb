@@ -87,6 +87,31 @@ class DumpNameTest < SecurityTest
     assert_match(/calls: it is a link that leads nowhere\n\z/, result.stderr)
   end
 
+  test "a file or FIFO that a stranger has made where all may make files is not written to by trace -o" do
+    target = start("shop", user: user)
+    stranger = user
+    place = open_directory
+    File.write("#{place}/file", "theirs")
+    File.mkfifo("#{place}/fifo")
+    reader = File.open("#{place}/fifo", File::RDONLY | File::NONBLOCK)
+    %w[file fifo].each do |name|
+      path = "#{place}/#{name}"
+      File.chown(stranger, stranger, path)
+      result = rbprobe("trace", "-q", "-p", target.pid.to_s, "--duration", "0.01", "-o", path, "Shop#price")
+      assert_exit 1, result
+      assert_match(/\Arbprobe: cannot write to .*#{name}: another user \(#{stranger}\) has made it, in a directory for all, /,
+                   result.stderr)
+    end
+    assert_equal "theirs", File.read("#{place}/file")
+    # In a directory of one's own it can only be there on purpose.
+    ours = "#{directory}/file"
+    File.write(ours, "")
+    File.chown(stranger, stranger, ours)
+    assert_exit 0, rbprobe("trace", "-q", "-p", target.pid.to_s, "--duration", "0.01", "-o", ours, "Shop#price")
+  ensure
+    reader&.close
+  end
+
   test "one's own link is followed to a pipe, and replaced where it leads to a file" do
     target = start("shop", user: user)
     place = open_directory

@@ -21,9 +21,23 @@ static int open_place(const struct place *place, int flags)
 	                         : openat(place->directory, place->name, flags | O_CREAT | O_EXCL, 0666);
 }
 
+/*
+ * Where all may make files, another user may have made this one, to read what we write. The kernel has the same rule, which not all
+ * systems switch on (fs.protected_regular, fs.protected_fifos).
+ */
+static bool is_planted(const struct place *place, struct stat *found)
+{
+	struct stat directory;
+
+	return place->found >= 0 && !place->by_descriptor && fstat(place->found, found) == 0 &&
+	       (S_ISREG(found->st_mode) || S_ISFIFO(found->st_mode)) && !place_is_trusted(found) &&
+	       fstat(place->directory, &directory) == 0 && directory.st_mode & S_IWOTH && directory.st_uid != found->st_uid;
+}
+
 int output_open(struct output *output, const char *path, bool append, struct error *err)
 {
 	struct place place;
+	struct stat found;
 	struct error why;
 	int status;
 
@@ -36,6 +50,13 @@ int output_open(struct output *output, const char *path, bool append, struct err
 	if (status < 0) {
 		place_close(&place);
 		return error_set(err, status, "cannot write to %s: %s", path, why.text);
+	}
+	if (is_planted(&place, &found)) {
+		place_close(&place);
+		return error_set(err, -EPERM,
+		                 "cannot write to %s: another user (%u) has made it, in a directory for all, and could read it; "
+		                 "name another file",
+		                 path, (unsigned)found.st_uid);
 	}
 	output->fd = open_place(&place, O_WRONLY | O_CLOEXEC | (append ? O_APPEND : 0));
 	status = output->fd < 0 ? -errno : 0;
