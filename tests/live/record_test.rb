@@ -77,6 +77,8 @@ class RecordTest < LiveTest
     assert_equal 50, result.stdout.lines.size
     assert_match(/^rbprobe: .*cut\.rec was cut short, at byte \d+: /, result.stderr)
     packed = bytes.index("\x28\xb5\x2f\xfd".b)
+    File.binwrite(cut, bytes[0, packed + 20])
+    assert_match(/^   0 events; 0 B in 0 blocks, /, replay("--info", file: cut).stdout)
     bytes.setbyte(packed + 20, bytes.getbyte(packed + 20) ^ 1)
     File.binwrite(cut, bytes)
     assert_refused 1, /cut\.rec is damaged at byte \d+ /, "replay", "-q", cut
@@ -113,6 +115,31 @@ class RecordTest < LiveTest
     assert_exit 0, result
     assert_match(/ended: --max-size reached$/, result.stderr)
     assert_operator File.size(file_of), :>=, 1024
+  end
+
+  test "a replay that waits for more ends with Ctrl-C as a trace does" do
+    record("$shop.sell(:tea)", "Shop#")
+    whole = File.binread(file_of)
+    pipe = file_of("pipe")
+    File.mkfifo(pipe)
+    client = launch("replay", pipe)
+    File.open(pipe, "wb") do |writer|
+      # All but the end of the session: then it waits, and has shown nothing yet, or perhaps all.
+      writer.write(whole[0...whole.rindex("\x52\x2A\x4D\x18".b)])
+      writer.flush
+      wait_until("it has taken all") { waiting_in(pipe).zero? }
+      result = client.stop
+      assert_exit 0, result
+      assert_match(/; ended: interrupted$/, result.stderr)
+      assert_match(/\AShop#sell/, result.stdout)
+    end
+  end
+
+  # Bytes in a FIFO that nobody has read.
+  def waiting_in(path)
+    count = [0].pack("i")
+    File.open(path, File::RDONLY | File::NONBLOCK) { |file| file.ioctl(0x541B, count) }
+    count.unpack1("i")
   end
 
   test "wrong usage, and files that are no recordings" do

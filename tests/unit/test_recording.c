@@ -79,7 +79,7 @@ static void what_is_written_is_read(void **state)
 	(void)state;
 	write_recording();
 	save(output.buffer.bytes, output.buffer.size);
-	assert_int_equal(recording_open(&reader, path, &err), 0);
+	assert_int_equal(recording_open(&reader, path, -1, &err), 0);
 	assert_int_equal(recording_next(reader, &item, &err), 1);
 	assert_int_equal(item.part, RECORDING_HEAD);
 	assert_int_equal(item.head.version, RECORDING_VERSION);
@@ -119,6 +119,28 @@ static void what_is_written_is_read(void **state)
 	buffer_free(&records);
 }
 
+/* Ctrl-C, where a file has no end and nothing to show. */
+static void reading_ends_where_a_descriptor_says_so(void **state)
+{
+	struct recording_reader *reader;
+	struct recording_item item;
+	struct error err;
+	int stop[2];
+
+	(void)state;
+	write_recording();
+	save(output.buffer.bytes, output.buffer.size);
+	assert_int_equal(pipe(stop), 0);
+	assert_int_equal(recording_open(&reader, path, stop[0], &err), 0);
+	assert_int_equal(recording_next(reader, &item, &err), 1);
+	assert_int_equal(write(stop[1], "", 1), 1);
+	assert_int_equal(recording_next(reader, &item, &err), -EINTR);
+	assert_error(&err, -EINTR, "interrupted: of ");
+	recording_close(reader);
+	close(stop[0]);
+	close(stop[1]);
+}
+
 /* How many parts are read, and what ends that. */
 static unsigned read_all(int *status, struct error *err)
 {
@@ -127,7 +149,7 @@ static unsigned read_all(int *status, struct error *err)
 	struct buffer records = {0};
 	unsigned count = 0;
 
-	assert_int_equal(recording_open(&reader, path, err), 0);
+	assert_int_equal(recording_open(&reader, path, -1, err), 0);
 	while ((*status = recording_next(reader, &item, err)) > 0) {
 		count++;
 		if (item.part == RECORDING_BLOCK && (*status = recording_unpack(reader, &records, err)) < 0)
@@ -232,6 +254,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_written_is_read, open_file, remove_file),
+		cmocka_unit_test_setup_teardown(reading_ends_where_a_descriptor_says_so, open_file, remove_file),
 		cmocka_unit_test_setup_teardown(a_file_that_was_cut_short_is_read_up_to_there, open_file, remove_file),
 		cmocka_unit_test_setup_teardown(whatever_is_damaged_is_survived, open_file, remove_file),
 		cmocka_unit_test_setup_teardown(what_is_packed_is_checked, open_file, remove_file),

@@ -124,8 +124,8 @@ int permissions_check(uint32_t needed, struct error *err)
 	for (size_t i = 0; i < PERMISSION_COUNT; i++)
 		if (has & (1u << i))
 			used += (size_t)snprintf(allowed + used, sizeof(allowed) - used, "%s%s", used ? ", " : "", names[i]);
-	return error_set(err, -EPERM, "the application does not allow %s%s (Rbprobe.allow); it allows %s", names[first],
-	                 needed & (1u << PERMIT_TRACE) && first == PERMIT_EVAL ? ", which expressions, conditions and --inspect need"
-	                                                                       : "",
-	                 allowed);
+	return error_set(
+		err, -EPERM, "the application does not allow %s%s (Rbprobe.allow); it allows %s", names[first],
+		needed & (1u << PERMIT_TRACE) && first == PERMIT_EVAL ? ", which expressions, conditions and --inspect need" : "",
+		allowed);
 }

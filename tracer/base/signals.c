@@ -85,6 +85,11 @@ int signals_take(bool *sent_by_process)
 	return byte & 0x7f;
 }
 
+const char *signals_word(int number)
+{
+	return number == SIGINT ? "interrupted" : number == SIGTERM ? "terminated" : "hung up";
+}
+
 void signals_forgive(void)
 {
 	signals.received = 0;

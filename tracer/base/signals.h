@@ -15,6 +15,9 @@ int signals_install(void);
 /* The signal that came last (0: none since the last call), and whether a process sent it rather than the terminal. */
 int signals_take(bool *sent_by_process);
 
+/* What one that ends the program did to it: "interrupted". */
+const char *signals_word(int number);
+
 /* A program that lives on after a signal: the next one is a first one again. */
 void signals_forgive(void);
 

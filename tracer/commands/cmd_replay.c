@@ -2,13 +2,13 @@
 
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/base/signals.h"
 #include "tracer/cli/subcommand.h"
 #include "tracer/commands/replay_info.h"
 #include "tracer/commands/replay_session.h"
 #include "tracer/recording/recording_read.h"
 
 #include <errno.h>
-#include <poll.h>
 
 enum long_option { OPTION_INFO = 0x200 };
 
@@ -90,10 +90,17 @@ static int status_of(const struct error *err)
 	return err->code == -ENODATA ? STATUS_DONE : STATUS_FAILED;
 }
 
-static int replay_calls(struct replay *replay, struct recording_reader *reader, int signals)
+/* It ends a replay as it ends a trace. */
+static const char *signal_word(void)
+{
+	bool sent_by_process;
+
+	return signals_word(signals_take(&sent_by_process));
+}
+
+static int replay_calls(struct replay *replay, struct recording_reader *reader)
 {
 	struct output *output = &replay->invocation.output;
-	struct pollfd stop = {.fd = signals, .events = POLLIN};
 	struct buffer records = {0};
 	struct recording_item item;
 	struct error err;
@@ -102,8 +109,12 @@ static int replay_calls(struct replay *replay, struct recording_reader *reader, 
 	replay_open(&replay->sessions, &replay->invocation.options, output);
 	while ((status = recording_next(reader, &item, &err)) > 0) {
 		status = show(replay, reader, &item, &records, &err);
-		if (status < 0 || output_is_over(output) || replay_has_enough(&replay->sessions) || poll(&stop, 1, 0) > 0)
+		if (status < 0 || output_is_over(output) || replay_has_enough(&replay->sessions))
 			break;
+	}
+	if (status == -EINTR) {
+		replay->sessions.run.stop_reason = signal_word();
+		status = 0;
 	}
 	replay_close(&replay->sessions);
 	buffer_free(&records);
@@ -125,7 +136,7 @@ static int replay_run(void *self)
 		message("%s is the recording itself; write to another file", options->output_path);
 		return STATUS_USAGE;
 	}
-	if (recording_open(&reader, replay->path, &err) < 0) {
+	if (recording_open(&reader, replay->path, signals, &err) < 0) {
 		message("%s", err.text);
 		return STATUS_FAILED;
 	}
@@ -135,7 +146,7 @@ static int replay_run(void *self)
 		                 ? status_of(&err)
 		                 : STATUS_DONE;
 	else
-		status = replay_calls(replay, reader, signals);
+		status = replay_calls(replay, reader);
 	recording_close(reader);
 	return status;
 }

@@ -22,6 +22,8 @@ struct info {
 	bool json;
 	struct session_info *sessions;
 	size_t count;
+	struct recording_block block; /* that is counted when its frame is known to be whole */
+	bool has_block;
 };
 
 static void add_moment(struct buffer *to, uint64_t wall_ns)
@@ -149,6 +151,15 @@ static struct session_info *session_at(struct info *info, uint32_t number)
 	return number < info->count ? &info->sessions[number] : NULL;
 }
 
+static void settle_block(struct info *info)
+{
+	struct session_info *session = info->has_block ? session_at(info, info->block.session) : NULL;
+
+	if (session)
+		add_block(session, &info->block);
+	info->has_block = false;
+}
+
 static int add_part(struct info *info, const struct recording_item *item, struct error *err)
 {
 	struct session_info *session;
@@ -164,13 +175,12 @@ static int add_part(struct info *info, const struct recording_item *item, struct
 		add_session(info, &item->session);
 		return 0;
 	case RECORDING_BLOCK:
-		session = session_at(info, item->block.session);
-		if (session)
-			add_block(session, &item->block);
+		info->block = item->block;
+		info->has_block = true;
 		return 0;
 	case RECORDING_END:
 		session = session_at(info, item->end.session);
-		if (session)
+		if (session && !session->reason.size)
 			buffer_add_printable(&session->reason, item->end.reason.bytes, item->end.reason.size);
 		return 0;
 	case RECORDING_NOTHING:
@@ -186,10 +196,13 @@ int replay_info(struct recording_reader *reader, struct output *output, bool jso
 	int status;
 
 	while ((status = recording_next(reader, &item, err)) > 0) {
+		settle_block(&info);
 		status = add_part(&info, &item, err);
 		if (status < 0)
 			break;
 	}
+	if (status == 0)
+		settle_block(&info);
 	show_sessions(&info);
 	free(info.sessions);
 	return status;

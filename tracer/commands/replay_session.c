@@ -11,9 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What all open sessions may take: a small file may have many, each of which makes us remember as much as a process may. */
+#define MEMORY_MAX (2 * STREAM_MEMORY_MAX)
+
 struct replayed {
 	struct trace_target traced;
 	struct replay_sessions *sessions;
+	size_t largest_block;    /* the stream keeps room of that size */
+	uint64_t counted;        /* in the sessions' `memory` */
 	uint64_t from_ns, to_ns; /* the events' wall-clock times so far; 0: there was none */
 	bool found[];            /* by selector */
 };
@@ -67,8 +72,27 @@ void replay_open(struct replay_sessions *sessions, struct options *options, stru
 {
 	*sessions = (struct replay_sessions){
 		.options = options,
+		.memory_max = MEMORY_MAX,
 		.run = {.options = options, .output = output, .limit = {.limited = options->count > 0, .left = options->count}},
 	};
+}
+
+static void count_memory(struct replayed *replayed)
+{
+	struct replay_sessions *sessions = replayed->sessions;
+	uint64_t now = sizeof(*replayed) + sessions->selector_count * sizeof(*replayed->found) + sizeof(struct stream) +
+	               replayed->largest_block + replayed->traced.stream->memory;
+
+	sessions->memory += now - replayed->counted;
+	replayed->counted = now;
+}
+
+static int check_memory(const struct replay_sessions *sessions, struct error *err)
+{
+	if (sessions->memory <= sessions->memory_max)
+		return 0;
+	return error_set(err, -ENOMEM, "the recording is damaged: to show its open sessions takes more than %llu MiB",
+	                 (unsigned long long)sessions->memory_max >> 20);
 }
 
 static void name_unmatched(const struct replayed *replayed)
@@ -95,10 +119,11 @@ static void finish(struct replay_sessions *sessions, uint32_t number, const char
 		return;
 	calls_finish(replayed->traced.stream);
 	/* What is not all there may have had it. */
-	if (replayed->traced.has_end)
+	if (replayed->traced.has_end && !output_is_flood(replayed->traced.output))
 		name_unmatched(replayed);
 	trace_summary_say(&replayed->traced, reason, duration_ns);
 	stream_free(replayed->traced.stream);
+	sessions->memory -= replayed->counted;
 	free(replayed);
 	sessions->items[number] = NULL;
 }
@@ -108,6 +133,7 @@ static void finish_all(struct replay_sessions *sessions)
 {
 	const char *reason = replay_has_enough(sessions)         ? "--count reached"
 	                     : sessions->run.output->reader_gone ? "the reader closed the pipe"
+	                     : sessions->run.stop_reason         ? sessions->run.stop_reason
 	                                                         : "the recording ends";
 
 	for (size_t i = 0; i < sessions->count; i++) {
@@ -129,6 +155,17 @@ static void forget_selectors(struct replay_sessions *sessions)
 	sessions->selector_count = 0;
 }
 
+/* Those that this version has a form of. */
+static uint32_t known_marks(uint32_t marks)
+{
+	uint32_t known = 0;
+
+	for (uint32_t kind = 0; kind < MARK_COUNT; kind++)
+		if (mark_form(kind))
+			known |= marks & 1u << kind;
+	return known;
+}
+
 void replay_head(struct replay_sessions *sessions, const struct recording_head *head)
 {
 	struct options *options = sessions->options;
@@ -145,7 +182,7 @@ void replay_head(struct replay_sessions *sessions, const struct recording_head *
 	}
 	sessions->selector_count = head->selector_count;
 	options->trace.flags = head->flags;
-	options->trace.marks.kinds = head->marks;
+	options->trace.marks.kinds = known_marks(head->marks);
 	options->style.flags = head->flags;
 	options->style.running = head->slow;
 	options->style.many_pids = sessions->run.several = head->several;
@@ -170,13 +207,15 @@ int replay_session(struct replay_sessions *sessions, const struct recording_sess
 	replayed->traced.stream->wall_offset_ns = session->wall_offset_ns;
 	sessions->items = memory_resize(sessions->items, (sessions->count + 1) * sizeof(struct replayed *));
 	sessions->items[sessions->count++] = replayed;
-	return 0;
+	count_memory(replayed);
+	return check_memory(sessions, err);
 }
 
 int replay_records(struct replay_sessions *sessions, const struct recording_block *block, const struct buffer *records,
                    struct error *err)
 {
 	struct replayed *replayed = block->session < sessions->count ? sessions->items[block->session] : NULL;
+	int status;
 
 	if (!replayed)
 		return error_set(err, -EBADMSG, "the recording is damaged: it has records of session %u, which is not open",
@@ -185,7 +224,11 @@ int replay_records(struct replay_sessions *sessions, const struct recording_bloc
 		replayed->from_ns = block->from_ns;
 	if (block->to_ns)
 		replayed->to_ns = block->to_ns;
-	return stream_feed(replayed->traced.stream, records->bytes, records->size, err);
+	if (records->size > replayed->largest_block)
+		replayed->largest_block = records->size;
+	status = stream_feed(replayed->traced.stream, records->bytes, records->size, err);
+	count_memory(replayed);
+	return status < 0 ? status : check_memory(sessions, err);
 }
 
 void replay_end(struct replay_sessions *sessions, const struct recording_end *end)

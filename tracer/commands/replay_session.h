@@ -18,6 +18,7 @@ struct replay_sessions {
 	struct options *options;
 	struct replayed **items; /* by number */
 	size_t count;
+	uint64_t memory, memory_max; /* bytes that those that are open take, and may take */
 	uint32_t selector_count;
 	char **selectors; /* the recording's */
 };

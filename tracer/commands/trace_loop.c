@@ -56,7 +56,7 @@ static void on_stop_signal(struct trace_loop *loop)
 	if (!number)
 		return;
 	if (!loop->run.launched) {
-		stop(loop, number == SIGINT ? "interrupted" : number == SIGTERM ? "terminated" : "hung up");
+		stop(loop, signals_word(number));
 		return;
 	}
 	/* The terminal has sent it to the launched process already. Its own end will end the trace. */

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <msgpack.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -23,6 +24,7 @@
 
 struct recording_reader {
 	FILE *file;
+	int stop; /* -1, or readable where nothing more is wanted */
 	const char *name;
 	uint64_t position;
 	bool begun;  /* a head was seen */
@@ -35,7 +37,7 @@ struct recording_reader {
 	ZSTD_DCtx *zstd;
 };
 
-int recording_open(struct recording_reader **made, const char *path, struct error *err)
+int recording_open(struct recording_reader **made, const char *path, int stop, struct error *err)
 {
 	bool standard_input = strcmp(path, "-") == 0;
 	FILE *file = standard_input ? stdin : fopen(path, "rbe");
@@ -51,6 +53,7 @@ int recording_open(struct recording_reader **made, const char *path, struct erro
 		return error_set(err, -errno, "cannot read %s: %s", path, strerror(errno));
 	reader = memory_zeroed(sizeof(*reader));
 	reader->file = file;
+	reader->stop = stop;
 	reader->name = standard_input ? "standard input" : path;
 	reader->zstd = ZSTD_createDCtx();
 	if (!reader->zstd || !msgpack_zone_init(&reader->zone, ZONE_SIZE))
@@ -85,6 +88,17 @@ static int damaged(struct recording_reader *reader, struct error *err, const cha
 	                 reader->name, reader->position, what);
 }
 
+static int interrupted(const struct recording_reader *reader, struct error *err)
+{
+	return error_set(err, -EINTR, "interrupted: of %s, nothing after byte %" PRIu64 " was read", reader->name,
+	                 reader->position);
+}
+
+static bool is_stopped(const struct recording_reader *reader)
+{
+	return reader->stop >= 0 && poll(&(struct pollfd){.fd = reader->stop, .events = POLLIN}, 1, 0) > 0;
+}
+
 /* 1, 0 where the file ends before the first byte, or negative. */
 static int take(struct recording_reader *reader, size_t size, struct error *err)
 {
@@ -98,6 +112,8 @@ static int take(struct recording_reader *reader, size_t size, struct error *err)
 		return 1;
 	}
 	reader->failed = true;
+	if (ferror(reader->file) && errno == EINTR)
+		return interrupted(reader, err);
 	if (ferror(reader->file))
 		return error_set(err, -EIO, "cannot read %s: %s", reader->name, strerror(errno));
 	if (!reader->begun)
@@ -282,8 +298,9 @@ int recording_next(struct recording_reader *reader, struct recording_item *item,
 		status = pass(reader, pending, err);
 	}
 	item->part = RECORDING_NOTHING;
+	/* A file that never ends may have nothing else. */
 	while (status > 0 && item->part == RECORDING_NOTHING)
-		status = next_frame(reader, item, err);
+		status = is_stopped(reader) ? interrupted(reader, err) : next_frame(reader, item, err);
 	return status;
 }
 

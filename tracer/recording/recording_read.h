@@ -21,8 +21,11 @@ struct recording_item {
 	};
 };
 
-/* path "-": standard input. Returns 0, or negative with err. */
-int recording_open(struct recording_reader **made, const char *path, struct error *err);
+/*
+ * path "-": standard input. stop: a descriptor, such as that of signals, or -1; where it can be read, recording_next() returns
+ * -EINTR. Returns 0, or negative with err; -EINTR: a signal came while it waited for a FIFO's writer.
+ */
+int recording_open(struct recording_reader **made, const char *path, int stop, struct error *err);
 void recording_close(struct recording_reader *reader);
 
 /*

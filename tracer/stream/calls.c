@@ -19,7 +19,7 @@ static void *ref_get(const struct ref_table *table, uint32_t ref)
 	return page ? page[ref % REFS_PER_PAGE] : NULL;
 }
 
-static void **ref_place(struct ref_table *table, uint32_t ref, struct error *err)
+static void **ref_place(struct stream *stream, struct ref_table *table, uint32_t ref, struct error *err)
 {
 	void ***page;
 
@@ -29,8 +29,10 @@ static void **ref_place(struct ref_table *table, uint32_t ref, struct error *err
 		return NULL;
 	}
 	page = &table->pages[ref / REFS_PER_PAGE];
-	if (!*page)
+	if (!*page) {
 		*page = memory_zeroed(REFS_PER_PAGE * sizeof(void *));
+		stream->memory += REFS_PER_PAGE * sizeof(void *);
+	}
 	return &(*page)[ref % REFS_PER_PAGE];
 }
 
@@ -86,7 +88,7 @@ static struct labels labels_copy(const struct slice *names, uint32_t count)
 
 int calls_method(struct stream *stream, const struct record_method *record, struct error *err)
 {
-	void **place = ref_place(&stream->methods, record->ref, err);
+	void **place = ref_place(stream, &stream->methods, record->ref, err);
 	struct buffer shown = {0};
 	struct method *method;
 
@@ -169,7 +171,7 @@ static void fiber_close_calls(struct fiber *fiber)
 
 int calls_fiber(struct stream *stream, const struct record_fiber *record, struct error *err)
 {
-	void **place = ref_place(&stream->fibers, record->ref, err);
+	void **place = ref_place(stream, &stream->fibers, record->ref, err);
 	struct fiber *fiber;
 
 	if (!place)
@@ -199,14 +201,14 @@ int calls_fiber(struct stream *stream, const struct record_fiber *record, struct
 
 int calls_fiber_gone(struct stream *stream, const struct record_fiber_gone *record, struct error *err)
 {
-	void **place = ref_place(&stream->fibers, record->ref, err);
+	void **place = ref_place(stream, &stream->fibers, record->ref, err);
 	struct fiber *fiber;
 
 	if (!place)
 		return err->code;
 	fiber = *place;
 	if (!fiber)
-		return 0;
+		return calls_memory_check(stream, err);
 	fiber_close_calls(fiber);
 	if (stream->shown_fiber == fiber)
 		stream->shown_fiber = NULL;

@@ -132,7 +132,7 @@ struct stream {
 	struct ref_table methods;
 	struct ref_table fibers;
 	struct fiber *last_fiber;
-	uint64_t memory;   /* bytes that methods, fibers and open calls take */
+	uint64_t memory;   /* bytes that methods, fibers, the tables of both and open calls take */
 	uint64_t sweep_at; /* of these, when replaced methods are looked for that nobody needs */
 	uint64_t answered; /* bytes of DATA since the last DONE */
 };
