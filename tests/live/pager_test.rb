@@ -32,6 +32,7 @@ class PagerTest < LiveTest
     target = start("shop")
     help = ["trace", "--help"]
     [[["--no-pager", *help], {}], [["trace", "--no-pager", "--help"], {}], [help, { "RBPROBE_PAGER" => "" }],
+     [help, { "RBPROBE_PAGER" => " " }],
      [help, { "RBPROBE_PAGER" => "cat" }], [help, { "TERM" => "dumb" }],
      [["bt", target.pid.to_s, "--every", "0.1", "--count", "2"], {}]].each do |arguments, more|
       shown = nil
@@ -78,10 +79,13 @@ class PagerTest < LiveTest
   end
 
   test "a pager that is not there: the text comes without, and the reason" do
-    terminal = on_terminal("trace", "--help", env: { "RBPROBE_PAGER" => "no-such-pager" })
-    assert_equal 0, terminal.wait
-    assert_match(/there is no pager "no-such-pager"; set RBPROBE_PAGER, or use --no-pager/, terminal.text)
-    assert_match(/^Usage: rbprobe trace/, terminal.text)
+    # A directory is there, and does not run.
+    ["no-such-pager", "/tmp"].each do |pager|
+      terminal = on_terminal("trace", "--help", env: { "RBPROBE_PAGER" => pager })
+      assert_equal 0, terminal.wait
+      assert_match(/there is no pager "#{pager}"; set RBPROBE_PAGER, or use --no-pager/, terminal.text)
+      assert_match(/^Usage: rbprobe trace/, terminal.text)
+    end
   end
 
   test "nothing is wider than a terminal of 80 columns" do

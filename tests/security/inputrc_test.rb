@@ -52,15 +52,16 @@ class InputrcTest < SecurityTest
 
   test "the pager has no home of another user's, in which less would find commands" do
     home = directory
-    assert_equal "home=#{home}", home_of_pager(home)
+    assert_equal "home=#{home},#{home}", home_of_pager(home)
     File.chown(@stranger, @stranger, home)
-    assert_equal "home=none", home_of_pager(home)
+    assert_equal "home=none,none", home_of_pager(home)
   end
 
   private
 
   def home_of_pager(home)
-    console("HOME" => home, "INPUTRC" => "/dev/null", "PAGER" => "cat > /dev/null; echo home=${HOME-none}") do |terminal|
+    pager = "cat > /dev/null; echo home=${HOME-none},${XDG_CONFIG_HOME-none}"
+    console("HOME" => home, "XDG_CONFIG_HOME" => home, "INPUTRC" => "/dev/null", "PAGER" => pager) do |terminal|
       terminal.enter("(1..400).map { |n| 'x' * 30 }")
       terminal.expect(/^#{@target.pid} main> \z/)[/^home=\S+/]
     end

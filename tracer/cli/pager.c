@@ -39,7 +39,7 @@ static const char *pager_command(void)
 		command = getenv("PAGER");
 	if (!command)
 		return "less";
-	return *command && strcmp(command, "cat") != 0 ? command : NULL;
+	return command[strspn(command, " \t")] && strcmp(command, "cat") != 0 ? command : NULL;
 }
 
 /* Rows that the text takes on a screen that wide. */
@@ -72,10 +72,10 @@ static bool is_longer_than_screen(const char *text, size_t size)
 	       rows_of(text, size, window.ws_col) > (size_t)window.ws_row - 1;
 }
 
-/* less runs commands that a file in HOME names, and writes there: not in another user's (sudo). */
-static void forget_strange_home(void)
+/* less runs commands that a file in these names, and writes there: not in another user's (sudo). */
+static void forget_if_strange(const char *variable)
 {
-	const char *home = getenv("HOME");
+	const char *home = getenv(variable);
 	struct place place;
 	struct stat status;
 
@@ -83,18 +83,21 @@ static void forget_strange_home(void)
 		return;
 	if (place_find(&place, home, NULL) < 0 || !place.guarded || place.found < 0 || fstat(place.found, &status) != 0 ||
 	    !place_is_trusted(&status))
-		unsetenv("HOME");
+		unsetenv(variable);
 	place_close(&place);
 }
 
 /* In the child. */
 static void pager_run(const char *command, int fd)
 {
+	static const char *const homes[] = {"HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"};
+
 	signals_restore();
 	signal(SIGINT, SIG_DFL);
 	signal(SIGQUIT, SIG_DFL);
 	signal(SIGPIPE, SIG_DFL);
-	forget_strange_home();
+	for (size_t i = 0; i < sizeof(homes) / sizeof(*homes); i++)
+		forget_if_strange(homes[i]);
 	dup2(fd, STDIN_FILENO);
 	setenv("LESS", "FRX", 0);
 	execl("/bin/sh", "sh", "-c", command, (char *)NULL);
@@ -114,6 +117,12 @@ static bool write_all(int fd, const char *text, size_t size)
 	return true;
 }
 
+/* As the shell says it: it is not there, or nothing that runs. */
+static bool could_not_run(int status)
+{
+	return WIFEXITED(status) && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127);
+}
+
 /* False: there is no such command. */
 static bool page(const char *command, const char *text, size_t size)
 {
@@ -131,7 +140,7 @@ static bool page(const char *command, const char *text, size_t size)
 	close(ends[1]);
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	return pid > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == 127);
+	return pid > 0 && !could_not_run(status);
 }
 
 bool pager_show(const char *text, size_t size)
