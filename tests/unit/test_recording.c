@@ -141,6 +141,27 @@ static void reading_ends_where_a_descriptor_says_so(void **state)
 	close(stop[1]);
 }
 
+static void no_process_has_a_pid_beyond_31_bits(void **state)
+{
+	struct recording_writer *writer = recording_write_open(&output, &(struct recording_head){0});
+	struct recording_reader *reader;
+	struct recording_item item;
+	struct error err;
+
+	(void)state;
+	recording_write_session(writer, &(struct recording_session){.pid = INT32_MAX});
+	recording_write_session(writer, &(struct recording_session){.pid = INT32_MAX + 1u});
+	recording_write_free(writer);
+	save(output.buffer.bytes, output.buffer.size);
+	assert_int_equal(recording_open(&reader, path, -1, &err), 0);
+	assert_int_equal(recording_next(reader, &item, &err), 1);
+	assert_int_equal(recording_next(reader, &item, &err), 1);
+	assert_int_equal(item.session.pid, INT32_MAX);
+	assert_int_equal(recording_next(reader, &item, &err), -EBADMSG);
+	assert_error(&err, -EBADMSG, "no process has such a PID");
+	recording_close(reader);
+}
+
 /* How many parts are read, and what ends that. */
 static unsigned read_all(int *status, struct error *err)
 {
@@ -255,6 +276,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_written_is_read, open_file, remove_file),
 		cmocka_unit_test_setup_teardown(reading_ends_where_a_descriptor_says_so, open_file, remove_file),
+		cmocka_unit_test_setup_teardown(no_process_has_a_pid_beyond_31_bits, open_file, remove_file),
 		cmocka_unit_test_setup_teardown(a_file_that_was_cut_short_is_read_up_to_there, open_file, remove_file),
 		cmocka_unit_test_setup_teardown(whatever_is_damaged_is_survived, open_file, remove_file),
 		cmocka_unit_test_setup_teardown(what_is_packed_is_checked, open_file, remove_file),

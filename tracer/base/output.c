@@ -22,8 +22,8 @@ static int open_place(const struct place *place, int flags)
 }
 
 /*
- * Where all may make files, another user may have made this one, to read what we write. The kernel has the same rule, which not all
- * systems switch on (fs.protected_regular, fs.protected_fifos).
+ * Where all may make files, another user may have made this one, to read what we write. The kernel has the same rule, which not
+ * all systems switch on (fs.protected_regular, fs.protected_fifos).
  */
 static bool is_planted(const struct place *place, struct stat *found)
 {

@@ -13,7 +13,7 @@
 
 struct session_info {
 	uint32_t pid;
-	struct buffer ruby, command, reason; /* printable */
+	struct buffer ruby, command, reason; /* as they are in the file */
 	uint64_t blocks, events, size, packed, from_ns, to_ns;
 };
 
@@ -93,9 +93,9 @@ static void show_session(struct info *info, const struct session_info *session)
 		return;
 	}
 	buffer_add_format(to, "process %" PRIu32 ": Ruby ", session->pid);
-	buffer_add(to, session->ruby.bytes, session->ruby.size);
+	buffer_add_printable(to, session->ruby.bytes, session->ruby.size);
 	buffer_add_text(to, ", ");
-	buffer_add(to, session->command.bytes, session->command.size);
+	buffer_add_printable(to, session->command.bytes, session->command.size);
 	buffer_add_format(to, "\n   %" PRIu64 " events", session->events);
 	if (session->events) {
 		buffer_add_text(to, " from ");
@@ -108,7 +108,7 @@ static void show_session(struct info *info, const struct session_info *session)
 	buffer_add_size(to, session->size);
 	buffer_add_text(to, " unpacked; ");
 	buffer_add_text(to, session->reason.size ? "ended: " : "its end is missing");
-	buffer_add(to, session->reason.bytes, session->reason.size);
+	buffer_add_printable(to, session->reason.bytes, session->reason.size);
 	buffer_add_char(to, '\n');
 }
 
@@ -130,8 +130,8 @@ static void add_session(struct info *info, const struct recording_session *sessi
 	info->sessions = memory_resize(info->sessions, (info->count + 1) * sizeof(*info->sessions));
 	one = &info->sessions[info->count++];
 	*one = (struct session_info){.pid = session->pid};
-	buffer_add_printable(&one->ruby, session->ruby_version.bytes, session->ruby_version.size);
-	buffer_add_printable(&one->command, session->command.bytes, session->command.size);
+	buffer_add_slice(&one->ruby, session->ruby_version);
+	buffer_add_slice(&one->command, session->command);
 }
 
 static void add_block(struct session_info *session, const struct recording_block *block)
@@ -181,7 +181,7 @@ static int add_part(struct info *info, const struct recording_item *item, struct
 	case RECORDING_END:
 		session = session_at(info, item->end.session);
 		if (session && !session->reason.size)
-			buffer_add_printable(&session->reason, item->end.reason.bytes, item->end.reason.size);
+			buffer_add_slice(&session->reason, item->end.reason);
 		return 0;
 	case RECORDING_NOTHING:
 		break;

@@ -245,6 +245,8 @@ static int read_part(struct recording_reader *reader, struct recording_item *ite
 		return 1;
 	case RECORDING_SESSION:
 		read_session(&map, &item->session);
+		if (item->session.pid > INT32_MAX)
+			return damaged(reader, err, "no process has such a PID");
 		return 1;
 	case RECORDING_BLOCK:
 		if (read_block(reader, &map, err) < 0)
