@@ -205,6 +205,7 @@ class ApiTest < LiveTest
   end
 
   test "where a client has loaded the extension the application sees nothing of it, until it requires it" do
+    only_where_loading_is_possible
     target = start("console", load: false)
     assert_exit 0, rbprobe("load", "-p", target.pid.to_s)
     assert_equal "nil", target.run("defined?(Rbprobe)")

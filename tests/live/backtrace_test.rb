@@ -290,6 +290,15 @@ class BacktraceTest < LiveTest
     assert_equal 3, result.stdout.scan(/^process #{target.pid}, /).size
   end
 
+  test "Ctrl-C ends --every also where the process is answering just then" do
+    target = start("threads")
+    20.times do
+      tracer = launch("bt", "-p", target.pid.to_s, "--every", "0.001")
+      tracer.wait_for(/as before/)
+      assert_exit 0, tracer.stop
+    end
+  end
+
   test "an application that has its own Thread#name, Thread.list and inspect" do
     target = start("threads")
     target.run("class Thread; def self.list; raise 'no'; end; def name; raise 'no'; end; def inspect; raise 'no'; end; " \

@@ -11,6 +11,7 @@
 #include "tracee/vm/gvl_slice.h"
 
 #include <stdatomic.h>
+#include <time.h>
 
 #define LOOK_PAUSE_NS (250 * NS_PER_MS) /* between two looks at least, */
 #define LOOK_PART 100u                  /* and so many times as long as the last one took; */
@@ -19,6 +20,12 @@
 static _Atomic bool overlooked;                  /* something happened that no selection was asked about */
 static _Atomic uint64_t look_at_ns = UINT64_MAX; /* when a job is to look */
 static _Atomic bool looking;                     /* one was asked for */
+
+/* What this thread has computed: others run while it looks, and do not count. */
+static uint64_t own_ns(void)
+{
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
 
 static void look_at(uint64_t at_ns)
 {
@@ -69,7 +76,7 @@ bool selection_look_is_due(void)
 static VALUE look(VALUE argument)
 {
 	struct selection *selection = (struct selection *)argument;
-	uint64_t began_ns = clock_now_ns();
+	uint64_t began_ns = own_ns();
 	struct gvl_slice slice;
 
 	gvl_slice_begin(&slice);
@@ -87,7 +94,7 @@ static VALUE look(VALUE argument)
 			selection_search_again(selection, i);
 		else
 			selector_each_match(&selection->selectors[i], selection_arm_match, &arming);
-		if (clock_now_ns() - began_ns > LOOK_MAX_NS)
+		if (own_ns() - began_ns > LOOK_MAX_NS)
 			return Qnil;
 	}
 	selection->look_next = 0;
@@ -97,7 +104,7 @@ static VALUE look(VALUE argument)
 
 void selection_look(void)
 {
-	uint64_t began_ns = clock_now_ns(), pause_ns;
+	uint64_t began_ns = own_ns(), pause_ns;
 	bool all;
 
 	if (!atomic_exchange(&looking, false))
@@ -114,7 +121,7 @@ void selection_look(void)
 		if (failed)
 			rb_set_errinfo(Qnil);
 	}
-	pause_ns = (clock_now_ns() - began_ns) * LOOK_PART;
+	pause_ns = (own_ns() - began_ns) * LOOK_PART;
 	for (const struct selection *selection = selection_next(NULL); selection; selection = selection_next(selection))
 		selection_look_later(selection);
 	if (atomic_load(&look_at_ns) != UINT64_MAX && pause_ns > LOOK_PAUSE_NS)

@@ -314,7 +314,7 @@ static bool turn(struct request *requests, size_t count, struct pollfd *polled)
 	return true;
 }
 
-int request_run(struct request *requests, size_t count, int signals_descriptor)
+int request_run(struct request *requests, size_t count, int signals_descriptor, bool *interrupted)
 {
 	struct pollfd *polled = memory_zeroed((1 + count) * sizeof(*polled));
 	int status = STATUS_DONE;
@@ -326,9 +326,11 @@ int request_run(struct request *requests, size_t count, int signals_descriptor)
 		bool sent_by_process;
 
 		polled[0] = (struct pollfd){.fd = signals_descriptor, .events = POLLIN};
-		if (signals_take(&sent_by_process))
+		if (signals_take(&sent_by_process)) {
+			*interrupted = true;
 			for (size_t i = 0; i < count; i++)
 				request_cancel(&requests[i]);
+		}
 	} while (turn(requests, count, polled));
 	for (size_t i = 0; i < count; i++)
 		status = status ? status : requests[i].status;

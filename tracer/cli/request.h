@@ -85,8 +85,9 @@ void request_report(const struct request *request, uint32_t code, struct slice t
 
 /*
  * Steps through count requests until all are over. The first signal (signals.h) cancels them, a second ends the
- * program. Errors are printed. Returns the first status that is not STATUS_DONE.
+ * program. Errors are printed. Returns the first status that is not STATUS_DONE. *interrupted is set where a signal came, also
+ * where all had been answered just then.
  */
-int request_run(struct request *requests, size_t count, int signals_descriptor);
+int request_run(struct request *requests, size_t count, int signals_descriptor, bool *interrupted);
 
 #endif
