@@ -55,7 +55,7 @@ class LaterTest < LiveTest
     target.run("3000.times { o = Object.new; def o.zork; end; o.zork; Class.new { def zork; end }.new.zork }; nil")
     assert_operator Integer(target.run(kept)), :<, before + 3000
     target.run("Named = Class.new { def zork; end }; nil")
-    wait_until("the class with a name is traced") { target.run("Named.new.zork") && tracer.stdout.include?("Named#zork") }
+    wait_until("the class with a name is traced", 60) { target.run("Named.new.zork") && tracer.stdout.include?("Named#zork") }
     result = tracer.stop
     counts = result.tree.lines.map { |line| line[/Till#f|Named|zork/] }.tally
     assert_equal({ "Till#f" => 1000, "zork" => 1000 }, counts.slice("Till#f", "zork"))
