@@ -46,8 +46,8 @@ class HeapHoldersTest < LiveTest
     found = report("--retainers", name, dump)["retainers"]
     path = found["paths"].first
     assert_equal objects, found["live"]["objects"], found
-    # An address that is left over on a stack holds an object, too.
-    assert_in_delta objects, path["objects"], 2, path
+    # Addresses that are left over on a stack hold objects, too: some of those that were made last.
+    assert_in_delta objects, path["objects"], 8, path
     path["steps"].reverse.map { |step| step["class"].sub(/0x\h+/, "0x") }
   end
 

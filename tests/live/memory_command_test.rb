@@ -69,12 +69,12 @@ class MemoryCommandTest < LiveTest
 
   test "with --every on a terminal a sample fits it" do
     target = start("shop")
-    terminal = Terminal.new(["memory", "--every", "0.1", "--count", "2", target.pid.to_s], rows: 18)
+    terminal = Terminal.new(["memory", "--every", "0.1", "--count", "2", target.pid.to_s], rows: 24)
     @tracers << terminal
     assert_equal 0, terminal.wait
     samples = terminal.raw.split("\e[H\e[2J").drop(1)
     assert_equal 2, samples.size
-    samples.each { |sample| assert_includes 12..17, sample.lines.size, sample }
+    samples.each { |sample| assert_includes 12..23, sample.lines.size, sample }
   end
 
   test "with --every the differences" do

@@ -22,7 +22,7 @@ class PagerTest < LiveTest
     assert_match(/\AUsage: rbprobe trace /, help)
     assert_equal rbprobe("trace", "--help").stdout, help
     report = paged { |env| assert_equal 0, on_terminal("bt", target.pid.to_s, env: env).wait }
-    assert_match(/^\e\[1;35mthread \d+ "popper"\e\[0m, sleeping/, report)
+    assert_match(/^\e\[1;35mthread (?:\d+ )?"popper"\e\[0m, sleeping/, report)
     assert_match(/^\e\[2m   .*:\d+\e\[0m in \e\[1;36m.*#nap\e\[0m$/, report)
     assert_nil(paged { |env| assert_equal 0, on_terminal("bt", target.pid.to_s, env: env, rows: 500).wait })
     assert_nil(paged { |env| on_terminal("fork", "--usage", env: env).wait })
