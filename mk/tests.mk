@@ -131,6 +131,7 @@ lint:
 	mk/links
 	@+RBPROBE_CFLAGS=-Werror $(MAKE) --no-print-directory BUILD=$(BUILD)/lint WERROR=-Werror all unit-tests
 	mk/rooms $(BUILD)/lint/obj $(BUILD)/lint/ext
+	@+$(MAKE) --no-print-directory fuzz-syntax
 	@+$(MAKE) --no-print-directory tidy
 
 .PHONY: tidy
@@ -186,6 +187,13 @@ $(FUZZ_HEAP_OBJECT): tracer/heap/heap_line.cpp tracer/heap/heap_line.h
 	@mkdir -p $(@D)
 	$(call say,CLANG,$<)$(CLANG) $(OWN_CXX_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer-no-link,address,undefined \
 		-fno-sanitize=function,vptr -c -o $@ $<
+
+# They are run by hand, and compiled by nobody else.
+.PHONY: fuzz-syntax
+fuzz-syntax:
+	@for file in tests/fuzz/*.c; do \
+		$(CLANG) -fsyntax-only -Werror=implicit-function-declaration $(OWN_FLAGS) $(PACKAGE_CFLAGS) $$file || exit 1; \
+	done
 
 .PHONY: fuzz-targets
 fuzz-targets: $(FUZZ_TARGETS)

@@ -36,17 +36,18 @@ static void read_back(int fd, struct buffer *to)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *texts[] = {"String#x"};
+	static struct selector selectors[1];
 	static const char *sorts[] = {"total", "calls", "p99", "method", "cpu", "allocs"};
 	static const struct sink_style style = {.many_pids = true};
 	struct lies lies = {data, size};
 	uint8_t mode = lies_byte(&lies), more = lies_byte(&lies);
 	struct output output = {.fd = file()};
 	struct buffer written = {0};
-	struct options options = {.quiet = true, .selectors = {.texts = texts, .count = 1}};
+	struct options options = {.quiet = true, .selectors = {.items = selectors, .texts = texts, .count = 1}};
 	struct sink *sink = sink_new(&sink_stat, &output, &style);
 	struct stat_sink *stat = (struct stat_sink *)sink;
-	struct run run = {.options = &options, .output = &output, .sink = sink, .process_count = 1};
-	struct trace_target traced = {.run = &run, .pid = 1};
+	struct run run = {.options = &options, .output = &output, .sink = sink};
+	struct trace_target traced = {.run = &run, .pid = 1, .output = &output, .sink = sink};
 	struct attachment *attachment = &traced.attachment;
 	struct error err;
 
@@ -69,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	sink->ops->round(sink);
 	sink->ops->round(sink);
 	calls_finish(traced.stream);
-	summarise(&traced, "it is over");
+	trace_summary_say(&traced, "it is over", 1);
 	stat_sink_end(stat);
 	read_back(output.fd, &written);
 	if (stat->format == STAT_JSON)

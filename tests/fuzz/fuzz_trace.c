@@ -11,6 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *texts[] = {"String#x", "Order#"};
+	static struct selector selectors[2];
 	struct lies lies = {data, size};
 	uint8_t mode = lies_byte(&lies);
 	const struct sink_style style = {.durations = true,
@@ -20,14 +21,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	                                 .flags = (mode & 8 ? TRACE_CPU : 0) | (mode & 16 ? TRACE_OBJECTS | TRACE_GC : 0)};
 	bool json = mode & 1;
 	struct output output = {.fd = -1};
-	struct options options = {.quiet = true, .trace.marks.kinds = mode & 0x2e, .selectors = {.texts = texts, .count = 2}};
+	struct options options = {
+		.quiet = true, .trace.marks.kinds = mode & 0x2e, .selectors = {.items = selectors, .texts = texts, .count = 2}};
 	struct sink *sink = sink_new(json ? &sink_json : &sink_text, &output, &style);
-	struct run run = {.options = &options,
-	                  .output = &output,
-	                  .sink = sink,
-	                  .process_count = 1,
-	                  .limit = {.limited = mode & 2, .left = 3}};
-	struct trace_target traced = {.run = &run, .pid = 1};
+	struct run run = {.options = &options, .output = &output, .sink = sink, .limit = {.limited = mode & 2, .left = 3}};
+	struct trace_target traced = {.run = &run, .pid = 1, .output = &output, .sink = sink};
 	struct attachment *attachment = &traced.attachment;
 	struct error err;
 
@@ -39,8 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (mode & 4 && sink->ops->quiet)
 		sink->ops->quiet(sink);
 	calls_finish(traced.stream);
-	name_unmatched(&traced);
-	summarise(&traced, "it is over");
+	trace_unmatched_at_end(&traced);
+	trace_summary_say(&traced, "it is over", 1);
 	if (json)
 		must_be_json(&output.buffer);
 	else
