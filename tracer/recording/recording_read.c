@@ -88,6 +88,13 @@ static int damaged(struct recording_reader *reader, struct error *err, const cha
 	                 reader->name, reader->position, what);
 }
 
+static int cut_short(const struct recording_reader *reader, struct error *err)
+{
+	return error_set(err, -ENODATA,
+	                 "%s was cut short, at byte %" PRIu64 ": whoever wrote it was killed, or the disk was full", reader->name,
+	                 reader->position);
+}
+
 static int interrupted(const struct recording_reader *reader, struct error *err)
 {
 	return error_set(err, -EINTR, "interrupted: of %s, nothing after byte %" PRIu64 " was read", reader->name,
@@ -120,9 +127,7 @@ static int take(struct recording_reader *reader, size_t size, struct error *err)
 		return damaged(reader, err, got ? "it is too short" : "it is empty");
 	if (got == 0)
 		return 0;
-	return error_set(err, -ENODATA,
-	                 "%s was cut short, at byte %" PRIu64 ": whoever wrote it was killed, or the disk was full", reader->name,
-	                 reader->position);
+	return cut_short(reader, err);
 }
 
 static int take_whole(struct recording_reader *reader, size_t size, struct error *err)
@@ -131,9 +136,7 @@ static int take_whole(struct recording_reader *reader, size_t size, struct error
 
 	if (status != 0)
 		return status;
-	return error_set(err, -ENODATA,
-	                 "%s was cut short, at byte %" PRIu64 ": whoever wrote it was killed, or the disk was full", reader->name,
-	                 reader->position);
+	return cut_short(reader, err);
 }
 
 /* Past bytes that nobody wants. */
