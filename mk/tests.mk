@@ -147,42 +147,26 @@ tidy:
 
 FUZZ_SECONDS ?= 20
 FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_SOURCES := $(wildcard proto/*.c) tracer/cli/selector.c $(addprefix tracer/base/,buffer.c json.c leave.c message.c utf8.c)
+# The whole tracer but its main program. Of an archive nothing is taken whose file a target has included.
+FUZZ_HEAP_OBJECT := $(BUILD)/fuzz/heap_line.o
+FUZZ_TRACER_SOURCES := $(filter-out tracer/main.c tracer/stream/decode.c,$(TRACER_SOURCES)) tests/fuzz/records.c
+FUZZ_TRACER := $(patsubst %.c,$(BUILD)/fuzz/obj/%.o,$(FUZZ_TRACER_SOURCES)) $(FUZZ_HEAP_OBJECT)
+FUZZ_SOURCES := $(wildcard proto/*.c) $(BUILD)/fuzz/tracer.a
 
 $(BUILD)/fuzz/%: tests/fuzz/%.c $(FUZZ_SOURCES) $(wildcard proto/*.h tracer/*/*.h)
 	@mkdir -p $(@D)
 	$(call say,CLANG,$<)$(CLANG) $(OWN_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer,address,undefined \
 		-o $@ $< $(FUZZ_SOURCES) $(PACKAGE_LIBS)
 
-# What only one target needs. Checks of C++ that need a runtime of their own are left out.
-FUZZ_HEAP_OBJECT := $(BUILD)/fuzz/heap_line.o
-FUZZ_HEAP_SOURCES := $(filter-out tracer/heap/heap_dump.c,$(wildcard tracer/heap/heap_*.c)) tracer/base/output.c \
-	tracer/base/place.c $(FUZZ_HEAP_OBJECT)
-$(BUILD)/fuzz/fuzz_heap_report: FUZZ_SOURCES += $(FUZZ_HEAP_SOURCES)
-$(BUILD)/fuzz/fuzz_heap_report: $(FUZZ_HEAP_SOURCES)
-
-$(BUILD)/fuzz/fuzz_heap_line: FUZZ_SOURCES += $(FUZZ_HEAP_OBJECT)
-$(BUILD)/fuzz/fuzz_heap_line: $(FUZZ_HEAP_OBJECT)
-$(BUILD)/fuzz/fuzz_elf: FUZZ_SOURCES += tracer/process/elf_symbols.c
-$(BUILD)/fuzz/fuzz_maps: FUZZ_SOURCES += tracer/base/proc_status.c tracer/base/proc_file.c \
-	$(addprefix tracer/process/,$(addsuffix .c,target target_files look_budget elf_symbols confined confined_filter \
-	arch_x86_64 arch_aarch64 arch_other))
-$(BUILD)/fuzz/fuzz_native_answer: FUZZ_SOURCES += tracer/backtrace/native_answer.c
-$(BUILD)/fuzz/fuzz_history: FUZZ_SOURCES += tracer/console/console_history.c tracer/base/place.c
-
-# The whole tracer but its main program, for targets that include the file in question.
-FUZZ_TRACER_SOURCES := $(filter-out tracer/main.c tracer/stream/decode.c,$(TRACER_SOURCES)) tests/fuzz/records.c
-FUZZ_TRACER := $(patsubst %.c,$(BUILD)/fuzz/obj/%.o,$(FUZZ_TRACER_SOURCES)) $(FUZZ_HEAP_OBJECT)
 $(BUILD)/fuzz/obj/%.o: %.c $(wildcard proto/*.h tracer/*/*.h) tests/fuzz/records.h tracer/stream/decode.c
 	@mkdir -p $(@D)
 	$(call say,CLANG,$<)$(CLANG) $(OWN_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer-no-link,address,undefined -c -o $@ $<
+
 $(BUILD)/fuzz/tracer.a: $(FUZZ_TRACER)
 	@rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $^
-FUZZ_OF_TRACER := $(addprefix $(BUILD)/fuzz/fuzz_,trace stat answer)
-$(FUZZ_OF_TRACER): FUZZ_SOURCES := $(wildcard proto/*.c) $(BUILD)/fuzz/tracer.a
-$(FUZZ_OF_TRACER): $(BUILD)/fuzz/tracer.a
 
+# Checks of C++ that need a runtime of their own are left out.
 $(FUZZ_HEAP_OBJECT): tracer/heap/heap_line.cpp tracer/heap/heap_line.h
 	@mkdir -p $(@D)
 	$(call say,CLANG,$<)$(CLANG) $(OWN_CXX_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer-no-link,address,undefined \

@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const struct options options = {.quiet = true};
 	struct lies lies = {data, size};
 	struct shown shown = {.mode = lies_byte(&lies)};
-	struct report_style style = {.group = shown.mode & 0x80};
+	struct report_style style = {.group = shown.mode & 0x80, .app = shown.mode & 0x20};
 	struct request request = {
 		.options = &options, .handler = &consumer, .owner = &shown, .command_id = FUZZ_REQUEST, .keep = true};
 	struct error err;
@@ -104,6 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	request.attachment.state = ATTACHMENT_CONNECTED;
 	request.attachment.command_id = FUZZ_REQUEST;
 	shown.reports[0].pid = shown.reports[1].pid = 1;
+	shown.reports[0].style = shown.reports[1].style = &style;
 	shown.reports[1].json = true;
 	request.stream = lies_stream(NULL, NULL, &stream_handler, &request);
 	/* A second request in the same session, when the first is over. */

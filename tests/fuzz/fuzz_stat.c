@@ -8,30 +8,7 @@
 
 #include "tracer/commands/stat_sink.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* A file in memory, as each table is written at once; empty. */
-static int file(void)
-{
-	static int fd = -1;
-
-	if (fd < 0)
-		fd = memfd_create("fuzz_stat", MFD_CLOEXEC);
-	if (fd < 0 || ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0)
-		__builtin_trap();
-	return fd;
-}
-
-static void read_back(int fd, struct buffer *to)
-{
-	ssize_t got;
-
-	while ((got = pread(fd, buffer_reserve(to, 65536), 65536, (off_t)to->size)) > 0)
-		to->size += (size_t)got;
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -39,9 +16,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct selector selectors[1];
 	static const char *sorts[] = {"total", "calls", "p99", "method", "cpu", "allocs"};
 	static const struct sink_style style = {.many_pids = true};
+	static int file = -1;
 	struct lies lies = {data, size};
 	uint8_t mode = lies_byte(&lies), more = lies_byte(&lies);
-	struct output output = {.fd = file()};
+	struct output output = {.fd = lies_file(&file)};
 	struct buffer written = {0};
 	struct options options = {.quiet = true, .selectors = {.items = selectors, .texts = texts, .count = 1}};
 	struct sink *sink = sink_new(&sink_stat, &output, &style);
@@ -72,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	calls_finish(traced.stream);
 	trace_summary_say(&traced, "it is over", 1);
 	stat_sink_end(stat);
-	read_back(output.fd, &written);
+	lies_file_read(file, &written);
 	if (stat->format == STAT_JSON)
 		must_be_json(&written);
 	else

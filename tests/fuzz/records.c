@@ -1,5 +1,6 @@
 /* Records made of a fuzzer's bytes. See records.h. */
 
+#define _GNU_SOURCE
 #include "records.h"
 
 /* stream_decode() is not for others to call. */
@@ -7,6 +8,8 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 uint8_t lies_byte(struct lies *lies)
 {
@@ -16,7 +19,7 @@ uint8_t lies_byte(struct lies *lies)
 	return *lies->bytes++;
 }
 
-static uint64_t number(struct lies *lies)
+uint64_t lies_number(struct lies *lies)
 {
 	uint8_t first = lies_byte(lies);
 	uint64_t value = 0;
@@ -28,9 +31,9 @@ static uint64_t number(struct lies *lies)
 	return value;
 }
 
-static struct slice some(struct lies *lies)
+struct slice lies_text(struct lies *lies)
 {
-	size_t size = number(lies) % 256;
+	size_t size = lies_number(lies) % 256;
 	struct slice slice = {(const char *)lies->bytes, size < lies->size ? size : lies->size};
 
 	lies->bytes += slice.size;
@@ -50,20 +53,20 @@ static void add_events(struct lies *lies, msgpack_sbuffer *buffer)
 	struct batch batch;
 	unsigned count = lies_byte(lies) % 8;
 
-	batch_begin(&batch, buffer, number(lies));
+	batch_begin(&batch, buffer, lies_number(lies));
 	while (count--) {
 		uint8_t what = lies_byte(lies);
 		struct batch_event event = {.kind = (enum event_kind)(what % 4),
 		                            .ending = (enum ending)((what >> 5) % 5),
-		                            .method = (uint32_t)number(lies),
-		                            .fiber = (uint32_t)number(lies),
-		                            .time_ns = number(lies),
-		                            .duration_ns = number(lies)};
+		                            .method = (uint32_t)lies_number(lies),
+		                            .fiber = (uint32_t)lies_number(lies),
+		                            .time_ns = lies_number(lies),
+		                            .duration_ns = lies_number(lies)};
 
 		if (what & 4)
-			event.values = some(lies);
+			event.values = lies_text(lies);
 		if (what & 8)
-			event.outcome = some(lies);
+			event.outcome = lies_text(lies);
 		batch_add(&batch, &event);
 	}
 	batch_end(&batch);
@@ -75,23 +78,23 @@ static void add_method(struct lies *lies, msgpack_sbuffer *buffer)
 	struct record record = {.kind = RECORD_METHOD};
 	struct record_method *method = &record.method;
 
-	method->ref = (uint32_t)number(lies);
-	method->class_name = some(lies);
+	method->ref = (uint32_t)lies_number(lies);
+	method->class_name = lies_text(lies);
 	method->separator = (char)lies_byte(lies);
-	method->method_name = some(lies);
-	method->file = some(lies);
-	method->line = (uint32_t)number(lies);
+	method->method_name = lies_text(lies);
+	method->file = lies_text(lies);
+	method->line = (uint32_t)lies_number(lies);
 	method->engine = (enum engine_id)(lies_byte(lies) % 5);
 	method->label_count = lies_byte(lies) % 5;
 	for (uint32_t i = 0; i < method->label_count; i++)
-		labels[i] = some(lies);
+		labels[i] = lies_text(lies);
 	method->labels = labels;
-	method->mark = (uint32_t)number(lies);
+	method->mark = (uint32_t)lies_number(lies);
 	if (lies_byte(lies) & 1)
-		method->place = some(lies);
+		method->place = lies_text(lies);
 	method->local_count = lies_byte(lies) % 5;
 	for (uint32_t i = 0; i < method->local_count; i++)
-		locals[i] = some(lies);
+		locals[i] = lies_text(lies);
 	method->locals = locals;
 	method->flags = lies_byte(lies) % 2;
 	record_encode(buffer, &record);
@@ -110,7 +113,7 @@ static void pack_figures(struct lies *lies, msgpack_packer *packer)
 	                                   "unplaced", "cpu_ns", "objects", "gc_ns", "unmeasured", "parent", "folded"};
 	size_t count = 1 + lies_byte(lies) % (sizeof(keys) / sizeof(*keys));
 	uint32_t pairs = lies_byte(lies) % 8;
-	struct slice key = some(lies);
+	struct slice key = lies_text(lies);
 
 	msgpack_pack_map(packer, count + 2);
 	pack_key(packer, "key");
@@ -118,12 +121,12 @@ static void pack_figures(struct lies *lies, msgpack_packer *packer)
 	msgpack_pack_str_body(packer, key.bytes, key.size);
 	for (size_t i = 0; i < count; i++) {
 		pack_key(packer, keys[i]);
-		msgpack_pack_uint64(packer, number(lies));
+		msgpack_pack_uint64(packer, lies_number(lies));
 	}
 	pack_key(packer, "histogram");
 	msgpack_pack_array(packer, pairs);
 	for (uint32_t i = 0; i < pairs; i++)
-		msgpack_pack_uint64(packer, number(lies));
+		msgpack_pack_uint64(packer, lies_number(lies));
 }
 
 static void add_statistics(struct lies *lies, msgpack_sbuffer *buffer, struct record *record)
@@ -142,7 +145,7 @@ static void add_statistics(struct lies *lies, msgpack_sbuffer *buffer, struct re
 		pack_figures(lies, &packer);
 	for (uint32_t i = 0; i < count; i++) {
 		pack_key(&packer, keys[i]);
-		msgpack_pack_uint64(&packer, number(lies));
+		msgpack_pack_uint64(&packer, lies_number(lies));
 	}
 	record->data.packed = (struct slice){packed.data, packed.size};
 	record_encode(buffer, record);
@@ -158,94 +161,96 @@ static void add_record(struct lies *lies, msgpack_sbuffer *buffer, enum record_k
 	switch (kind) {
 	case RECORD_HELLO:
 		record.hello = (struct record_hello){.version = PROTOCOL_VERSION, .nonce = {nonce, NONCE_SIZE}, .pid = 1};
-		record.hello.ruby_version = some(lies);
-		record.hello.extension_version = some(lies);
-		record.hello.monotonic_ns = number(lies);
-		record.hello.realtime_ns = number(lies);
+		record.hello.ruby_version = lies_text(lies);
+		record.hello.extension_version = lies_text(lies);
+		record.hello.monotonic_ns = lies_number(lies);
+		record.hello.realtime_ns = lies_number(lies);
 		break;
 	case RECORD_REPLY:
 		record.reply =
-			(struct record_reply){.command_id = request(lies), .code = lies_byte(lies) % 4, .text = some(lies)};
+			(struct record_reply){.command_id = request(lies), .code = lies_byte(lies) % 4, .text = lies_text(lies)};
 		break;
 	case RECORD_METHOD:
 		add_method(lies, buffer);
 		return;
 	case RECORD_FIBER:
-		record.fiber.ref = (uint32_t)number(lies);
-		record.fiber.thread_id = number(lies);
-		record.fiber.native_id = (uint32_t)number(lies);
-		record.fiber.thread_name = some(lies);
+		record.fiber.ref = (uint32_t)lies_number(lies);
+		record.fiber.thread_id = lies_number(lies);
+		record.fiber.native_id = (uint32_t)lies_number(lies);
+		record.fiber.thread_name = lies_text(lies);
 		record.fiber.root = lies_byte(lies) & 1;
-		record.fiber.created_at = some(lies);
+		record.fiber.created_at = lies_text(lies);
 		break;
 	case RECORD_FIBER_GONE:
-		record.fiber_gone.ref = (uint32_t)number(lies);
+		record.fiber_gone.ref = (uint32_t)lies_number(lies);
 		break;
 	case RECORD_CALLER:
-		record.caller = (struct record_caller){.ref = (uint32_t)number(lies),
-		                                       .parent = (uint32_t)number(lies),
-		                                       .label = some(lies),
-		                                       .file = some(lies),
-		                                       .line = (uint32_t)number(lies)};
+		record.caller = (struct record_caller){.ref = (uint32_t)lies_number(lies),
+		                                       .parent = (uint32_t)lies_number(lies),
+		                                       .label = lies_text(lies),
+		                                       .file = lies_text(lies),
+		                                       .line = (uint32_t)lies_number(lies)};
 		break;
 	case RECORD_RETRIED:
-		record.retried = (struct record_retried){(uint32_t)number(lies), (uint32_t)number(lies)};
+		record.retried = (struct record_retried){(uint32_t)lies_number(lies), (uint32_t)lies_number(lies)};
 		break;
 	case RECORD_EVENTS:
 		add_events(lies, buffer);
 		return;
 	case RECORD_LOST:
-		record.lost = (struct record_lost){number(lies), number(lies), number(lies)};
+		record.lost = (struct record_lost){lies_number(lies), lies_number(lies), lies_number(lies)};
 		break;
 	case RECORD_NOTE:
-		record.note = (struct record_note){(enum note_level)(lies_byte(lies) & 1), some(lies)};
+		record.note = (struct record_note){(enum note_level)(lies_byte(lies) & 1), lies_text(lies)};
 		break;
 	case RECORD_MATCH:
-		record.match.selector = (uint32_t)number(lies);
-		record.match.class_name = some(lies);
-		record.match.method_name = some(lies);
-		record.match.reason = some(lies);
+		record.match.selector = (uint32_t)lies_number(lies);
+		record.match.class_name = lies_text(lies);
+		record.match.method_name = lies_text(lies);
+		record.match.reason = lies_text(lies);
 		break;
 	case RECORD_END:
 		record.end.reason = (enum end_reason)(lies_byte(lies) % 3);
-		record.end.text = some(lies);
-		record.end.calls = number(lies);
-		record.end.lost = number(lies);
-		record.end.other_ractors = number(lies);
-		record.end.left_out = number(lies);
-		record.end.marks = number(lies);
-		record.end.marks_lost = number(lies);
-		record.end.counted = number(lies);
-		record.end.marks_left_out = number(lies);
+		record.end.text = lies_text(lies);
+		record.end.calls = lies_number(lies);
+		record.end.lost = lies_number(lies);
+		record.end.other_ractors = lies_number(lies);
+		record.end.left_out = lies_number(lies);
+		record.end.marks = lies_number(lies);
+		record.end.marks_lost = lies_number(lies);
+		record.end.counted = lies_number(lies);
+		record.end.marks_left_out = lies_number(lies);
 		break;
 	case RECORD_OUTPUT:
-		record.output = (struct record_output){request(lies), (enum output_stream)(1 + lies_byte(lies) % 3), some(lies)};
+		record.output =
+			(struct record_output){request(lies), (enum output_stream)(1 + lies_byte(lies) % 3), lies_text(lies)};
 		break;
 	case RECORD_DATA:
 		record.data.command_id = request(lies);
-		record.data.packed = some(lies);
+		record.data.packed = lies_text(lies);
 		if (!record.data.packed.size) {
 			add_statistics(lies, buffer, &record);
 			return;
 		}
 		break;
 	case RECORD_DONE:
-		record.done = (struct record_done){.command_id = request(lies), .code = lies_byte(lies) & 1, .text = some(lies)};
+		record.done =
+			(struct record_done){.command_id = request(lies), .code = lies_byte(lies) & 1, .text = lies_text(lies)};
 		break;
 	case RECORD_FOUND:
-		record.found.selector = (uint32_t)number(lies);
+		record.found.selector = (uint32_t)lies_number(lies);
 		break;
 	case RECORD_TOTALS:
-		record.totals.mark = (uint32_t)number(lies);
-		record.totals.native_id = (uint32_t)number(lies);
-		record.totals.thread_name = some(lies);
-		record.totals.elapsed_ns = number(lies);
+		record.totals.mark = (uint32_t)lies_number(lies);
+		record.totals.native_id = (uint32_t)lies_number(lies);
+		record.totals.thread_name = lies_text(lies);
+		record.totals.elapsed_ns = lies_number(lies);
 		record.totals.count = lies_byte(lies) % (TOTALS_MAX + 1);
 		for (uint32_t i = 0; i < record.totals.count; i++)
-			record.totals.numbers[i] = number(lies);
+			record.totals.numbers[i] = lies_number(lies);
 		break;
 	case RECORD_DEBUG:
-		record.debug = (struct record_debug){lies_byte(lies), some(lies)};
+		record.debug = (struct record_debug){lies_byte(lies), lies_text(lies)};
 		break;
 	}
 	record_encode(buffer, &record);
@@ -254,11 +259,22 @@ static void add_record(struct lies *lies, msgpack_sbuffer *buffer, enum record_k
 /* One of no kind that we know of, or none at all. */
 static void add_raw(struct lies *lies, msgpack_sbuffer *buffer)
 {
-	struct slice bytes = some(lies);
+	struct slice bytes = lies_text(lies);
 	uint8_t prefix[RECORD_PREFIX_SIZE] = {(uint8_t)bytes.size, (uint8_t)(bytes.size >> 8)};
 
 	msgpack_sbuffer_write(buffer, (const char *)prefix, sizeof(prefix));
 	msgpack_sbuffer_write(buffer, bytes.bytes, bytes.size);
+}
+
+uint8_t lies_add(struct lies *lies, msgpack_sbuffer *buffer)
+{
+	uint8_t what = lies_byte(lies);
+
+	if (what % 32 && what % 32 <= RECORD_TOTALS)
+		add_record(lies, buffer, (enum record_kind)(what % 32));
+	else
+		add_raw(lies, buffer);
+	return what;
 }
 
 /* As much as there is room for, as from a socket. */
@@ -302,15 +318,9 @@ int lies_tell(struct lies *lies, struct stream *stream, struct error *err)
 
 	msgpack_sbuffer_init(&buffer);
 	while (lies->size && status == 0) {
-		uint8_t what = lies_byte(lies);
-		size_t first;
-
-		if (what % 32 && what % 32 <= RECORD_TOTALS)
-			add_record(lies, &buffer, (enum record_kind)(what % 32));
-		else
-			add_raw(lies, &buffer);
 		/* Now and then in two pieces. */
-		first = what & 0x80 ? buffer.size / 2 : buffer.size;
+		size_t first = lies_add(lies, &buffer) & 0x80 ? buffer.size / 2 : buffer.size;
+
 		status = pass_on(stream, buffer.data, first, err);
 		if (status == 0 && first < buffer.size)
 			status = pass_on(stream, buffer.data + first, buffer.size - first, err);
@@ -318,6 +328,23 @@ int lies_tell(struct lies *lies, struct stream *stream, struct error *err)
 	}
 	msgpack_sbuffer_destroy(&buffer);
 	return status;
+}
+
+int lies_file(int *fd)
+{
+	if (*fd < 0)
+		*fd = memfd_create("fuzz", MFD_CLOEXEC);
+	if (*fd < 0 || ftruncate(*fd, 0) != 0 || lseek(*fd, 0, SEEK_SET) != 0)
+		__builtin_trap();
+	return *fd;
+}
+
+void lies_file_read(int fd, struct buffer *to)
+{
+	ssize_t got;
+
+	while ((got = pread(fd, buffer_reserve(to, 65536), 65536, (off_t)to->size)) > 0)
+		to->size += (size_t)got;
 }
 
 void must_be_harmless(const struct buffer *text)
