@@ -41,6 +41,7 @@
 #define SWEEP_SOON_MS 20
 #define SWEEP_LATER_MS 1000
 #define MOMENT_MAX_MS 500
+#define MOMENT_AGAIN_MS 10000
 #define QUEUE_GRACE_SECONDS 2 /* how long a queue waits for the command that the bell announced */
 
 /* 0, or negative and err. */
@@ -231,21 +232,23 @@ static void keep_or_remove_queue(unsigned sessions, bool had_sessions)
 
 /*
  * Within a hook of the application's, and while Ruby parses a file, no event comes of the trials that tell how methods can be
- * observed. As a rule both are over soon: commands wait that long, where nothing has been tried yet.
+ * observed. As a rule both are over soon: commands wait that long, where nothing has been tried yet. A process that is never
+ * found elsewhere answers without that, but for one wait in MOMENT_AGAIN_MS, as what was so an hour ago may be over.
  */
 static bool is_bad_moment(void)
 {
 	static uint64_t since_ns;
+	uint64_t now_ns = clock_now_ns();
 
 	if (patch_tried() || !quiet_is_others()) {
 		since_ns = 0;
 		return false;
 	}
-	if (!since_ns) {
-		since_ns = clock_now_ns();
+	if (!since_ns || now_ns - since_ns > MOMENT_AGAIN_MS * NS_PER_MS) {
+		since_ns = now_ns;
 		debug_all(DEBUG_QUEUE, "in a hook, or while Ruby parses: commands wait for another moment");
 	}
-	return clock_now_ns() - since_ns < MOMENT_MAX_MS * NS_PER_MS;
+	return now_ns - since_ns < MOMENT_MAX_MS * NS_PER_MS;
 }
 
 static VALUE job(VALUE unused)

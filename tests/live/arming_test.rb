@@ -214,4 +214,23 @@ class ArmingTest < LiveTest
     assert_match(/String#upcase/, tracer.stop.stdout)
     watcher.stop
   end
+
+  test "a process that stays in a hook of its own answers, and can be traced when it has left" do
+    target = start("console")
+    target.run("def hooked; end; $point = TracePoint.new(:call) { $inside = true; sleep 0.001 until $leave }; nil")
+    hooked = Thread.new { target.run("$point.enable(target: method(:hooked)) { hooked }; :left") }
+    wait_until("it is in the hook") { evaluate(target, "$inside") == "true" }
+    assert_equal "3", evaluate(target, "--main", "1 + 2")
+    assert_match(/block in/, rbprobe("bt", "-p", target.pid.to_s).stdout)
+    assert_equal "true", evaluate(target, "$leave = true")
+    assert_equal ":left", hooked.value
+    tracer = trace(target, "-v", "String#upcase")
+    assert_match(/String#upcase armed, engine patch/, tracer.stderr)
+    target.run("'a'.upcase")
+    assert_match(/String#upcase/, tracer.stop.stdout)
+  end
+
+  def evaluate(target, *arguments)
+    rbprobe("eval", "-p", target.pid.to_s, *arguments).stdout.chomp
+  end
 end
