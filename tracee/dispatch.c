@@ -166,7 +166,7 @@ static bool run_command(const struct assembled_command *assembled)
 	return decoded < 0 || command.kind != COMMAND_EVAL;
 }
 
-static bool left_over; /* TracePoints that could not be disabled in the last job: the bell is rung for them */
+static bool left_over; /* what could not be undone in the last job, TracePoints or code of YJIT's: the bell is rung for it */
 
 static VALUE compile_anew(VALUE unused)
 {
@@ -176,11 +176,12 @@ static VALUE compile_anew(VALUE unused)
 
 static void sweep(void)
 {
-	bool was_left = left_over;
+	bool was_left = left_over || patch_compiler_untold();
 	int failed = 0;
 
 	left_over = engine_target_sweep();
 	left_over = engine_line_sweep() || left_over;
+	left_over = (patch_compiler_untold() && !patch_compiler_starts_anew()) || left_over;
 	if (!was_left || left_over)
 		return;
 	if (!queue_exists())
@@ -199,7 +200,7 @@ static void ring_for_left_over(void)
 {
 	static unsigned tried;
 
-	tried = left_over && !targeted_rest() ? tried + 1 : 0;
+	tried = left_over && (patch_compiler_untold() || !targeted_rest()) ? tried + 1 : 0;
 	if (left_over)
 		queue_ring_in(tried < SWEEPS_SOON ? SWEEP_SOON_MS : SWEEP_LATER_MS);
 }

@@ -280,6 +280,24 @@ class PatchTest < LiveTest
     refute_match(/switched on/, again.stderr)
   end
 
+  # Compiled code calls the stub, and cannot be told otherwise as long as another Ractor runs.
+  test "YJIT starts anew when the Ractors that were there at the end of a trace are gone" do
+    everything = "RubyVM::YJIT.runtime_stats[:invalidate_everything]"
+    unless system(*Processes::RUBY, "--yjit", "-e", "exit #{everything}.is_a?(Integer)", err: File::NULL)
+      skip "needs a YJIT that counts how often it drops everything"
+    end
+    target = start("console", ruby_options: ["--yjit", "-W0"])
+    [:stop, :kill].each do |ending|
+      tracer = trace(target, "String#hash")
+      target.run("$ractor = Ractor.new { Ractor.receive }; 100.times { 'a'.hash }; nil")
+      tracer.public_send(ending)
+      wait_until("the session is over") { Leftovers.queues_of([target]).empty? }
+      before = Integer(target.run(everything))
+      target.run("$ractor.send(1); $ractor.#{target.run("Ractor.method_defined?(:value)") == "true" ? "value" : "take"}; nil")
+      wait_until("YJIT starts anew") { Integer(target.run(everything)) > before }
+    end
+  end
+
   test "calls in other Ractors go on, and are counted" do
     skip "no Ractors" unless target_ruby?(">= 3.0")
     target = start("console", ruby_options: ["-W0"])

@@ -80,6 +80,10 @@ extern const char patch_compiler_other[], patch_compiler_ractors[]; /* what it m
 
 /* Behind patch_put(): has the compiler, if one is at work, forget what it knows of the method. Job context; raises nothing. */
 void patch_tell_compiler(VALUE owner, VALUE name);
+/* It could not be, because of other Ractors: it has to start anew when they are gone. */
+bool patch_compiler_untold(void);
+/* Whether they are; then that is the caller's to do, and all is told. */
+bool patch_compiler_starts_anew(void);
 
 /*
  * Why a C method must not be patched although it could be: the VM, or its compiler, has code of its own for it and does not call

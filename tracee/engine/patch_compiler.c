@@ -50,17 +50,36 @@ static VALUE renew_compiled(VALUE argument)
 	return Qnil;
 }
 
+static bool untold;
+
+bool patch_compiler_untold(void)
+{
+	return untold;
+}
+
+bool patch_compiler_starts_anew(void)
+{
+	if (!compat_is_only_ractor())
+		return false;
+	untold = false;
+	return true;
+}
+
 void patch_tell_compiler(VALUE owner, VALUE name)
 {
 	struct method_name method = {owner, name};
 	int failed = 0;
 
-	/*
-	 * With Ractors that have come since: rather calls that go through a stub which records nothing than one that finds no
-	 * method.
-	 */
-	if (compat_compiler() == COMPAT_COMPILER_NONE || !compat_is_only_ractor())
+	if (compat_compiler() == COMPAT_COMPILER_NONE)
 		return;
+	/*
+	 * With Ractors that have come since: rather calls that go through a stub which records nothing, while these run, than one
+	 * that finds no method.
+	 */
+	if (!compat_is_only_ractor()) {
+		untold = true;
+		return;
+	}
 	rb_protect(renew_compiled, (VALUE)&method, &failed);
 	if (failed)
 		rb_set_errinfo(Qnil);
