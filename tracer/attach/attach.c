@@ -1,5 +1,5 @@
 /*
- * Attaching step by step, from the first ring on. See attach.h; attach_open.c comes before.
+ * Attaching step by step, from the first ring on. See attach.h; attach_open.c comes before, attach_end.c after.
  *
  * The order is: make the socket, ring the bell, find the queue that the target's signal handler creates, write the commands,
  * ring again, be connected to, check who it is. The two waits in it fail for different reasons. No queue: the signal does not
@@ -10,7 +10,6 @@
 #include "tracer/attach/attach_parts.h"
 
 #include "tracer/base/debug.h"
-#include "tracer/base/proc_status.h"
 #include "tracer/inject/thread_wait.h"
 
 #include "proto/bell.h"
@@ -18,26 +17,11 @@
 #include "proto/names.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define LOOK_INTERVAL_MAX_NS (2 * NS_PER_MS)
 #define RESTARTS_MAX 4
 #define RING_INTERVAL_MAX_NS (500 * NS_PER_MS)
-/* Between a socket's end and the end of its killed process. */
-#define DEATH_LOOKS 20
-#define DEATH_LOOK_MS 10
-
-static bool process_has_ended(const struct attachment *attachment)
-{
-	struct pollfd process = {.fd = attachment->process, .events = POLLIN};
-
-	if (attachment->process >= 0)
-		return poll(&process, 1, 0) > 0;
-	return !target_is_same(&attachment->target);
-}
 
 int attachment_descriptor(const struct attachment *attachment)
 {
@@ -54,7 +38,7 @@ static int ring(struct attachment *attachment, struct error *err)
 {
 	const struct loader_wish look = {LOADER_LOOK, attachment->interrupt};
 
-	if (process_has_ended(attachment) || !target_is_same(&attachment->target))
+	if (attachment_process_has_ended(attachment) || !target_is_same(&attachment->target))
 		return -ESRCH;
 	if (bell_thread(attachment->target.pid) != 0) {
 		debug(DEBUG_ATTACH, "process %d: ringing: SIGURG to its bell thread", (int)attachment->target.pid);
@@ -334,7 +318,7 @@ int attachment_step(struct attachment *attachment, uint64_t now_ns, struct error
 		return 0;
 	wake_at(attachment, attachment->deadline_ns);
 	if (attachment->fd < 0 && attachment->state != ATTACHMENT_DETACHING && !take_connection(attachment) &&
-	    process_has_ended(attachment))
+	    attachment_process_has_ended(attachment))
 		return error_set(err, -ESRCH, "process %d ended %s", (int)attachment->target.pid,
 		                 attachment->state == ATTACHMENT_EXPECTING ? "without having loaded the rbprobe extension"
 		                                                           : "while rbprobe was attaching to it");
@@ -395,151 +379,4 @@ int attachment_reply(struct attachment *attachment, const struct record_reply *r
 		return error_set(err, -ECANCELED, "process %d: %.*s", (int)attachment->target.pid, (int)reply->text.size,
 		                 reply->text.bytes);
 	return 0;
-}
-
-/* A process that has become another user can neither read nor remove the queue that it made, and makes another one. */
-static void follow_user(struct attachment *attachment)
-{
-	const struct target before = attachment->target;
-
-	if (attachment->queue < 0 || !target_follow_user(&attachment->target))
-		return;
-	debug(DEBUG_QUEUE, "process %d: is user %u's now; looking for its new queue", (int)before.pid,
-	      (unsigned)attachment->target.euid);
-	queue_remove(&before);
-	attachment->loading.started = false;
-	attachment->queue = -1;
-}
-
-/* A command is on its way from now on. */
-static void begin_sending(struct attachment *attachment)
-{
-	uint64_t now_ns = clock_now_ns();
-
-	follow_user(attachment);
-
-	attachment->deadline_ns = now_ns + attachment->timeout_ns;
-	attachment->ring_ns = 0;
-	attachment->ring_interval_ns = RING_INTERVAL_MIN_NS;
-	attachment->look_interval_ns = LOOK_INTERVAL_MIN_NS;
-	attachment->wake_ns = now_ns;
-}
-
-uint32_t attachment_send(struct attachment *attachment, const struct command *command)
-{
-	struct command numbered = *command;
-
-	numbered.id = ++attachment->last_id;
-	if (outbox_is_empty(&attachment->outbox))
-		outbox_free(&attachment->outbox);
-	outbox_add(&attachment->outbox, &numbered);
-	attachment->unanswered_id = numbered.id;
-	begin_sending(attachment);
-	return numbered.id;
-}
-
-bool attachment_has_answered(const struct attachment *attachment)
-{
-	return attachment->unanswered_id == 0;
-}
-
-bool attachment_ask_statistics(struct attachment *attachment)
-{
-	const struct command command = {.kind = COMMAND_STATISTICS};
-
-	if (attachment->state != ATTACHMENT_ARMED || !attachment_has_answered(attachment))
-		return false;
-	attachment_send(attachment, &command);
-	return true;
-}
-
-void attachment_excuse(struct attachment *attachment, uint64_t busy_ns)
-{
-	if (attachment->deadline_ns != UINT64_MAX)
-		attachment->deadline_ns += busy_ns;
-	if (attachment->wake_ns != UINT64_MAX)
-		attachment->wake_ns += busy_ns;
-}
-
-void attachment_detach(struct attachment *attachment)
-{
-	struct command detach = {.kind = COMMAND_DETACH, .id = ++attachment->last_id};
-
-	if (attachment->state >= ATTACHMENT_DETACHING)
-		return;
-	outbox_free(&attachment->outbox);
-	outbox_add(&attachment->outbox, &detach);
-	debug(DEBUG_ATTACH, "process %d: asking it to end the session", (int)attachment->target.pid);
-	attachment->state = ATTACHMENT_DETACHING;
-	begin_sending(attachment);
-}
-
-bool attachment_has_execed(const struct attachment *attachment)
-{
-	return !process_has_ended(attachment) && target_is_same(&attachment->target);
-}
-
-bool attachment_is_same_program(const struct attachment *attachment)
-{
-	return attachment->bell != 0 && bell_thread(attachment->target.pid) == attachment->bell;
-}
-
-static bool lacks_extension(const struct attachment *attachment, struct target *now)
-{
-	return target_describe(now, attachment->target.pid, TARGET_BASIC, NULL) == 0 && now->readable && !now->extension_mapped;
-}
-
-/* Whether it certainly runs another program than the one that had the extension. What is just ending runs none. */
-static bool is_another_program(const struct attachment *attachment)
-{
-	struct target now;
-
-	return target_is_same(&attachment->target) && lacks_extension(attachment, &now) && now.program[0];
-}
-
-enum attachment_leaving attachment_left(const struct attachment *attachment, int *signal)
-{
-	struct pollfd process = {.fd = attachment->process, .events = POLLIN};
-	int wait_status = 0;
-
-	for (unsigned look = 0; process.fd >= 0 && look < DEATH_LOOKS && !is_another_program(attachment); look++)
-		if (poll(&process, 1, DEATH_LOOK_MS) > 0)
-			break;
-	if (attachment_has_execed(attachment))
-		return LEFT_BY_EXEC;
-	if (!proc_wait_status(attachment->target.pid, &wait_status) && !pidfd_wait_status(process.fd, &wait_status))
-		return LEFT_UNKNOWN;
-	if (WIFEXITED(wait_status))
-		return LEFT_BY_EXIT;
-	*signal = WTERMSIG(wait_status);
-	return LEFT_BY_SIGNAL;
-}
-
-void attachment_close(struct attachment *attachment)
-{
-	struct target now;
-
-	/* It died before we saw the queue that our bell made it create. */
-	if (attachment->queue < 0 && attachment->state != ATTACHMENT_OVER && process_has_ended(attachment))
-		queue_remove(&attachment->target);
-	/* Nobody has answered: what our bell made, and we put into it, is not left lying there until somebody does. */
-	if (attachment->queue >= 0 && attachment->queue_is_new && attachment->fd < 0 && !attachment->launched &&
-	    attachment->state != ATTACHMENT_OVER)
-		queue_remove(&attachment->target);
-	if (attachment->queue >= 0 && !attachment->ended) {
-		if (!target_is_same(&attachment->target))
-			queue_remove(&attachment->target);
-		else if (lacks_extension(attachment, &now))
-			queue_remove_old(&attachment->target, attachment->queue);
-	}
-	attachment->queue = -1;
-	rendezvous_close(&attachment->rendezvous);
-	if (attachment->fd >= 0)
-		close(attachment->fd);
-	if (attachment->process >= 0)
-		close(attachment->process);
-	outbox_free(&attachment->outbox);
-	attachment->fd = attachment->process = -1;
-	attachment->state = ATTACHMENT_OVER;
-	attachment->wake_ns = UINT64_MAX;
 }
