@@ -74,11 +74,6 @@ void recording_close(struct recording_reader *reader)
 	free(reader);
 }
 
-uint64_t recording_position(const struct recording_reader *reader)
-{
-	return reader->position;
-}
-
 static int damaged(struct recording_reader *reader, struct error *err, const char *what)
 {
 	reader->failed = true;

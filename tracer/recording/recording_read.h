@@ -37,7 +37,4 @@ int recording_next(struct recording_reader *reader, struct recording_item *item,
 /* The records of the block that recording_next() has just found, into an emptied buffer. 0, or negative as there. */
 int recording_unpack(struct recording_reader *reader, struct buffer *records, struct error *err);
 
-/* So many bytes were read, or passed over. */
-uint64_t recording_position(const struct recording_reader *reader);
-
 #endif

@@ -34,12 +34,6 @@ int recording_unpack(struct recording_reader *reader, struct buffer *records, st
 	return library_require(LIBRARY_ZSTD, "replay", err);
 }
 
-uint64_t recording_position(const struct recording_reader *reader)
-{
-	(void)reader;
-	return 0;
-}
-
 struct recording_writer *recording_write_open(struct output *output, const struct recording_head *head)
 {
 	(void)output;

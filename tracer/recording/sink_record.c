@@ -28,7 +28,7 @@ struct session {
 
 struct sink_record {
 	struct sink sink;
-	struct recording_head head;
+	struct recording_head head;      /* as it was given */
 	struct recording_writer *writer; /* NULL: nothing has been written, as no process was reached yet */
 	struct session *sessions;        /* that are not over */
 	size_t count;
@@ -65,14 +65,15 @@ static void write_block(struct sink_record *recorder, struct session *session)
 
 static void begin(struct sink_record *recorder)
 {
+	struct recording_head head = recorder->head;
 	char host[256] = "";
 
 	gethostname(host, sizeof(host) - 1);
-	recorder->head.version = RECORDING_VERSION;
-	recorder->head.program = (struct slice){RBPROBE_VERSION, strlen(RBPROBE_VERSION)};
-	recorder->head.host = (struct slice){host, strlen(host)};
-	recorder->head.began_ns = clock_ns(CLOCK_REALTIME);
-	recorder->writer = recording_write_open(recorder->sink.output, &recorder->head);
+	head.version = RECORDING_VERSION;
+	head.program = (struct slice){RBPROBE_VERSION, strlen(RBPROBE_VERSION)};
+	head.host = (struct slice){host, strlen(host)};
+	head.began_ns = clock_ns(CLOCK_REALTIME);
+	recorder->writer = recording_write_open(recorder->sink.output, &head);
 }
 
 static void session_drop(struct sink_record *recorder, struct session *session)
