@@ -10,11 +10,17 @@
 #include <unistd.h>
 
 static uint64_t waited_ns;
+static const char *line_clear;
 static void (*diverted)(const char *text, size_t size);
 
 void message_divert(void (*to)(const char *text, size_t size))
 {
 	diverted = to;
+}
+
+void message_over_line(const char *clear)
+{
+	line_clear = clear;
 }
 
 uint64_t message_waited_ns(void)
@@ -32,7 +38,7 @@ static void say(const char *prefix, const char *format, va_list args)
 	if (size < 0)
 		return;
 	if (!diverted)
-		buffer_add_text(&line, prefix);
+		buffer_add_format(&line, "%s%s", line_clear ? line_clear : "", prefix);
 	buffer_add_printable(&line, text, (size_t)size < sizeof(text) ? (size_t)size : sizeof(text) - 1);
 	if (diverted) {
 		diverted(line.bytes, line.size);

@@ -22,4 +22,7 @@ uint64_t message_waited_ns(void);
  */
 void message_divert(void (*to)(const char *text, size_t size));
 
+/* While a line of progress stands on the terminal: the bytes that take it away, before each message. NULL: none stands there. */
+void message_over_line(const char *clear);
+
 #endif

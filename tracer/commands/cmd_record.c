@@ -2,9 +2,11 @@
 
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/base/output_name.h"
 #include "tracer/cli/hook_question.h"
 #include "tracer/cli/subcommand.h"
 #include "tracer/cli/tracer_set.h"
+#include "tracer/commands/launched.h"
 #include "tracer/commands/trace_help.h"
 #include "tracer/commands/trace_loop.h"
 #include "tracer/recording/sink_record.h"
@@ -41,15 +43,26 @@ static const struct argp options_record = {.options = record_list, .parser = par
 
 static int record_check(void *self)
 {
+	const struct invocation *invocation = self;
 	struct options *options = &((struct invocation *)self)->options;
+	int status;
 
 	if (!options->output_path) {
 		message("record writes to a file; name it with -o FILE");
 		return STATUS_USAGE;
 	}
+	if (!invocation->words && !options->pids.count) {
+		message("record needs -p PID (`rbprobe ps` lists the Ruby processes), or a command after --");
+		return STATUS_USAGE;
+	}
+	if (invocation->words && (options->pids.count || options->children)) {
+		message("record takes processes, or a command after -- that it starts, not both");
+		return STATUS_USAGE;
+	}
 	tracers_want_events(options);
 	tracers_drop_keys(options);
-	return options_check_trace(options);
+	status = options_check_trace(options);
+	return status || !invocation->words ? status : launched_check(options);
 }
 
 /* Those of tracers are left out, as they may match nothing. */
@@ -82,12 +95,6 @@ static struct sink *make_sink(void *owner, struct output *output)
 	return sink_record_new(output, &record->invocation.options.style, &record->head);
 }
 
-static void end_sink(void *owner, struct sink *sink)
-{
-	(void)owner;
-	sink_record_end(sink);
-}
-
 static void say_size(const struct output *output)
 {
 	struct buffer size = {0};
@@ -95,6 +102,15 @@ static void say_size(const struct output *output)
 	buffer_add_size(&size, output->flushed);
 	message("%s has %.*s; `rbprobe replay %s` shows it", output->name, (int)size.size, size.bytes, output->name);
 	buffer_free(&size);
+}
+
+static void end_sink(void *owner, struct sink *sink)
+{
+	const struct options *options = &((const struct record_run *)owner)->invocation.options;
+
+	sink_record_end(sink);
+	if (sink->output->flushed && !sink->output->status && !options->quiet && !output_name_has_pid(options->output_path))
+		say_size(sink->output);
 }
 
 static int record_run(void *self)
@@ -111,11 +127,11 @@ static int record_run(void *self)
 		return STATUS_FAILED;
 	options_settle(options, output->fd);
 	describe(record);
+	if (invocation->words)
+		return launched_run(invocation, &maker, signals);
 	status = trace_loop(options, output, &maker, signals, 0, hook_question_possible(options) ? &question : NULL);
 	if (question.code && hook_question_ask(options, question.text, signals))
 		status = trace_loop(options, output, &maker, signals, 0, NULL);
-	if (status == STATUS_DONE && !options->quiet && output->fd >= 0)
-		say_size(output);
 	return status;
 }
 
@@ -128,18 +144,21 @@ const struct subcommand cmd_record = {
 	.name = "record",
 	.arguments = "-p PID[,PID...] SELECTOR...",
 	.summary = "keep method calls in a file, for later",
-	.usage = "-p PID SELECTOR... -o FILE",
+	.usage = "-p PID SELECTOR... -o FILE\nSELECTOR... -o FILE -- COMMAND [ARGUMENT...]",
 	.description =
-		"Record the method calls of running Ruby processes, for `rbprobe replay`. It costs the processes what `rbprobe "
-		"trace` costs. Whatever ends it, the file can be read up to then.\v" TRACE_HELP_SELECTORS TRACE_HELP_CONDITIONS
-			TRACE_HELP_STATUS,
-	.pids = PIDS_SOME,
+		"Record the method calls of running Ruby processes, or of a command from the first line of its program on, for "
+		"`rbprobe replay`. It costs the processes what `rbprobe trace` costs. Whatever ends it, the file can be read up "
+		"to "
+		"then.\v" TRACE_HELP_SELECTORS TRACE_HELP_CONDITIONS TRACE_HELP_STATUS
+		" With a command, where the trace ended well, " LAUNCHED_HELP_STATUS,
+	.pids = PIDS_ANY,
 	.children_itself = true,
 	.file_each = true,
 	.timeout = TRACE_HELP_TIMEOUT,
 	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_run, &options_file, &options_trace,
                                                 &options_record, &options_measure, &options_stack, &options_conditions,
                                                 &options_events, &options_engine, NULL},
+	.takes_words = true,
 	.needs = {[LIBRARY_ZSTD] = true},
 	.size = sizeof(struct record_run),
 	.check = record_check,

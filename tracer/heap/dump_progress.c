@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define INTERVAL_NS (100 * NS_PER_MS)
 #define BAR_WIDTH 20
 
 /* Bytes are compared sixteen at a time; a lane counts to 255. */
@@ -56,16 +55,9 @@ void dump_add_size(struct buffer *buffer, uint64_t bytes)
 
 void dump_progress_begin(struct dump_progress *progress, bool wanted, uint64_t total)
 {
-	progress->shown = wanted && isatty(STDERR_FILENO);
+	progress_line_begin(&progress->line, wanted);
 	progress->total = total;
 	progress->began_ns = clock_now_ns();
-	progress->next_ns = progress->began_ns + INTERVAL_NS;
-}
-
-static void show(const struct buffer *line)
-{
-	if (write(STDERR_FILENO, line->bytes, line->size) < 0)
-		return; /* a terminal that is gone: the dump is what counts */
 }
 
 static void add_bar(struct buffer *line, double part)
@@ -84,9 +76,8 @@ void dump_progress_update(struct dump_progress *progress, uint64_t done, uint64_
 	unsigned width = term_width(STDERR_FILENO);
 	struct buffer line = {0}, text = {0};
 
-	if (!progress->shown || now_ns < progress->next_ns)
+	if (now_ns < progress_line_due_ns(&progress->line))
 		return;
-	progress->next_ns = now_ns + INTERVAL_NS;
 	/* The total is that of the moment before the fork; roots and shapes come on top of it. */
 	part = part > 1 ? 1 : part;
 	buffer_add_format(&text, "%3.0f %%  ", 100 * part);
@@ -98,24 +89,15 @@ void dump_progress_update(struct dump_progress *progress, uint64_t done, uint64_
 	buffer_add_format(&text, ", %.0f MiB/s", (double)bytes / (1024 * 1024) / seconds);
 	if (part > 0.02)
 		buffer_add_format(&text, ", %.0f s left", seconds / part - seconds);
-	buffer_add_text(&line, "\r\033[K");
-	/* A line that wraps could not be written over. */
 	if (!width || text.size + BAR_WIDTH + 3 < width)
 		add_bar(&line, part);
-	buffer_add(&line, text.bytes, width && text.size >= width ? width - 1 : text.size);
-	show(&line);
+	buffer_add(&line, text.bytes, text.size);
+	progress_line_show(&progress->line, &line);
 	buffer_free(&text);
 	buffer_free(&line);
 }
 
 void dump_progress_end(struct dump_progress *progress)
 {
-	struct buffer line = {0};
-
-	if (!progress->shown)
-		return;
-	buffer_add_text(&line, "\r\033[K");
-	show(&line);
-	buffer_free(&line);
-	progress->shown = false;
+	progress_line_end(&progress->line);
 }

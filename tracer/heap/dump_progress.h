@@ -2,16 +2,16 @@
 #define RBPROBE_DUMP_PROGRESS_H
 
 #include "tracer/base/buffer.h"
+#include "tracer/base/progress_line.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A line on a terminal's standard error that is written over again and again. */
+/* A line of progress: a bar, and how many objects there are. */
 struct dump_progress {
-	bool shown; /* it is wanted, and standard error is a terminal */
+	struct progress_line line;
 	uint64_t total;
 	uint64_t began_ns;
-	uint64_t next_ns;
 };
 
 void dump_progress_begin(struct dump_progress *progress, bool wanted, uint64_t total);
