@@ -52,7 +52,8 @@ static void write_recording(void)
 	                                                            .wall_offset_ns = -7,
 	                                                            .ruby_version = SLICE("3.1.7"),
 	                                                            .extension_version = SLICE("1"),
-	                                                            .command = SLICE("puma")});
+	                                                            .command = SLICE("puma"),
+	                                                            .continued = true});
 	recording_write_block(
 		writer, (struct recording_block){.size = sizeof(RECORDS) - 1, .events = 3, .from_ns = 8, .to_ns = 9}, RECORDS);
 	recording_write_block(writer, (struct recording_block){.size = sizeof(RECORDS) - 1}, RECORDS);
@@ -98,6 +99,7 @@ static void what_is_written_is_read(void **state)
 	assert_int_equal(item.session.pid, 12);
 	assert_true(item.session.wall_offset_ns == -7);
 	assert_slice(item.session.ruby_version, "3.1.7");
+	assert_true(item.session.continued);
 	assert_slice(item.session.command, "puma");
 	assert_int_equal(recording_next(reader, &item, &err), 1);
 	assert_int_equal(item.part, RECORDING_BLOCK);

@@ -11,11 +11,14 @@
 #include "tracer/commands/trace_loop.h"
 #include "tracer/recording/sink_record.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum long_option { OPTION_MAX_SIZE = 0x200 };
+enum long_option { OPTION_MAX_SIZE = 0x200, OPTION_ROTATE };
 
+#define FILES_MAX 1000u
 #define SELECTORS_SIZE_MAX (RECORDING_PART_MAX / 2) /* of their texts in the head */
 #define MSGPACK_TEXT_HEADER 5u
 
@@ -23,28 +26,51 @@ struct record_run {
 	struct invocation invocation;
 	struct recording_head head;
 	struct slice *texts; /* of the selectors */
+	uint64_t files;      /* --rotate; 0: one */
+	struct record_manner manner;
 };
 
 static error_t parse_record(int key, char *argument, struct argp_state *state)
 {
-	struct invocation *invocation = state->input;
+	struct record_run *record = state->input;
 
-	if (key != OPTION_MAX_SIZE)
-		return ARGP_ERR_UNKNOWN;
-	return options_size("--max-size", argument, &invocation->options.size_max);
+	switch (key) {
+	case OPTION_MAX_SIZE:
+		return options_size("--max-size", argument, &record->invocation.options.size_max);
+	case OPTION_ROTATE:
+		return options_whole_number("--rotate", argument, 2, FILES_MAX, &record->files);
+	}
+	return ARGP_ERR_UNKNOWN;
 }
 
 static const struct argp_option record_list[] = {
 	{"max-size", OPTION_MAX_SIZE, "SIZE", 0, "Stop when the file has so many bytes; K, M or G may follow the number", 6},
+	{"rotate", OPTION_ROTATE, "N", 0,
+         "With --max-size: go on in another file, and keep the N newest: FILE, before it FILE.1, before that FILE.2", 6},
 	{0},
 };
 
 static const struct argp options_record = {.options = record_list, .parser = parse_record};
 
+static const char *check_rotation(const struct record_run *record)
+{
+	const struct options *options = &record->invocation.options;
+
+	if (!record->files)
+		return NULL;
+	if (!options->size_max)
+		return "--rotate needs --max-size SIZE, which says when the next file begins";
+	if (output_name_has_pid(options->output_path))
+		return "--rotate is for one file of all processes, not for one each (%p)";
+	return options->append ? "--rotate begins files, and cannot append to one (-a)" : NULL;
+}
+
 static int record_check(void *self)
 {
-	const struct invocation *invocation = self;
-	struct options *options = &((struct invocation *)self)->options;
+	struct record_run *record = self;
+	const struct invocation *invocation = &record->invocation;
+	struct options *options = &record->invocation.options;
+	const char *wrong;
 	int status;
 
 	if (!options->output_path) {
@@ -57,6 +83,11 @@ static int record_check(void *self)
 	}
 	if (invocation->words && (options->pids.count || options->children)) {
 		message("record takes processes, or a command after -- that it starts, not both");
+		return STATUS_USAGE;
+	}
+	wrong = check_rotation(record);
+	if (wrong) {
+		message("%s", wrong);
 		return STATUS_USAGE;
 	}
 	tracers_want_events(options);
@@ -92,15 +123,21 @@ static struct sink *make_sink(void *owner, struct output *output)
 {
 	const struct record_run *record = owner;
 
-	return sink_record_new(output, &record->invocation.options.style, &record->head);
+	return sink_record_new(output, &record->invocation.options.style, &record->head, &record->manner);
 }
 
-static void say_size(const struct output *output)
+static void say_size(const struct sink *sink)
 {
+	const char *name = sink->output->name;
+	uint32_t older = sink_record_older(sink);
 	struct buffer size = {0};
 
-	buffer_add_size(&size, output->flushed);
-	message("%s has %.*s; `rbprobe replay %s` shows it", output->name, (int)size.size, size.bytes, output->name);
+	buffer_add_size(&size, sink_record_size(sink));
+	if (older == 1)
+		buffer_add_format(&size, " (what was before is in %s.1)", name);
+	else if (older)
+		buffer_add_format(&size, " (what was before is in %s.1 to .%" PRIu32 ")", name, older);
+	message("%s has %.*s; `rbprobe replay %s` shows it", name, (int)size.size, size.bytes, name);
 	buffer_free(&size);
 }
 
@@ -110,7 +147,34 @@ static void end_sink(void *owner, struct sink *sink)
 
 	sink_record_end(sink);
 	if (sink->output->flushed && !sink->output->status && !options->quiet && !output_name_has_pid(options->output_path))
-		say_size(sink->output);
+		say_size(sink);
+}
+
+/* A command that is started has the terminal for itself. */
+static void choose_manner(struct record_run *record)
+{
+	struct options *options = &record->invocation.options;
+
+	record->manner = (struct record_manner){
+		.progress = !options->quiet && !record->invocation.words && !output_name_has_pid(options->output_path),
+		.path = options->output_path,
+		.rotate_size = options->size_max,
+		.files = (uint32_t)record->files,
+	};
+	if (record->files)
+		options->size_max = 0; /* it ends files, not the recording */
+}
+
+/* What is renamed must be a file. */
+static int check_file(const struct record_run *record)
+{
+	const struct output *output = &record->invocation.output;
+	struct stat status;
+
+	if (!record->files || (fstat(output->fd, &status) == 0 && S_ISREG(status.st_mode)))
+		return 0;
+	message("--rotate renames files, and %s is none", output->name);
+	return STATUS_USAGE;
 }
 
 static int record_run(void *self)
@@ -125,6 +189,10 @@ static int record_run(void *self)
 
 	if (signals < 0)
 		return STATUS_FAILED;
+	status = check_file(record);
+	if (status)
+		return status;
+	choose_manner(record);
 	options_settle(options, output->fd);
 	describe(record);
 	if (invocation->words)

@@ -17,6 +17,8 @@
 struct replayed {
 	struct trace_target traced;
 	struct replay_sessions *sessions;
+	bool ended;              /* END has come */
+	bool continued;          /* a part of it is in another file */
 	size_t largest_block;    /* the stream keeps room of that size */
 	uint64_t counted;        /* in the sessions' `memory` */
 	uint64_t from_ns, to_ns; /* the events' wall-clock times so far; 0: there was none */
@@ -50,9 +52,14 @@ static int on_found(void *owner, const struct record_found *found, struct error 
 
 static int on_end(void *owner, const struct record_end *end, struct error *err)
 {
-	struct trace_target *traced = &replayed_of(owner)->traced;
+	struct replayed *replayed = replayed_of(owner);
+	struct trace_target *traced = &replayed->traced;
 
 	(void)err;
+	replayed->ended = true;
+	/* It counts what is in other files as well. */
+	if (replayed->continued)
+		return 0;
 	traced->end = *end;
 	traced->end.text = (struct slice){"", 0};
 	traced->has_end = true;
@@ -119,7 +126,7 @@ static void finish(struct replay_sessions *sessions, uint32_t number, const char
 		return;
 	calls_finish(replayed->traced.stream);
 	/* What is not all there may have had it. */
-	if (replayed->traced.has_end && !output_is_flood(replayed->traced.output))
+	if (replayed->ended && !output_is_flood(replayed->traced.output))
 		name_unmatched(replayed);
 	trace_summary_say(&replayed->traced, reason, duration_ns);
 	stream_free(replayed->traced.stream);
@@ -201,6 +208,7 @@ int replay_session(struct replay_sessions *sessions, const struct recording_sess
 		                 sessions->count);
 	replayed = memory_zeroed(sizeof(*replayed) + sessions->selector_count * sizeof(*replayed->found));
 	replayed->sessions = sessions;
+	replayed->continued = session->continued;
 	replayed->traced = (struct trace_target){
 		.run = &sessions->run, .pid = (pid_t)session->pid, .output = sessions->run.output, .sink = sessions->run.sink};
 	replayed->traced.stream = stream_new((pid_t)session->pid, sessions->run.sink, &sessions->run.limit, &handlers, replayed);

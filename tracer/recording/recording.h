@@ -50,6 +50,7 @@ struct recording_session {
 	uint64_t began_ns;      /* of the wall clock */
 	int64_t wall_offset_ns; /* the wall clock is the clock of events and this */
 	struct slice ruby_version, extension_version, command;
+	bool continued; /* what came before is in no block of this file */
 };
 
 struct recording_block {

@@ -190,7 +190,8 @@ static void read_session(const msgpack_object *map, struct recording_session *se
 	                                      .began_ns = value_uint(value_get(map, "began_ns")),
 	                                      .ruby_version = value_text(value_get(map, "ruby")),
 	                                      .extension_version = value_text(value_get(map, "extension")),
-	                                      .command = value_text(value_get(map, "command"))};
+	                                      .command = value_text(value_get(map, "command")),
+	                                      .continued = value_bool(value_get(map, "continued"))};
 	if (offset && (offset->type == MSGPACK_OBJECT_POSITIVE_INTEGER || offset->type == MSGPACK_OBJECT_NEGATIVE_INTEGER))
 		session->wall_offset_ns = offset->via.i64;
 }

@@ -41,6 +41,12 @@ struct recording_writer *recording_write_open(struct output *output, const struc
 	return NULL;
 }
 
+void recording_write_head(struct recording_writer *writer, const struct recording_head *head)
+{
+	(void)writer;
+	(void)head;
+}
+
 void recording_write_session(struct recording_writer *writer, const struct recording_session *session)
 {
 	(void)writer;

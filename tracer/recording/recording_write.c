@@ -75,7 +75,7 @@ static void part_end(struct recording_writer *writer)
 
 /* --- The parts */
 
-static void write_head(struct recording_writer *writer, const struct recording_head *head)
+void recording_write_head(struct recording_writer *writer, const struct recording_head *head)
 {
 	part_begin(writer, RECORDING_HEAD, 9);
 	number(writer, "version", RECORDING_VERSION);
@@ -105,13 +105,13 @@ struct recording_writer *recording_write_open(struct output *output, const struc
 	ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_checksumFlag, 1);
 	msgpack_sbuffer_init(&writer->part);
 	msgpack_packer_init(&writer->packer, &writer->part, msgpack_sbuffer_write);
-	write_head(writer, head);
+	recording_write_head(writer, head);
 	return writer;
 }
 
 void recording_write_session(struct recording_writer *writer, const struct recording_session *session)
 {
-	part_begin(writer, RECORDING_SESSION, 7);
+	part_begin(writer, RECORDING_SESSION, 8);
 	number(writer, "session", session->number);
 	number(writer, "pid", session->pid);
 	number(writer, "began_ns", session->began_ns);
@@ -120,6 +120,7 @@ void recording_write_session(struct recording_writer *writer, const struct recor
 	text(writer, "ruby", session->ruby_version);
 	text(writer, "extension", session->extension_version);
 	text(writer, "command", session->command);
+	truth(writer, "continued", session->continued);
 	part_end(writer);
 }
 

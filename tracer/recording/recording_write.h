@@ -10,6 +10,8 @@ struct recording_writer; /* what packing needs */
 
 /* Writes the head. The output stays the caller's. Ends the program without memory, as buffers do. */
 struct recording_writer *recording_write_open(struct output *output, const struct recording_head *head);
+/* Another one, where a file begins anew. */
+void recording_write_head(struct recording_writer *writer, const struct recording_head *head);
 void recording_write_session(struct recording_writer *writer, const struct recording_session *session);
 /* Packs block->size bytes of whole records; block->packed is not looked at. */
 void recording_write_block(struct recording_writer *writer, struct recording_block block, const char *bytes);

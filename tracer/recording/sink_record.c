@@ -6,9 +6,13 @@
 #include "proto/clock.h"
 #include "proto/limits.h"
 #include "proto/names.h"
+#include "tracer/base/output_rotate.h"
+#include "tracer/base/progress_line.h"
 #include "tracer/process/target.h"
 #include "tracer/recording/recording_write.h"
+#include "tracer/recording/session_state.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,19 +25,28 @@ struct session {
 	const struct stream *stream;
 	pid_t pid;
 	uint32_t number;
-	struct buffer records; /* whole ones, that are in no block yet */
-	uint64_t since_ns;     /* when the first of them came */
+	uint64_t began_ns;
+	struct buffer ruby_version, extension_version, command;
+	struct session_state *state; /* NULL: nobody will ask for it */
+	struct buffer records;       /* whole ones, that are in no block yet */
+	uint64_t since_ns;           /* when the first of them came */
 	uint64_t events, from_ns, to_ns;
 };
 
 struct sink_record {
 	struct sink sink;
-	struct recording_head head;      /* as it was given */
+	struct recording_head head;
 	struct recording_writer *writer; /* NULL: nothing has been written, as no process was reached yet */
 	struct session *sessions;        /* that are not over */
 	size_t count;
 	uint32_t numbers;
 	struct session *last;
+	struct record_manner manner;
+	uint64_t file_began; /* what the output had written when the newest file began */
+	char host[256];
+	uint32_t rotated; /* files that are complete */
+	uint64_t began_ns, events;
+	struct progress_line progress;
 };
 
 static struct session *session_of(struct sink_record *recorder, const struct stream *stream)
@@ -46,7 +59,7 @@ static struct session *session_of(struct sink_record *recorder, const struct str
 	return NULL;
 }
 
-static void write_block(struct sink_record *recorder, struct session *session)
+static void add_block(struct sink_record *recorder, struct session *session)
 {
 	if (!session->records.size)
 		return;
@@ -63,23 +76,97 @@ static void write_block(struct sink_record *recorder, struct session *session)
 	output_flush(recorder->sink.output);
 }
 
+static struct slice whole(const struct buffer *text)
+{
+	return (struct slice){text->bytes, text->size};
+}
+
+static void add_session(const struct sink_record *recorder, const struct session *session, bool continued)
+{
+	recording_write_session(recorder->writer,
+	                        &(struct recording_session){.number = session->number,
+	                                                    .pid = (uint32_t)session->pid,
+	                                                    .began_ns = session->began_ns,
+	                                                    .wall_offset_ns = session->stream->wall_offset_ns,
+	                                                    .ruby_version = whole(&session->ruby_version),
+	                                                    .extension_version = whole(&session->extension_version),
+	                                                    .command = whole(&session->command),
+	                                                    .continued = continued});
+}
+
+struct state_block {
+	struct sink_record *recorder;
+	const struct session *session;
+};
+
+/* Its events are in a block before: they are counted there. */
+static void add_state(void *owner, const struct buffer *records)
+{
+	const struct state_block *block = owner;
+
+	recording_write_block(block->recorder->writer,
+	                      (struct recording_block){.session = block->session->number, .size = (uint32_t)records->size},
+	                      records->bytes);
+}
+
+/* The next file can be read without those before: it begins with all that must be known. */
+static void rotate(struct sink_record *recorder)
+{
+	struct output *output = recorder->sink.output;
+
+	for (size_t i = 0; i < recorder->count; i++)
+		add_block(recorder, &recorder->sessions[i]);
+	if (output_rotate(output, recorder->manner.path, recorder->manner.files) < 0)
+		return;
+	recorder->rotated++;
+	recorder->file_began = output->flushed;
+	recorder->numbers = 0;
+	recording_write_head(recorder->writer, &recorder->head);
+	for (size_t i = 0; i < recorder->count; i++) {
+		struct session *session = &recorder->sessions[i];
+
+		session->number = recorder->numbers++;
+		add_session(recorder, session, true);
+		session_state_give(session->state, session->stream, add_state, &(struct state_block){recorder, session});
+	}
+	output_flush(output);
+}
+
+static void write_block(struct sink_record *recorder, struct session *session)
+{
+	add_block(recorder, session);
+	if (recorder->manner.files && sink_record_size(&recorder->sink) >= recorder->manner.rotate_size &&
+	    !output_is_over(recorder->sink.output))
+		rotate(recorder);
+}
+
 static void begin(struct sink_record *recorder)
 {
-	struct recording_head head = recorder->head;
-	char host[256] = "";
+	char *host = recorder->host;
 
-	gethostname(host, sizeof(host) - 1);
-	head.version = RECORDING_VERSION;
-	head.program = (struct slice){RBPROBE_VERSION, strlen(RBPROBE_VERSION)};
-	head.host = (struct slice){host, strlen(host)};
-	head.began_ns = clock_ns(CLOCK_REALTIME);
-	recorder->writer = recording_write_open(recorder->sink.output, &head);
+	gethostname(host, sizeof(recorder->host) - 1);
+	recorder->head.version = RECORDING_VERSION;
+	recorder->head.program = (struct slice){RBPROBE_VERSION, strlen(RBPROBE_VERSION)};
+	recorder->head.host = (struct slice){host, strlen(host)};
+	recorder->head.began_ns = clock_ns(CLOCK_REALTIME);
+	recorder->writer = recording_write_open(recorder->sink.output, &recorder->head);
+	recorder->began_ns = clock_now_ns();
+	progress_line_begin(&recorder->progress, recorder->manner.progress);
+}
+
+static void session_free(struct session *session)
+{
+	buffer_free(&session->ruby_version);
+	buffer_free(&session->extension_version);
+	buffer_free(&session->command);
+	buffer_free(&session->records);
+	session_state_free(session->state);
 }
 
 static void session_drop(struct sink_record *recorder, struct session *session)
 {
-	write_block(recorder, session);
-	buffer_free(&session->records);
+	add_block(recorder, session);
+	session_free(session);
 	*session = recorder->sessions[--recorder->count];
 	recorder->last = NULL;
 }
@@ -100,15 +187,16 @@ static void session_begin(struct sink_record *recorder, const struct stream *str
 		target_command_line(&target, command, sizeof(command));
 	recorder->sessions = memory_resize(recorder->sessions, (recorder->count + 1) * sizeof(*recorder->sessions));
 	session = &recorder->sessions[recorder->count++];
-	*session = (struct session){.stream = stream, .pid = stream->pid, .number = recorder->numbers++};
+	*session = (struct session){.stream = stream,
+	                            .pid = stream->pid,
+	                            .number = recorder->numbers++,
+	                            .began_ns = clock_ns(CLOCK_REALTIME),
+	                            .state = recorder->manner.files ? session_state_new() : NULL};
+	buffer_add_slice(&session->ruby_version, hello->ruby_version);
+	buffer_add_slice(&session->extension_version, hello->extension_version);
+	buffer_add_text(&session->command, command);
 	recorder->last = session;
-	recording_write_session(recorder->writer, &(struct recording_session){.number = session->number,
-	                                                                      .pid = (uint32_t)stream->pid,
-	                                                                      .began_ns = clock_ns(CLOCK_REALTIME),
-	                                                                      .wall_offset_ns = stream->wall_offset_ns,
-	                                                                      .ruby_version = hello->ruby_version,
-	                                                                      .extension_version = hello->extension_version,
-	                                                                      .command = {command, strlen(command)}});
+	add_session(recorder, session, false);
 }
 
 /* What replaying needs; the rest was for us. */
@@ -145,6 +233,8 @@ static void on_record(struct sink *sink, struct stream *stream, const struct rec
 	if (!session->records.size)
 		session->since_ns = clock_now_ns();
 	buffer_add(&session->records, (const char *)bytes, size);
+	if (session->state)
+		session_state_note(session->state, record, bytes, size);
 	if (session->records.size >= BLOCK_SIZE || clock_now_ns() - session->since_ns >= BLOCK_NS)
 		write_block(recorder, session);
 }
@@ -156,6 +246,7 @@ static void note_event(struct sink *sink, const struct fiber *fiber, uint64_t fr
 
 	if (!session)
 		return;
+	((struct sink_record *)sink)->events++;
 	if (!session->events++)
 		session->from_ns = from_ns + offset_ns;
 	session->to_ns = to_ns + offset_ns;
@@ -164,13 +255,15 @@ static void note_event(struct sink *sink, const struct fiber *fiber, uint64_t fr
 static void on_start(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event)
 {
 	(void)call;
+	if (((struct sink_record *)sink)->manner.files)
+		session_state_begin(fiber, event);
 	note_event(sink, fiber, event->time_ns, event->time_ns);
 }
 
 static void on_end(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event, uint64_t duration_ns)
 {
-	(void)call;
 	(void)duration_ns;
+	session_state_end(fiber, call);
 	note_event(sink, fiber, event->time_ns, event->time_ns);
 }
 
@@ -189,8 +282,7 @@ static void on_moment(struct sink *sink, struct fiber *fiber, struct method *met
 static void on_open(struct sink *sink, struct fiber *fiber, struct call *call)
 {
 	(void)sink;
-	(void)fiber;
-	(void)call;
+	session_state_end(fiber, call);
 }
 
 static void on_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
@@ -218,6 +310,28 @@ static void write_all(struct sink *sink)
 		write_block(recorder, &recorder->sessions[i]);
 }
 
+static uint64_t wake_ns(const struct sink *sink)
+{
+	return progress_line_due_ns(&((const struct sink_record *)sink)->progress);
+}
+
+/* How far it is. */
+static void wake(struct sink *sink, uint64_t now_ns)
+{
+	struct sink_record *recorder = (struct sink_record *)sink;
+	struct buffer text = {0};
+
+	if (now_ns < wake_ns(sink))
+		return;
+	buffer_add_format(&text, "recording: %.1f s, %" PRIu64 " events, ", (double)(now_ns - recorder->began_ns) / 1e9,
+	                  recorder->events);
+	buffer_add_size(&text, sink_record_size(sink));
+	if (recorder->rotated)
+		buffer_add_format(&text, " in file %" PRIu32, recorder->rotated + 1);
+	progress_line_show(&recorder->progress, &text);
+	buffer_free(&text);
+}
+
 static void summary(struct sink *sink, const struct sink_summary *summary)
 {
 	struct sink_record *recorder = (struct sink_record *)sink;
@@ -227,7 +341,7 @@ static void summary(struct sink *sink, const struct sink_summary *summary)
 
 		if (session->pid != summary->pid)
 			continue;
-		write_block(recorder, session);
+		add_block(recorder, session);
 		recording_write_end(recorder->writer,
 		                    &(struct recording_end){.session = session->number,
 		                                            .duration_ns = summary->duration_ns,
@@ -239,18 +353,36 @@ static void summary(struct sink *sink, const struct sink_summary *summary)
 	}
 }
 
-struct sink *sink_record_new(struct output *output, const struct sink_style *style, const struct recording_head *head)
+struct sink *sink_record_new(struct output *output, const struct sink_style *style, const struct recording_head *head,
+                             const struct record_manner *manner)
 {
 	struct sink *sink = sink_new(&sink_record, output, style);
 
 	((struct sink_record *)sink)->head = *head;
+	((struct sink_record *)sink)->manner = *manner;
 	return sink;
 }
 
 void sink_record_end(struct sink *sink)
 {
-	write_all(sink);
+	struct sink_record *recorder = (struct sink_record *)sink;
+
+	for (size_t i = 0; i < recorder->count; i++)
+		add_block(recorder, &recorder->sessions[i]);
 	output_flush(sink->output);
+	progress_line_end(&recorder->progress);
+}
+
+uint64_t sink_record_size(const struct sink *sink)
+{
+	return sink->output->flushed - ((const struct sink_record *)sink)->file_began;
+}
+
+uint32_t sink_record_older(const struct sink *sink)
+{
+	const struct sink_record *recorder = (const struct sink_record *)sink;
+
+	return recorder->rotated < recorder->manner.files ? recorder->rotated : recorder->manner.files - 1;
 }
 
 static void close_recorder(struct sink *sink)
@@ -258,7 +390,7 @@ static void close_recorder(struct sink *sink)
 	struct sink_record *recorder = (struct sink_record *)sink;
 
 	for (size_t i = 0; i < recorder->count; i++)
-		buffer_free(&recorder->sessions[i].records);
+		session_free(&recorder->sessions[i]);
 	free(recorder->sessions);
 	if (recorder->writer)
 		recording_write_free(recorder->writer);
@@ -276,6 +408,8 @@ const struct sink_ops sink_record = {
 	.lost = on_lost,
 	.quiet = write_all,
 	.holds = holds,
+	.wake_ns = wake_ns,
+	.wake = wake,
 	.record = on_record,
 	.summary = summary,
 	.close = close_recorder,

@@ -8,12 +8,25 @@
 
 extern const struct sink_ops sink_record;
 
+/* How it is written. */
+struct record_manner {
+	bool progress;        /* a line on the terminal says how far it is */
+	const char *path;     /* with files: the output's */
+	uint64_t rotate_size; /* the next file begins when one has so many bytes */
+	uint32_t files;       /* so many are kept; 0: it is one file of any size */
+};
+
 /*
  * The recording begins when the first process has been reached. head: without times, programs and hosts, which are filled in; its
  * selectors outlive the sink.
  */
-struct sink *sink_record_new(struct output *output, const struct sink_style *style, const struct recording_head *head);
+struct sink *sink_record_new(struct output *output, const struct sink_style *style, const struct recording_head *head,
+                             const struct record_manner *manner);
 /* Writes what is left. sink_free() frees it. */
 void sink_record_end(struct sink *sink);
+
+/* Of the newest file; and how many older ones were left by this recording. */
+uint64_t sink_record_size(const struct sink *sink);
+uint32_t sink_record_older(const struct sink *sink);
 
 #endif

@@ -411,6 +411,14 @@ void calls_finish(struct stream *stream)
 				fiber_close_calls(stream->fibers.pages[i][k]);
 }
 
+void calls_each_fiber(const struct stream *stream, void (*visit)(const struct fiber *fiber, void *owner), void *owner)
+{
+	for (size_t i = 0; i < REF_PAGES; i++)
+		for (size_t k = 0; stream->fibers.pages[i] && k < REFS_PER_PAGE; k++)
+			if (stream->fibers.pages[i][k])
+				visit(stream->fibers.pages[i][k], owner);
+}
+
 void calls_free(struct stream *stream)
 {
 	refs_free(&stream->methods, calls_method_free);

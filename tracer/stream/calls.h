@@ -24,6 +24,9 @@ void calls_finish(struct stream *stream);
 /* The method of that number, or NULL. */
 const struct method *calls_method_of(const struct stream *stream, uint32_t ref);
 
+/* Visits all fibers that are known. */
+void calls_each_fiber(const struct stream *stream, void (*visit)(const struct fiber *fiber, void *owner), void *owner);
+
 /* What a stream knows of methods and fibers. */
 void calls_free(struct stream *stream);
 

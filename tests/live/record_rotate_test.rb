@@ -1,0 +1,94 @@
+# rbprobe record --rotate: each file can be read by itself. And the line of progress that a terminal gets.
+
+require_relative "helper"
+require "pty"
+
+class RecordRotateTest < LiveTest
+  def file_of(suffix = "")
+    "#{@directory ||= directory}/calls.rec#{suffix}"
+  end
+
+  # Records with files of a few KiB until there are so many; values that do not pack.
+  def record_files(count, target, *arguments)
+    client = launch("record", "-v", "--yes", "-p", target.pid.to_s, "-o", file_of, "--max-size", "2K", "--rotate", count.to_s,
+                    *arguments)
+    client.wait_until_armed
+    yield
+    client.stop.tap { |result| assert_exit 0, result }
+  end
+
+  def replay(file, *arguments)
+    rbprobe("replay", *arguments, file).tap { |result| assert_exit 0, result }
+  end
+
+  BUSY = "$busy = true; Thread.new { $shop.price(rand.to_s.to_sym) while $busy }; nil"
+
+  def wait_for_rotations
+    wait_until("there is a second file") { File.exist?(file_of(".1")) }
+    first = File.stat(file_of(".1")).ino
+    wait_until("it is another one") { File.stat(file_of(".1")).ino != first }
+  end
+
+  test "the newest files are kept, and each can be read by itself" do
+    target = start("shop")
+    result = record_files(3, target, "Shop#price(item)") do
+      target.run(BUSY)
+      wait_until("there is a third file") { File.exist?(file_of(".2")) }
+      wait_for_rotations
+    end
+    assert_match(/calls\.rec has .* \(what was before is in \S+calls\.rec\.1 to \.2\); /, result.stderr)
+    assert_equal ["", ".1", ".2"].map { |suffix| file_of(suffix) }, Dir.glob(file_of("*")).sort
+    ["", ".1", ".2"].each do |suffix|
+      assert_match(/^Shop#price\(item=:"?0\.\d+"?\) /, replay(file_of(suffix)).stdout, suffix)
+    end
+    assert_match(/ended: the recording ends$/, replay(file_of(".1")).stderr)
+    assert_match(/\Arbprobe: \d+ calls, \d+ lost, .* ended: interrupted\n\z/, replay(file_of).stderr)
+  end
+
+  test "a call that was open when the next file began has its start there, with its values" do
+    target = start("shop")
+    target.run("class Shop; def day(name, queue); queue.pop; end; end; $open = Queue.new; nil")
+    record_files(2, target, "--args", "Shop#day", "Shop#price") do
+      target.run("Thread.new { $shop.day('monday', $open) }; #{BUSY}")
+      wait_for_rotations
+      target.run("$busy = false; $open << 1; nil")
+    end
+    day = [file_of, file_of(".1")].flat_map { |file| replay(file, "--format", "json").events("call") }
+                                  .find { |call| call["method"] == "Shop#day" && call["duration_ns"] }
+    refute_nil day, "it began in a file that is gone, and ended in one that is there"
+    assert_match(/monday/, day.to_s)
+  end
+
+  test "a terminal has a line of progress" do
+    target = start("shop")
+    PTY.open do |terminal, their_end|
+      client = start_beside({"TERM" => "xterm"}, Processes::RBPROBE, "record", "-p", target.pid.to_s, "-o", file_of, "Shop#price",
+                            out: their_end)
+      their_end.close
+      text = +""
+      wait_until("it says how far it is") do
+        target.run("$shop.price(:tea)")
+        read = terminal.read_nonblock(1000, exception: false)
+        text << read if read.is_a?(String)
+        text.match?(/\r\e\[Krecording: \d+\.\d s, [1-9]\d* events, /)
+      end
+      Process.kill(:INT, client)
+      begin
+        text << terminal.readpartial(1000) until text.include?("shows it")
+      rescue Errno::EIO
+        flunk "it ended without a word: #{text}"
+      end
+      assert_match(/\r\e\[Krbprobe: \d+ calls?, 0 lost/, text)
+    end
+    assert_match(/^Shop#price <\d/, replay(file_of).stdout)
+  end
+
+  test "what --rotate needs" do
+    assert_refused 2, /--rotate needs --max-size/, "record", "-p", "1", "-o", file_of, "--rotate", "3", "x"
+    rotate = %w[--rotate 3 --max-size 1M x]
+    assert_refused 2, /one file of all processes/, "record", "-p", "1", "-o", file_of("%p"), *rotate
+    assert_refused 2, /cannot append/, "record", "-p", "1", "-a", "-o", file_of, *rotate
+    assert_refused 2, %r{--rotate renames files, and /dev/null is none},
+                   "record", "-p", $$.to_s, "-o", "/dev/null", *rotate
+  end
+end
