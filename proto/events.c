@@ -230,6 +230,13 @@ struct slice values_get(struct values values, uint32_t index)
 	return text.bytes ? text : (struct slice){"", 0};
 }
 
+void values_header(const struct values *values, char to[VALUES_HEADER_SIZE])
+{
+	*to = (char)0xdd; /* array 32 */
+	for (size_t i = 1; i < VALUES_HEADER_SIZE; i++)
+		to[i] = (char)(values->count >> 8 * (VALUES_HEADER_SIZE - 1 - i));
+}
+
 /* Makes room at the buffer's end; false without memory. */
 static bool reserve(msgpack_sbuffer *buffer, size_t size)
 {

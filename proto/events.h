@@ -71,6 +71,10 @@ bool values_take_array(struct values *values, struct values *inner);
 /* The one with that number, {"", 0} where there is none. */
 struct slice values_get(struct values values, uint32_t index);
 
+/* The msgpack array that the bytes of these values are the elements of begins with this. */
+#define VALUES_HEADER_SIZE 5u
+void values_header(const struct values *values, char to[VALUES_HEADER_SIZE]);
+
 /* Building a batch event by event. Between begin and end nothing else may be appended to the buffer. */
 struct batch {
 	msgpack_sbuffer *buffer;

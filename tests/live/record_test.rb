@@ -146,7 +146,6 @@ class RecordTest < LiveTest
     assert_refused 2, /record writes to a file; name it with -o FILE/, "record", "-p", "1", "Shop#"
     assert_refused 2, /--max-size takes a number of bytes, such as 500M or 2G, not "much"/, "record", "--max-size", "much"
     assert_refused 2, /which recording\?/, "replay"
-    assert_refused 2, /replay takes one recording, not also "b"/, "replay", "a", "b"
     assert_refused 1, /is no recording of `rbprobe record`/, "replay", __FILE__
     assert_refused 1, %r{cannot read /nowhere: No such file}, "replay", "/nowhere"
     assert_refused 1, %r{cannot read /tmp: Is a directory}, "replay", "/tmp"

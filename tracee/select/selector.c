@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "tracee/select/selector.h"
 
+#include "proto/name_pattern.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/compat.h"
@@ -19,62 +20,6 @@
 #include <string.h>
 
 #define SUPER_METHODS_MAX 10000
-
-/* '*' stands for any bytes, also none. */
-static bool glob(struct slice pattern, const char *bytes, size_t size)
-{
-	size_t p = 0, b = 0, star = SIZE_MAX, resume = 0;
-
-	while (b < size) {
-		if (p < pattern.size && pattern.bytes[p] == '*') {
-			star = p++;
-			resume = b;
-		} else if (p < pattern.size && pattern.bytes[p] == bytes[b]) {
-			p++;
-			b++;
-		} else if (star != SIZE_MAX) {
-			p = star + 1;
-			b = ++resume;
-		} else {
-			return false;
-		}
-	}
-	while (p < pattern.size && pattern.bytes[p] == '*')
-		p++;
-	return p == pattern.size;
-}
-
-/* `\*` and `\*\*`: the operators, whatever else a star may mean. */
-static struct slice without_escapes(struct slice pattern)
-{
-	static const struct slice operators[] = {{"*", 1}, {"**", 2}};
-
-	if (pattern.size == 2 && memcmp(pattern.bytes, "\\*", 2) == 0)
-		return operators[0];
-	return pattern.size == 4 && memcmp(pattern.bytes, "\\*\\*", 4) == 0 ? operators[1] : pattern;
-}
-
-/* `*` and `**` alone are operators, not globs: Integer#*, unless without_star() finds that they mean all. */
-static bool is_method_glob(struct slice pattern)
-{
-	struct slice plain = without_escapes(pattern);
-	bool only_stars = plain.size <= 2;
-
-	for (size_t i = 0; only_stars && i < plain.size; i++)
-		only_stars = plain.bytes[i] == '*';
-	return plain.size == 0 || (!only_stars && memchr(plain.bytes, '*', plain.size));
-}
-
-static bool method_name_matches(struct slice pattern, const char *bytes, size_t size)
-{
-	struct slice plain = without_escapes(pattern);
-
-	if (pattern.size == 0)
-		return true;
-	if (is_method_glob(pattern))
-		return glob(pattern, bytes, size);
-	return plain.size == size && memcmp(plain.bytes, bytes, size) == 0;
-}
 
 void selector_write(const struct selector *selector, char *buffer, size_t size)
 {
@@ -130,7 +75,7 @@ static bool defines(VALUE module, VALUE name, VALUE inherited)
 
 static VALUE literal_name(struct slice pattern)
 {
-	struct slice plain = without_escapes(pattern);
+	struct slice plain = name_pattern_plain(pattern);
 	ID id = rb_check_id_cstr(plain.bytes, (long)plain.size, rb_utf8_encoding());
 
 	return id ? ID2SYM(id) : Qnil;
@@ -172,7 +117,7 @@ static bool owner_matches(const struct selector *selector, VALUE owner)
 	separator = class_name_add_owner(&text, owner);
 	if (selector->separator && selector->separator != separator)
 		return false;
-	return selector->class_pattern.size == 0 || glob(selector->class_pattern, text.bytes, text.used);
+	return selector->class_pattern.size == 0 || name_glob(selector->class_pattern, text.bytes, text.used);
 }
 
 static bool is_own_module(VALUE object)
@@ -213,7 +158,7 @@ static bool name_next(struct selector_walk *walk)
 		return false;
 	name = rb_ary_entry(walk->names, walk->next_name++);
 	string = rb_sym2str(name);
-	if (method_name_matches(walk->adapted.method_pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string)))
+	if (name_pattern_is_met(walk->adapted.method_pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string)))
 		report_found(walk, name, walk->module);
 	return true;
 }
@@ -239,7 +184,7 @@ static void module_begin(struct selector_walk *walk, VALUE module)
 	if (!walk->exact && (NIL_P(module) || !owner_matches(walk->selector, module)))
 		return;
 	walk->adapted = without_star(walk->selector, module);
-	if (is_method_glob(walk->adapted.method_pattern)) {
+	if (name_pattern_is_glob(walk->adapted.method_pattern)) {
 		walk->module = module;
 		walk->next_list = 0;
 		return;
@@ -348,7 +293,7 @@ void selector_each_match(const struct selector *selector, void (*found)(const st
 
 bool selector_is_method_pattern(const struct selector *selector)
 {
-	return is_method_glob(selector->method_pattern) || may_be_all(selector);
+	return name_pattern_is_glob(selector->method_pattern) || may_be_all(selector);
 }
 
 bool selector_names_method(const struct selector *selector, VALUE name)
@@ -356,12 +301,12 @@ bool selector_names_method(const struct selector *selector, VALUE name)
 	VALUE string = rb_sym2str(name);
 
 	return may_be_all(selector) ||
-	       method_name_matches(selector->method_pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+	       name_pattern_is_met(selector->method_pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
 }
 
 bool selector_is_exactly(const struct selector *selector, VALUE name)
 {
-	struct slice plain = without_escapes(selector->method_pattern);
+	struct slice plain = name_pattern_plain(selector->method_pattern);
 	VALUE string = rb_sym2str(name);
 
 	return plain.size == (size_t)RSTRING_LEN(string) && memcmp(plain.bytes, RSTRING_PTR(string), plain.size) == 0;

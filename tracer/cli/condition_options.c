@@ -230,3 +230,29 @@ static const struct argp_option list[] = {
 };
 
 const struct argp options_conditions = {.options = list, .parser = parse};
+
+static const struct argp_option filter_list[] = {
+	{NULL, 0, NULL, 0, "Only what meets all of these conditions is shown, as far as it was recorded:", 10},
+	{"slow", OPTION_SLOW, "MS", 0, "Calls that take at least so many milliseconds", 10},
+	{"raised", OPTION_RAISED, "CLASS", OPTION_ARG_OPTIONAL,
+         "Calls that an exception leaves; of this very class. May be a pattern", 10},
+	{"within", OPTION_WITHIN, "SELECTOR", 0, "Only inside a call of such a method", 10},
+	{"outside", OPTION_OUTSIDE, "SELECTOR", 0, "Not inside a call of such a method", 10},
+	{"depth", OPTION_DEPTH, "N", 0, "At most N levels of shown calls", 10},
+	{"thread", OPTION_THREAD, "NAME|TID", 0, "Only in threads of this name (may be a pattern), or of this native id", 10},
+	{0},
+};
+
+const struct argp options_filter = {.options = filter_list, .parser = parse};
+
+const char *options_check_filter(const struct options *options)
+{
+	const struct conditions *conditions = &options->trace.conditions;
+
+	for (uint32_t i = 0; i < options->selectors.count; i++)
+		if (options->selectors.items[i].expression_count)
+			return "the values are those that were recorded; give selectors without expressions";
+	if (conditions->depth && conditions_at_end(conditions))
+		return "--depth does not go with --slow and --raised, which are about single calls";
+	return NULL;
+}

@@ -72,6 +72,7 @@ extern const struct argp options_engine;     /* --engine */
 extern const struct argp options_selectors;  /* -m and everything that is not an option */
 extern const struct argp options_tracers;    /* -c; tracer_options.c */
 extern const struct argp options_conditions; /* which calls are shown; condition_options.c */
+extern const struct argp options_filter;     /* those that can be applied afterwards, to what was recorded */
 extern const struct argp options_always;     /* and which of them in any case; always_options.c */
 extern const struct argp options_measure;    /* what is measured of them, and ... */
 extern const struct argp options_stack;      /* ... who called; action_options.c */
@@ -110,6 +111,8 @@ int options_timeout(const char *text, struct options *options);
 
 /* What is wrong with the conditions together, or NULL. Puts the selectors of methods that are shown before those of others. */
 const char *options_check_conditions(struct options *options);
+/* The same of options_filter, whose selectors have no expressions. */
+const char *options_check_filter(const struct options *options);
 /* As part of that. */
 const char *options_check_always(struct options *options);
 /* Adds the selector of an option that takes one of a method; NULL after a line on stderr. */

@@ -10,18 +10,20 @@
 
 #include <errno.h>
 
-enum long_option { OPTION_INFO = 0x200 };
+enum long_option { OPTION_INFO = 0x200, OPTION_FROM, OPTION_TO };
 
 struct replay {
 	struct invocation invocation;
 	const char *path;
 	bool info; /* what is in it, and no call */
+	struct replay_when from, to;
 	struct replay_sessions sessions;
 };
 
 static error_t parse_replay(int key, char *argument, struct argp_state *state)
 {
 	struct replay *replay = state->input;
+	struct error err;
 
 	switch (key) {
 	case OPTION_INFO:
@@ -30,19 +32,30 @@ static error_t parse_replay(int key, char *argument, struct argp_state *state)
 	case 'q':
 		replay->invocation.options.quiet = true;
 		return 0;
+	case OPTION_FROM:
+		return replay_when_parse("--from", argument, &replay->from);
+	case OPTION_TO:
+		return replay_when_parse("--to", argument, &replay->to);
 	case ARGP_KEY_ARG:
-		if (replay->path) {
-			message("replay takes one recording, not also \"%s\"", argument);
-			return EINVAL;
+		if (!replay->path) {
+			replay->path = argument;
+			return 0;
 		}
-		replay->path = argument;
-		return 0;
+		if (selector_parse(&replay->invocation.options.selectors, argument, &err) == 0)
+			return 0;
+		message("%s", err.text);
+		return EINVAL;
 	}
 	return ARGP_ERR_UNKNOWN;
 }
 
 static const struct argp_option replay_list[] = {
 	{"info", OPTION_INFO, NULL, 0, "Say what the recording has: processes, times, sizes; no call is shown", 4},
+	{"from", OPTION_FROM, "TIME", 0,
+         "Only calls that begin at this time or later: 14:05:30.5, with a date in front (2026-11-24 14:05), or +SEC after the "
+         "recording began",
+         10},
+	{"to", OPTION_TO, "TIME", 0, "Only calls that begin before this time", 10},
 	{"quiet", 'q', NULL, 0, "Say nothing but errors on standard error", 9},
 	{0},
 };
@@ -52,7 +65,12 @@ static const struct argp options_replay = {.options = replay_list, .parser = par
 static int replay_check(void *self)
 {
 	const struct replay *replay = self;
+	const char *wrong = options_check_filter(&replay->invocation.options);
 
+	if (wrong) {
+		message("%s", wrong);
+		return STATUS_USAGE;
+	}
 	if (replay->path)
 		return 0;
 	message("which recording? Give the file of `rbprobe record -o FILE`, or - for standard input");
@@ -107,6 +125,8 @@ static int replay_calls(struct replay *replay, struct recording_reader *reader)
 	int status;
 
 	replay_open(&replay->sessions, &replay->invocation.options, output);
+	replay->sessions.from = replay->from;
+	replay->sessions.to = replay->to;
 	while ((status = recording_next(reader, &item, &err)) > 0) {
 		status = show(replay, reader, &item, &records, &err);
 		if (status < 0 || output_is_over(output) || replay_has_enough(&replay->sessions))
@@ -153,14 +173,16 @@ static int replay_run(void *self)
 
 const struct subcommand cmd_replay = {
 	.name = "replay",
-	.arguments = "FILE",
+	.arguments = "FILE [SELECTOR...]",
 	.summary = "show what was recorded",
-	.usage = "FILE",
+	.usage = "FILE [SELECTOR...]",
 	.description =
 		"Show the method calls that `rbprobe record` has kept in a file, as `rbprobe trace` would have shown them. No "
-		"process is involved. FILE may be - for standard input.",
+		"process is involved. FILE may be - for standard input. With selectors, only calls of these methods are shown: "
+		"classes and methods by the names that they are shown with.",
 	.pids = PIDS_NONE,
-	.options = (const struct argp *const[]){&options_replay, &options_file, &options_shown, &options_color, NULL},
+	.options = (const struct argp *const[]){&options_replay, &options_file, &options_shown, &options_filter, &options_color,
+                                                NULL},
 	.positional = &options_replay,
 	.words = WORDS_FILES,
 	.needs = {[LIBRARY_ZSTD] = true},

@@ -20,6 +20,7 @@ struct replayed {
 	bool ended;              /* END has come */
 	bool continued;          /* a part of it is in another file */
 	size_t largest_block;    /* the stream keeps room of that size */
+	struct filter *filter;   /* NULL: all is shown */
 	uint64_t counted;        /* in the sessions' `memory` */
 	uint64_t from_ns, to_ns; /* the events' wall-clock times so far; 0: there was none */
 	bool found[];            /* by selector */
@@ -88,7 +89,8 @@ static void count_memory(struct replayed *replayed)
 {
 	struct replay_sessions *sessions = replayed->sessions;
 	uint64_t now = sizeof(*replayed) + sessions->selector_count * sizeof(*replayed->found) + sizeof(struct stream) +
-	               replayed->largest_block + replayed->traced.stream->memory;
+	               replayed->largest_block + replayed->traced.stream->memory +
+	               (replayed->filter ? filter_memory(replayed->filter) : 0);
 
 	sessions->memory += now - replayed->counted;
 	replayed->counted = now;
@@ -118,17 +120,31 @@ static void name_unmatched(const struct replayed *replayed)
 	}
 }
 
+static void finish_filter(struct replayed *replayed)
+{
+	struct error err;
+
+	if (filter_finish(replayed->filter, &err) < 0)
+		message("%s", err.text);
+	replayed->traced.partial = true;
+	replayed->traced.left_out = filter_left_out(replayed->filter);
+	replayed->traced.marks_left_out = filter_marks_left_out(replayed->filter);
+}
+
 static void finish(struct replay_sessions *sessions, uint32_t number, const char *reason, uint64_t duration_ns)
 {
 	struct replayed *replayed = number < sessions->count ? sessions->items[number] : NULL;
 
 	if (!replayed)
 		return;
+	if (replayed->filter)
+		finish_filter(replayed);
 	calls_finish(replayed->traced.stream);
 	/* What is not all there may have had it. */
 	if (replayed->ended && !output_is_flood(replayed->traced.output))
 		name_unmatched(replayed);
 	trace_summary_say(&replayed->traced, reason, duration_ns);
+	filter_free(replayed->filter);
 	stream_free(replayed->traced.stream);
 	sessions->memory -= replayed->counted;
 	free(replayed);
@@ -191,7 +207,14 @@ void replay_head(struct replay_sessions *sessions, const struct recording_head *
 	options->trace.flags = head->flags;
 	options->trace.marks.kinds = known_marks(head->marks);
 	options->style.flags = head->flags;
-	options->style.running = head->slow;
+	options->style.running = head->slow || options->trace.conditions.slow_ns;
+	sessions->wants = (struct filter_wants){
+		.conditions = &options->trace.conditions,
+		.selectors = options->selectors.items,
+		.selector_count = options->selectors.count,
+		.from_ns = replay_when_ns(&sessions->from, head->began_ns),
+		.to_ns = replay_when_ns(&sessions->to, head->began_ns),
+	};
 	options->style.many_pids = sessions->run.several = head->several;
 	if (sessions->run.sink)
 		sessions->run.sink->style = options->style;
@@ -213,6 +236,8 @@ int replay_session(struct replay_sessions *sessions, const struct recording_sess
 		.run = &sessions->run, .pid = (pid_t)session->pid, .output = sessions->run.output, .sink = sessions->run.sink};
 	replayed->traced.stream = stream_new((pid_t)session->pid, sessions->run.sink, &sessions->run.limit, &handlers, replayed);
 	replayed->traced.stream->wall_offset_ns = session->wall_offset_ns;
+	if (filter_wants_any(&sessions->wants))
+		replayed->filter = filter_new(&sessions->wants, replayed->traced.stream);
 	sessions->items = memory_resize(sessions->items, (sessions->count + 1) * sizeof(struct replayed *));
 	sessions->items[sessions->count++] = replayed;
 	count_memory(replayed);
@@ -234,7 +259,8 @@ int replay_records(struct replay_sessions *sessions, const struct recording_bloc
 		replayed->to_ns = block->to_ns;
 	if (records->size > replayed->largest_block)
 		replayed->largest_block = records->size;
-	status = stream_feed(replayed->traced.stream, records->bytes, records->size, err);
+	status = replayed->filter ? filter_feed(replayed->filter, records->bytes, records->size, err)
+	                          : stream_feed(replayed->traced.stream, records->bytes, records->size, err);
 	count_memory(replayed);
 	return status < 0 ? status : check_memory(sessions, err);
 }

@@ -4,7 +4,9 @@
 #include "tracer/base/buffer.h"
 #include "tracer/base/output.h"
 #include "tracer/cli/options.h"
+#include "tracer/commands/replay_when.h"
 #include "tracer/commands/trace_target.h"
+#include "tracer/recording/filter.h"
 #include "tracer/recording/recording_read.h"
 
 #include <stddef.h>
@@ -20,7 +22,9 @@ struct replay_sessions {
 	size_t count;
 	uint64_t memory, memory_max; /* bytes that those that are open take, and may take */
 	uint32_t selector_count;
-	char **selectors; /* the recording's */
+	char **selectors;            /* the recording's */
+	struct replay_when from, to; /* set by the owner, after replay_open() */
+	struct filter_wants wants;   /* what is shown of it */
 };
 
 /* options: those of the recording take the place of what only it can know. */

@@ -40,13 +40,13 @@ void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t
 		.calls = stream->calls,
 		.lines = stream->lines,
 		.lost = traced->has_end && traced->end.lost > stream->lost ? traced->end.lost : stream->lost,
-		.left_out = traced->has_end ? traced->end.left_out : 0,
+		.left_out = (traced->has_end ? traced->end.left_out : 0) + traced->left_out,
 		.counted = traced->has_end ? traced->end.counted : 0,
 		.other_ractors = traced->has_end ? traced->end.other_ractors : 0,
 		.mark_kinds = run->options->trace.marks.kinds,
 		.marks = stream->marks,
 		.marks_lost = traced->has_end ? traced->end.marks_lost : 0,
-		.marks_left_out = traced->has_end ? traced->end.marks_left_out : 0,
+		.marks_left_out = (traced->has_end ? traced->end.marks_left_out : 0) + traced->marks_left_out,
 		.duration_ns = duration_ns,
 		.reason = reason,
 		.gone = traced->gone,
@@ -76,7 +76,7 @@ void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t
 	message("%s%llu call%s%s, %llu lost%s%s%s%s, %.1f s; ended: %s", pid, (unsigned long long)summary.calls,
 	        summary.calls == 1 ? "" : "s", lines, (unsigned long long)summary.lost, left_out, counted, ractors, events,
 	        (double)summary.duration_ns / 1e9, reason);
-	if (traced->has_end && !run->limit.limited &&
+	if (traced->has_end && !run->limit.limited && !traced->partial &&
 	    traced->end.calls != summary.calls + summary.lines + summary.lost + summary.left_out)
 		message("%sthe process counted %llu calls, but another number arrived; please report this", pid,
 		        (unsigned long long)traced->end.calls);

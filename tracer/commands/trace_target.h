@@ -62,9 +62,11 @@ struct trace_target {
 	bool joined; /* while others were traced already */
 	bool forked; /* by a process that is or was traced, parent, 0 where that has ended: it came by itself (trace_forks.h) */
 	pid_t parent;
-	struct fork_place *place; /* where forked ones come to; NULL: nowhere */
-	bool greeted;             /* it has answered the handshake */
-	bool gone;                /* the process itself has ended */
+	struct fork_place *place;          /* where forked ones come to; NULL: nowhere */
+	bool greeted;                      /* it has answered the handshake */
+	bool partial;                      /* replay: not all that END counts is shown, */
+	uint64_t left_out, marks_left_out; /* and so many more do not meet the conditions */
+	bool gone;                         /* the process itself has ended */
 	bool over;
 };
 

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define PIECE_SIZE (256u << 10)
-#define ARRAY_HEADER_SIZE 5u
 
 struct announcement {
 	enum record_kind kind;
@@ -95,12 +94,11 @@ void session_state_note(struct session_state *state, const struct record *record
 void session_state_begin(struct fiber *fiber, const struct event *event)
 {
 	const struct values *values = &event->values;
-	uint32_t count = values->count;
-	const char header[ARRAY_HEADER_SIZE] = {(char)0xdd, (char)(count >> 24), (char)(count >> 16), (char)(count >> 8),
-	                                        (char)count};
+	char header[VALUES_HEADER_SIZE];
 
-	if (!count)
+	if (!values->count)
 		return;
+	values_header(values, header);
 	buffer_add(&fiber->kept, header, sizeof(header));
 	buffer_add(&fiber->kept, (const char *)values->bytes, (size_t)(values->end - values->bytes));
 }

@@ -1,0 +1,101 @@
+# rbprobe replay with conditions: what a trace with these conditions would have shown, from a recording without.
+
+require_relative "helper"
+
+class ReplayFilterTest < LiveTest
+  def file_of(name = "calls.rec")
+    "#{@directory ||= directory}/#{name}"
+  end
+
+  def record(target, code, *arguments)
+    client = launch("record", "-v", "--yes", "-p", target.pid.to_s, "-o", file_of, *arguments).wait_until_armed
+    target.run(code)
+    assert_exit 0, client.stop
+  end
+
+  def replay(*arguments)
+    rbprobe("replay", file_of, *arguments).tap { |result| assert_exit 0, result }
+  end
+
+  # What a trace with these conditions shows of the same code.
+  def traced(target, code, *arguments)
+    client = trace(target, *arguments)
+    target.run(code)
+    client.stop.tree
+  end
+
+  # A condition, and the selectors that a trace has with it.
+  CONDITIONS = {
+    ["Shop#price"] => ["Shop#price"],
+    ["Shop#s*", "Shop.new"] => ["Shop#s*"],
+    ["price"] => ["Shop#price"],
+    ["--depth", "1"] => ["--depth", "1", "Shop#"],
+    ["--depth", "2", "Shop#sell*"] => ["--depth", "2", "Shop#sell*"],
+    ["--within", "Shop#sell_all"] => ["--within", "Shop#sell_all", "Shop#"],
+    ["--within", "Shop#sell", "Shop#price"] => ["--within", "Shop#sell", "Shop#price"],
+    ["--outside", "Shop#sell_all"] => ["--outside", "Shop#sell_all", "Shop#"],
+    ["--raised"] => ["--raised", "Shop#"],
+    ["--raised=Shop::*"] => ["--raised=Shop::*", "Shop#"],
+    ["--raised=Other"] => ["--raised=Other", "Shop#"],
+  }.freeze
+
+  test "each condition means what it means in a trace" do
+    code = "$shop.sell_all([:tea, :cup]); $shop.try(:cup)"
+    target = start("shop")
+    record(target, code, "--args", "--return", "Shop#")
+    CONDITIONS.each do |condition, arguments|
+      assert_equal traced(target, code, "--args", "--return", *arguments), replay(*condition).tree, condition.inspect
+    end
+  end
+
+  test "calls that do not meet the conditions are counted" do
+    record(start("shop"), "$shop.sell(:tea)", "Shop#")
+    result = replay("--raised")
+    assert_equal "", result.stdout
+    assert_match(/^rbprobe: 0 calls, 0 lost, 2 others do not meet the conditions, .* ended: interrupted\n\z/, result.stderr)
+    assert_match(/^rbprobe: 1 call, 0 lost, \d+\.\d s; ended: interrupted\n\z/, replay("Shop#price").stderr)
+    assert_equal 1, replay("--format", "json", "Shop#price").events("call").size
+  end
+
+  test "slow calls, with the values of their beginning" do
+    target = start("shop")
+    target.run("class Shop; def wait(what, seconds); sleep(seconds); what; end; end; nil")
+    record(target, "$shop.wait(:long, 0.05); $shop.wait(:short, 0)", "--args", "--return", "Shop#wait")
+    assert_match(/\AShop#wait\([^)]*what=:long[^)]*\) => :long <0\.\d+>\n\z/, replay("--slow", "50").stdout)
+  end
+
+  test "threads by name or id" do
+    target = start("shop")
+    record(target, "Thread.new { Thread.current.name = 'worker 1'; $shop.price(:tea) }.join; $shop.price(:cup)",
+           "Shop#price(item)")
+    assert_equal [":tea"], items(replay("--thread", "worker*"))
+    assert_equal [], items(replay("--thread", "other"))
+    id = replay("--format", "json").events("call").find { |call| call["thread_name"] == "worker 1" }["thread"]
+    assert_equal [":tea"], items(replay("--thread", id.to_s))
+  end
+
+  test "a range of time" do
+    target = start("shop")
+    client = launch("record", "-v", "-p", target.pid.to_s, "-o", file_of, "Shop#price(item)").wait_until_armed
+    target.run("$shop.price(:tea); nil")
+    wait_until("the clock has gone on") { (@middle ||= Time.now) + 0.01 < Time.now }
+    target.run("$shop.price(:cup); nil")
+    assert_exit 0, client.stop
+    middle = @middle.strftime("%Y-%m-%d %H:%M:%S.%6N")
+    assert_equal [":tea"], items(replay("--to", middle))
+    assert_equal [":cup"], items(replay("--from", middle))
+    assert_equal [":tea", ":cup"], items(replay("--from", "+0", "--to", "+86400"))
+    assert_equal [], items(replay("--from", "+86400"))
+  end
+
+  def items(result)
+    result.stdout.scan(/item=(:\w+)/).flatten
+  end
+
+  test "wrong usage" do
+    record(start("shop"), "1", "Shop#")
+    assert_refused 2, /selectors without expressions/, "replay", file_of, "Shop#price(item)"
+    assert_refused 2, /--depth does not go with --slow/, "replay", file_of, "--slow", "1", "--depth", "1"
+    assert_refused 2, /--from takes a time, such as .*, not "noon"/, "replay", file_of, "--from", "noon"
+  end
+end

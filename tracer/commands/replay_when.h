@@ -1,0 +1,27 @@
+#ifndef RBPROBE_REPLAY_WHEN_H
+#define RBPROBE_REPLAY_WHEN_H
+
+#include <stdint.h>
+
+/* A moment of a recording, as a user gives it. */
+
+enum replay_when_kind {
+	WHEN_ANY,      /* none was given */
+	WHEN_AFTER,    /* so long after the recording began */
+	WHEN_OF_DAY,   /* of the day when it began, or of the next one */
+	WHEN_CALENDAR, /* of a day that was named */
+};
+
+struct replay_when {
+	enum replay_when_kind kind;
+	int year, month, day;
+	uint64_t ns; /* after the beginning of that */
+};
+
+/* "+SEC", "HH:MM", "HH:MM:SS", "HH:MM:SS.5", or one of these after "YYYY-MM-DD ". 0, or EINVAL after a line on stderr. */
+int replay_when_parse(const char *option, const char *text, struct replay_when *when);
+
+/* In ns since 1970, for a recording that began then; 0: any. Days and hours are those of this machine's time zone. */
+uint64_t replay_when_ns(const struct replay_when *when, uint64_t began_ns);
+
+#endif
