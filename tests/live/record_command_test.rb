@@ -16,7 +16,7 @@ class RecordCommandTest < LiveTest
     result = launch("record", "-o", file, "very_first(n)", "--", *Processes::RUBY, program(text), env: Processes::TARGET_ENV).wait
     assert_exit 7, result
     assert_equal "out\n", result.stdout
-    assert_match(/calls\.rec has .*; `rbprobe replay \S+calls\.rec` shows it$/, result.stderr)
+    assert_match(/calls\.rec has [\d.]+ \w+; `rbprobe replay \S+calls\.rec` shows it$/, result.stderr)
     replayed = rbprobe("replay", file)
     assert_equal %w[0 1 2], replayed.stdout.scan(/very_first\(n=(\d)\)/).flatten
     assert_match(/ended: /, replayed.stderr)

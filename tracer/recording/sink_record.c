@@ -382,7 +382,9 @@ uint32_t sink_record_older(const struct sink *sink)
 {
 	const struct sink_record *recorder = (const struct sink_record *)sink;
 
-	return recorder->rotated < recorder->manner.files ? recorder->rotated : recorder->manner.files - 1;
+	if (!recorder->rotated || recorder->rotated < recorder->manner.files)
+		return recorder->rotated;
+	return recorder->manner.files - 1;
 }
 
 static void close_recorder(struct sink *sink)
