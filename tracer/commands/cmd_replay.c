@@ -2,7 +2,6 @@
 
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
-#include "tracer/base/signals.h"
 #include "tracer/cli/subcommand.h"
 #include "tracer/commands/replay_info.h"
 #include "tracer/commands/replay_session.h"
@@ -77,30 +76,6 @@ static int replay_check(void *self)
 	return STATUS_USAGE;
 }
 
-/* Gives a part to whoever shows it. 0, or negative with err. */
-static int show(struct replay *replay, struct recording_reader *reader, const struct recording_item *item, struct buffer *records,
-                struct error *err)
-{
-	int status;
-
-	switch (item->part) {
-	case RECORDING_HEAD:
-		replay_head(&replay->sessions, &item->head);
-		return 0;
-	case RECORDING_SESSION:
-		return replay_session(&replay->sessions, &item->session, err);
-	case RECORDING_BLOCK:
-		status = recording_unpack(reader, records, err);
-		return status < 0 ? status : replay_records(&replay->sessions, &item->block, records, err);
-	case RECORDING_END:
-		replay_end(&replay->sessions, &item->end);
-		return 0;
-	case RECORDING_NOTHING:
-		break;
-	}
-	return 0;
-}
-
 /* A file that was cut short is shown as far as it goes: that is what it is made for. */
 static int status_of(const struct error *err)
 {
@@ -108,36 +83,17 @@ static int status_of(const struct error *err)
 	return err->code == -ENODATA ? STATUS_DONE : STATUS_FAILED;
 }
 
-/* It ends a replay as it ends a trace. */
-static const char *signal_word(void)
-{
-	bool sent_by_process;
-
-	return signals_word(signals_take(&sent_by_process));
-}
-
 static int replay_calls(struct replay *replay, struct recording_reader *reader)
 {
 	struct output *output = &replay->invocation.output;
-	struct buffer records = {0};
-	struct recording_item item;
 	struct error err;
 	int status;
 
 	replay_open(&replay->sessions, &replay->invocation.options, output);
 	replay->sessions.from = replay->from;
 	replay->sessions.to = replay->to;
-	while ((status = recording_next(reader, &item, &err)) > 0) {
-		status = show(replay, reader, &item, &records, &err);
-		if (status < 0 || output_is_over(output) || replay_has_enough(&replay->sessions))
-			break;
-	}
-	if (status == -EINTR) {
-		replay->sessions.run.stop_reason = signal_word();
-		status = 0;
-	}
+	status = replay_all(&replay->sessions, reader, &err);
 	replay_close(&replay->sessions);
-	buffer_free(&records);
 	output_flush(output);
 	return status < 0 ? status_of(&err) : STATUS_DONE;
 }

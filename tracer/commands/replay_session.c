@@ -3,6 +3,7 @@
 #include "tracer/commands/replay_session.h"
 
 #include "tracer/base/message.h"
+#include "tracer/base/signals.h"
 #include "tracer/commands/trace_summary.h"
 #include "tracer/stream/calls.h"
 
@@ -219,7 +220,7 @@ void replay_head(struct replay_sessions *sessions, const struct recording_head *
 	if (sessions->run.sink)
 		sessions->run.sink->style = options->style;
 	else
-		sessions->run.sink = sink_new(options->format, sessions->run.output, &options->style);
+		sessions->run.sink = sink_make(sessions->maker, options, sessions->run.output);
 }
 
 int replay_session(struct replay_sessions *sessions, const struct recording_session *session, struct error *err)
@@ -292,4 +293,54 @@ void replay_close(struct replay_sessions *sessions)
 	sink_free(sessions->run.sink);
 	forget_selectors(sessions);
 	free(sessions->items);
+}
+
+/* Gives a part to whoever shows it. 0, or negative with err. */
+static int take(struct replay_sessions *sessions, struct recording_reader *reader, const struct recording_item *item,
+                struct buffer *records, struct error *err)
+{
+	int status;
+
+	switch (item->part) {
+	case RECORDING_HEAD:
+		replay_head(sessions, &item->head);
+		return 0;
+	case RECORDING_SESSION:
+		return replay_session(sessions, &item->session, err);
+	case RECORDING_BLOCK:
+		status = recording_unpack(reader, records, err);
+		return status < 0 ? status : replay_records(sessions, &item->block, records, err);
+	case RECORDING_END:
+		replay_end(sessions, &item->end);
+		return 0;
+	case RECORDING_NOTHING:
+		break;
+	}
+	return 0;
+}
+
+/* It ends a replay as it ends a trace. */
+static const char *signal_word(void)
+{
+	bool sent_by_process;
+
+	return signals_word(signals_take(&sent_by_process));
+}
+
+int replay_all(struct replay_sessions *sessions, struct recording_reader *reader, struct error *err)
+{
+	struct buffer records = {0};
+	struct recording_item item;
+	int status;
+
+	while ((status = recording_next(reader, &item, err)) > 0) {
+		status = take(sessions, reader, &item, &records, err);
+		if (status < 0 || output_is_over(sessions->run.output) || replay_has_enough(sessions))
+			break;
+	}
+	buffer_free(&records);
+	if (status != -EINTR)
+		return status < 0 ? status : 0;
+	sessions->run.stop_reason = signal_word();
+	return 0;
 }

@@ -22,14 +22,20 @@ struct replay_sessions {
 	size_t count;
 	uint64_t memory, memory_max; /* bytes that those that are open take, and may take */
 	uint32_t selector_count;
-	char **selectors;            /* the recording's */
-	struct replay_when from, to; /* set by the owner, after replay_open() */
-	struct filter_wants wants;   /* what is shown of it */
+	char **selectors;               /* the recording's */
+	const struct sink_maker *maker; /* set by the owner; NULL: a sink of --format */
+	struct replay_when from, to;    /* set by the owner, after replay_open() */
+	struct filter_wants wants;      /* what is shown of it */
 };
 
 /* options: those of the recording take the place of what only it can know. */
 void replay_open(struct replay_sessions *sessions, struct options *options, struct output *output);
-/* A recording begins, perhaps after another. */
+/*
+ * Shows all that a recording has, or as much as is wanted. 0, or negative with err as recording_next(); also 0 after a signal,
+ * which is the reason for the end then.
+ */
+int replay_all(struct replay_sessions *sessions, struct recording_reader *reader, struct error *err);
+/* --- What it does for that. A recording begins, perhaps after another. */
 void replay_head(struct replay_sessions *sessions, const struct recording_head *head);
 /* 0, or negative with err. */
 int replay_session(struct replay_sessions *sessions, const struct recording_session *session, struct error *err);

@@ -14,6 +14,7 @@
 	X(top)                                                                                                                   \
 	X(record)                                                                                                                \
 	X(replay)                                                                                                                \
+	X(report)                                                                                                                \
 	X(methods)                                                                                                               \
 	X(tracers)                                                                                                               \
 	X(eval)                                                                                                                  \

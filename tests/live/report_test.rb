@@ -1,0 +1,96 @@
+# rbprobe report: figures of what was recorded, and what differs between two recordings.
+
+require_relative "helper"
+
+class ReportTest < LiveTest
+  def file_of(name = "calls.rec")
+    "#{@directory ||= directory}/#{name}"
+  end
+
+  def record(target, code, *arguments, file: file_of)
+    client = launch("record", "-v", "--yes", "-p", target.pid.to_s, "-o", file, *arguments).wait_until_armed
+    target.run(code)
+    assert_exit 0, client.stop
+  end
+
+  def report(*arguments, file: file_of)
+    rbprobe("report", "-q", *arguments, *file).tap { |result| assert_exit 0, result }
+  end
+
+  # [calls, errors, method] of each row.
+  def rows(result)
+    result.stdout.lines.drop(2).map { |line| line.split.values_at(0, 1, -1) }
+  end
+
+  CODE = "$shop.sell_all([:tea, :cup]); $shop.try(:cup); 3.times { $shop.price(:tea) }".freeze
+
+  test "a row for each method, as stat shows it" do
+    target = start("shop")
+    record(target, CODE, "Shop#")
+    result = report("--sort", "method")
+    assert_match(/\Aprocess #{target.pid}, \d+\.\d s: 10 calls of 5 methods\n +calls +errors +total +self +mean /, result.stdout)
+    assert_equal [%w[5 0 Shop#price], %w[1 1 Shop#refuse], %w[2 0 Shop#sell], %w[1 0 Shop#sell_all], %w[1 0 Shop#try]],
+                 rows(result).sort_by(&:last)
+    objects = report("--format", "json").objects
+    assert_equal %w[method summary], objects.map { |object| object["type"] }.uniq
+    assert_equal 10, objects.last["calls"]
+    assert_equal 5, objects.find { |object| object["method"] == "Shop#price" }["calls"]
+    sold = objects.find { |object| object["method"] == "Shop#sell_all" }
+    inside = objects.find { |object| object["method"] == "Shop#sell" }
+    assert_equal sold["total_ns"] - inside["total_ns"], sold["self_ns"]
+  end
+
+  test "by thread, as a tree, and with conditions" do
+    target = start("shop")
+    record(target, "#{CODE}; Thread.new { Thread.current.name = 'w 1'; $shop.price(:tea) }.join", "Shop#")
+    by_thread = report("--by", "thread").stdout
+    assert_match(/^ +1 .* Shop#price +\d+ w 1$/, by_thread)
+    assert_match(/^ +5 .* Shop#price +\d+$/, by_thread)
+    tree = report("--tree", "--sort", "calls").stdout.lines.drop(2).map { |line| line[/ {2}( *)(Shop\S+)\n\z/, 0][2..] }
+    assert_includes tree.join, "Shop#sell_all\n   Shop#sell\n      Shop#price\n"
+    assert_equal [%w[2 0 Shop#price]], rows(report("--within", "Shop#sell", "-m", "Shop#price"))
+    paths = report("--tree", "--format", "json").events("node").map { |node| node["path"] }
+    assert_includes paths, %w[Shop#sell_all Shop#sell Shop#price]
+  end
+
+  test "the slowest calls, with their arguments" do
+    target = start("shop")
+    target.run("class Shop; def nap(seconds, why); sleep(seconds); end; end; nil")
+    record(target, "$shop.nap(0.002, :a); $shop.nap(0.05, :b); $shop.nap(0.02, :c)", "--args", "Shop#nap")
+    lines = report("--slowest", "2").stdout.lines
+    slowest = lines.map { |line| line[/\A\d\d:\d\d:\d\d\.\d{6} \[\d+.*\] Shop#nap\(.*why=(:\w).*\) <0\.\d+>$/, 1] }
+    assert_equal [":b", ":c"], slowest
+    call = report("--slowest", "1", "--format", "json").objects.first
+    assert_equal ["slow_call", "Shop#nap", ":b"], [call["type"], call["method"], call["values"]["why"]]
+    assert_operator call["duration_ns"], :>=, 50_000_000
+  end
+
+  test "two recordings are compared" do
+    target = start("shop")
+    record(target, "10.times { $shop.price(:tea) }; $shop.try(:cup)", "Shop#", file: file_of("a"))
+    target.run("class Shop; def price(item); sleep(0.002); 1; end; end; nil")
+    record(target, "10.times { $shop.price(:tea) }; $shop.countdown(1)", "Shop#", file: file_of("b"))
+    both = [file_of("a"), file_of("b")]
+    text = report(file: both).stdout
+    assert_match(/\Athen \d+\.\d s: 12 calls; now \d+\.\d s: 12 calls\n/, text)
+    assert_match(/^ +10 +10 +\S+ +\S+ +\+\d+\.\d% +slower +Shop#price$/, text)
+    assert_match(/^ +0 +2 +- +\S+ +- +new +Shop#countdown$/, text)
+    assert_match(/^ +1 +0 +\S+ +- +- +gone +Shop#try$/, text)
+    changes = report("--format", "json", file: both).events("change").to_h { |change| [change["method"], change] }
+    assert_equal "slower", changes["Shop#price"]["is"]
+    assert_equal 10, changes["Shop#price"]["then"]["calls"]
+    refute changes["Shop#try"].key?("now")
+    same = report(file: [file_of("a"), file_of("a")]).stdout
+    assert_match(/ noise +Shop#price$/, same)
+    assert_match(/ too few +Shop#try$/, same)
+  end
+
+  test "wrong usage" do
+    assert_refused 2, /which recording\?/, "report"
+    assert_refused 2, /not also "c"; methods are chosen with -m/, "report", "a", "b", "c"
+    assert_refused 2, /are for one$/, "report", "a", "b", "--tree"
+    assert_refused 2, /--slowest shows calls, and no table/, "report", "a", "--slowest", "3", "--top", "3"
+    assert_refused 2, /--sort takes calls, .*, not "cpu"/, "report", "a", "--sort", "cpu"
+    assert_refused 1, %r{cannot read /nowhere}, "report", "/nowhere"
+  end
+end

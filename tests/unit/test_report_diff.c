@@ -1,0 +1,105 @@
+/* Whether two samples differ, and what is said of it. */
+
+#include "stream_fixture.h"
+#include "tracer/commands/report_diff.h"
+#include "unit.h"
+
+#include <math.h>
+
+static struct report_sample sample(uint64_t calls, double mean_ns, double deviation_ns)
+{
+	return (struct report_sample){calls, {mean_ns, deviation_ns * deviation_ns * ((double)calls - 1)}};
+}
+
+static bool differ(struct report_sample then, struct report_sample now)
+{
+	return report_differs(&then, &now);
+}
+
+/* Two samples of n with one deviation: 2n - 2 degrees of freedom. One in a hundred is beyond t. */
+static void the_limit_is_students(void **state)
+{
+	static const struct {
+		uint64_t calls;
+		double t;
+	} table[] = {{5, 3.355}, {10, 2.878}, {100, 2.601}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {
+		double error = 100 * sqrt(2.0 / (double)table[i].calls);
+
+		assert_true(
+			differ(sample(table[i].calls, 1000, 100), sample(table[i].calls, 1000 + 1.02 * table[i].t * error, 100)));
+		assert_false(
+			differ(sample(table[i].calls, 1000, 100), sample(table[i].calls, 1000 + 0.98 * table[i].t * error, 100)));
+		assert_true(
+			differ(sample(table[i].calls, 1000, 100), sample(table[i].calls, 1000 - 1.02 * table[i].t * error, 100)));
+	}
+}
+
+static void what_never_varies_differs_when_it_does(void **state)
+{
+	(void)state;
+	assert_false(differ(sample(9, 1000, 0), sample(9, 1000, 0)));
+	assert_true(differ(sample(9, 1000, 0), sample(9, 1001, 0)));
+	assert_false(differ(sample(1, 1000, 0), sample(9, 2000, 0)));
+}
+
+static const struct sink_style plain = {.indent = 3};
+
+/* Calls of the methods, so many ns each. */
+static struct figures *figures_of(const char *const *names, const uint64_t *us, size_t count)
+{
+	static struct output output = {.fd = -1};
+	struct figures *figures = figures_new(FIGURES_BY_METHOD, NULL);
+	struct sink *sink = figures_sink(figures, &output, &plain);
+	struct stream *stream = stream_new(77, sink, NULL, NULL, NULL);
+	struct fixture f = {0};
+	struct error err = {0};
+
+	msgpack_sbuffer_init(&f.records);
+	fiber(&f, 1, 77, "main");
+	for (uint32_t i = 0; i < count; i++) {
+		method(&f, i, "Shop", names[i]);
+		for (uint64_t k = 0; k < 10; k++)
+			whole(&f, ENDING_RETURNED, i, 1, 100 * k, us[i] + k % 2, NULL, NULL);
+	}
+	if (stream_feed(stream, f.records.data, f.records.size, &err) < 0)
+		fail_msg("%s", err.text);
+	msgpack_sbuffer_destroy(&f.records);
+	stream_free(stream);
+	sink_free(sink);
+	return figures;
+}
+
+static void what_changed_most_comes_first(void **state)
+{
+	static const char *const before[] = {"same", "slow", "gone"}, *const after[] = {"same", "slow", "fresh"};
+	static const uint64_t before_us[] = {50, 10, 3}, after_us[] = {50, 90, 7};
+	struct figures *then = figures_of(before, before_us, 3), *now = figures_of(after, after_us, 3);
+	struct buffer text = {0};
+
+	(void)state;
+	report_diff_text(&text, &(struct report_diff){.then = then, .now = now});
+	buffer_add_char(&text, '\0');
+	assert_string_equal(text.bytes, "then 0.0 s: 30 calls; now 0.0 s: 30 calls\n"
+	                                "calls then   calls now      mean  mean now    change  is       method\n"
+	                                "        10          10    10.5us    90.5us   +761.9%  slower   Shop#slow\n"
+	                                "         0          10         -    7.50us         -  new      Shop#fresh\n"
+	                                "        10           0    3.50us         -         -  gone     Shop#gone\n"
+	                                "        10          10    50.5us    50.5us     +0.0%  noise    Shop#same\n");
+	buffer_free(&text);
+	figures_free(then);
+	figures_free(now);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_limit_is_students),
+		cmocka_unit_test(what_never_varies_differs_when_it_does),
+		cmocka_unit_test(what_changed_most_comes_first),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,281 @@
+/* rbprobe report: add up what `rbprobe record` has kept, or compare two recordings. Reads files only. */
+
+#include "tracer/base/exit_status.h"
+#include "tracer/base/message.h"
+#include "tracer/cli/subcommand.h"
+#include "tracer/commands/replay_session.h"
+#include "tracer/commands/report_diff.h"
+#include "tracer/commands/stat_report.h"
+#include "tracer/recording/slowest.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define SLOWEST_MAX 10000u
+
+enum long_option {
+	OPTION_TREE = 0x200,
+	OPTION_BY,
+	OPTION_SORT,
+	OPTION_TOP,
+	OPTION_HISTOGRAM,
+	OPTION_SLOWEST,
+	OPTION_FROM,
+	OPTION_TO,
+};
+
+struct report {
+	struct invocation invocation;
+	const char *paths[2]; /* the second one NULL: there is one */
+	struct stat_view view;
+	enum figures_by by;
+	bool sort_given;
+	uint64_t slowest_count;
+	struct slowest *slowest;
+	struct replay_when from, to;
+	struct figures *figures[2];
+	bool read; /* something of them, at least */
+};
+
+static int parse_by(const char *word, struct report *report)
+{
+	static const char *const words[] = {"method", "thread", NULL};
+	unsigned chosen;
+
+	if (options_choice("--by", word, words, &chosen))
+		return EINVAL;
+	report->by = chosen ? FIGURES_BY_THREAD : FIGURES_BY_METHOD;
+	report->view.by = report->view.by_title = chosen ? word : NULL;
+	return 0;
+}
+
+static int parse_file(char *argument, struct report *report)
+{
+	size_t at = report->paths[0] ? 1 : 0;
+
+	if (report->paths[at]) {
+		message("report takes one recording, or two to compare, not also \"%s\"; methods are chosen with -m", argument);
+		return EINVAL;
+	}
+	report->paths[at] = argument;
+	return 0;
+}
+
+static error_t parse_report(int key, char *argument, struct argp_state *state)
+{
+	struct report *report = state->input;
+	struct options *options = &report->invocation.options;
+	struct error err;
+
+	switch (key) {
+	case OPTION_TREE:
+		report->view.tree = true;
+		return 0;
+	case OPTION_BY:
+		return parse_by(argument, report);
+	case OPTION_SORT:
+		report->view.sort = argument;
+		report->sort_given = true;
+		if (stat_column_is(argument) && !stat_column_measure(argument) && strcmp(argument, "rate") != 0)
+			return 0;
+		message("--sort takes calls, errors, total, self, mean, min, p50, p90, p99, p99.9, max or method, not \"%s\"",
+		        argument);
+		return EINVAL;
+	case OPTION_TOP:
+		return options_whole_number("--top", argument, 1, UINT32_MAX, &report->view.top);
+	case OPTION_HISTOGRAM:
+		report->view.histogram = true;
+		return 0;
+	case OPTION_SLOWEST:
+		return options_whole_number("--slowest", argument, 1, SLOWEST_MAX, &report->slowest_count);
+	case OPTION_FROM:
+		return replay_when_parse("--from", argument, &report->from);
+	case OPTION_TO:
+		return replay_when_parse("--to", argument, &report->to);
+	case 'm':
+		if (selector_parse(&options->selectors, argument, &err) == 0)
+			return 0;
+		message("%s", err.text);
+		return EINVAL;
+	case 'q':
+		options->quiet = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		return parse_file(argument, report);
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp_option report_list[] = {
+	{"by", OPTION_BY, "method|thread", 0, "A row for each method (default), or for each thread of each method", 3},
+	{"tree", OPTION_TREE, NULL, 0, "Calls by the calls around them, as a tree", 3},
+	{"slowest", OPTION_SLOWEST, "N", 0, "The N calls that took longest, with their arguments, in the place of a table", 3},
+	{"sort", OPTION_SORT, "calls|errors|total|self|mean|min|p50|p90|p99|p99.9|max|method", 0,
+         "Which rows come first: those with the most in this column (default total)", 4},
+	{"top", OPTION_TOP, "N", 0, "Show so many rows", 4},
+	{"histogram", OPTION_HISTOGRAM, NULL, 0, "Draw how the times of each method are spread", 4},
+	{"methods", 'm', "SELECTOR", 0, "Only calls of such methods", 10},
+	{"from", OPTION_FROM, "TIME", 0, "Only calls that begin at this time or later, as `rbprobe replay` takes it", 10},
+	{"to", OPTION_TO, "TIME", 0, "Only calls that begin before this time", 10},
+	{"quiet", 'q', NULL, 0, "Say nothing but errors on standard error", 9},
+	{0},
+};
+
+static const struct argp options_report = {.options = report_list, .parser = parse_report};
+
+static void report_init(void *self)
+{
+	((struct report *)self)->view.sort = "total";
+}
+
+static const char *wrong_usage(const struct report *report)
+{
+	bool compares = report->paths[1] != NULL;
+
+	if (!report->paths[0])
+		return "which recording? Give the file of `rbprobe record -o FILE`, or two to compare";
+	if (compares && (report->view.tree || report->slowest_count || report->view.histogram || report->sort_given))
+		return "two recordings are compared by method: --tree, --slowest, --histogram and --sort are for one";
+	if (report->view.tree && (report->view.by || report->view.histogram))
+		return "--tree has rows of its own, and goes with neither --by nor --histogram";
+	if (report->slowest_count && (report->view.tree || report->view.by || report->view.histogram || report->view.top))
+		return "--slowest shows calls, and no table: it goes without --tree, --by, --histogram and --top";
+	return options_check_filter(&report->invocation.options);
+}
+
+static int report_check(void *self)
+{
+	struct report *report = self;
+	const char *wrong = wrong_usage(report);
+
+	if (wrong) {
+		message("%s", wrong);
+		return STATUS_USAGE;
+	}
+	if (report->view.tree)
+		report->by = FIGURES_BY_PATH;
+	return 0;
+}
+
+struct making {
+	struct figures *figures;
+	const struct options *options;
+};
+
+static struct sink *make_sink(void *owner, struct output *output)
+{
+	const struct making *making = owner;
+
+	return figures_sink(making->figures, output, &making->options->style);
+}
+
+/* 0, or an exit status after a line on stderr. */
+static int add_up(struct report *report, size_t at, int signals)
+{
+	struct options *options = &report->invocation.options;
+	struct making making = {report->figures[at], options};
+	const struct sink_maker maker = {.make = make_sink, .owner = &making};
+	struct replay_sessions sessions;
+	struct recording_reader *reader;
+	struct error err;
+	int status;
+
+	if (recording_open(&reader, report->paths[at], signals, &err) < 0) {
+		message("%s", err.text);
+		return STATUS_FAILED;
+	}
+	replay_open(&sessions, options, &report->invocation.output);
+	sessions.maker = &maker;
+	sessions.from = report->from;
+	sessions.to = report->to;
+	status = replay_all(&sessions, reader, &err);
+	report->read = report->read || status == 0 || sessions.run.sink;
+	replay_close(&sessions);
+	recording_close(reader);
+	if (status < 0)
+		message("%s", err.text);
+	if (figures_left(report->figures[at]))
+		message("%" PRIu64 " calls are in no row: the table would take more than %llu MiB; choose methods with -m",
+		        figures_left(report->figures[at]), FIGURES_MEMORY_MAX >> 20);
+	return status < 0 && status != -ENODATA ? STATUS_FAILED : STATUS_DONE;
+}
+
+static void show_table(const struct report *report, struct buffer *to)
+{
+	struct stat_table table = figures_table(report->figures[0]);
+
+	if (report->invocation.json)
+		stat_report_json(to, &table, &report->view, 0, NULL);
+	else
+		stat_report_text(to, &table, &report->view, 0);
+	stat_table_free(&table);
+}
+
+static void show(struct report *report)
+{
+	struct buffer *to = &report->invocation.output.buffer;
+	const struct report_diff diff = {report->figures[0], report->figures[1], report->view.top};
+
+	report->view.width = report->invocation.output.width;
+	if (report->slowest)
+		slowest_show(report->slowest, to);
+	else if (!report->figures[1])
+		show_table(report, to);
+	else if (report->invocation.json)
+		report_diff_json(to, &diff);
+	else
+		report_diff_text(to, &diff);
+}
+
+static int report_run(void *self)
+{
+	struct report *report = self;
+	int signals = invocation_signals(&report->invocation), status = STATUS_DONE;
+
+	if (signals < 0)
+		return STATUS_FAILED;
+	options_settle(&report->invocation.options, report->invocation.output.fd);
+	if (report->slowest_count)
+		report->slowest = slowest_new((uint32_t)report->slowest_count, report->invocation.json);
+	for (size_t i = 0; i < 2 && report->paths[i] && status == STATUS_DONE; i++) {
+		report->figures[i] = figures_new(report->by, report->slowest);
+		status = add_up(report, i, signals);
+	}
+	/* Of a damaged file there is what came before the damage; but two are not compared then. */
+	if (status == STATUS_DONE || (report->read && !report->paths[1]))
+		show(report);
+	return status;
+}
+
+static void report_free(void *self)
+{
+	struct report *report = self;
+
+	figures_free(report->figures[0]);
+	figures_free(report->figures[1]);
+	slowest_free(report->slowest);
+}
+
+const struct subcommand cmd_report = {
+	.name = "report",
+	.arguments = "FILE [FILE2]",
+	.summary = "add up what was recorded, compare two recordings",
+	.usage = "FILE\nFILE FILE2",
+	.description =
+		"Add up the calls that `rbprobe record` has kept: how many, how long they took, by method, thread or path; or "
+		"which took longest. With two recordings, show what is different in the second one. No process is involved. "
+		"FILE may be - for standard input.",
+	.pids = PIDS_NONE,
+	.format = "A table, or one JSON object a line",
+	.options = (const struct argp *const[]){&options_report, &options_file, &options_filter, NULL},
+	.positional = &options_report,
+	.words = WORDS_FILES,
+	.needs = {[LIBRARY_ZSTD] = true},
+	.report = true,
+	.size = sizeof(struct report),
+	.init = report_init,
+	.check = report_check,
+	.run = report_run,
+	.free = report_free,
+};

@@ -1,0 +1,196 @@
+/* The difference of two recordings. See report_diff.h. */
+
+#include "tracer/commands/report_diff.h"
+
+#include "tracer/base/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The normal distribution's value that one in a hundred is beyond, on either side. */
+#define NORMAL_99 2.5758293035489
+
+#define CALLS_MIN 5 /* of each recording; fewer say nothing of how times are spread */
+
+enum verdict { VERDICT_SLOWER, VERDICT_FASTER, VERDICT_NEW, VERDICT_GONE, VERDICT_FEW, VERDICT_NOISE };
+
+static const char *const verdicts[] = {[VERDICT_SLOWER] = "slower", [VERDICT_FASTER] = "faster", [VERDICT_NEW] = "new",
+                                       [VERDICT_GONE] = "gone",     [VERDICT_FEW] = "too few",   [VERDICT_NOISE] = "noise"};
+
+struct change {
+	const struct stat_row *then, *now; /* NULL: it was not called */
+	const struct stat_row *named;      /* one of them */
+	enum verdict verdict;
+	double weight_ns; /* of time that it makes */
+};
+
+/* Student's t that one in a hundred is beyond, by Cornish and Fisher's expansion: right to 1 % from 5 degrees of freedom on. */
+static double critical_t(double freedom)
+{
+	double z = NORMAL_99, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
+
+	return z + (z3 + z) / (4 * freedom) + (5 * z5 + 16 * z3 + 3 * z) / (96 * freedom * freedom) +
+	       (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * freedom * freedom * freedom);
+}
+
+bool report_differs(const struct report_sample *then, const struct report_sample *now)
+{
+	double n1 = (double)then->calls, n2 = (double)now->calls;
+	double difference = fabs(now->spread.mean_ns - then->spread.mean_ns), error1, error2, freedom;
+
+	if (then->calls < 2 || now->calls < 2)
+		return false;
+	error1 = then->spread.squares / (n1 - 1) / n1;
+	error2 = now->spread.squares / (n2 - 1) / n2;
+	if (error1 + error2 <= 0)
+		return difference > 0;
+	freedom = (error1 + error2) * (error1 + error2) / (error1 * error1 / (n1 - 1) + error2 * error2 / (n2 - 1));
+	return difference / sqrt(error1 + error2) > critical_t(freedom);
+}
+
+static struct change change_of(const struct report_diff *diff, const struct stat_row *then, const struct stat_row *now)
+{
+	struct change change = {.then = then, .now = now, .named = now ? now : then};
+	struct report_sample before, after;
+
+	if (!then || !now) {
+		change.verdict = then ? VERDICT_GONE : VERDICT_NEW;
+		change.weight_ns = change.named->total_ns;
+		return change;
+	}
+	before = (struct report_sample){then->calls, figures_spread(diff->then, then->name, then->key)};
+	after = (struct report_sample){now->calls, figures_spread(diff->now, now->name, now->key)};
+	change.weight_ns = fabs(stat_row_mean(now) - stat_row_mean(then)) * (double)now->calls;
+	if (then->calls < CALLS_MIN || now->calls < CALLS_MIN)
+		change.verdict = VERDICT_FEW;
+	else if (!report_differs(&before, &after))
+		change.verdict = VERDICT_NOISE;
+	else
+		change.verdict = after.spread.mean_ns > before.spread.mean_ns ? VERDICT_SLOWER : VERDICT_FASTER;
+	return change;
+}
+
+/* What is certain comes first, and of that, and of the rest, what makes most. */
+static int compare(const void *one, const void *other)
+{
+	const struct change *a = one, *b = other;
+	bool a_certain = a->verdict < VERDICT_FEW, b_certain = b->verdict < VERDICT_FEW;
+	const struct stat_row *a_row = a->named, *b_row = b->named;
+	int order;
+
+	if (a_certain != b_certain)
+		return a_certain ? -1 : 1;
+	if (a->weight_ns != b->weight_ns)
+		return a->weight_ns > b->weight_ns ? -1 : 1;
+	order = memcmp(a_row->name.bytes, b_row->name.bytes,
+	               a_row->name.size < b_row->name.size ? a_row->name.size : b_row->name.size);
+	return order ? order : (a_row->name.size > b_row->name.size) - (a_row->name.size < b_row->name.size);
+}
+
+static struct change *changes_of(const struct report_diff *diff, const struct stat_table *then, const struct stat_table *now,
+                                 size_t *count)
+{
+	struct change *changes = memory_zeroed((then->count + now->count + 1) * sizeof(*changes));
+
+	*count = 0;
+	for (size_t i = 0; i < now->count; i++) {
+		const struct stat_row *row = &now->rows[i], *before = stat_table_find(then, row->name, row->key);
+
+		if (row->calls || (before && before->calls))
+			changes[(*count)++] = change_of(diff, before && before->calls ? before : NULL, row->calls ? row : NULL);
+	}
+	for (size_t i = 0; i < then->count; i++) {
+		const struct stat_row *row = &then->rows[i];
+
+		if (row->calls && !stat_table_find(now, row->name, row->key))
+			changes[(*count)++] = change_of(diff, row, NULL);
+	}
+	qsort(changes, *count, sizeof(*changes), compare);
+	return changes;
+}
+
+static void add_time(struct buffer *to, const struct stat_row *row)
+{
+	char text[16] = "-";
+
+	if (row)
+		stat_time_text(text, stat_row_mean(row));
+	buffer_add_format(to, "  %8s", text);
+}
+
+static void add_row(struct buffer *to, const struct change *change)
+{
+	const struct stat_row *then = change->then, *now = change->now, *named = change->named;
+
+	buffer_add_format(to, "%10" PRIu64 "  %10" PRIu64, then ? then->calls : 0, now ? now->calls : 0);
+	add_time(to, then);
+	add_time(to, now);
+	if (then && now && then->total_ns > 0)
+		buffer_add_format(to, "  %+7.1f%%", 100 * (stat_row_mean(now) / stat_row_mean(then) - 1));
+	else
+		buffer_add_format(to, "  %8s", "-");
+	buffer_add_format(to, "  %-7s  ", verdicts[change->verdict]);
+	buffer_add_slice(to, named->name);
+	if (named->key.size) {
+		buffer_add_text(to, "  ");
+		buffer_add_slice(to, named->key);
+	}
+	buffer_add_char(to, '\n');
+}
+
+void report_diff_text(struct buffer *to, const struct report_diff *diff)
+{
+	struct stat_table then = figures_table(diff->then), now = figures_table(diff->now);
+	size_t count, shown;
+	struct change *changes = changes_of(diff, &then, &now, &count);
+
+	shown = diff->top && diff->top < count ? (size_t)diff->top : count;
+	buffer_add_format(to, "then %.1f s: %" PRIu64 " calls; now %.1f s: %" PRIu64 " calls\n", (double)then.elapsed_ns / 1e9,
+	                  stat_table_calls(&then) - then.open, (double)now.elapsed_ns / 1e9, stat_table_calls(&now) - now.open);
+	if (shown)
+		buffer_add_format(to, "%10s  %10s  %8s  %8s  %8s  %-7s  %s\n", "calls then", "calls now", "mean", "mean now",
+		                  "change", "is", "method");
+	for (size_t i = 0; i < shown; i++)
+		add_row(to, &changes[i]);
+	free(changes);
+	stat_table_free(&then);
+	stat_table_free(&now);
+}
+
+static void add_side(struct buffer *to, const char *key, const struct stat_row *row)
+{
+	if (!row)
+		return;
+	json_open_object(json_key(to, key));
+	json_member_uint(to, "calls", row->calls);
+	json_member_uint(to, "errors", row->errors);
+	json_member_uint(to, "total_ns", (uint64_t)row->total_ns);
+	json_member_uint(to, "mean_ns", (uint64_t)stat_row_mean(row));
+	json_close_object(to);
+}
+
+void report_diff_json(struct buffer *to, const struct report_diff *diff)
+{
+	struct stat_table then = figures_table(diff->then), now = figures_table(diff->now);
+	size_t count;
+	struct change *changes = changes_of(diff, &then, &now, &count);
+
+	for (size_t i = 0; i < count && (!diff->top || i < diff->top); i++) {
+		const struct stat_row *named = changes[i].named;
+
+		json_open_object(to);
+		json_member_string(to, "type", "change");
+		json_member_text(to, "method", named->name);
+		if (named->key.size)
+			json_member_text(to, "thread", named->key);
+		json_member_string(to, "is", verdicts[changes[i].verdict]);
+		add_side(to, "then", changes[i].then);
+		add_side(to, "now", changes[i].now);
+		json_close_line(to);
+	}
+	free(changes);
+	stat_table_free(&then);
+	stat_table_free(&now);
+}

@@ -1,0 +1,29 @@
+#ifndef RBPROBE_REPORT_DIFF_H
+#define RBPROBE_REPORT_DIFF_H
+
+#include "tracer/base/buffer.h"
+#include "tracer/recording/figures.h"
+
+/* What is different between the figures of two recordings, a row for each method. */
+
+struct report_diff {
+	const struct figures *then, *now;
+	uint64_t top; /* rows that are shown; 0: all */
+};
+
+void report_diff_text(struct buffer *to, const struct report_diff *diff);
+void report_diff_json(struct buffer *to, const struct report_diff *diff);
+
+/* --- For tests */
+
+struct report_sample {
+	uint64_t calls;
+	struct figure_spread spread;
+};
+
+/*
+ * Welch's t-test of two samples' means: whether they differ more than by chance, of which one in a hundred would be as different.
+ */
+bool report_differs(const struct report_sample *then, const struct report_sample *now);
+
+#endif

@@ -1,0 +1,29 @@
+#ifndef RBPROBE_SLOWEST_H
+#define RBPROBE_SLOWEST_H
+
+#include "tracer/stream/sink.h"
+
+/* The calls that took longest, as lines. */
+
+struct slow_call {
+	struct method *method;
+	uint64_t start_ns, duration_ns;
+	uint32_t retries;
+	enum ending ending;
+	struct values values, outcome; /* of its start, and of its end */
+};
+
+struct slowest;
+
+/* Ends the program without memory, as buffers do. */
+struct slowest *slowest_new(uint32_t count, bool json);
+void slowest_free(struct slowest *slowest);
+
+/* Whether a call that took so long is one of them so far. */
+bool slowest_wants(const struct slowest *slowest, uint64_t duration_ns);
+void slowest_add(struct slowest *slowest, const struct sink *sink, const struct fiber *fiber, const struct slow_call *call);
+
+/* Their lines, the slowest first. */
+void slowest_show(struct slowest *slowest, struct buffer *to);
+
+#endif
