@@ -125,6 +125,25 @@ class PsTest < LiveTest
     end
   end
 
+  # Shells stand in for Rubies that this machine does not have.
+  { "JRuby" => ["java", "-Xmx500m", "-jar", "/opt/jruby/lib/jruby.jar"],
+    "TruffleRuby" => ["truffleruby", "shop.rb"] }.each do |name, (program, *words)|
+    test "#{name} is recognised, and refused" do
+      FileUtils.cp("/bin/sh", path = "#{directory}/#{program}")
+      reader, writer = IO.pipe
+      pid = start_beside(path, "-c", "read line", *words, in: reader)
+      reader.close
+      line = nil
+      wait_until("it is listed") { line = rbprobe("ps").stdout[/^ *#{pid} .*/] }
+      assert_match(/\A *#{pid} \S+ +\? +\? +no: #{name} +\d.*#{words.last}\z/, line)
+      listed = rbprobe("ps", "--format", "json").objects.find { |one| one["pid"] == pid }
+      assert_equal "no: #{name}", listed["attachable"]
+      assert_refused 3, /\Arbprobe: process #{pid} runs #{name}, which rbprobe cannot look into: .*\n\z/, "bt", "-p", pid.to_s
+      assert_refused 3, /Ruby/, "bt", "--ps", words.last
+      writer.close
+    end
+  end
+
   test "an application that has SIGURG, and a debugger, can be attached to" do
     target = start("console")
     target.run("trap('URG', 'IGNORE'); nil")

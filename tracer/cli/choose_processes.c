@@ -47,6 +47,8 @@ static void on_process(void *owner, const struct target *target)
 	struct search *search = owner;
 	char command[COMMAND_SIZE], *copy;
 
+	if (target->other_ruby)
+		return;
 	target_command_line(target, command, sizeof(command));
 	if (fnmatch(search->pattern, command, 0) != 0)
 		return;

@@ -104,6 +104,8 @@ static void on_process(void *owner, const struct target *target)
 	char pid[16], command[4096];
 	int size = snprintf(pid, sizeof(pid), "%d", (int)target->pid);
 
+	if (target->other_ruby)
+		return;
 	target_command_line(target, command, sizeof(command));
 	offer(owner, (struct slice){pid, (size_t)size}, (struct slice){command, strlen(command)});
 }

@@ -46,6 +46,10 @@ static void attachable(const struct target *target, char *text, size_t size)
 	bool stopped = target->state == 'T', bare = target->readable && !target->extension_mapped;
 	const char *obstacle;
 
+	if (target->other_ruby) {
+		snprintf(text, size, "no: %s", target->other_ruby);
+		return;
+	}
 	if (copy_role_of(target->pid) == COPY_FROZEN) {
 		snprintf(text, size, "frozen copy");
 		return;

@@ -65,7 +65,7 @@ int ruby_processes_each(enum target_detail detail, uint64_t deadline_ns, struct 
 
 		if (target_describe(&target, pids[next], detail, NULL) < 0 || target.state == 'Z')
 			continue;
-		if (target.is_ruby && copy_role_of(pids[next]) != COPY_HELPING)
+		if ((target.is_ruby || target.other_ruby) && copy_role_of(pids[next]) != COPY_HELPING)
 			found(owner, &target);
 		unseen->of_others += is_hidden(&target);
 	}

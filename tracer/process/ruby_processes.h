@@ -13,8 +13,9 @@ struct unseen_processes {
 };
 
 /*
- * Calls found(owner, target) for each Ruby process that may be looked at, in the order of their PIDs; not for copies that
- * help rbprobe itself. At deadline_ns (clock.h) it stops. Returns 0, or a negative code with err.
+ * Calls found(owner, target) for each Ruby process that may be looked at, in the order of their PIDs, also of a Ruby that is
+ * no CRuby (target->other_ruby); not for copies that help rbprobe itself. At deadline_ns (clock.h) it stops. Returns 0, or a
+ * negative code with err.
  */
 int ruby_processes_each(enum target_detail detail, uint64_t deadline_ns, struct unseen_processes *unseen,
                         void (*found)(void *owner, const struct target *target), void *owner, struct error *err);

@@ -27,7 +27,9 @@ struct target {
 	bool readable;         /* its memory map was read: it is ours, or we are root */
 	bool is_ruby;          /* the maps below are known only if readable */
 	bool extension_mapped; /* rbprobe.so is loaded */
-	bool musl_mapped;      /* its libc is musl */
+	bool truffleruby_mapped;
+	const char *other_ruby; /* "JRuby", ...: Ruby, but no CRuby (other_ruby.h), and so not is_ruby; NULL: not */
+	bool musl_mapped;       /* its libc is musl */
 	bool same_pid_namespace;
 	bool same_ipc_namespace;
 	char libruby[512]; /* the file that holds the VM, as its maps name it */

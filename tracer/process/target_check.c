@@ -22,6 +22,11 @@ int target_check(const struct target *target, struct error *err)
 		return error_set(err, -ESRCH, "process %d has ended already and waits for its parent to notice", pid);
 	if (!target->readable)
 		return trace_permission_explain(target, -EPERM, err);
+	if (target->other_ruby)
+		return error_set(err, -EINVAL,
+		                 "process %d runs %s, which rbprobe cannot look into: it attaches to CRuby alone. The tools of a "
+		                 "Java VM, such as jstack and jcmd, may help",
+		                 pid, target->other_ruby);
 	if (!target->is_ruby)
 		return error_set(
 			err, -EINVAL,

@@ -6,6 +6,7 @@
 
 #define _GNU_SOURCE
 #include "tracer/base/proc_file.h"
+#include "tracer/process/other_ruby.h"
 #include "tracer/process/target.h"
 #include "tracer/process/target_files.h"
 #include "tracer/process/target_maps.h"
@@ -105,8 +106,10 @@ int target_describe(struct target *target, pid_t pid, enum target_detail detail,
 		target_maps_read(target, detail); /* what may not be read stays unknown: target->readable */
 		target->same_pid_namespace = namespace_is_ours(pid, "pid", &home_pid);
 		target->same_ipc_namespace = namespace_is_ours(pid, "ipc", &home_ipc);
-		if (target->readable && !target->is_ruby)
-			target->is_ruby = target_program_is_ruby(target);
+		if (target->readable && !target->is_ruby) {
+			target->other_ruby = other_ruby(target);
+			target->is_ruby = !target->other_ruby && target_program_is_ruby(target);
+		}
 		if (target->is_ruby && detail == TARGET_VERSION)
 			target_read_version(target);
 		return 0;

@@ -66,7 +66,10 @@ static void mapping_judge(struct target *target, char *path)
 	/* Its dynamic loader is its libc. */
 	if (strstr(path, "/ld-musl-"))
 		target->musl_mapped = true;
-	if (strncmp(name, "libruby", 7) == 0 && strstr(name, ".so")) {
+	/* TruffleRuby's VM, by a name that begins like ours. */
+	if (strncmp(name, "librubyvm.", 10) == 0 || strncmp(name, "libtruffleruby", 14) == 0)
+		target->truffleruby_mapped = true;
+	else if (strncmp(name, "libruby", 7) == 0 && strstr(name, ".so")) {
 		target->is_ruby = true;
 		snprintf(target->libruby, sizeof(target->libruby), "%s", path);
 	}
@@ -120,7 +123,7 @@ static void maps_read(struct target *target, uint64_t deadline_ns)
 	in_time = lines_read(target, maps, deadline_ns);
 	target->readable = in_time && !ferror(maps);
 	if (!in_time) {
-		target->is_ruby = target->extension_mapped = false;
+		target->is_ruby = target->truffleruby_mapped = target->extension_mapped = false;
 		if (unread++ == 0)
 			unread_user = target->euid;
 	}
