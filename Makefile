@@ -100,6 +100,12 @@ demo:
 
 include mk/tests.mk
 
+# --- Source as one file, and the gem; the same bytes from every clone of a commit
+
+.PHONY: dist gem
+dist gem:
+	@mk/dist $@
+
 # --- Installation
 
 .PHONY: install uninstall clean help
@@ -134,6 +140,7 @@ help:
 	@echo 'make soak-load        load into processes of every kind, SOAK_LOADS (500) each; every one checks its own results'
 	@echo 'make bench            what it costs, beside rbtrace and beside nothing: table, bench.json, plots'
 	@echo 'make packages         Debian packages for this release: built, checked, installed, used, removed'
+	@echo 'make dist, make gem   build/rbprobe-VERSION.tar.gz and .gem of the commit that is checked out, reproducibly'
 	@echo 'make setup            the Debian packages that building needs'
 	@echo 'make install          below DESTDIR and PREFIX (/usr/local); make uninstall takes it away'
 	@echo '                      RBTRACE=1: also the name rbtrace, for the command line of rbtrace'
