@@ -20,15 +20,18 @@ WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 # "proto/limits.h" is found from the root; no directory of ours is searched for <limits.h>.
 # The libraries that are there of those that are not needed, HAVE_... in the code; WITHOUT="libdw simdjson" leaves them out.
 WITHOUT ?=
-LIBRARIES := $(shell WITHOUT='$(WITHOUT)' CXX='$(CXX)' mk/libraries)
-HAVE := $(addprefix -DHAVE_,$(shell echo '$(LIBRARIES)' | tr a-z A-Z))
+# STATIC=1 is how `make static` calls us.
+STATIC ?=
+LIBRARIES := $(shell WITHOUT='$(WITHOUT)' CC='$(CC)' CXX='$(CXX)' STATIC='$(STATIC)' mk/libraries)
+HAVE := $(addprefix -DHAVE_,$(shell echo '$(LIBRARIES)' | tr a-z A-Z)) $(if $(STATIC),-DRBPROBE_STATIC)
 OWN_CXX_FLAGS := -std=gnu++17 -fno-rtti -fno-exceptions -iquote . -Wall -Wextra $(HAVE) $(WERROR)
 OWN_FLAGS := -std=gnu11 -pthread -iquote . $(WARNINGS) $(HAVE) $(WERROR)
 # The name of libmsgpack's pkg-config file up to version 5, and since.
 MSGPACK := $(shell pkg-config --exists msgpack-c && echo msgpack-c || echo msgpack)
 PACKAGES := $(MSGPACK) $(LIBRARIES)
 PACKAGE_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
-PACKAGE_LIBS   = $(shell pkg-config --libs $(PACKAGES)) -lm $(if $(filter simdjson,$(LIBRARIES)),-lstdc++)
+PACKAGE_LIBS   = $(shell pkg-config $(if $(STATIC),--static) --libs $(PACKAGES)) -lm \
+	$(if $(filter simdjson,$(LIBRARIES)),-lstdc++)
 export CC BUILD RUBY V WITHOUT
 
 PROTO_OBJECTS  := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard proto/*.c))
@@ -41,10 +44,14 @@ RUBYLESS_SOURCES := $(addprefix tracee/,$(addsuffix .c,base/msgpack_builder base
 	vm/method_layout))
 RUBYLESS_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(RUBYLESS_SOURCES))
 
-.PHONY: all tracer extension FORCE
+.PHONY: all tracer extension static FORCE
 all: tracer extension $(if $(filter build,$(BUILD)),compile_commands.json)
 
 tracer: $(BUILD)/rbprobe $(BUILD)/tracers
+
+# For copying into machines that lack its libraries: nothing of them is needed, nor their libc. Position-independent all the same.
+static:
+	@+$(MAKE) --no-print-directory BUILD='$(BUILD)/static' STATIC=1 LDFLAGS='$(LDFLAGS) -static-pie' tracer
 
 # Where a binary that is not installed finds them.
 $(BUILD)/tracers:
@@ -114,10 +121,11 @@ install uninstall:
 
 clean:
 	rm -rf compile_commands.json \
-		$(addprefix $(BUILD)/,rbprobe obj ext tracee unit fuzz security asan ruby-asan tsan lint floor)
+		$(addprefix $(BUILD)/,rbprobe obj ext tracee static unit fuzz security asan ruby-asan tsan lint floor)
 
 help:
 	@echo 'make                  the tracer (build/rbprobe) and the extension (build/tracee/ABI/) for RUBY (ruby)'
+	@echo 'make static           build/static/rbprobe, which needs no library: for copying into other machines'
 	@echo 'make rubies           the extension for every Ruby that can be found'
 	@echo 'make demo             watch a real web application at work'
 	@echo 'make compile_commands.json   how each file is compiled, for clangd; `make` writes it, too'
@@ -139,7 +147,8 @@ help:
 	@echo 'make conformance      the test suite of MRI, alone and observed, test by test: FILES, RUBY, RUBY_SOURCE'
 	@echo 'make soak-load        load into processes of every kind, SOAK_LOADS (500) each; every one checks its own results'
 	@echo 'make bench            what it costs, beside rbtrace and beside nothing: table, bench.json, plots'
-	@echo 'make packages         Debian packages for this release: built, checked, installed, used, removed'
+	@echo 'make packages         Debian packages of two releases, tarball, gem, static binary, RPM, Arch: built, checked,'
+	@echo '                      installed, used, removed (root); STEPS="trixie static" does only these'
 	@echo 'make dist, make gem   build/rbprobe-VERSION.tar.gz and .gem of the commit that is checked out, reproducibly'
 	@echo 'make setup            the Debian packages that building needs'
 	@echo 'make install          below DESTDIR and PREFIX (/usr/local); make uninstall takes it away'

@@ -60,13 +60,13 @@ static int overview(void)
 
 static int version(void)
 {
-	struct buffer missing = {0};
+	struct buffer libraries = {0};
 
 	printf("rbprobe %s (protocol %u)\n", RBPROBE_VERSION, PROTOCOL_VERSION);
-	library_list_missing(&missing);
-	if (missing.size)
-		fwrite(missing.bytes, 1, missing.size, stdout);
-	buffer_free(&missing);
+	library_list(&libraries);
+	if (libraries.size)
+		fwrite(libraries.bytes, 1, libraries.size, stdout);
+	buffer_free(&libraries);
 	return fflush(stdout) == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 

@@ -56,13 +56,25 @@ int library_require(enum library library, const char *what, struct error *err)
 {
 	if (libraries[library].is_there)
 		return 0;
+#ifdef RBPROBE_STATIC
+	return error_set(err, -ENOTSUP, "%s needs %s, which this static rbprobe lacks; use one that is not static", what,
+	                 libraries[library].name);
+#else
 	return error_set(err, -ENOTSUP,
 	                 "%s needs %s, without which this rbprobe was built; on Debian install %s, and build it again", what,
 	                 libraries[library].name, libraries[library].package);
+#endif
 }
 
-void library_list_missing(struct buffer *to)
+void library_list(struct buffer *to)
 {
+#ifdef RBPROBE_STATIC
+	buffer_add_text(to, "static");
+	for (size_t i = 0, found = 0; i < LIBRARY_COUNT; i++)
+		if (libraries[i].is_there)
+			buffer_add_format(to, "%s %s", found++ ? "," : ", with", libraries[i].name);
+	buffer_add_char(to, '\n');
+#endif
 	for (size_t i = 0; i < LIBRARY_COUNT; i++)
 		if (!libraries[i].is_there)
 			buffer_add_format(to, "built without %s (Debian: %s): no %s\n", libraries[i].name, libraries[i].package,

@@ -27,7 +27,7 @@ bool library_is_there(enum library library);
 /* 0; or -ENOTSUP and err: this rbprobe was built without it, and cannot do `what`. */
 int library_require(enum library library, const char *what, struct error *err);
 
-/* For --version: a line for each that is missing. */
-void library_list_missing(struct buffer *to);
+/* For --version: a line for each that is missing; of a static rbprobe also one that names those that are there. */
+void library_list(struct buffer *to);
 
 #endif
