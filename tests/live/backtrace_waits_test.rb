@@ -92,6 +92,45 @@ class BacktraceWaitsTest < LiveTest
     assert_equal true, objects(target, "deadlock").first["timed"]
   end
 
+  test "threads held up by one that waits at a Queue or ConditionVariable, with their locks" do
+    target = prepared(<<~RUBY)
+      $outer, $inner, queue = Mutex.new, Mutex.new, Queue.new
+      condition = ConditionVariable.new
+      resting(thread("has both") { $outer.synchronize { $inner.synchronize { condition.wait($inner) } } })
+      resting(thread("locks") { $outer.synchronize { } }, thread("idle") { queue.pop }, thread("inner") { $inner.lock; sleep })
+      joins = thread("joins") { Thread.list.find { |each| each.name == "idle" }.join }
+      resting(joins)
+    RUBY
+    found = named(target)
+    assert_match(/^1 thread waits for one that waits to be woken:
+   thread (\d+ )?"locks" waits for Mutex 0x\h+, held by
+   -> thread (\d+ )?"has both", sleeping in \S*wait on 0x#{found["has both"]["waits_for"].to_s(16)}$/, look(target).stdout)
+    assert_equal [[found["has both"]["id"], [found["locks"]["id"]]]],
+                 objects(target, "held_up").map { |each| each.values_at("by", "threads") }
+    refute_includes look(target).stdout, "can wake another"
+  end
+
+  # Ruby itself ends a program none of whose threads can be woken, but for one that sleeps.
+  test "no thread can wake another" do
+    only_where_loading_is_possible
+    { "sleep" => true, "sleep 600" => false, "$queue.pop" => true, "thread.join" => true, "thread.join(600)" => false,
+      "Mutex.new.then { |m| m.synchronize { ConditionVariable.new.wait(m, 600) } }" => false,
+      "Mutex.new.then { |m| m.synchronize { ConditionVariable.new.wait(m) } }" => true }.each do |main, dead|
+      pid = start_beside(*Processes::RUBY, "-e", "$queue = Queue.new; Thread.new { sleep }; " \
+                                                 "thread = Thread.new { $queue.pop }; Thread.pass until thread.stop?; #{main}")
+      text = ""
+      wait_until("it has started") { Processes.threads_of(pid) > 2 }
+      wait_until(-> { "it waits: #{main}: #{text}" }) do
+        text = rbprobe("bt", "-p", pid.to_s).stdout
+        text.match?(/ main, sleeping in /) && text.include?("pop on")
+      end
+      wait_until(-> { "#{main}: #{text}" }) do
+        text = rbprobe("bt", "-p", pid.to_s).stdout
+        text.include?("all 3 threads wait without a limit, and none can wake another") == dead
+      end
+    end
+  end
+
   test "which Mutex the main thread waits for" do
     target = start("states", "mutex")
     assert_match(/^thread .* main, waiting for Mutex 0x\h+ held by thread /, look(target).stdout)

@@ -139,6 +139,45 @@ static void a_join_with_a_limit_ends_the_circle(void **state)
 	circle(threads, 2, true, "{\"type\":\"deadlock\",\"pid\":0,\"timed\":true,\"threads\":[");
 }
 
+static void threads_held_up_by_one_at_a_queue(void **state)
+{
+	static const struct thread threads[] = {
+		{.id = 1, .name = "a", .status = "sleep_forever", .label = "Mutex#lock", .mutex = 0x10, .owner = 2},
+		{.id = 2, .name = "b", .status = "sleep_forever", .label = "Monitor#enter", .mutex = 0x20, .owner = 3},
+		{.id = 3, .name = "c", .status = "sleep_forever", .label = "Thread::Queue#pop", .waits_for = 0x50},
+		{.id = 4, .name = "d", .status = "sleep_forever", .label = "Mutex#lock", .mutex = 0x20, .owner = 3},
+		{.id = 5, .name = "e", .status = "sleep_forever", .label = "Thread#join", .joins = 3},
+	};
+
+	(void)state;
+	circle(threads, 5, false,
+	       "\n3 threads wait for one that waits to be woken:\n   thread \"a\" waits for Mutex 0x10, held by\n"
+	       "   -> thread \"b\" waits for Mutex 0x20, held by\n"
+	       "   -> thread \"c\", sleeping in Thread::Queue#pop on 0x50\n   and so do thread \"d\"\nthread \"a\", ");
+	circle(threads, 5, true, "{\"type\":\"held_up\",\"pid\":0,\"by\":3,\"waits_for\":80,\"threads\":[1,2,4]}\n");
+}
+
+static void nobody_can_wake(void **state)
+{
+	static const struct thread threads[] = {
+		{.id = 1, .name = "a", .status = "sleep_forever", .label = "Thread#join", .joins = 2},
+		{.id = 2, .name = "b", .status = "sleep_forever", .label = "Thread::Queue#pop", .waits_for = 0x50},
+	};
+	static const struct thread limited[] = {
+		{.id = 1, .name = "a", .status = "sleep_forever", .label = "Thread#join", .joins = 2},
+		{.id = 2, .name = "b", .status = "sleep", .label = "Thread::Queue#pop", .waits_for = 0x50},
+	};
+
+	(void)state;
+	circle(threads, 2, false,
+	       "\nall 2 threads wait without a limit, and none can wake another: only the handler of a signal (trap) or C code "
+	       "could\nthread \"a\", ");
+	circle(threads, 2, true, "{\"type\":\"nobody_wakes\",\"pid\":0,\"threads\":2}\n");
+	/* One that is not shown may wake them. */
+	circle(threads, 1, false, "\nthread \"a\", ");
+	circle(limited, 2, false, "\nthread \"a\", ");
+}
+
 static void what_a_thread_waits_for(void **state)
 {
 	static const struct thread threads[] = {
@@ -195,6 +234,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_circle_through_a_mutex_a_monitor_and_a_join, answer_setup, answer_teardown),
 		cmocka_unit_test_setup_teardown(a_join_with_a_limit_ends_the_circle, answer_setup, answer_teardown),
+		cmocka_unit_test_setup_teardown(threads_held_up_by_one_at_a_queue, answer_setup, answer_teardown),
+		cmocka_unit_test_setup_teardown(nobody_can_wake, answer_setup, answer_teardown),
 		cmocka_unit_test_setup_teardown(what_a_thread_waits_for, answer_setup, answer_teardown),
 		cmocka_unit_test_setup_teardown(what_two_looks_tell, answer_setup, answer_teardown),
 	};

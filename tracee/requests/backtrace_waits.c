@@ -92,6 +92,26 @@ static bool is_limited(uintptr_t frame)
 	return frame_arguments(frame, &arguments) > 0 && !NIL_P(arguments[0]);
 }
 
+/* Of a method written in C whose argument of that number is its limit. */
+static bool is_unlimited(uintptr_t frame, int number)
+{
+	const VALUE *arguments;
+	int count = frame_arguments(frame, &arguments);
+
+	return count >= 0 && (count <= number || NIL_P(arguments[number]));
+}
+
+/* Queue#pop and the like: written in C, they have no limit; written in Ruby (3.2 and newer), a parameter of that name. */
+static bool is_unlimited_queue(uintptr_t frame)
+{
+	unsigned place;
+
+	if (!frame_locals_code(frame))
+		return true;
+	place = frame_locals_are_known() ? frame_locals_place(frame, rb_intern("timeout")) : 0;
+	return place && NIL_P(frame_locals_read(frame, place));
+}
+
 static void look_at_frame(const struct backtrace_waits *waits, VALUE thread, VALUE threads, const struct frame_range *range,
                           struct thread_wait *wait)
 {
@@ -99,6 +119,7 @@ static void look_at_frame(const struct backtrace_waits *waits, VALUE thread, VAL
 	uintptr_t frame = range->innermost;
 	const VALUE *entry = frame_method_entry(frame, false);
 	VALUE owner = entry ? entry[layout_value(LAYOUT_ENTRY_OWNER)] : Qnil, object = frame_receiver(frame);
+	bool unlimited = false;
 
 	if (NIL_P(owner))
 		return;
@@ -109,6 +130,9 @@ static void look_at_frame(const struct backtrace_waits *waits, VALUE thread, VAL
 			return;
 		owner = waits->condition_class;
 		object = frame_receiver(frame + size);
+		unlimited = is_unlimited(frame + size, 1);
+	} else if (owner == waits->queue_class || owner == waits->sized_class) {
+		unlimited = is_unlimited_queue(frame);
 	}
 	if (owner == waits->mutex_class || owner == waits->monitor_class) {
 		look_at_lock(wait, thread, threads, entry, object, owner == waits->monitor_class);
@@ -119,6 +143,10 @@ static void look_at_frame(const struct backtrace_waits *waits, VALUE thread, VAL
 	} else if (owner == waits->queue_class || owner == waits->sized_class || owner == waits->condition_class) {
 		wait->object = object;
 		wait->kind = WAIT_OBJECT;
+		wait->timed = !unlimited;
+	} else if (owner == rb_mKernel && is_call_of(frame, "sleep")) {
+		wait->kind = WAIT_SLEEP;
+		wait->timed = !is_unlimited(frame, 0);
 	}
 }
 
@@ -236,7 +264,7 @@ void backtrace_waits_add(const struct backtrace_waits *waits, struct msgpack_bui
 	struct thread_wait now;
 
 	look(waits, thread, threads, &now);
-	if (now.kind != wait->kind || now.object != wait->object || now.owner != wait->owner)
+	if (now.kind != wait->kind || now.object != wait->object || now.owner != wait->owner || now.timed != wait->timed)
 		return;
 	switch ((enum wait_kind)wait->kind) {
 	case WAIT_MUTEX:
@@ -250,8 +278,11 @@ void backtrace_waits_add(const struct backtrace_waits *waits, struct msgpack_bui
 		if (asleep)
 			builder_uint(answer, "waits_for", (uint64_t)wait->object);
 		break;
+	case WAIT_SLEEP:
 	case WAIT_NONE:
 		if (asleep)
 			add_statement(waits, answer, thread);
 	}
+	if ((wait->kind == WAIT_OBJECT || wait->kind == WAIT_SLEEP) && asleep && !wait->timed)
+		builder_bool(answer, "unlimited", true);
 }

@@ -14,7 +14,7 @@
  * have been taken. Job context, GVL held, under rb_protect.
  */
 
-enum wait_kind { WAIT_NONE, WAIT_MUTEX, WAIT_MONITOR, WAIT_THREAD, WAIT_OBJECT };
+enum wait_kind { WAIT_NONE, WAIT_MUTEX, WAIT_MONITOR, WAIT_THREAD, WAIT_OBJECT, WAIT_SLEEP };
 
 /* On the stack, or where the GC looks at whole words. */
 struct thread_wait {
@@ -22,7 +22,7 @@ struct thread_wait {
 	VALUE mutex;  /* of a Mutex or Monitor; Qnil */
 	VALUE owner;  /* the thread without which the wait does not end; Qnil: not known */
 	VALUE kind;   /* enum wait_kind */
-	VALUE timed;  /* not 0: a join with a limit */
+	VALUE timed;  /* not 0: it has a limit, or may have one */
 };
 
 struct backtrace_waits {

@@ -68,7 +68,7 @@ static bool add_heading(struct buffer *to, const char *line, size_t size)
 
 static void add_line(struct buffer *to, const char *line, size_t size)
 {
-	if (begins(line, size, "deadlock"))
+	if (begins(line, size, "deadlock") || begins(line, size, "all "))
 		add_colored(to, COLOR_ERROR, line, size);
 	else if (begins(line, size, "   ..."))
 		add_colored(to, COLOR_LABEL, line, size);

@@ -191,10 +191,12 @@ static void add_stack(struct report *report, const msgpack_object *map)
 	                      .mutex = value_uint(value_get(mutex, "id")),
 	                      .monitor = value_uint(value_get(mutex, "monitor")),
 	                      .owner = value_uint(mutex ? value_get(mutex, "owner") : value_get(joins, "thread")),
-	                      .timed = value_bool(value_get(joins, "timed"))};
+	                      .timed = value_bool(value_get(joins, "timed")),
+	                      .waits_for = value_uint(value_get(map, "waits_for"))};
 	struct buffer text = {0};
 	struct native_state native = native_state_of(report, map, &text);
 
+	stack.endless = backtrace_state_is_endless(map, &native);
 	backtrace_text_heading(&stack.heading, map, &native, &stack.cpu_end);
 	backtrace_text_label(&stack.label, map);
 	if (!stack.fiber)
@@ -235,6 +237,8 @@ void report_add(struct report *report, const msgpack_object *map)
 		add_json(report, map);
 	if (type_is(map, "type", "process")) {
 		report->time_ns = value_uint(value_get(map, "time_ns"));
+		report->threads = value_uint(value_get(map, "threads"));
+		report->ractors = value_uint(value_get(map, "other_ractors")) > 0;
 		report->compiler = type_is(map, "waits_missing", "compiler");
 		if (!report->json)
 			backtrace_text_process(&report->head, (int)report->pid, map, report->command);

@@ -26,6 +26,8 @@ struct stack {
 	uint64_t mutex, monitor; /* which Mutex it waits for, and of which Monitor that is; 0: none */
 	uint64_t owner;          /* the id of the thread that holds it, or that is joined; 0: none, or not known */
 	bool timed;              /* a join that ends after a while */
+	uint64_t waits_for;      /* the Queue, SizedQueue or ConditionVariable; 0: none, or not known */
+	bool endless;            /* it waits, and only another thread or a signal's handler ends that */
 	uint64_t since_ns;       /* the first look that saw it where it is: report.time_ns of that */
 };
 
@@ -43,6 +45,8 @@ struct report {
 	bool json;
 	const struct report_style *style;
 	uint64_t time_ns; /* of the target's answer, since 1970 */
+	uint64_t threads; /* that the process has, shown or not */
+	bool ractors;     /* it has others than the main one */
 	bool compiler;    /* because of one, frames were not looked into */
 	struct buffer head;
 	struct stack *stacks;

@@ -128,6 +128,21 @@ static void add_owner(struct buffer *buffer, const msgpack_object *mutex)
 	add_thread(buffer, mutex, "owner", "owner_name", "owner_native_id");
 }
 
+bool backtrace_state_is_endless(const msgpack_object *thread, const struct native_state *native)
+{
+	const msgpack_object *joins = value_get(thread, "joins");
+	struct slice status = value_text(value_get(thread, "status"));
+	bool current = value_bool(value_get(thread, "current"));
+
+	/* One that the job runs on was woken for it. */
+	if (current ? !native->was_asleep : !slice_is(status, "sleep") && !slice_is(status, "sleep_forever"))
+		return false;
+	if (joins)
+		return !value_bool(value_get(joins, "timed"));
+	return value_get(thread, "mutex") || value_bool(value_get(thread, "unlimited")) ||
+	       (value_get(thread, "waits_for") && !current && slice_is(status, "sleep_forever"));
+}
+
 void backtrace_waits_on_add(struct buffer *buffer, const msgpack_object *thread)
 {
 	const msgpack_object *joins = value_get(thread, "joins"), *object = value_get(thread, "waits_for");

@@ -21,6 +21,12 @@ struct native_state {
 	struct slice waits_on; /* the thread, Queue, socket or file; empty: not known, or none */
 };
 
+/*
+ * It waits without a limit in one of Ruby's own methods: for a lock, a thread's end, a Queue, a ConditionVariable, or in sleep.
+ * So nothing from outside wakes it but a signal, or C code.
+ */
+bool backtrace_state_is_endless(const msgpack_object *thread, const struct native_state *native);
+
 /* What the target says that the thread waits for, but for a Mutex: 'thread 10637 "worker"'. Nothing where it does not. */
 void backtrace_waits_on_add(struct buffer *buffer, const msgpack_object *thread);
 

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "tracer/backtrace/backtrace_report.h"
 #include "tracer/backtrace/deadlock.h"
+#include "tracer/backtrace/held_up.h"
 #include "tracer/base/json.h"
 
 #include <stdlib.h>
@@ -301,6 +302,7 @@ void report_write(struct report *report, const struct report *before, const stru
 	buffer_add(out, report->head.bytes, report->head.size);
 	add_lines(report, before, out);
 	deadlocks_write(report, out);
+	held_up_write(report, out);
 	if (!report->json || style->group)
 		write_stacks(report, before, style, out);
 	if (before && !report->json)
