@@ -114,10 +114,13 @@ static int debug_begin(bool *over)
 static int named_run(const struct subcommand *subcommand, int argc, char **argv)
 {
 	char name[64];
+	int status;
 
 	snprintf(name, sizeof(name), "rbprobe %s", subcommand->name);
 	argv[0] = name; /* argp and getopt name it in what they print */
-	return subcommand_run(subcommand, argc, argv);
+	status = subcommand_run(subcommand, argc, argv);
+	message_often_end();
+	return status;
 }
 
 /* The word is no subcommand; words: all that there are. */

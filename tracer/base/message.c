@@ -4,13 +4,18 @@
 
 #include "proto/clock.h"
 #include "tracer/base/buffer.h"
+#include "tracer/base/flood.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static uint64_t waited_ns;
 static const char *line_clear;
+static struct flood flood;
+static bool show_all;
 static void (*diverted)(const char *text, size_t size);
 
 void message_divert(void (*to)(const char *text, size_t size))
@@ -69,4 +74,37 @@ void message_bare(const char *format, ...)
 	va_start(args, format);
 	say("", format, args);
 	va_end(args);
+}
+
+void message_show_all(void)
+{
+	show_all = true;
+}
+
+void message_often(const char *format, ...)
+{
+	char text[9000];
+	uint64_t count;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	count = show_all ? 0 : flood_count(&flood, text);
+	if (count <= FLOOD_MAX)
+		message("%s", text);
+	else if (count == FLOOD_MAX + 1)
+		message("more lines like the last one are left out; -v shows them");
+}
+
+void message_often_end(void)
+{
+	for (size_t i = 0; i < flood.used; i++)
+		if (flood.kinds[i].count > FLOOD_MAX)
+			message("%llu line%s like \"%s%s\" %s left out; -v shows them",
+			        (unsigned long long)flood.kinds[i].count - FLOOD_MAX,
+			        flood.kinds[i].count == FLOOD_MAX + 1 ? "" : "s", flood.kinds[i].first,
+			        strlen(flood.kinds[i].first) == FLOOD_TEXT - 1 ? "..." : "",
+			        flood.kinds[i].count == FLOOD_MAX + 1 ? "was" : "were");
+	flood.used = 0;
 }

@@ -206,7 +206,7 @@ size_t choose_more_children(pid_t parent, struct pid_list *pids)
 void choose_children(pid_t parent, struct pid_list *pids)
 {
 	if (choose_more_children(parent, pids) == 0)
-		message("process %d has no child processes that are Ruby", (int)parent);
+		message_often("process %d has no child processes that are Ruby", (int)parent);
 }
 
 int choose_children_of(struct options *options, struct pid_list *parents)

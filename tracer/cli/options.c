@@ -86,6 +86,7 @@ static error_t parse_session(int key, char *argument, struct argp_state *state)
 		return 0;
 	case 'v':
 		options->verbose = true;
+		message_show_all();
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;

@@ -38,7 +38,7 @@ static void set_deadline(struct request *request, uint32_t timeout_ms)
 void request_report(const struct request *request, uint32_t code, struct slice text)
 {
 	if (code)
-		message("process %d: %.*s", pid_of(request), (int)text.size, text.bytes);
+		message_often("process %d: %.*s", pid_of(request), (int)text.size, text.bytes);
 }
 
 static void answered(struct request *request, uint32_t code, struct slice text)
@@ -80,7 +80,7 @@ static int on_note(void *owner, const struct record_note *note, struct error *er
 
 	(void)err;
 	if (!request->options->quiet && (note->level == NOTE_WARNING || request->options->verbose))
-		message("process %d: %.*s", pid_of(request), (int)note->text.size, note->text.bytes);
+		message_often("process %d: %.*s", pid_of(request), (int)note->text.size, note->text.bytes);
 	return 0;
 }
 
@@ -309,7 +309,7 @@ static bool turn(struct request *requests, size_t count, struct pollfd *polled)
 
 		request_step(&requests[i], polled[1 + i].revents != 0, now_ns);
 		if (requests[i].over && !was_over && requests[i].error.text[0])
-			message("%s", requests[i].error.text);
+			message_often("%s", requests[i].error.text);
 	}
 	return true;
 }
@@ -321,7 +321,7 @@ int request_run(struct request *requests, size_t count, int signals_descriptor, 
 
 	for (size_t i = 0; i < count; i++)
 		if (requests[i].over && requests[i].error.text[0])
-			message("%s", requests[i].error.text);
+			message_often("%s", requests[i].error.text);
 	do {
 		bool sent_by_process;
 

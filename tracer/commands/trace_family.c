@@ -121,7 +121,7 @@ static bool decide(struct family *family, struct member *member, uint64_t now_ns
 		return false;
 	member->decided = true;
 	if (family->verbose)
-		message("process %d is left out: it is not Ruby, or may not be looked at", (int)member->pid);
+		message_often("process %d is left out: it is not Ruby, or may not be looked at", (int)member->pid);
 	return false;
 }
 

@@ -190,7 +190,7 @@ static void say_silent(struct trace_loop *loop)
 			continue;
 		traced->silent = true;
 		if (!loop->run.options->quiet)
-			message("process %d does not answer; until it does, its figures are left out", (int)traced->pid);
+			message_often("process %d does not answer; until it does, its figures are left out", (int)traced->pid);
 	}
 }
 
@@ -428,7 +428,7 @@ static void begin(struct trace_loop *loop)
 	if (loop->family) {
 		family_step(loop->family, clock_now_ns(), on_join, loop);
 		for (size_t i = 0; i < count && !loop->count; i++)
-			message("process %d has no child processes that are Ruby", (int)options->pids.items[i]);
+			message_often("process %d has no child processes that are Ruby", (int)options->pids.items[i]);
 		if (!loop->count)
 			loop->run.worker_status = STATUS_NOT_ATTACHED;
 		return;

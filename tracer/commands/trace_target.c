@@ -49,7 +49,7 @@ static void say_of_worker(const struct trace_target *traced, const char *what)
 	if (traced->run->options->quiet)
 		return;
 	output_flush(traced->output);
-	message("worker %d %s", (int)traced->pid, what);
+	message_often("worker %d %s", (int)traced->pid, what);
 }
 
 static void say_of_forked(const struct trace_target *traced, const char *what)
@@ -61,7 +61,7 @@ static void say_of_forked(const struct trace_target *traced, const char *what)
 	if (traced->parent)
 		snprintf(parent, sizeof(parent), " by %d", (int)traced->parent);
 	output_flush(traced->output);
-	message("process %d (forked%s) %s", (int)traced->pid, parent, what);
+	message_often("process %d (forked%s) %s", (int)traced->pid, parent, what);
 }
 
 /* The process is done with, whatever came of it. */
@@ -78,7 +78,7 @@ static void trace_target_finish(struct trace_target *traced, const char *reason)
 	if (traced->stream) {
 		calls_finish(traced->stream);
 		if (traced->stream->open_left_out)
-			message("process %d: %llu open calls are not shown: the output would be more than %u times what the "
+			message_often("process %d: %llu open calls are not shown: the output would be more than %u times what the "
 			        "process has sent",
 			        (int)traced->pid, (unsigned long long)traced->stream->open_left_out, OUTPUT_FACTOR);
 		if (traced->armed_ns) {
@@ -105,7 +105,7 @@ static void trace_target_fail(struct trace_target *traced, const struct error *e
 	if (question)
 		*question = *err;
 	else
-		message("%s%s", err->text, err->code == -EACCES ? hook_remedy(traced->run->options) : "");
+		message_often("%s%s", err->text, err->code == -EACCES ? hook_remedy(traced->run->options) : "");
 	set_status(traced, attached || err->code == -ECANCELED ? STATUS_FAILED : STATUS_NOT_ATTACHED);
 	trace_target_finish(traced, "an error");
 }
@@ -160,7 +160,7 @@ static int on_note(void *owner, const struct record_note *note, struct error *er
 
 	(void)err;
 	if (!options->quiet && (note->level == NOTE_WARNING || options->verbose))
-		message("process %d: %.*s", (int)traced->pid, (int)note->text.size, note->text.bytes);
+		message_often("process %d: %.*s", (int)traced->pid, (int)note->text.size, note->text.bytes);
 	return 0;
 }
 
@@ -264,7 +264,7 @@ void trace_target_open(struct trace_target *traced)
 	int status;
 
 	if (find_sink(traced, &err) < 0) {
-		message("%s", err.text);
+		message_often("%s", err.text);
 		set_status(traced, STATUS_FAILED);
 		traced->over = true;
 		return;
@@ -276,7 +276,7 @@ void trace_target_open(struct trace_target *traced)
 		status = attachment_open(&traced->attachment, traced->pid, &run->command, &manner, &err);
 	}
 	if (status < 0) {
-		message("%s", err.text);
+		message_often("%s", err.text);
 		set_status(traced, STATUS_NOT_ATTACHED);
 		traced->over = true;
 		return;
@@ -307,7 +307,7 @@ void trace_target_adopt(struct trace_target *traced, pid_t parent, struct fork_p
 		traced->stream = stream_new(traced->pid, traced->sink, &run->limit, &handlers, traced);
 		return;
 	}
-	message("%s", err.text);
+	message_often("%s", err.text);
 	attachment_close(&traced->attachment);
 	set_status(traced, STATUS_FAILED);
 	traced->over = true;
@@ -362,9 +362,9 @@ static void trace_target_died(struct trace_target *traced, enum attachment_leavi
 		              "did in its last "
 		              "milliseconds is not shown, and not counted");
 	else if (left == LEFT_BY_SIGNAL)
-		message("process %d was killed by signal %d (%s) %s", (int)traced->pid, signal, strsignal(signal), when);
+		message_often("process %d was killed by signal %d (%s) %s", (int)traced->pid, signal, strsignal(signal), when);
 	else
-		message("process %d ended without a word %s: it was killed, it crashed, or it left by exit!", (int)traced->pid,
+		message_often("process %d ended without a word %s: it was killed, it crashed, or it left by exit!", (int)traced->pid,
 		        when);
 	if (left != LEFT_BY_EXIT || !traced->armed_ns)
 		set_status(traced, traced->armed_ns ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
@@ -418,7 +418,7 @@ static void trace_target_disconnected(struct trace_target *traced)
 	}
 	if (target_describe(&now, traced->pid, TARGET_BASIC, NULL) == 0 && now.extension_mapped &&
 	    (!is_launched(traced) || attachment_is_same_program(&traced->attachment))) {
-		message("process %d closed the connection without a word, though it still runs", (int)traced->pid);
+		message_often("process %d closed the connection without a word, though it still runs", (int)traced->pid);
 		set_status(traced, traced->armed_ns ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
 		trace_target_finish(traced, "the connection was lost");
 		return;

@@ -52,7 +52,7 @@ static void look(struct trace_target *traced)
 		buffer_add_format(&list, "%s%d", i ? "," : "", (int)children[i]);
 	if (count) {
 		output_flush(traced->run->output);
-		message("process %d has made no such call so far; it has %zu child process%s that %s Ruby (workers?); to trace "
+		message_often("process %d has made no such call so far; it has %zu child process%s that %s Ruby (workers?); to trace "
 		        "%s%s: "
 		        "%s-p %.*s",
 		        (int)traced->pid, count, count == 1 ? "" : "es", count == 1 ? "is" : "are",
