@@ -342,6 +342,34 @@ class SelectorsTest < LiveTest
                    "trace", "-p", start("shop").pid.to_s, *many
   end
 
+  test "several selectors for one line: one line with the values of them all, each once" do
+    dir = Dir.mktmpdir
+    file = File.join(dir, "till.rb")
+    code = "class Till\n  def f(a, b)\n    a + b\n  end\nend\n"
+    File.write(file, code)
+    target = start("shop")
+    target.run("load #{file.inspect}; nil")
+    {
+      ["till.rb:3(a)", "till.rb:3(b, a)"] => "till.rb:3 a=1 b=2\n",
+      ["till.rb:3", "#{File.basename(dir)}/till.rb:3(b)", "till.rb:3(self)"] => "till.rb:3 b=2 self=#<Till>\n",
+      # Of another file, or another line, each has its own.
+      ["other/till.rb:3(b)", "till.rb:3(a)"] => "till.rb:3 a=1\n",
+    }.each do |selectors, expected|
+      tracer = trace(target, *selectors)
+      target.run("Till.new.f(1, 2)")
+      result = tracer.stop
+      assert_equal expected, result.stdout, selectors.inspect
+      assert_includes result.stderr, "1 line, 0 lost"
+      assert_equal selectors.any? { |each| each.start_with?("other") }, result.stderr.include?("never matched")
+    end
+    # Of a file that is loaded later, too.
+    tracer = trace(target, "drawer.rb:3(a)", "drawer.rb:3(b)")
+    target.run("eval(#{code.sub("Till", "Drawer").inspect}, TOPLEVEL_BINDING, '#{dir}/drawer.rb'); Drawer.new.f(1, 2)")
+    assert_equal "drawer.rb:3 a=1 b=2\n", tracer.stop.stdout
+  ensure
+    FileUtils.rm_rf(dir) if dir
+  end
+
   test "what methods lists trace takes, whatever it is called" do
     target = start("shop")
     target.run("module Ext; refine(String) { def zork_a; end }; end; $object = Object.new; def $object.zork_b; end; " \

@@ -1,5 +1,5 @@
 /*
- * What is shown of a method's calls: the expressions of all selectors that name it. See selection_parts.h. Context: job, and
+ * What is shown of a method's calls, or at a line: the expressions of all selectors that name it. See selection_parts.h. Context: job, and
  * whatever defines methods; GVL held, under rb_protect.
  */
 
@@ -24,7 +24,7 @@ static bool has_found(const struct selection *selection, uint32_t selector, cons
 }
 
 /* Those of a tracer are for different versions of a library: the first that is found is meant. */
-static bool are_alternatives(const struct selector *one, const struct selector *other)
+bool selection_are_alternatives(const struct selector *one, const struct selector *other)
 {
 	return one->flags & other->flags & SELECTOR_OPTIONAL;
 }
@@ -47,6 +47,18 @@ static bool has_expression(const struct slice *list, uint32_t count, struct slic
 	return false;
 }
 
+void selection_join_expressions(struct selector *together, struct slice all[EXPRESSIONS_MAX], const struct selector *one)
+{
+	for (uint32_t i = 0; i < one->expression_count; i++) {
+		if (has_expression(all, together->expression_count, one->expressions[i]))
+			continue;
+		if (together->expression_count == EXPRESSIONS_MAX)
+			rb_raise(rb_eRuntimeError, "selectors with more than %u expressions together name one %s", EXPRESSIONS_MAX,
+			         selector_line(one) ? "line" : "method");
+		all[together->expression_count++] = one->expressions[i];
+	}
+}
+
 struct expression_list *selection_expressions(const struct probe *probe, uint32_t selector, VALUE method, bool in_hand)
 {
 	const struct session *session = probe->session;
@@ -57,16 +69,9 @@ struct expression_list *selection_expressions(const struct probe *probe, uint32_
 	for (uint32_t i = 0; i < selection->selector_count; i++) {
 		const struct selector *one = &selection->selectors[i];
 
-		if (i != selector && (are_alternatives(one, &selection->selectors[selector]) || !means(selection, i, probe)))
+		if (i != selector && (selection_are_alternatives(one, &selection->selectors[selector]) || !means(selection, i, probe)))
 			continue;
-		for (uint32_t k = 0; k < one->expression_count; k++) {
-			if (has_expression(all, together.expression_count, one->expressions[k]))
-				continue;
-			if (together.expression_count == EXPRESSIONS_MAX)
-				rb_raise(rb_eRuntimeError, "selectors with more than %u expressions together name one method",
-				         EXPRESSIONS_MAX);
-			all[together.expression_count++] = one->expressions[k];
-		}
+		selection_join_expressions(&together, all, one);
 	}
 	return expression_list_new(&together, method, probe->owner, session->options.flags & TRACE_ARGUMENTS, in_hand);
 }

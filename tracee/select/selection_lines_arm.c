@@ -36,6 +36,40 @@ static struct probe *probe_for(const struct selection *selection, uint32_t selec
 	return NULL;
 }
 
+/* Whether the other selector is for the same line of the code, and their values are shown together. */
+static bool is_twin(const struct selection *selection, uint32_t selector, uint32_t other, VALUE code)
+{
+	const struct selected_line *line = &selection->lines[other];
+	VALUE file;
+
+	if (line->line != selection->lines[selector].line ||
+	    selection->selectors[selector].role != selection->selectors[other].role ||
+	    selection_are_alternatives(&selection->selectors[selector], &selection->selectors[other]))
+		return false;
+	file = lines_file_of(&selection->selectors[other], code);
+	return !NIL_P(file) && (RARRAY_LEN(line->files) == 0 || lines_is_same_file(file, rb_ary_entry(line->files, 0)));
+}
+
+static bool is_twins(const struct selection *selection, uint32_t selector, VALUE code)
+{
+	for (uint32_t i = 0; i < selection->selector_count; i++)
+		if (i != selector && is_twin(selection, selector, i, code) && probe_for(selection, i, code))
+			return true;
+	return false;
+}
+
+static struct expression_list *expressions_of(const struct selection *selection, uint32_t selector, VALUE code, VALUE names,
+                                              VALUE scope)
+{
+	struct slice all[EXPRESSIONS_MAX];
+	struct selector together = {.expressions = all};
+
+	for (uint32_t i = 0; i < selection->selector_count; i++)
+		if (i == selector || is_twin(selection, selector, i, code))
+			selection_join_expressions(&together, all, &selection->selectors[i]);
+	return expression_list_new_for_line(&together, names, scope, selection->session->options.flags & TRACE_LOCALS);
+}
+
 /* A block whose probe knows no method, and which is a method's now: `define_method(:total) { ... }`. */
 static bool becomes_method(const struct probe *probe, VALUE code, VALUE owner)
 {
@@ -83,8 +117,7 @@ static struct probe *make_probe(struct selection *selection, uint32_t selector, 
 	probe->selector = selector;
 	probe->roles = 1u << ROLE_SHOWN;
 	probe->outermost_of = selection_outermost_of(selection, selector);
-	probe->expressions = expression_list_new_for_line(&selection->selectors[selector], names, scope,
-	                                                  session->options.flags & TRACE_LOCALS);
+	probe->expressions = expressions_of(selection, selector, rb_ary_entry(hit, HIT_CODE), names, scope);
 	probe->condition = decider_condition_for_line(session, names, scope);
 	selection_send_line(probe, rb_ary_entry(hit, HIT_FILE));
 	probe->told = true;
@@ -127,6 +160,8 @@ static bool arm(struct selection *selection, uint32_t selector, VALUE hit, enum 
 	    is_one_too_many(selection, selector, when, written))
 		return false;
 	selection_found(selection, selector);
+	if (is_twins(selection, selector, code))
+		return false;
 	probe = make_probe(selection, selector, hit);
 	tell(selection, written, hit, when);
 	if (former) {

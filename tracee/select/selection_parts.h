@@ -225,6 +225,10 @@ void selection_arm_again(struct probe *former, const struct match *match);
  * The caller frees it; NULL: nothing. May raise.
  */
 struct expression_list *selection_expressions(const struct probe *probe, uint32_t selector, VALUE method, bool in_hand);
+/* Adds the expressions of one more to those that are shown together, in `all`. Raises where they are too many. */
+void selection_join_expressions(struct selector *together, struct slice all[EXPRESSIONS_MAX], const struct selector *one);
+/* Of the same tracer, for different versions of a library: only the first that is found is meant. */
+bool selection_are_alternatives(const struct selector *one, const struct selector *other);
 
 /* --- selection_matches.c */
 
