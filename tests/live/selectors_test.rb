@@ -385,6 +385,24 @@ class SelectorsTest < LiveTest
                  tracer.stop.tree.gsub(/0x\h+/, "0x").lines
   end
 
+  # Where rbprobe has been at work: expressions, an evaluation, a backtrace.
+  test "nothing of rbprobe's own is found" do
+    target = start("shop")
+    target.run("GC.disable; $before = ObjectSpace.each_object(Module).to_a; nil")
+    pid = target.pid.to_s
+    rbprobe("eval", "-p", pid, "puts 1")
+    rbprobe("bt", "-p", pid, "--locals")
+    rbprobe("trace", "-p", pid, "--duration", "0.1", "Shop#price(1 + 1)", "--if", "true")
+    ours = target.run("(ObjectSpace.each_object(Module).to_a - $before).map(&:inspect)").scan(/#<(?:Module|Class):0x\h+>/)
+    refute_empty ours
+    ["*#*", "*.*", "*#", "*."].each do |selector|
+      listed = rbprobe("methods", "-p", pid, selector)
+      assert_exit 0, listed
+      assert_operator listed.stdout.lines.size, :>, 50
+      assert_equal [], listed.stdout.lines.select { |line| line.start_with?(*ours) }, selector
+    end
+  end
+
   def names_of(result)
     assert_exit 0, result
     result.stdout.scan(/^(\S*[#.](?:".*"|\S+))  /).flatten

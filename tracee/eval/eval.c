@@ -60,7 +60,7 @@ void eval_init(void)
 	rb_gc_register_address(&evals.keeper);
 	own_register(&evals.exception_class);
 	evals.keeper = TypedData_Wrap_Struct(0, &keeper_type, &evals);
-	evals.exception_class = rb_class_new(rb_eException);
+	evals.exception_class = own_class_new(rb_eException);
 	eval_output_init();
 }
 

@@ -323,7 +323,7 @@ static const char *const passed_on[] = {"respond_to?", "to_io", "class", "is_a?"
 void eval_output_init(void)
 {
 	own_register(&outputs.class); /* first: it allocates, and may collect */
-	outputs.class = rb_class_new(rb_cBasicObject);
+	outputs.class = own_class_new(rb_cBasicObject);
 	outputs.original = rb_intern("original");
 	outputs.stream = rb_intern("stream");
 	outputs.write = rb_intern("write");

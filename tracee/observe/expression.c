@@ -20,6 +20,7 @@
 #include "tracee/vm/instruction_data.h"
 #include "tracee/vm/line_code.h"
 #include "tracee/vm/method_definition.h"
+#include "tracee/vm/own.h"
 
 #include <ruby/encoding.h>
 #include <stdlib.h>
@@ -150,7 +151,7 @@ static void check_syntax(struct slice source)
 static VALUE compile_expression(struct slice source, VALUE names, VALUE owner)
 {
 	VALUE text = rb_utf8_str_new_cstr("->(");
-	VALUE module = rb_module_new();
+	VALUE module = own_module_new();
 	VALUE arguments[] = {text, rb_str_new_cstr("(rbprobe)"), INT2FIX(0)};
 
 	for (long i = 0; i < RARRAY_LEN(names); i++) {

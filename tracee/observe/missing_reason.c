@@ -18,7 +18,7 @@ static VALUE ignore(int argc, VALUE *argv, VALUE self)
 
 static VALUE make_nobody(VALUE unused)
 {
-	VALUE class = rb_class_new(rb_cBasicObject);
+	VALUE class = own_class_new(rb_cBasicObject);
 
 	(void)unused;
 	rb_define_method(class, "method_missing", ignore, -1);

@@ -14,6 +14,7 @@
 #include "tracee/vm/compat.h"
 #include "tracee/vm/constant.h"
 #include "tracee/vm/gvl_slice.h"
+#include "tracee/vm/own.h"
 
 #include <ruby/encoding.h>
 #include <stdio.h>
@@ -220,7 +221,8 @@ static bool module_next(struct selector_walk *walk)
 	module = rb_ary_entry(walk->modules, walk->next_module);
 	walk->singletons_turn = !is_singletons && (walk->alone || !class_name_is_singleton(module));
 	walk->next_module += !walk->singletons_turn;
-	turn_of(walk, module, is_singletons);
+	if (!own_is_module(module))
+		turn_of(walk, module, is_singletons);
 	RB_GC_GUARD(module);
 	return true;
 }

@@ -3,6 +3,7 @@
  */
 
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/own.h"
 
 #include <stdio.h>
 
@@ -115,7 +116,7 @@ void builtin_enable_for_line(VALUE tracepoint, VALUE code, uint32_t line)
 
 VALUE builtin_scratch_module(void)
 {
-	VALUE module = rb_module_new();
+	VALUE module = own_module_new();
 
 	/* The first is told of itself, too. */
 	rb_define_singleton_method(module, "singleton_method_added", added_ignore, 1);

@@ -61,7 +61,7 @@ void evaluation_init(void)
 {
 	own_register(&evaluations.exception_class); /* first: it allocates, and may collect */
 	own_register(&evaluations.roots);
-	evaluations.exception_class = rb_class_new(rb_eException);
+	evaluations.exception_class = own_class_new(rb_eException);
 	evaluations.roots = TypedData_Wrap_Struct(rb_cObject, &roots_type, &evaluations);
 }
 

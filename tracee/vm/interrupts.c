@@ -85,7 +85,7 @@ void interrupts_init(void)
 	if (!ids.never) {
 		own_register(&ids.end); /* first: it allocates, and may collect */
 		own_register(&ids.block);
-		ids.end = rb_class_new(rb_eException);
+		ids.end = own_class_new(rb_eException);
 		ids.never = ID2SYM(rb_intern("never"));
 		ids.immediate = ID2SYM(rb_intern("immediate"));
 	}

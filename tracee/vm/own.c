@@ -2,6 +2,7 @@
 
 #include "tracee/vm/own.h"
 
+#include "tracee/vm/class_name.h"
 #include "tracee/vm/compat.h"
 
 #include <stdint.h>
@@ -43,6 +44,37 @@ void own_register(VALUE *address)
 		return; /* counts as the application's */
 	registered.items = grown;
 	registered.items[registered.count++] = address;
+}
+
+static ID mark(void)
+{
+	return rb_intern("rbprobe's own");
+}
+
+static VALUE marked(VALUE module)
+{
+	rb_ivar_set(module, mark(), Qtrue);
+	return module;
+}
+
+VALUE own_module_new(void)
+{
+	return marked(rb_module_new());
+}
+
+VALUE own_class_new(VALUE superclass)
+{
+	return marked(rb_class_new(superclass));
+}
+
+bool own_is_module(VALUE module)
+{
+	if (class_name_is_singleton(module)) {
+		VALUE object = compat_attached_object(module);
+
+		return (RB_TYPE_P(object, T_MODULE) || RB_TYPE_P(object, T_CLASS)) && own_is_module(object);
+	}
+	return RTEST(rb_attr_get(module, mark()));
 }
 
 static uint32_t *place_of(uint32_t *places, size_t count, const struct object *objects, VALUE value)

@@ -15,6 +15,15 @@
 /* rb_gc_register_address(), which may collect, for an object that rbprobe makes for itself. For good. */
 void own_register(VALUE *address);
 
+/*
+ * Modules and classes of rbprobe's own, which no selector finds. They say so themselves, in an instance variable that Ruby code
+ * cannot name: one that is thrown away is in the heap until the GC comes. Both functions may raise.
+ */
+VALUE own_module_new(void);
+VALUE own_class_new(VALUE superclass);
+/* Also of their singleton classes. */
+bool own_is_module(VALUE module);
+
 struct own_set;
 
 /* What is registered. NULL: no memory. */
