@@ -5,7 +5,7 @@ require_relative "helper"
 class CompletionTest < LiveTest
   SCRIPTS = "#{Processes::ROOT}/completion".freeze
   SUBCOMMANDS = IO.popen([Processes::RBPROBE, "--help"], &:read).scan(/^  (\w[\w-]*)/).flatten.freeze
-  PARSERS = (SUBCOMMANDS - ["heap"]).map { |name| [name] }.push(%w[heap dump], %w[heap report]).freeze
+  PARSERS = (SUBCOMMANDS - ["heap"]).map { |name| [name] }.push(%w[heap dump], %w[heap report], %w[heap leak]).freeze
 
   PATH = "#{File.dirname(Processes::RBPROBE)}:#{ENV.fetch("PATH")}".freeze
 

@@ -7,6 +7,10 @@ class RecordTest < LiveTest
     "#{@directory ||= directory}/#{name}"
   end
 
+  def directory_of
+    File.dirname(file_of)
+  end
+
   # `rbprobe record`, in the background, armed.
   def recorder(target, *arguments)
     launch("record", "-v", "--yes", "-p", target.pid.to_s, "-o", file_of, *arguments).wait_until_armed
@@ -44,6 +48,24 @@ class RecordTest < LiveTest
     copy = file_of("text")
     assert_equal "", replay("-o", copy).stdout
     assert_match(/\AShop#sell\n/, File.read(copy))
+  end
+
+  test "replayed, each process has a file of its own with %p" do
+    targets = Array.new(2) { start("shop") }
+    client = launch("record", "-v", "-p", targets.map(&:pid).join(","), "-o", file_of, "Shop#price")
+    targets.each { |target| client.wait_for(/process #{target.pid}: tracing 1 method/) }
+    targets.each { |target| target.run("$shop.price(:tea)") }
+    assert_exit 0, client.stop
+    assert_equal "", replay("-o", file_of("out-%p.txt")).stdout
+    assert_equal targets.map { |target| "out-#{target.pid}.txt" }.sort, Dir.children(directory_of).grep(/out/).sort
+    targets.each { |target| assert_match(/\A#{target.pid}: Shop#price <.*>\n\z/, File.read(file_of("out-#{target.pid}.txt"))) }
+    # No process of a recording writes over it.
+    FileUtils.cp(file_of, name = file_of("#{targets.first.pid}.rec"))
+    refused = rbprobe("replay", "-o", file_of("%p.rec"), name)
+    assert_exit 1, refused
+    assert_includes refused.stderr, "is the recording itself"
+    assert_equal File.binread(file_of), File.binread(name)
+    assert_exit 2, rbprobe("replay", "--info", "-o", file_of("%p"), file_of)
   end
 
   test "measures, callers, lines and other events are in it" do

@@ -21,7 +21,7 @@ static int setup(void **state)
 	msgpack_sbuffer_init(&records);
 	if (output_open(&output, "/dev/null", false, &err) != 0)
 		return -1;
-	replay_open(&sessions, &options, &output);
+	replay_open(&sessions, "-", &options, &output);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/base/output_name.h"
 #include "tracer/cli/subcommand.h"
 #include "tracer/commands/replay_info.h"
 #include "tracer/commands/replay_session.h"
@@ -65,9 +66,14 @@ static int replay_check(void *self)
 {
 	const struct replay *replay = self;
 	const char *wrong = options_check_filter(&replay->invocation.options);
+	const char *output = replay->invocation.options.output_path;
 
 	if (wrong) {
 		message("%s", wrong);
+		return STATUS_USAGE;
+	}
+	if (replay->info && output && output_name_has_pid(output)) {
+		message("--info is about all processes of a recording: leave out the %%p of %s", output);
 		return STATUS_USAGE;
 	}
 	if (replay->path)
@@ -89,13 +95,14 @@ static int replay_calls(struct replay *replay, struct recording_reader *reader)
 	struct error err;
 	int status;
 
-	replay_open(&replay->sessions, &replay->invocation.options, output);
+	replay_open(&replay->sessions, replay->path, &replay->invocation.options, output);
 	replay->sessions.from = replay->from;
 	replay->sessions.to = replay->to;
 	status = replay_all(&replay->sessions, reader, &err);
-	replay_close(&replay->sessions);
+	if (replay_close(&replay->sessions) < 0)
+		status = status < 0 ? status : 1;
 	output_flush(output);
-	return status < 0 ? status_of(&err) : STATUS_DONE;
+	return status < 0 ? status_of(&err) : status > 0 ? STATUS_FAILED : STATUS_DONE;
 }
 
 static int replay_run(void *self)
@@ -142,6 +149,7 @@ const struct subcommand cmd_replay = {
 	.positional = &options_replay,
 	.words = WORDS_FILES,
 	.needs = {[LIBRARY_ZSTD] = true},
+	.file_each = true,
 	.size = sizeof(struct replay),
 	.check = replay_check,
 	.run = replay_run,

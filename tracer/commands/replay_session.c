@@ -3,6 +3,7 @@
 #include "tracer/commands/replay_session.h"
 
 #include "tracer/base/message.h"
+#include "tracer/base/output_name.h"
 #include "tracer/base/signals.h"
 #include "tracer/commands/trace_summary.h"
 #include "tracer/stream/calls.h"
@@ -24,6 +25,7 @@ struct replayed {
 	struct filter *filter;   /* NULL: all is shown */
 	uint64_t counted;        /* in the sessions' `memory` */
 	uint64_t from_ns, to_ns; /* the events' wall-clock times so far; 0: there was none */
+	struct trace_file file;  /* with %p in -o */
 	bool found[];            /* by selector */
 };
 
@@ -77,11 +79,13 @@ static int on_totals(void *owner, const struct record_totals *totals, struct err
 
 static const struct stream_handler handlers = {.note = on_note, .end = on_end, .found = on_found, .totals = on_totals};
 
-void replay_open(struct replay_sessions *sessions, struct options *options, struct output *output)
+void replay_open(struct replay_sessions *sessions, const char *path, struct options *options, struct output *output)
 {
 	*sessions = (struct replay_sessions){
 		.options = options,
 		.memory_max = MEMORY_MAX,
+		.files = options->output_path && output_name_has_pid(options->output_path),
+		.path = path,
 		.run = {.options = options, .output = output, .limit = {.limited = options->count > 0, .left = options->count}},
 	};
 }
@@ -147,6 +151,8 @@ static void finish(struct replay_sessions *sessions, uint32_t number, const char
 	trace_summary_say(&replayed->traced, reason, duration_ns);
 	filter_free(replayed->filter);
 	stream_free(replayed->traced.stream);
+	if (trace_file_close(&replayed->file, NULL) < 0)
+		sessions->status = -EIO;
 	sessions->memory -= replayed->counted;
 	free(replayed);
 	sessions->items[number] = NULL;
@@ -217,10 +223,37 @@ void replay_head(struct replay_sessions *sessions, const struct recording_head *
 		.to_ns = replay_when_ns(&sessions->to, head->began_ns),
 	};
 	options->style.many_pids = sessions->run.several = head->several;
+	if (sessions->files)
+		return;
 	if (sessions->run.sink)
 		sessions->run.sink->style = options->style;
 	else
 		sessions->run.sink = sink_make(sessions->maker, options, sessions->run.output);
+}
+
+/* A process that has come before goes on in its file, as does one that follows by another name. */
+static int open_file(struct replay_sessions *sessions, struct replayed *replayed, struct error *err)
+{
+	struct trace_target *traced = &replayed->traced;
+	struct options options = *sessions->options;
+	int status;
+
+	for (size_t i = 0; i < sessions->written.count; i++)
+		options.append = options.append || sessions->written.items[i] == traced->pid;
+	if (!options.append)
+		pid_list_add(&sessions->written, traced->pid);
+	status = trace_file_open(&replayed->file, traced->pid, &options, NULL, err);
+	if (status < 0)
+		return status;
+	if (output_is_file(&replayed->file.output, sessions->path)) {
+		sink_free(replayed->file.sink);
+		output_give_up(&replayed->file.output);
+		return error_set(err, -EINVAL, "%s is the recording itself for process %d; write to another file",
+		                 options.output_path, (int)traced->pid);
+	}
+	traced->output = &replayed->file.output;
+	traced->sink = replayed->file.sink;
+	return 0;
 }
 
 int replay_session(struct replay_sessions *sessions, const struct recording_session *session, struct error *err)
@@ -235,7 +268,12 @@ int replay_session(struct replay_sessions *sessions, const struct recording_sess
 	replayed->continued = session->continued;
 	replayed->traced = (struct trace_target){
 		.run = &sessions->run, .pid = (pid_t)session->pid, .output = sessions->run.output, .sink = sessions->run.sink};
-	replayed->traced.stream = stream_new((pid_t)session->pid, sessions->run.sink, &sessions->run.limit, &handlers, replayed);
+	if (sessions->files && open_file(sessions, replayed, err) < 0) {
+		free(replayed);
+		return err->code;
+	}
+	replayed->traced.stream =
+		stream_new((pid_t)session->pid, replayed->traced.sink, &sessions->run.limit, &handlers, replayed);
 	replayed->traced.stream->wall_offset_ns = session->wall_offset_ns;
 	if (filter_wants_any(&sessions->wants))
 		replayed->filter = filter_new(&sessions->wants, replayed->traced.stream);
@@ -287,12 +325,14 @@ bool replay_has_enough(const struct replay_sessions *sessions)
 	return limit->limited && !limit->left && !limit->open;
 }
 
-void replay_close(struct replay_sessions *sessions)
+int replay_close(struct replay_sessions *sessions)
 {
 	finish_all(sessions);
 	sink_free(sessions->run.sink);
+	free(sessions->written.items);
 	forget_selectors(sessions);
 	free(sessions->items);
+	return sessions->status;
 }
 
 /* Gives a part to whoever shows it. 0, or negative with err. */

@@ -26,10 +26,14 @@ struct replay_sessions {
 	const struct sink_maker *maker; /* set by the owner; NULL: a sink of --format */
 	struct replay_when from, to;    /* set by the owner, after replay_open() */
 	struct filter_wants wants;      /* what is shown of it */
+	bool files;                     /* one for each process */
+	const char *path;               /* of the recording, which is none of these */
+	struct pid_list written;        /* those that have their file: another session goes on in it */
+	int status;                     /* negative: a file could not be written, which was said */
 };
 
-/* options: those of the recording take the place of what only it can know. */
-void replay_open(struct replay_sessions *sessions, struct options *options, struct output *output);
+/* path: of the recording. options: those of the recording take the place of what only it can know. */
+void replay_open(struct replay_sessions *sessions, const char *path, struct options *options, struct output *output);
 /*
  * Shows all that a recording has, or as much as is wanted. 0, or negative with err as recording_next(); also 0 after a signal,
  * which is the reason for the end then.
@@ -45,7 +49,7 @@ int replay_records(struct replay_sessions *sessions, const struct recording_bloc
 void replay_end(struct replay_sessions *sessions, const struct recording_end *end);
 /* --count: enough has been shown. */
 bool replay_has_enough(const struct replay_sessions *sessions);
-/* Sessions that have no end end here. Frees everything. */
-void replay_close(struct replay_sessions *sessions);
+/* Sessions that have no end end here. Frees everything. Negative: a file could not be written, which was said. */
+int replay_close(struct replay_sessions *sessions);
 
 #endif
