@@ -93,6 +93,31 @@ class TracerLibrariesTest < LiveTest
     assert_match(/Sidekiq::Processor#dispatch\(job="Mailer", args=\[7, "tea"\], queue="default", id="abc"\)/, text)
   end
 
+  # The guide's line for workers.
+  test "jobs and SQL of a Sidekiq process that runs: the slow ones, found by a part of its command line" do
+    only_with_gems("sidekiq")
+    only_where_loading_is_possible
+    program = only_with_program("sidekiq")
+    File.write("#{site = directory}/#{name = "site#{Process.pid}"}.rb", <<~RUBY)
+      require "sidekiq"
+      url = { url: "redis://127.0.0.1:#{with_redis}" }
+      Sidekiq.configure_server { |config| config.redis = url }
+      Sidekiq.configure_client { |config| config.redis = url }
+      class Slow; include Sidekiq::Worker; def perform(n) = sleep(0.4); end
+      class Quick; include Sidekiq::Worker; def perform(n) = n; end
+    RUBY
+    pid = start_beside(*Processes::RUBY, program, "-r", "#{site}/#{name}.rb", "-c", "2", "-g", name)
+    wait_until("it works") { File.read("/proc/#{pid}/cmdline").include?("of 2 busy") }
+    client = launch("trace", "-v", "--ps", name, "--all", "-c", "jobs", "-c", "sql", "--slow", "300").wait_until_armed
+    assert system(*Processes::RUBY, "-r", "#{site}/#{name}.rb", "-e", "Quick.perform_async(1); Slow.perform_async(2)",
+                  %i[out err] => File::NULL)
+    client.wait_for(/dispatch.*<[\d.]+>$/)
+    result = client.stop
+    assert_match(/^Sidekiq::Processor#dispatch\(job="Slow", args=\[2\], queue="default", id="\h+"\)/, result.stdout)
+    refute_includes result.stdout, "Quick"
+    assert_match(/tracer sql fits nothing in process #{pid}/, result.stderr)
+  end
+
   test "jobs: ActiveJob; rails: controllers, views, cache and mail" do
     only_where_installed("Rails", "active_job", "action_controller", "action_view", "action_mailer")
     target = start("console")

@@ -1,6 +1,6 @@
 /*
- * What is shown of a method's calls, or at a line: the expressions of all selectors that name it. See selection_parts.h. Context: job, and
- * whatever defines methods; GVL held, under rb_protect.
+ * What is shown of a method's calls, or at a line: the expressions of all selectors that name it. See selection_parts.h. Context:
+ * job, and whatever defines methods; GVL held, under rb_protect.
  */
 
 #include "tracee/select/selection_parts.h"
@@ -53,8 +53,8 @@ void selection_join_expressions(struct selector *together, struct slice all[EXPR
 		if (has_expression(all, together->expression_count, one->expressions[i]))
 			continue;
 		if (together->expression_count == EXPRESSIONS_MAX)
-			rb_raise(rb_eRuntimeError, "selectors with more than %u expressions together name one %s", EXPRESSIONS_MAX,
-			         selector_line(one) ? "line" : "method");
+			rb_raise(rb_eRuntimeError, "selectors with more than %u expressions together name one %s",
+			         EXPRESSIONS_MAX, selector_line(one) ? "line" : "method");
 		all[together->expression_count++] = one->expressions[i];
 	}
 }
@@ -69,7 +69,8 @@ struct expression_list *selection_expressions(const struct probe *probe, uint32_
 	for (uint32_t i = 0; i < selection->selector_count; i++) {
 		const struct selector *one = &selection->selectors[i];
 
-		if (i != selector && (selection_are_alternatives(one, &selection->selectors[selector]) || !means(selection, i, probe)))
+		if (i != selector &&
+		    (selection_are_alternatives(one, &selection->selectors[selector]) || !means(selection, i, probe)))
 			continue;
 		selection_join_expressions(&together, all, one);
 	}

@@ -15,8 +15,7 @@ static bool is_name(const char *word, size_t size)
 	while (size > 0 && strchr(".,:;()\"", word[size - 1]))
 		size--;
 	for (size_t i = 0; i < size; i++)
-		if (isdigit((unsigned char)word[i]) || (i > 0 && isupper((unsigned char)word[i])) ||
-		    strchr("#.:/_@\"", word[i]))
+		if (isdigit((unsigned char)word[i]) || (i > 0 && isupper((unsigned char)word[i])) || strchr("#.:/_@\"", word[i]))
 			return true;
 	return false;
 }

@@ -101,11 +101,12 @@ static void say_gvl(const struct trace_target *traced, const struct record_total
 		buffer_add_printable(&name, totals->thread_name.bytes, totals->thread_name.size);
 		buffer_add_char(&name, '"');
 	}
-	message_often("process %d: %s%.*s: waited for the GVL %.1f %%, held it %.1f %%, did without %.1f %%; %llu waits, the longest "
-	        "%.6f s",
-	        (int)traced->pid, thread, (int)name.size, name.size ? name.bytes : "", percent(totals->numbers[0], all_ns),
-	        percent(totals->numbers[1], all_ns), percent(totals->numbers[2], all_ns), (unsigned long long)totals->numbers[3],
-	        (double)totals->numbers[4] / 1e9);
+	message_often(
+		"process %d: %s%.*s: waited for the GVL %.1f %%, held it %.1f %%, did without %.1f %%; %llu waits, the longest "
+		"%.6f s",
+		(int)traced->pid, thread, (int)name.size, name.size ? name.bytes : "", percent(totals->numbers[0], all_ns),
+		percent(totals->numbers[1], all_ns), percent(totals->numbers[2], all_ns), (unsigned long long)totals->numbers[3],
+		(double)totals->numbers[4] / 1e9);
 	buffer_free(&name);
 }
 

@@ -78,9 +78,10 @@ static void trace_target_finish(struct trace_target *traced, const char *reason)
 	if (traced->stream) {
 		calls_finish(traced->stream);
 		if (traced->stream->open_left_out)
-			message_often("process %d: %llu open calls are not shown: the output would be more than %u times what the "
-			        "process has sent",
-			        (int)traced->pid, (unsigned long long)traced->stream->open_left_out, OUTPUT_FACTOR);
+			message_often(
+				"process %d: %llu open calls are not shown: the output would be more than %u times what the "
+				"process has sent",
+				(int)traced->pid, (unsigned long long)traced->stream->open_left_out, OUTPUT_FACTOR);
 		if (traced->armed_ns) {
 			trace_unmatched_at_end(traced);
 			trace_workers_finish(traced);
@@ -364,8 +365,8 @@ static void trace_target_died(struct trace_target *traced, enum attachment_leavi
 	else if (left == LEFT_BY_SIGNAL)
 		message_often("process %d was killed by signal %d (%s) %s", (int)traced->pid, signal, strsignal(signal), when);
 	else
-		message_often("process %d ended without a word %s: it was killed, it crashed, or it left by exit!", (int)traced->pid,
-		        when);
+		message_often("process %d ended without a word %s: it was killed, it crashed, or it left by exit!",
+		              (int)traced->pid, when);
 	if (left != LEFT_BY_EXIT || !traced->armed_ns)
 		set_status(traced, traced->armed_ns ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
 	trace_target_finish(traced, left == LEFT_BY_EXIT     ? "the process exited"

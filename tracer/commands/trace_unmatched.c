@@ -15,7 +15,7 @@ static void say_unfit(const struct trace_target *traced, uint32_t number, const 
 
 	tracer_describe_unfit(options, number, &why);
 	message_often("tracer %s fits nothing in process %d%s: %.*s", options->tracers[number - 1].name, (int)traced->pid, when,
-	        (int)why.size, why.bytes);
+	              (int)why.size, why.bytes);
 	buffer_free(&why);
 }
 
@@ -65,10 +65,10 @@ void trace_unmatched_at_end(const struct trace_target *traced)
 			continue;
 		output_flush(traced->output);
 		message_often("process %d: %s never matched %s", (int)traced->pid, selectors->texts[i],
-		        selector_line(&selectors->items[i]) ? "code" : "a method");
+		              selector_line(&selectors->items[i]) ? "code" : "a method");
 	}
 	if (named > UNMATCHED_NAMED_MAX && !run->options->verbose)
 		message_often("process %d: %u more selectors never matched anything: -v names them", (int)traced->pid,
-		        named - UNMATCHED_NAMED_MAX);
+		              named - UNMATCHED_NAMED_MAX);
 	name_tracers(traced);
 }

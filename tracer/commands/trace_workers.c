@@ -52,12 +52,11 @@ static void look(struct trace_target *traced)
 		buffer_add_format(&list, "%s%d", i ? "," : "", (int)children[i]);
 	if (count) {
 		output_flush(traced->run->output);
-		message_often("process %d has made no such call so far; it has %zu child process%s that %s Ruby (workers?); to trace "
-		        "%s%s: "
-		        "%s-p %.*s",
-		        (int)traced->pid, count, count == 1 ? "" : "es", count == 1 ? "is" : "are",
-		        count > NAMED_MAX ? "the first of " : "", count == 1 ? "it" : "them",
-		        traced->run->launched ? "" : "--children, or ", (int)list.size, list.bytes);
+		message_often("process %d has made no such call so far; it has %zu child process%s that %s Ruby (workers?); "
+		              "to trace %s%s: %s-p %.*s",
+		              (int)traced->pid, count, count == 1 ? "" : "es", count == 1 ? "is" : "are",
+		              count > NAMED_MAX ? "the first of " : "", count == 1 ? "it" : "them",
+		              traced->run->launched ? "" : "--children, or ", (int)list.size, list.bytes);
 		traced->workers_told = true;
 	}
 	buffer_free(&list);
