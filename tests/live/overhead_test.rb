@@ -175,4 +175,25 @@ class OverheadTest < LiveTest
                      "trace", "-p", "1", "--max-overhead", wrong, "x"
     end
   end
+
+  # How often its threads wake in a second.
+  def wakes_of(pid)
+    count = -> { Dir.glob("/proc/#{pid}/task/*/status").sum { |path| (File.read(path) rescue "")[/^voluntary\D*(\d+)/, 1].to_i } }
+    began = now
+    before = count.()
+    sleep 0.2
+    (count.() - before) / (now - began)
+  end
+
+  # A busy machine only makes it less.
+  [["trace", 300], ["trace --slow 10", 150], ["stat", 150]].each do |command, limit|
+    test "#{command} wakes a process that makes no traced call less than #{limit} times a second" do
+      target = start("console")
+      tracer = launch(*command.split, "-v", "--yes", "-p", target.pid.to_s, "Process.pid").wait_until_armed
+      rate = nil
+      wait_until(-> { "it wakes #{rate.round} times a second" }) { (rate = wakes_of(target.pid)) < limit }
+      target.run("Process.pid")
+      assert_exit 0, tracer.stop
+    end
+  end
 end

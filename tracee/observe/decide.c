@@ -91,6 +91,9 @@ int decider_open(struct session *session, const struct command *command, struct 
 	else if (session->asks_at_end)
 		session->manner = command->options.flags & TRACE_TREE ? CALLS_KEPT : CALLS_DECIDED;
 	session->asks_at_start = session->asks_at_start || session->manner == CALLS_KEPT;
+	atomic_store_explicit(&session->rests,
+	                      session->manner == CALLS_COUNTED || (session->manner == CALLS_DECIDED && session->slow_ticks),
+	                      memory_order_relaxed);
 	session->counts_calls = session->manner == CALLS_COUNTED && command->options.flags & TRACE_NO_TIMES &&
 	                        !session->asks_at_end && !decider->within && !decider->outside && !decider->outermost &&
 	                        !conditions->depth;

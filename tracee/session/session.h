@@ -122,6 +122,7 @@ struct session {
 	uint64_t pushed; /* of calls that were decided about: those whose start is in the ring */
 
 	/* Between the GVL holder and the writer. */
+	_Atomic bool rests; /* calls are shown so late or not at all that the writer may look rarely; set by the trace command */
 	_Atomic uint64_t look_ns; /* when a job is to look for calls that still run (observe/overdue.h); 0: never */
 	struct ring ring;
 	struct message *oldest; /* the writer's end of the message list: a message already written, or the first dummy */
