@@ -44,7 +44,7 @@ void gvl_slice_part(struct gvl_slice *slice);
  * Between two pieces of it: whether the job has done enough for now, going by CPU time. Raises a RuntimeError where the work is
  * to be given up.
  */
-#define GVL_PART_MS 6u  /* at least; as long as other threads computed before, where that was longer */
+#define GVL_PART_MS 4u  /* at least; as long as other threads computed before, where that was longer */
 #define GVL_PAUSE_MS 2u /* after one that is over; a shorter part has a shorter pause */
 bool gvl_slice_part_is_over(struct gvl_slice *slice);
 /*
