@@ -47,8 +47,9 @@ static void count_end(struct session *session, struct fiber_state *fiber, struct
 			return;
 		}
 		elapsed = time - call->began;
-		tally_add(session->tallies, call->tally, elapsed, call->inner);
-		call->tally->errors += ended && ended->end && ended->end->ending == FRAME_RAISED;
+		tally_add_later(session->tallies, call->tally, elapsed, call->inner);
+		if (ended && ended->end && ended->end->ending == FRAME_RAISED)
+			call->tally->errors++;
 		if (session->options.flags & TRACE_MEASURES)
 			tally_add_measured(call->tally, ended ? ended->measured : NULL);
 	}
