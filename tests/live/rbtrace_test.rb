@@ -1,147 +1,11 @@
-# Called rbtrace, rbprobe takes rbtrace's command line and prints what rbtrace prints. Each example of rbtrace's README, and
-# each of its options, with the real rbtrace beside it; and alone, on every Ruby.
+# Called rbtrace, rbprobe takes rbtrace's command line and prints what rbtrace prints, on every Ruby. rbtrace_beside_test.rb has
+# the real one beside it.
 
 require_relative "helper"
-require "open3"
+require_relative "rbtrace_runs"
 
 class RbtraceTest < LiveTest
-  SERVER = "#{ROOT}/tests/apps/stretch.rb"
-
-  def setup
-    super
-    @rbtrace = "#{directory}/rbtrace"
-    FileUtils.chmod(0o755, File.dirname(@rbtrace))
-    FileUtils.ln_s(RBPROBE, @rbtrace)
-  end
-
-  # Our rbtrace, until it has ended.
-  def ours(*arguments)
-    stdout, stderr, status = Open3.capture3({ "RBPROBE_EXTENSIONS" => nil }, @rbtrace, *arguments.map(&:to_s),
-                                            stdin_data: "", close_others: true)
-    Result.new(stdout, stderr, status.exitstatus || -status.termsig, 0)
-  end
-
-  # A program that traces, in the background, until its output satisfies the block; then Ctrl-C.
-  def until_seen(command, *arguments)
-    out = output_file("rbtrace-stdout")
-    err = output_file("rbtrace-stderr")
-    pid = Process.spawn(*command, *arguments.map(&:to_s), in: File::NULL, out: out.path, err: err.path, pgroup: true)
-    begin
-      @others << pid
-      wait_until(-> { "#{arguments} has shown enough:\n#{File.read(out.path)}\n#{File.read(err.path)}" }, 30) do
-        yield File.read(out.path), File.read(err.path)
-      end
-    ensure
-      @others.delete(pid)
-      Process.kill(:INT, pid)
-      _, status = Process.wait2(pid)
-    end
-    Result.new(File.read(out.path), File.read(err.path), status.exitstatus || -status.termsig, 0)
-  end
-
-  # Times and PIDs are the run's own.
-  def mask(text)
-    text.gsub(/<\d+\.\d{6}>/, "<time>").gsub(/^\d\d:\d\d:\d\d\.\d{6}/, "hh:mm:ss.uuuuuu").gsub(/process \d+/, "process PID")
-        .gsub(/0x\h+/, "0x")
-  end
-
-  # One round of the program, the last that is whole: in the first ones methods are still being armed.
-  def round_of(text, first)
-    lines = mask(text).lines
-    starts = lines.each_index.select { |i| first.match?(lines[i]) }
-    starts.size < 12 ? nil : lines[starts[-2]...starts[-1]].join
-  end
-
-  def rounds_seen(command, first, *arguments)
-    result = until_seen(command, *arguments) { |out, _| round_of(out, first) }
-    [round_of(result.stdout, first), result]
-  end
-
-  # --- Beside the real one. Each has its own target: with both extensions in one process it would be another program.
-
-  REAL = "/usr/bin/rbtrace"
-
-  def only_with_the_real_rbtrace
-    skip "NOT COMPARED: rbtrace is that of the host's Ruby" unless Processes::RUBY == ["ruby"] && Processes::TARGET_ENV.empty?
-    unless File.executable?(REAL) && system("ruby", "-e", 'require "rbtrace"', err: File::NULL)
-      skip "NOT COMPARED: the real rbtrace is missing (apt-get install ruby-rbtrace)"
-    end
-    only_root_with_a_nobody # as root it changes kernel.msgmnb
-  end
-
-  # As another user. It ends by TERM, so that it takes its queue away.
-  def with_real_target(*arguments)
-    reader, writer = IO.pipe
-    pid = Process.spawn(*NOBODY, "ruby", "-rrbtrace", SERVER, *arguments.map(&:to_s), in: File::NULL, out: writer, pgroup: true)
-    writer.close
-    assert_equal "ready\n", reader.gets
-    yield pid
-  ensure
-    Process.kill(:TERM, pid)
-    Process.wait(pid)
-    reader.close
-    FileUtils.rm_f("/tmp/rbtrace-#{pid}.sock")
-    queues = File.readlines("/proc/sysvipc/msg").drop(1).map(&:split).select { |fields| fields[0].to_i == -pid }
-    queues.each { |fields| Ipc.remove(fields[1].to_i) }
-  end
-
-  # README's examples: what is called, and the line with which a round begins.
-  EXAMPLES = [
-    ["a method by its name", %w[-m sleep], /^Kernel#sleep/],
-    ["one method of two that are named", %w[--methods Kernel#sleep], /^Kernel#sleep/],
-    ["everything", %w[--firehose --yes --max-overhead=0], /^Kernel#proc/],
-    ["specific methods", %w[-m sleep Dir.chdir Dir.pwd Process.pid String#gsub String#*], /^Dir.chdir$/],
-    ["with starting times", %w[-t -m sleep Dir.chdir Dir.pwd], /^\S+ Dir.chdir$/],
-    ["with another prefix", %w[-r 5 -m sleep Dir.chdir Dir.pwd], /^Dir.chdir$/],
-    ["slow calls", %w[--slow=15], /^  Kernel#sleep/],
-    ["slow calls beside all calls of a method", %w[--slow=15 -m Dir.pwd], /^Dir.pwd/],
-    ["slow calls of one method beside all calls of others", %w[-m Dir.pwd String#gsub --slow=15 -w Kernel#sleep], /^Dir.pwd/],
-    ["slow methods", %w[--slow=15 --slow-methods Kernel#sleep Dir.pwd], /^Kernel#sleep/],
-    ["all of a module", %w[-m Kernel# --yes], /^Kernel#proc/],
-    ["values and expressions", ["-m", "String#gsub(self, @seen)", "String#*(self, __source__)",
-                                "String#stretch(self, self.length, times)"], /^String#stretch\(/],
-  ].freeze
-
-  # rbtrace has no such option.
-  def real_arguments(arguments)
-    arguments.reject { |argument| argument =~ /\A--(yes|max-overhead)/ }
-  end
-
-  EXAMPLES.each do |name, arguments, first|
-    test "as rbtrace: #{name}" do
-      only_with_the_real_rbtrace
-      expected, real = with_real_target do |pid|
-        rounds_seen([*NOBODY, REAL], first, "-p", pid, *real_arguments(arguments))
-      end
-      target = start("stretch", user: 65_534)
-      shown, mine = rounds_seen([*NOBODY, @rbtrace], first, "-p", target.pid, *arguments)
-      assert_equal expected, shown
-      said = ->(text) { mask(text).lines.grep(/\A\*\*\* (?!run )/).join }
-      assert_equal said.(real.stderr), said.(mine.stderr)
-      assert_equal [0, 0], [real.status, mine.status]
-    end
-  end
-
-  # What is different: the arguments, the line with which a round begins, what becomes of rbtrace's text, and why it is wrong.
-  DIFFERENT = [
-    ["--no-duration hides durations", %w[-n -m String#stretch(times) String#gsub], /^String#stretch\(/,
-     ->(text) { text.gsub(/ <time>/, "") }, "rbtrace's -n has no effect"],
-    ["--firehose leaves out what would leave the process slower", %w[-f], /^Kernel#proc/,
-     ->(text) { text.gsub(/^ *Float#.*\n/, "") }, "rbtrace's leaves it slower"],
-    ["the end of a call after a slow one has its name", %w[--slow=15 -m Dir.chdir], /^Dir.chdir$/,
-     ->(text) { text.gsub(/^ <time>/, "Dir.chdir <time>") }, "rbtrace's has it not"],
-  ].freeze
-
-  DIFFERENT.each do |name, arguments, first, change, reason|
-    test "not as rbtrace: #{name}, as #{reason}" do
-      only_with_the_real_rbtrace
-      theirs, = with_real_target { |pid| rounds_seen([*NOBODY, REAL], first, "-p", pid, *arguments) }
-      target = start("stretch", user: 65_534)
-      shown, = rounds_seen([*NOBODY, @rbtrace], first, "-p", target.pid, *arguments)
-      refute_equal theirs, shown, "rbtrace does it right: move this to the examples"
-      assert_equal change.(theirs), shown
-    end
-  end
+  include RbtraceRuns
 
   # --- Alone, on every Ruby
 
@@ -229,9 +93,22 @@ class RbtraceTest < LiveTest
     File.write(list, "# what sleeps\n\nKernel#sleep\n")
     result = until_seen([@rbtrace], "-p", target.pid, "-c", list) { |out, _| out.lines.size > 1 }
     assert_match(/\AKernel#sleep/, result.stdout)
+    list = "#{File.dirname(@rbtrace)}/other.tracer"
+    File.write(list, "Nowhere#none\n")
+    result = until_seen([@rbtrace], "-p", target.pid, "-c", list, "io", "-m", "sleep") { |out, _| out.lines.size > 1 }
+    assert_equal ["", " yet (waiting for it)"].map { |yet|
+                   "rbprobe: tracer other fits nothing in process PID#{yet}: none of its selectors matches a method"
+                 }.reverse, result.stderr.gsub(/process \d+/, "process PID").lines.map(&:chomp).grep(/\Arbprobe/)
     result = ours("-p", target.pid, "-c", "/nowhere")
     assert_exit 255, result
     assert_match(/there is no file \/nowhere/, result.stderr)
+  end
+
+  test "slow methods without --slow do nothing, and that is said" do
+    target = start("stretch")
+    result = until_seen([@rbtrace], "-p", target.pid, "-w", "Dir.pwd", "-m", "sleep") { |out, _| out.lines.size > 1 }
+    assert_match(/\A(Kernel#sleep <0\.\d{6}>\n)+(Kernel#sleep\n)?\z/, result.stdout)
+    assert_includes result.stderr, "rbprobe: rbtrace: --slow-methods does nothing without --slow or --slowcpu\n"
   end
 
   test "--eval prints the code and what it gives, be it an exception" do
@@ -324,7 +201,6 @@ class RbtraceTest < LiveTest
     [[%w[-p 4194303 -f], /no process has the PID 4194303/],
      [%w[-f], /--pid is missing/],
      [%w[-p 1], /what is to be done/],
-     [%w[-p 1 -w sleep -m sleep], /--slow-methods goes with --slow/],
      [%w[-p 1 2 -e 1], /give one --pid/],
      [%w[-f -p 1 --exec ruby], /give one of them/],
      [%w[-e 1 --exec ruby], /--exec traces/],

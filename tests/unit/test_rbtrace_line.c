@@ -144,33 +144,46 @@ static void what_is_wrong_is_named(void **state)
 	refuses("-f -p", "rbprobe: rbtrace: --pid needs PID...; --help says more\n");
 }
 
+/* The selectors of the tracer that rbtrace's -c names, separated by blanks. */
+static void selects(const char *name, const char *expected)
+{
+	struct tracer_file file;
+	struct error err;
+	char texts[512] = "";
+
+	assert_int_equal(rbtrace_tracer_find(&file, name, &err), 0);
+	for (uint32_t i = 0; i < file.selectors.count; i++)
+		snprintf(texts + strlen(texts), sizeof(texts) - strlen(texts), "%s%s", i ? " " : "", file.selectors.texts[i]);
+	assert_string_equal(texts, expected);
+	tracer_file_free(&file);
+}
+
 static void lists_have_names_or_are_files(void **state)
 {
-	struct word_list selectors = {0};
-	struct buffer text = {0}, other = {0};
-	char path[] = "/tmp/test-rbtrace-XXXXXX";
+	static const char *const names[] = {"activerecord", "redis", "mongo", "eventmachine", "unicorn", "testunit"};
 	static const char bytes[] = "# a comment\n  String#gsub(self) \r\n\n\tsleep\n";
+	char path[] = "/tmp/test-rbtrace-XXXXXX";
+	struct tracer_file file;
 	struct error err;
 	int fd = mkstemp(path);
 
 	(void)state;
-	assert_int_equal(rbtrace_tracers("io", &selectors, &text, &err), 0);
-	assert_string_equal(selectors.items[0], "IO#");
-	selectors.count = 0;
+	selects("io", "IO.select IO# TCPSocket# TCPServer#");
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		assert_int_equal(rbtrace_tracer_find(&file, names[i], &err), 0);
+		assert_true(file.library_count > 0);
+		tracer_file_free(&file);
+	}
 	assert_int_equal(write(fd, bytes, sizeof(bytes) - 1), sizeof(bytes) - 1);
-	assert_int_equal(rbtrace_tracers(path, &selectors, &other, &err), 0);
-	assert_int_equal(selectors.count, 2);
-	assert_string_equal(selectors.items[0], "String#gsub(self)");
-	assert_string_equal(selectors.items[1], "sleep");
-	buffer_free(&other);
+	selects(path, "String#gsub(self) sleep");
 	assert_int_equal(pwrite(fd, "\0", 1, 3), 1);
-	assert_true(rbtrace_tracers(path, &selectors, &other, &err) < 0);
-	assert_true(rbtrace_tracers("/nowhere", &selectors, &text, &err) < 0);
+	assert_true(rbtrace_tracer_find(&file, path, &err) < 0);
+	assert_true(rbtrace_tracer_find(&file, "/nowhere", &err) < 0);
+	assert_string_equal(err.text,
+	                    "there is no file /nowhere, and no list of this name; there are io, activerecord, redis, mongo, "
+	                    "eventmachine, unicorn and testunit, and what `rbprobe tracers` lists");
 	close(fd);
 	unlink(path);
-	buffer_free(&text);
-	buffer_free(&other);
-	free(selectors.items);
 }
 
 int main(void)

@@ -23,6 +23,8 @@ const struct rbtrace_option rbtrace_own_options[RBTRACE_OWN_COUNT] = {
                              "do not load the extension into a process that has not required it"},
 	[RBTRACE_INTERRUPT] = {"interrupt", 0, TAKES_NOTHING, "", SPELT_THE_SAME, "",
                                "wake the main thread even if its call then ends early"},
+	[RBTRACE_INSPECT] = {"inspect", 0, TAKES_NOTHING, "", SPELT_THE_SAME, "",
+                             "show objects by calling their inspect method, as rbtrace does"},
 	[RBTRACE_MAX_OVERHEAD] = {"max-overhead", 0, TAKES_ONE, "PERCENT", SPELT_THE_SAME, "",
                                   "only count calls whose observation takes more CPU time (--firehose: 20; 0: any)"},
 	[RBTRACE_VERBOSE] = {"verbose", 0, TAKES_NOTHING, "", SPELT_THE_SAME, "", "say more, as rbprobe -v"},

@@ -2,6 +2,7 @@
 
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/cli/rbtrace_tracers.h"
 #include "tracer/cli/subcommand.h"
 #include "tracer/cli/tracer_set.h"
 #include "tracer/commands/launched.h"
@@ -46,9 +47,10 @@ const struct subcommand cmd_exec = {
 	.pids = PIDS_NONE,
 	.file_each = true,
 	.timeout = TRACE_HELP_TIMEOUT,
-	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_run, &options_file, &options_trace,
-                                                &options_shown, &options_measure, &options_stack, &options_conditions,
-                                                &options_always, &options_events, &options_color, &options_engine, NULL},
+	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_rbtrace_lists, &options_run,
+                                                &options_file, &options_trace, &options_shown, &options_measure, &options_stack,
+                                                &options_conditions, &options_always, &options_events, &options_color,
+                                                &options_engine, NULL},
 	.takes_words = true,
 	.check = exec_check,
 	.run = exec_run,

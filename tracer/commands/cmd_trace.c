@@ -2,6 +2,7 @@
 
 #include "tracer/base/exit_status.h"
 #include "tracer/cli/hook_question.h"
+#include "tracer/cli/rbtrace_tracers.h"
 #include "tracer/cli/subcommand.h"
 #include "tracer/cli/tracer_set.h"
 #include "tracer/commands/trace_help.h"
@@ -44,9 +45,10 @@ const struct subcommand cmd_trace = {
 	.children_itself = true,
 	.file_each = true,
 	.timeout = TRACE_HELP_TIMEOUT,
-	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_run, &options_file, &options_trace,
-                                                &options_shown, &options_measure, &options_stack, &options_conditions,
-                                                &options_always, &options_events, &options_color, &options_engine, NULL},
+	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_rbtrace_lists, &options_run,
+                                                &options_file, &options_trace, &options_shown, &options_measure, &options_stack,
+                                                &options_conditions, &options_always, &options_events, &options_color,
+                                                &options_engine, NULL},
 	.check = trace_check,
 	.run = trace_run,
 };

@@ -30,9 +30,6 @@
 
 struct personality {
 	struct rbtrace_line line;
-	struct word_list pids, methods, slow_methods;
-	struct buffer *files; /* of -c: what selectors point into */
-	size_t file_count;
 };
 
 /* What is done with one process. */
@@ -51,6 +48,11 @@ bool rbtrace_is_meant(const char *program)
 static bool given(const struct personality *all, enum rbtrace_option_id id)
 {
 	return all->line.options[id].given;
+}
+
+static const struct word_list *values_of(const struct personality *all, enum rbtrace_option_id id)
+{
+	return &all->line.options[id].values;
 }
 
 static const char *value(const struct personality *all, enum rbtrace_option_id id, const char *otherwise)
@@ -108,24 +110,33 @@ static void add_output(struct word_list *words, const struct task *task, char **
 
 	if (!file)
 		return;
-	if (task->all->pids.count > 1 && asprintf(path, "%s.%s", file, task->pid) < 0)
+	if (values_of(task->all, RBTRACE_PID)->count > 1 && asprintf(path, "%s.%s", file, task->pid) < 0)
 		*path = NULL;
 	add_option(words, "-o", *path ? *path : file);
 	if (given(task->all, RBTRACE_APPEND))
 		add_option(words, "-a", NULL);
 }
 
-/* Slow calls are shown of the methods that are named for it, or of all; those of --methods in any case. */
+static void add_lists(struct word_list *words, const struct personality *all, const char *option)
+{
+	const struct word_list *names = values_of(all, RBTRACE_CONFIG);
+
+	for (size_t i = 0; i < names->count; i++)
+		add_option(words, option, names->items[i]);
+}
+
+/* Slow calls are shown of the methods that are named for it, or of all; those of --methods and --config in any case. */
 static void add_slow(struct word_list *words, const struct personality *all)
 {
 	if (given(all, RBTRACE_SLOWCPU))
 		add_option(words, "--slow-cpu", value(all, RBTRACE_SLOWCPU, SLOW_MS));
 	else
 		add_option(words, "--slow", value(all, RBTRACE_SLOW, SLOW_MS));
-	if (!all->slow_methods.count)
+	if (!values_of(all, RBTRACE_SLOW_METHODS)->count)
 		add_option(words, "--firehose", NULL);
-	for (size_t i = 0; i < all->methods.count; i++)
-		add_option(words, "--always", all->methods.items[i]);
+	for (size_t i = 0; i < values_of(all, RBTRACE_METHODS)->count; i++)
+		add_option(words, "--always", values_of(all, RBTRACE_METHODS)->items[i]);
+	add_lists(words, all, "--" RBTRACE_LIST_ALWAYS_OPTION);
 }
 
 /* --- Running them */
@@ -152,7 +163,7 @@ static int trace(const struct task *task)
 	const struct personality *all = task->all;
 	bool firehose = given(all, RBTRACE_FIREHOSE), exec = given(all, RBTRACE_EXEC);
 	bool slow = (given(all, RBTRACE_SLOW) || given(all, RBTRACE_SLOWCPU)) && !firehose;
-	const struct word_list *selectors = slow ? &all->slow_methods : &all->methods;
+	const struct word_list *selectors = values_of(all, slow ? RBTRACE_SLOW_METHODS : RBTRACE_METHODS);
 	struct word_list words = {0};
 	char *path = NULL;
 	int status;
@@ -170,12 +181,16 @@ static int trace(const struct task *task)
 		add_option(&words, "--gc", NULL);
 	if (all->line.own[RBTRACE_VERBOSE].given)
 		add_option(&words, "--verbose", NULL);
+	if (all->line.own[RBTRACE_INSPECT].given)
+		add_option(&words, "--inspect", NULL);
 	if (all->line.own[RBTRACE_MAX_OVERHEAD].given)
 		add_option(&words, "--max-overhead", all->line.own[RBTRACE_MAX_OVERHEAD].values.items[0]);
 	if (firehose)
 		add_option(&words, "--firehose", NULL);
 	else if (slow)
 		add_slow(&words, all);
+	else
+		add_lists(&words, all, "--" RBTRACE_LIST_OPTION);
 	if (!firehose && !exec)
 		add_option(&words, "--", NULL);
 	if (!firehose)
@@ -332,40 +347,36 @@ static const char *wrong(const struct personality *all)
 		return "--exec starts a process, --pid and --ps name one that runs; give one of them";
 	if (exec && !is_trace(all))
 		return "--exec traces what it starts; for everything else, start it and give --pid";
-	if (!exec && !given(all, RBTRACE_PS) && !all->pids.count)
+	if (!exec && !given(all, RBTRACE_PS) && !values_of(all, RBTRACE_PID)->count)
 		return "--pid is missing; `rbprobe ps` lists the Ruby processes";
-	if (all->pids.count > 1 && !is_trace(all))
+	if (values_of(all, RBTRACE_PID)->count > 1 && !is_trace(all))
 		return "several processes can only be traced; give one --pid";
-	if (all->slow_methods.count && !given(all, RBTRACE_SLOW) && !given(all, RBTRACE_SLOWCPU))
-		return "--slow-methods goes with --slow or --slowcpu";
 	return NULL;
 }
 
-static int read_lists(struct personality *all)
+/* Once for all processes. */
+static int check_lists(const struct personality *all)
 {
-	const struct word_list *configs = &all->line.options[RBTRACE_CONFIG].values;
-	struct error err;
+	const struct word_list *names = values_of(all, RBTRACE_CONFIG);
 
-	add_list(&all->methods, &all->line.options[RBTRACE_METHODS].values);
-	add_list(&all->slow_methods, &all->line.options[RBTRACE_SLOW_METHODS].values);
-	all->files = memory_zeroed((configs->count + 1) * sizeof(*all->files));
-	for (all->file_count = 0; all->file_count < configs->count; all->file_count++)
-		if (rbtrace_tracers(configs->items[all->file_count], &all->methods, &all->files[all->file_count], &err) < 0) {
+	for (size_t i = 0; i < names->count; i++) {
+		struct tracer_file file;
+		struct error err;
+
+		if (rbtrace_tracer_find(&file, names->items[i], &err) < 0) {
 			message("rbtrace: --config: %s", err.text);
 			return STATUS_USAGE;
 		}
+		tracer_file_free(&file);
+	}
 	return 0;
 }
 
-static void personality_free(struct personality *all)
+/* rbtrace does not mind either. */
+static void say_what_does_nothing(const struct personality *all)
 {
-	for (size_t i = 0; i < all->file_count; i++)
-		buffer_free(&all->files[i]);
-	free(all->files);
-	free(all->pids.items);
-	free(all->methods.items);
-	free(all->slow_methods.items);
-	rbtrace_line_free(&all->line);
+	if (given(all, RBTRACE_SLOW_METHODS) && !given(all, RBTRACE_SLOW) && !given(all, RBTRACE_SLOWCPU))
+		message("rbtrace: --slow-methods does nothing without --slow or --slowcpu");
 }
 
 /* One for each process. */
@@ -393,12 +404,13 @@ static int task_list_run(struct task_list *tasks)
 
 static int tasks_run(const struct personality *all)
 {
-	size_t processes = all->pids.count ? all->pids.count : 1;
+	const struct word_list *pids = values_of(all, RBTRACE_PID);
+	size_t processes = pids->count ? pids->count : 1;
 	struct task_list tasks = {.items = memory_zeroed(processes * sizeof(*tasks.items)), .count = processes};
 	int status;
 
 	for (size_t i = 0; i < processes; i++)
-		tasks.items[i] = (struct task){.all = all, .pid = all->pids.count ? all->pids.items[i] : NULL};
+		tasks.items[i] = (struct task){.all = all, .pid = pids->count ? pids->items[i] : NULL};
 	status = task_list_run(&tasks);
 	free(tasks.items);
 	return status;
@@ -427,9 +439,8 @@ int rbtrace_main(int argc, char **argv)
 		rbtrace_line_free(&all.line);
 		return version();
 	}
-	add_list(&all.pids, &all.line.options[RBTRACE_PID].values);
 	if (!status)
-		status = read_lists(&all);
+		status = check_lists(&all);
 	if (!status)
 		problem = wrong(&all);
 	if (problem) {
@@ -437,8 +448,10 @@ int rbtrace_main(int argc, char **argv)
 		status = STATUS_USAGE;
 	}
 	exec = !status && given(&all, RBTRACE_EXEC);
-	if (!status)
+	if (!status) {
+		say_what_does_nothing(&all);
 		status = tasks_run(&all);
-	personality_free(&all);
+	}
+	rbtrace_line_free(&all.line);
 	return exit_status(status, exec);
 }

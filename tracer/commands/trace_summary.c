@@ -129,7 +129,7 @@ void trace_summary_totals(struct trace_target *traced, const struct record_total
 		return;
 	if (traced->sink->ops->totals)
 		traced->sink->ops->totals(traced->sink, traced->stream, totals);
-	if (run->options->quiet)
+	if (run->options->quiet || is_like_rbtrace(run))
 		return;
 	output_flush(traced->output);
 	if (totals->mark == MARK_GC)

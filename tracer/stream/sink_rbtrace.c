@@ -262,6 +262,9 @@ static void rbtrace_mark(struct sink *sink, struct fiber *fiber, struct method *
 {
 	struct rbtrace_sink *rbtrace = (struct rbtrace_sink *)sink;
 
+	/* rbtrace has a line for a collection, none for each pause of it. */
+	if (method->mark_kind == MARK_GC_PAUSE)
+		return;
 	line_begin(rbtrace, fiber, event->time_ns);
 	if (method->mark_kind == MARK_GC) {
 		buffer_add_text(&sink->output->buffer, "garbage_collect");
