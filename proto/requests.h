@@ -17,6 +17,7 @@
 	X(13, ENTER, enter)                                                                                                      \
 	X(14, SOURCE, source)                                                                                                    \
 	X(15, SELFTEST, selftest)                                                                                                \
-	X(16, STATISTICS, statistics)
+	X(16, STATISTICS, statistics)                                                                                            \
+	X(17, VERSIONS, versions)
 
 #endif

@@ -244,7 +244,7 @@ class TracersTest < LiveTest
      "A#b(1, \\\n 2)\nlower#\n" => /own\.tracer:3: selector "lower#": "lower" is no class/,
      "#:option --yes\n" => /own\.tracer:1: a tracer may have #:option --gc, --gvl, --raise or --raise=CLASS, not "--yes"/,
      "#:show none\n" => /own\.tracer:1: #:show takes outermost or all, not "none"/,
-     "#:include x\n" => /own\.tracer:1: a line that begins with #: may say library, option or show/,
+     "#:include x\n" => /own\.tracer:1: a line that begins with #: may say library, version, option or show/,
      "A#b\0" => /own\.tracer is no text/,
      "#" * 300_000 => /own\.tracer is larger than 262144 bytes/}.each do |text, message|
       assert_refused 2, message, "trace", "-p", "1", "-c", tracer_file(text)

@@ -29,11 +29,11 @@ static uint32_t needed_for(const char *expression, bool strict)
 static void every_command_needs_one_but_those_of_the_session_itself(void **state)
 {
 	static const char *const names[] = {
-		[COMMAND_TRACE] = "trace",         [COMMAND_METHODS] = "trace", [COMMAND_STATISTICS] = "trace",
-		[COMMAND_EVAL] = "eval",           [COMMAND_COMPLETE] = "eval", [COMMAND_LIST] = "eval",
-		[COMMAND_ENTER] = "eval",          [COMMAND_SOURCE] = "eval",   [COMMAND_HEAP_DUMP] = "heap",
-		[COMMAND_BACKTRACE] = "backtrace", [COMMAND_MEMORY] = "memory", [COMMAND_FORK] = "fork",
-		[COMMAND_SELFTEST] = "selftest",
+		[COMMAND_TRACE] = "trace",         [COMMAND_METHODS] = "trace",  [COMMAND_STATISTICS] = "trace",
+		[COMMAND_EVAL] = "eval",           [COMMAND_COMPLETE] = "eval",  [COMMAND_LIST] = "eval",
+		[COMMAND_ENTER] = "eval",          [COMMAND_SOURCE] = "eval",    [COMMAND_HEAP_DUMP] = "heap",
+		[COMMAND_BACKTRACE] = "backtrace", [COMMAND_MEMORY] = "memory",  [COMMAND_FORK] = "fork",
+		[COMMAND_SELFTEST] = "selftest",   [COMMAND_VERSIONS] = "trace",
 	};
 
 	(void)state;

@@ -89,6 +89,7 @@ uint32_t permissions_needed(const struct command *command, bool strict)
 		return 1u << PERMIT_TRACE | (has_code(command, strict) ? 1u << PERMIT_EVAL : 0);
 	case COMMAND_METHODS:
 	case COMMAND_STATISTICS:
+	case COMMAND_VERSIONS:
 		return 1u << PERMIT_TRACE;
 	case COMMAND_EVAL:
 	case COMMAND_COMPLETE:

@@ -1,10 +1,21 @@
-/* Finding a class by its name. See constant.h. */
+/* Constants by their paths. See constant.h. */
 
 #define _GNU_SOURCE
 #include "tracee/vm/constant.h"
 
 #include <ruby/encoding.h>
+#include <stdbool.h>
 #include <string.h>
+
+/* Qundef: there is none, or one that would have to be loaded. */
+static VALUE constant_in(VALUE module, struct slice name)
+{
+	ID id = rb_check_id_cstr(name.bytes, (long)name.size, rb_utf8_encoding());
+
+	if (!id || !rb_is_const_id(id) || !NIL_P(rb_autoload_p(module, id)) || !rb_const_defined_at(module, id))
+		return Qundef;
+	return rb_const_get_at(module, id);
+}
 
 VALUE constant_module(struct slice path)
 {
@@ -14,14 +25,53 @@ VALUE constant_module(struct slice path)
 	while (from < path.size) {
 		const char *colon = memmem(path.bytes + from, path.size - from, "::", 2);
 		size_t to = colon ? (size_t)(colon - path.bytes) : path.size;
-		ID id = rb_check_id_cstr(path.bytes + from, (long)(to - from), rb_utf8_encoding());
 
-		if (!id || !rb_is_const_id(id) || !NIL_P(rb_autoload_p(module, id)) || !rb_const_defined_at(module, id))
-			return Qnil;
-		module = rb_const_get_at(module, id);
-		if (!RB_TYPE_P(module, T_CLASS) && !RB_TYPE_P(module, T_MODULE))
+		module = constant_in(module, (struct slice){path.bytes + from, to - from});
+		if (module == Qundef || (!RB_TYPE_P(module, T_CLASS) && !RB_TYPE_P(module, T_MODULE)))
 			return Qnil;
 		from = to + 2;
 	}
 	return module;
+}
+
+static bool ends_with(struct slice text, const char *end)
+{
+	size_t size = strlen(end);
+
+	return text.size >= size && memcmp(text.bytes + text.size - size, end, size) == 0;
+}
+
+static bool is_version(VALUE value)
+{
+	const char *bytes;
+	long size;
+
+	if (value == Qundef || !RB_TYPE_P(value, T_STRING))
+		return false;
+	bytes = RSTRING_PTR(value);
+	size = RSTRING_LEN(value);
+	if (size == 0 || size > CONSTANT_VERSION_MAX || !ISDIGIT(bytes[0]))
+		return false;
+	for (long i = 0; i < size; i++)
+		if (!ISALNUM(bytes[i]) && bytes[i] != '.' && bytes[i] != '-' && bytes[i] != '+')
+			return false;
+	return true;
+}
+
+VALUE constant_version(struct slice path)
+{
+	size_t name = path.size;
+	VALUE module, value;
+
+	if (!ends_with(path, "VERSION") && !ends_with(path, "VERSION::STRING") && !ends_with(path, "RELEASE"))
+		return Qnil;
+	while (name && path.bytes[name - 1] != ':')
+		name--;
+	if (name < 3)
+		return Qnil;
+	module = constant_module((struct slice){path.bytes, name - 2});
+	if (NIL_P(module))
+		return Qnil;
+	value = constant_in(module, (struct slice){path.bytes + name, path.size - name});
+	return is_version(value) ? value : Qnil;
 }

@@ -11,4 +11,12 @@
  */
 VALUE constant_module(struct slice path);
 
+#define CONSTANT_VERSION_MAX 64
+
+/*
+ * The String that is a library's version, at a path such as "Redis::VERSION", "ActiveRecord::VERSION::STRING" or "Rack::RELEASE";
+ * Qnil where there is none. No other constant is told, and no String that is no version. As above.
+ */
+VALUE constant_version(struct slice path);
+
 #endif

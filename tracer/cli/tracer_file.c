@@ -12,6 +12,7 @@
 
 #define SUFFIX ".tracer"
 #define BLANKS " \t\r"
+#define CONSTANT_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_:"
 
 struct reading {
 	struct tracer_file *file;
@@ -51,6 +52,18 @@ static int set_library(struct reading *reading, char *name)
 	return 0;
 }
 
+static int set_version(struct reading *reading, char *constant)
+{
+	struct tracer_file *file = reading->file;
+
+	if (!file->library_count || file->versions[file->library_count - 1])
+		return refuse(reading, "#:version belongs to one #:library before it", "");
+	if (!*constant || strspn(constant, CONSTANT_LETTERS) != strlen(constant))
+		return refuse(reading, "#:version takes a constant, such as Redis::VERSION, not", constant);
+	file->versions[file->library_count - 1] = constant;
+	return 0;
+}
+
 static int add_option(struct reading *reading, char *option)
 {
 	static const struct {
@@ -83,7 +96,7 @@ static int directive(struct reading *reading, char *text)
 	static const struct {
 		const char *word;
 		int (*take)(struct reading *reading, char *value);
-	} words[] = {{"library", set_library}, {"option", add_option}, {"show", set_outermost}};
+	} words[] = {{"library", set_library}, {"version", set_version}, {"option", add_option}, {"show", set_outermost}};
 	size_t size = strcspn(text, BLANKS);
 
 	if (!size) {
@@ -97,7 +110,8 @@ static int directive(struct reading *reading, char *text)
 			return words[i].take(reading, strip(text + size));
 	text[size] = '\0';
 	return refuse(reading,
-	              "a line that begins with #: may say library, option or show, or after a blank what the tracer is for; not",
+	              "a line that begins with #: may say library, version, option or show, or after a blank what the tracer is "
+	              "for; not",
 	              text);
 }
 

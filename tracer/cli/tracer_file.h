@@ -24,6 +24,7 @@ struct tracer_file {
 	char *text;              /* which everything below points into */
 	const char *description; /* "": it has none */
 	const char *libraries[TRACER_LIBRARIES_MAX];
+	const char *versions[TRACER_LIBRARIES_MAX]; /* of each the constant that is its version; NULL: none is named */
 	uint32_t library_count;
 	struct selector_list selectors; /* .set is from 1 on in each tracer; .tracer is the number of the library, 0: of none */
 	uint32_t sets;
