@@ -80,6 +80,24 @@ class BootSweepTest < LiveTest
     Processes.comm_of(pid).start_with?("ruby") && File.read("/proc/#{pid}/syscall").start_with?("7 ")
   end
 
+  # The VM's methods that are written in Ruby come late in the boot, and jobs run between them.
+  test "a client that loads the extension before the VM has defined all of its methods" do
+    only_where_loading_is_possible
+    library = "#{shared_directory}/slow_memory.so"
+    assert system("cc", "-shared", "-fPIC", "-O2", "-w", "-o", library, "#{Processes::ROOT}/tests/apps/slow_memory.c")
+    target = begin_boot("waits", load: false, env: { "LD_PRELOAD" => library, "LD_BIND_NOW" => "1" })
+    wait_until("the VM boots") { polls?(target.pid) }
+    result = rbprobe("eval", "-p", target.pid.to_s, "1 + 1")
+    assert_exit 0, result
+    assert_equal "2\n", result.stdout
+    target.expect("ready")
+    result = rbprobe("selftest", "-p", target.pid.to_s)
+    assert_exit 0, result
+    refute_match(/not tried|the application has/, result.stdout + result.stderr)
+    target.run_in_background("")
+    assert_whole(target, "some")
+  end
+
   # Ruby 3.1 says that YJIT is on, and runs jobs, before it has made all of YJIT's tables.
   test "a client that loads the extension while the VM makes YJIT's tables" do
     only_where_loading_is_possible

@@ -102,10 +102,18 @@ bool compat_in_main_ractor(void)
 
 #endif
 
+/* Either of its two methods: an application has hardly removed both. */
+static bool prelude_is_over(void)
+{
+	return rb_method_boundp(rb_cBinding, rb_intern("irb"), 0) || rb_method_boundp(rb_cObject, rb_intern("pp"), 0);
+}
+
 bool compat_vm_is_ready(void)
 {
 	/* Only ruby_options() sets it; a program that embeds Ruby may do without. */
-	return rb_const_defined(rb_cObject, rb_intern(rb_argv0 ? "RUBY_DESCRIPTION" : "ARGV"));
+	if (!rb_argv0)
+		return rb_const_defined(rb_cObject, rb_intern("ARGV"));
+	return rb_const_defined(rb_cObject, rb_intern("RUBY_DESCRIPTION")) && prelude_is_over();
 }
 
 void compat_init(void)
