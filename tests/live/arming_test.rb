@@ -233,4 +233,19 @@ class ArmingTest < LiveTest
   def evaluate(target, *arguments)
     rbprobe("eval", "-p", target.pid.to_s, *arguments).stdout.chomp
   end
+
+  test "-v names the first methods that are armed, and counts those after them, but not those of --within" do
+    target = start("console")
+    target.run('class Many; 25.times { |i| define_method("step_#{i}") { i } }; def around; step_1; end; end')
+    tracer = launch("trace", "-v", "-p", target.pid.to_s, "--within", "Many#around", "Many#step_*").wait_until_armed
+    tracer.stop
+    assert_equal 20, tracer.stderr.scan(/Many#step_\d+ armed, engine target$/).uniq.size
+    assert_match(/: 6 more armed, engine target$/, tracer.stderr)
+    assert_match(/: tracing 25 methods$/, tracer.stderr)
+    tracer = launch("trace", "-v", "-p", target.pid.to_s, "--within", "Many#around", "Many#step_1").wait_until_armed
+    target.run("Many.new.around")
+    assert_equal "Many#step_1 <time>\n", tracer.stop.tree
+    assert_match(/: Many#around armed as a condition, engine target$/, tracer.stderr)
+    assert_match(/: tracing 1 method$/, tracer.stderr)
+  end
 end

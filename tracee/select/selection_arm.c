@@ -146,9 +146,10 @@ static bool arm_one(const struct arming_one *one)
 		selection_await_name(probe);
 	}
 	probe->engine = engine;
-	session_note(session, NOTE_INFO, "%s %s, engine %s%s%.*s", one->description,
-	             one->when ? one->when : "armed until its class has a name", engine_name(engine->id),
-	             one->reason->used ? ": " : "", (int)one->reason->used, one->reason->bytes);
+	if (one->late || selection_names_armed(selection, engine->id))
+		session_note(session, NOTE_INFO, "%s %s, engine %s%s%.*s", one->description,
+		             one->when ? one->when : "armed until its class has a name", engine_name(engine->id),
+		             one->reason->used ? ": " : "", (int)one->reason->used, one->reason->bytes);
 	/* A retry looks like a call, unless it is known which call is open. */
 	probe->counts_only = session->counts_calls && !retry_is_possible(probe, &jump);
 	if (jump)
@@ -267,7 +268,7 @@ void selection_arm_match(const struct match *match, void *argument)
 	}
 	if (one.probe || selection->disabled)
 		return;
-	one.when = arming->late ? "defined now, armed" : "armed";
+	one.when = arming->late ? "defined now, armed" : role == 1u << ROLE_SHOWN ? "armed" : "armed as a condition";
 	one.late = arming->late;
 	one.probe = selection_add_probe(selection, match, arming->selector);
 	if (arm_one(&one))

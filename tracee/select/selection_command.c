@@ -213,6 +213,7 @@ static bool finish(struct selection_work *work)
 		session_note(selection->session, NOTE_WARNING,
 		             "no method that is traced is written in Ruby: there are no local variables to show");
 	matches_free(&selection->matches);
+	selection_tell_more_armed(selection);
 	left_out_report(selection);
 	hook_price_report(selection);
 	if (work->command->options.flags & TRACE_FIREHOSE) {

@@ -65,5 +65,5 @@ uint64_t matches_arm(struct selection *selection, size_t i)
 		one.match.method = builtin_own_method(one.match.owner, one.match.name);
 	selection_arm_match(&one.match, &arming);
 	selection->results[one.selector].armed += (uint32_t)arming.armed;
-	return arming.armed;
+	return selection->selectors[one.selector].role == ROLE_SHOWN ? arming.armed : 0;
 }

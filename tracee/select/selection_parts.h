@@ -125,13 +125,15 @@ struct selection {
 	bool lines_overlooked_told;
 	bool unfinished; /* its command's work goes on in further jobs */
 	bool disabled;
-	bool disarmed;             /* after that, all of it */
-	struct probe *disarm_next; /* before that, */
-	bool left_to_interpreter;  /* and whether the compiler is to have its code again then */
-	bool overhead_told;        /* the client knows what its trace takes */
-	unsigned hook_announced;   /* 0 no, 1 the light one, 2 the whole one */
-	struct hook_price price;   /* what the light one is for */
-	bool has_locals;           /* some method has such as are shown when its calls end */
+	bool disarmed;                     /* after that, all of it */
+	struct probe *disarm_next;         /* before that, */
+	bool left_to_interpreter;          /* and whether the compiler is to have its code again then */
+	bool overhead_told;                /* the client knows what its trace takes */
+	unsigned hook_announced;           /* 0 no, 1 the light one, 2 the whole one */
+	struct hook_price price;           /* what the light one is for */
+	uint32_t armed_named;              /* methods whose arming was told one by one, */
+	uint32_t armed_more[ENGINE_COUNT]; /* and those after them, by engine */
+	bool has_locals;                   /* some method has such as are shown when its calls end */
 	struct left_out left_out[LEFT_OUT_REASONS];
 	struct engine_hook_state hook;
 
@@ -237,7 +239,7 @@ void matches_add(struct selection *selection, const struct match *match, uint32_
 /* In GC. */
 void matches_mark(const struct matches *matches);
 void matches_free(struct matches *matches);
-/* Arms one of them, by its index, and returns how many that were: 0 or 1. May raise. */
+/* Arms one of them, by its index, and returns how many that are shown: 0 or 1. May raise. */
 uint64_t matches_arm(struct selection *selection, size_t i);
 
 /* --- selection_lines.c and selection_lines_arm.c; see selection_lines.h */
@@ -335,6 +337,9 @@ void selection_tell_of_no_line(struct session *session, const struct selector *s
 /* A file was loaded that the selector may mean, and has no code there; look: what else it has. */
 void selection_tell_of_loaded_file(struct session *session, const struct selector *selector, const struct line_look *look,
                                    VALUE file);
+/* Whether a method that is armed is told by its name: those after the first ones are only counted, and told together. */
+bool selection_names_armed(struct selection *selection, enum engine_id engine);
+void selection_tell_more_armed(const struct selection *selection);
 /* Lists a method that a selector, by its index, names. */
 void selection_send_match(struct session *session, enum engine_id wanted, const struct match *match, uint32_t selector);
 

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define ARMED_NAMED_MAX 20u
 #define LABEL_SIZE_MAX 1024u /* bytes that the client is told of an expression */
 
 /* What is said of a method in METHOD and in MATCH records alike. */
@@ -222,4 +223,22 @@ void selection_tell_of_no_line(struct session *session, const struct selector *s
 		"body of a class, is over); %s",
 		name, line->line, (int)RSTRING_LEN(file), RSTRING_PTR(file), near_lines);
 	RB_GC_GUARD(file);
+}
+
+bool selection_names_armed(struct selection *selection, enum engine_id engine)
+{
+	if (selection->armed_named == ARMED_NAMED_MAX) {
+		selection->armed_more[engine]++;
+		return false;
+	}
+	selection->armed_named++;
+	return true;
+}
+
+void selection_tell_more_armed(const struct selection *selection)
+{
+	for (enum engine_id engine = ENGINE_AUTO; engine < ENGINE_COUNT; engine++)
+		if (selection->armed_more[engine])
+			session_note(selection->session, NOTE_INFO, "%u more armed, engine %s", selection->armed_more[engine],
+			             engine_name(engine));
 }
