@@ -30,8 +30,9 @@ static const struct mark_form forms[MARK_COUNT] = {
                       .totals = {"waiting_ns", "holding_ns", "outside_ns", "waits", "longest_ns"}},
 	[MARK_ALLOCATION] = {.name = "allocation",
                              .plural = "allocations",
-                             .labels = {"class", "file", "line", "in"},
+                             .labels = {"class", "file", "line", "in", "stack"},
                              .numbers = 1u << 2,
+                             .stack = MARK_ALLOCATION_STACK,
                              .totals = {"made", "shown"}},
 };
 

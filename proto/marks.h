@@ -43,6 +43,7 @@ struct mark_options {
 
 #define MARK_VALUES_MAX 12
 #define MARK_RAISE_STACK 4u /* index of the value */
+#define MARK_ALLOCATION_STACK 4u
 
 /* What is told of a mark: its values, in this order. */
 struct mark_form {

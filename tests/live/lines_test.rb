@@ -300,4 +300,11 @@ class LinesTest < LiveTest
     limited.stop
     target.run("$threads.each(&:kill); nil")
   end
+
+  test "what is shown of calls alone is refused where only lines are selected" do
+    %w[--args --return --measure=cpu].each do |option|
+      assert_refused 2, /--args, --return and --measure are about calls, and no method is selected/,
+                     "trace", "-p", "1", option, "order.rb:42"
+    end
+  end
 end

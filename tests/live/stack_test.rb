@@ -219,6 +219,64 @@ class StackTest < LiveTest
     assert_equal [["22 Called#fail_here", "26 Called#failing"]] * 800, stacks
   end
 
+  MAKING = <<~'RUBY'
+    class Order; end
+    class Maker
+      def build; Order.new; end
+      def one; build; end
+      def many; 3.times { build }; end
+      def text; "a" + "b"; end
+    end
+    nil
+  RUBY
+
+  test "an object has the stack of where it is made, also the first one, before the end of the call that makes it" do
+    target = start_called
+    target.run(MAKING)
+    tracer = trace(target, "--stack=2", "--allocations", "Order", "Maker#build", "Maker#one")
+    target.run("Maker.new.one; nil")
+    lines = tracer.stop.tree.lines.map { |line| line.gsub(/eval\S*|\(\S*\)|<\S*?:\d+(?=:)/, "made") }
+    assert_equal ["Maker#one", "   Maker#build", "      + Order made at", "in Maker#build", "in Maker#one"],
+                 lines.first(5).map { |line| line[/^ *\+ \w+ made at|(?<=from ).*/]&.sub(/.* in /, "in ") || line.chomp }
+    assert_match(/^   Maker#build <time>$/, lines[5])
+  end
+
+  test "objects again and again, in threads, with collections meanwhile, each with its stack" do
+    target = start_called
+    target.run(MAKING)
+    tracer = trace(target, "--stack", "--allocations", "Order", "--format", "json")
+    target.run(<<~'RUBY')
+      maker = Maker.new
+      maker.one
+      maker.many
+      work = proc { |i| maker.one; maker.many if i % 10 == 0; Thread.pass; GC.start if i % 50 == 0 }
+      4.times.map { Thread.new { 200.times(&work) } }.each(&:join)
+      nil
+    RUBY
+    result = tracer.stop
+    shown = result.events("allocation")
+    made, lost = result.stderr[/(\d+) objects of Order were made/, 1].to_i, result.stderr[/(\d+) lost/, 1].to_i
+    assert_equal [4 + 4 * (200 + 60), made], [made, shown.size + lost]
+    assert_empty(shown.reject { |event| event["stack"].first["label"] == "Maker#build" })
+    callers = shown.map { |event| event["stack"][1]["label"] }.tally
+    assert_includes callers, "Maker#one"
+    assert_operator callers.keys.grep(/Maker#many/).size, :>=, 1
+  end
+
+  test "names that are made for a stack are no objects of the application's" do
+    target = start_called
+    target.run(MAKING)
+    tracer = trace(target, "--stack", "--allocations", "String", "Maker#text")
+    target.run("$maker = Maker.new; 2.times { $maker.text }; nil")
+    first, second = tracer.stop.tree.split(/^Maker#text <time>$/).map { |part| part.scan(/^ +\+ String made/).size }
+    assert_operator second, :>, 0
+    assert_equal second, first
+  end
+
+  test "--stack of nothing that has one is refused" do
+    assert_refused 2, /--stack does not apply to --gc and --gvl/, "trace", "-p", "1", "--gc", "--stack"
+  end
+
   test "what is defined, collected and moved meanwhile keeps its frames" do
     calls = calls_of(<<~'RUBY', "--stack=4", "Called#inner")["inner"]
       60.times do |i|

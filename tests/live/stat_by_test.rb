@@ -219,6 +219,9 @@ class StatByTest < LiveTest
     target.run("Store.new('main').query(1)")
     assert_match(/  method  \(thread\)\n.*  Store#query  77$/, counter.stop.stdout)
     assert_refused 1, /syntax error|unexpected|SyntaxError/i, "stat", "-p", target.pid.to_s, "--by", "sql +", "Store#query"
+    %w[error.class result elapsed.round].each do |expression|
+      assert_refused 2, /--by chooses the row when a call begins/, "stat", "-p", "1", "--by", expression, "Store#query"
+    end
   end
 
   test "--by EXPR: what is beyond the limit is counted together; long values are cut" do

@@ -9,8 +9,10 @@
 #include "tracee/observe/callers.h"
 
 #include "proto/record.h"
+#include "tracee/observe/marks.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/evaluation.h"
+#include "tracee/vm/fiber.h"
 #include "tracee/vm/string_slice.h"
 
 #include <ruby.h>
@@ -21,6 +23,7 @@
 #define NODES_MAX (1u << 16) /* 4 MiB of slots */
 #define SLOTS_FIRST 256u
 #define FRAMES_MAX (2 * STACK_FRAMES_MAX + 16)
+#define UNTOLD_MAX 256u
 
 struct node {
 	VALUE frame; /* 0: an empty slot */
@@ -34,6 +37,8 @@ struct caller_table {
 	uint32_t size; /* a power of two; at most half of it is used */
 	uint32_t used;
 	uint32_t last_ref;
+	uint32_t untold_count;
+	struct node untold[UNTOLD_MAX]; /* by ref, the last ones */
 };
 
 static struct node *slot_of(const struct caller_table *table, uint32_t parent, VALUE frame, int32_t line)
@@ -97,17 +102,44 @@ static VALUE tell(VALUE argument)
 	return Qnil;
 }
 
-/* 0 where it cannot be kept. */
-static struct node *node_add(struct session *session, struct caller_table *table, uint32_t parent, VALUE frame, int32_t line)
+/* The names that are made for it are no objects of the application's. */
+static bool tell_now(struct telling *telling)
+{
+	struct fiber_state *fiber = fiber_current_state();
+	VALUE unused;
+	bool done;
+
+	if (fiber)
+		fiber->suppress_depth++;
+	done = evaluate_quickly(tell, (VALUE)telling, &unused) == EVALUATION_DONE;
+	if (fiber)
+		fiber->suppress_depth--;
+	return done;
+}
+
+/* For callers_tell(). */
+static bool note_untold(struct telling *telling, struct caller_table *table)
+{
+	telling->is_ruby = RB_TYPE_P(rb_profile_frame_path(telling->node.frame), T_STRING);
+	if (!telling->is_ruby)
+		return true;
+	if (table->untold_count == UNTOLD_MAX)
+		return false;
+	table->untold[table->untold_count++] = telling->node;
+	return true;
+}
+
+/* NULL where it cannot be kept. */
+static struct node *node_add(struct session *session, struct caller_table *table, uint32_t parent, VALUE frame, int32_t line,
+                             bool silently)
 {
 	struct telling telling = {.session = session,
 	                          .node = {.frame = frame, .parent = parent, .line = line, .ref = table->last_ref + 1}};
 	struct node *node;
-	VALUE unused;
 
 	if (table->used == NODES_MAX || (2 * (table->used + 1) > table->size && !grow(table)))
 		return NULL;
-	if (evaluate_quickly(tell, (VALUE)&telling, &unused) != EVALUATION_DONE)
+	if (silently ? !note_untold(&telling, table) : !tell_now(&telling))
 		return NULL;
 	if (telling.is_ruby)
 		table->last_ref++;
@@ -119,6 +151,36 @@ static struct node *node_add(struct session *session, struct caller_table *table
 	return node;
 }
 
+bool callers_are_told(const struct session *session)
+{
+	return !session->callers || !session->callers->untold_count;
+}
+
+void callers_tell(struct session *session)
+{
+	struct caller_table *table = session->callers;
+	uint32_t count = table ? table->untold_count : 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct telling telling = {.session = session, .node = table->untold[i]};
+		struct record nameless = {.kind = RECORD_CALLER,
+		                          .caller = {.ref = telling.node.ref,
+		                                     .parent = telling.node.parent,
+		                                     .label = {"", 0},
+		                                     .file = {"", 0},
+		                                     .line = telling.node.line}};
+
+		/* The client counts on each number's coming. */
+		if (!tell_now(&telling))
+			session_send(session, &nameless);
+	}
+	if (!count)
+		return;
+	/* Another thread may have made an object whose stack is new. */
+	table->untold_count -= count;
+	memmove(table->untold, table->untold + count, table->untold_count * sizeof(table->untold[0]));
+}
+
 static struct caller_table *table_of(struct session *session)
 {
 	if (!session->callers)
@@ -128,7 +190,7 @@ static struct caller_table *table_of(struct session *session)
 	return session->callers;
 }
 
-uint64_t callers_take(struct session *session, unsigned own)
+static uint64_t take(struct session *session, unsigned own, bool silently)
 {
 	struct caller_table *table = table_of(session);
 	uint32_t wanted = session->options.stack_frames, parent = 0;
@@ -150,12 +212,27 @@ uint64_t callers_take(struct session *session, unsigned own)
 		const struct node *node = slot_of(table, parent, frame, line);
 
 		if (!node->frame)
-			node = node_add(session, table, parent, frame, line);
+			node = node_add(session, table, parent, frame, line, silently);
 		if (!node)
 			return CALLERS_NONE;
 		parent = node->ref;
 	}
 	return parent;
+}
+
+uint64_t callers_take(struct session *session, unsigned own)
+{
+	/* Before the record of this event: what was made inside of a call comes before its end. */
+	if (!callers_are_told(session)) {
+		callers_tell(session);
+		marks_flush_kept();
+	}
+	return take(session, own, false);
+}
+
+uint64_t callers_take_silently(struct session *session)
+{
+	return take(session, 0, true);
 }
 
 void callers_mark(const struct session *session)
@@ -183,7 +260,7 @@ static bool adopt(struct session *session)
 	if (table && table->slots)
 		memset(table->slots, 0, table->size * sizeof(*table->slots));
 	if (table)
-		table->used = table->last_ref = 0;
+		table->used = table->last_ref = table->untold_count = 0;
 	return true;
 }
 

@@ -20,6 +20,14 @@ struct session_part;
  */
 uint64_t callers_take(struct session *session, unsigned own);
 
+/*
+ * The same where an object is made: Ruby allocates nothing, and the client is told of new nodes by callers_tell(), which a job
+ * calls, or the next callers_take(). Until then it may not see the number.
+ */
+uint64_t callers_take_silently(struct session *session);
+bool callers_are_told(const struct session *session);
+void callers_tell(struct session *session);
+
 /* In GC. */
 void callers_mark(const struct session *session);
 

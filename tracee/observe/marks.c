@@ -5,6 +5,7 @@
 
 #include "proto/clock.h"
 #include "tracee/base/ticks.h"
+#include "tracee/observe/callers.h"
 #include "tracee/observe/gc_hook.h"
 #include "tracee/observe/observe.h"
 #include "tracee/session/bell.h"
@@ -133,6 +134,7 @@ static void flush(struct session *session, struct fiber_state *own)
 	struct marks *marks = session->mark_state;
 	uint32_t native_id = (uint32_t)syscall(SYS_gettid), count = marks->kept_count;
 
+	callers_tell(session);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct kept_mark *kept = &marks->kept[i];
 		struct ring_record record = {.kind = RING_MARK, .method = MARK_REF(kept->kind), .time = kept->time};
@@ -189,7 +191,7 @@ void marks_keep(struct session *session, enum mark_kind kind, uint32_t native_id
 void marks_push_or_keep(struct session *session, const struct fiber_state *fiber, enum mark_kind kind, const void *values,
                         size_t size)
 {
-	if (fiber && fiber->stacks[session->slot].defined) {
+	if (fiber && fiber->stacks[session->slot].defined && callers_are_told(session)) {
 		marks_push(session, fiber, kind, values, size);
 		return;
 	}

@@ -170,8 +170,8 @@ bool compat_is_only_ractor(void);
  * Whether the VM has made all of its classes. It installs its signal handlers in the middle of that, and runs jobs from then on
  * (inits.c of 2.7 to 3.1: Thread and TracePoint come after Signal); ARGV is defined right after. 3.1 then says that YJIT is on,
  * and runs jobs before it has made YJIT's tables (rb_yjit_init()); RUBY_DESCRIPTION is defined after that. Then the VM defines
- * its methods that are written in Ruby, such as TracePoint#enable, and runs jobs between them (rb_call_builtin_inits() in ruby.c of
- * 2.7 to 4.1; the prelude comes last): what is looked for or tried before would be missing for good. Job.
+ * its methods that are written in Ruby, such as TracePoint#enable, and runs jobs between them (rb_call_builtin_inits() in ruby.c
+ * of 2.7 to 4.1; the prelude comes last): what is looked for or tried before would be missing for good. Job.
  */
 bool compat_vm_is_ready(void);
 

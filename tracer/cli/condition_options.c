@@ -155,6 +155,25 @@ static void arrange_selectors(struct selector_list *list)
 		}
 }
 
+static bool shows_lines(const struct options *options)
+{
+	for (uint32_t i = 0; i < options->selectors.count; i++)
+		if (selector_line(&options->selectors.items[i]))
+			return true;
+	return false;
+}
+
+/* Neither a method, nor what may select some later. */
+static bool shows_no_call(const struct options *options)
+{
+	bool any = options->selectors.count > 0 || options->trace.marks.kinds;
+
+	for (uint32_t i = 0; i < options->selectors.count; i++)
+		if (options->selectors.items[i].role == ROLE_SHOWN && !selector_line(&options->selectors.items[i]))
+			return false;
+	return any && !(options->trace.flags & TRACE_FIREHOSE) && !options->selectors_optional;
+}
+
 /* What could not hold for anything that is shown. */
 static const char *check_events(const struct options *options)
 {
@@ -166,6 +185,14 @@ static const char *check_events(const struct options *options)
 	    strspn(conditions->thread.bytes, "0123456789") != conditions->thread.size)
 		return "--allocations goes with the native id of a --thread, not its name, for which no thread can be asked "
 		       "while it makes an object; `rbprobe backtrace -p PID` shows the ids";
+	if (shows_no_call(options) &&
+	    options->trace.flags & (TRACE_ARGUMENTS | TRACE_RESULT | (TRACE_MEASURES & ~(unsigned)TRACE_STACK)))
+		return "--args, --return and --measure are about calls, and no method is selected; give a selector such as "
+		       "Order#total, or write what a line is to show as in order.rb:42(total)";
+	if (shows_no_call(options) && !shows_lines(options) && options->trace.flags & TRACE_STACK &&
+	    !(kinds & (1u << MARK_RAISE | 1u << MARK_ALLOCATION)))
+		return "--stack does not apply to --gc and --gvl: inside a collection nobody can ask who called; give a selector "
+		       "such as Order#total, in whose calls they are shown";
 	if (options->trace.flags & TRACE_FIREHOSE || options->selectors_optional || !kinds ||
 	    (options->selectors.count > 0 && options->selectors.items[0].role == ROLE_SHOWN))
 		return NULL;
