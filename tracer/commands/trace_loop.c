@@ -10,8 +10,7 @@
 #include "tracer/base/proc_status.h"
 #include "tracer/base/signals.h"
 #include "tracer/commands/trace_family.h"
-#include "tracer/commands/trace_forks.h"
-#include "tracer/commands/trace_target.h"
+#include "tracer/commands/trace_loop_parts.h"
 #include "tracer/commands/trace_workers.h"
 
 #include <signal.h>
@@ -21,23 +20,6 @@
 
 #define QUIET_NS (20 * NS_PER_MS)        /* after this, what is held back is shown */
 #define EXPECTING_WARN_NS (5 * NS_PER_S) /* a launched process should have loaded the extension by then */
-
-struct trace_loop {
-	struct run run;
-	struct trace_target **targets; /* those that are not over */
-	size_t count;
-	struct family *family; /* NULL: no others join */
-	struct forks forks;
-	bool told_of_many;
-	int signals;
-	struct pollfd *polled; /* signals, output, then one for each traced */
-	bool output_is_pipe;
-	uint64_t count_deadline_ns; /* when calls that --count waits for are given up */
-	uint64_t ask_ns;            /* --interval: when the processes are asked next; 0: never */
-	bool asked;                 /* and have not all answered */
-	uint64_t waited_ns;         /* of the time that writing has taken, what the sessions' deadlines know of */
-	uint64_t past_ns;           /* the part of that time that went into files that are closed */
-};
 
 static void stop(struct trace_loop *loop, const char *reason)
 {
@@ -62,74 +44,6 @@ static void on_stop_signal(struct trace_loop *loop)
 	/* The terminal has sent it to the launched process already. Its own end will end the trace. */
 	if (sent_by_process)
 		kill(loop->run.launched, number);
-}
-
-/* The sinks there are, one after the other: the common one, or those of the processes. NULL: no more. */
-static struct sink *sink_at(const struct trace_loop *loop, size_t i)
-{
-	if (loop->run.sink)
-		return i == 0 ? loop->run.sink : NULL;
-	return i < loop->count ? loop->targets[i]->sink : NULL;
-}
-
-static bool any_sink_holds(const struct trace_loop *loop)
-{
-	struct sink *sink;
-
-	for (size_t i = 0; (sink = sink_at(loop, i)); i++)
-		if (sink->ops->holds && sink->ops->holds(sink))
-			return true;
-	return false;
-}
-
-static void quiet_sinks(const struct trace_loop *loop)
-{
-	struct sink *sink;
-
-	for (size_t i = 0; (sink = sink_at(loop, i)); i++)
-		if (sink->ops->quiet)
-			sink->ops->quiet(sink);
-}
-
-static uint64_t sinks_wake_ns(const struct trace_loop *loop)
-{
-	uint64_t wake_ns = UINT64_MAX;
-	struct sink *sink;
-
-	for (size_t i = 0; (sink = sink_at(loop, i)); i++)
-		if (sink->ops->wake_ns && sink->ops->wake_ns(sink) < wake_ns)
-			wake_ns = sink->ops->wake_ns(sink);
-	return wake_ns;
-}
-
-static void wake_sinks(const struct trace_loop *loop, uint64_t now_ns)
-{
-	struct sink *sink;
-
-	for (size_t i = 0; (sink = sink_at(loop, i)); i++)
-		if (sink->ops->wake)
-			sink->ops->wake(sink, now_ns);
-}
-
-/* False where something cannot be written. */
-static bool outputs_flush(const struct trace_loop *loop)
-{
-	output_flush(loop->run.output);
-	for (size_t i = 0; i < loop->count; i++) {
-		output_flush(loop->targets[i]->output);
-		if (loop->targets[i]->output->status)
-			return false;
-	}
-	return !loop->run.output->status;
-}
-
-static uint64_t written_ns(const struct trace_loop *loop)
-{
-	uint64_t sum_ns = loop->run.output->written_ns + loop->past_ns;
-
-	for (size_t i = 0; i < loop->count; i++)
-		sum_ns += loop->targets[i]->file.output.written_ns;
-	return sum_ns;
 }
 
 static uint64_t earlier(uint64_t one_ns, uint64_t other_ns)
@@ -162,9 +76,9 @@ static uint64_t next_wake_ns(const struct trace_loop *loop)
 		wake_ns = earlier(wake_ns, run->expecting_ns + EXPECTING_WARN_NS);
 	if (!run->stop_reason)
 		wake_ns = earlier(wake_ns, earlier(family_wake_ns(loop->family), forks_wake_ns(&loop->forks)));
-	if (any_sink_holds(loop))
+	if (loop_sinks_hold(loop))
 		wake_ns = earlier(wake_ns, run->last_event_ns + QUIET_NS);
-	return earlier(wake_ns, sinks_wake_ns(loop));
+	return earlier(wake_ns, loop_sinks_wake_ns(loop));
 }
 
 /* --count: calls that have begun may end, so that their times are seen; one that waits for ever is not waited for. */
@@ -213,12 +127,9 @@ static void ask_in_turn(struct trace_loop *loop, uint64_t now_ns)
 		traced->silent = traced->silent && traced->asked;
 	}
 	if (loop->asked && (!waiting || (answered && now_ns >= loop->ask_ns))) {
-		struct sink *sink;
-
 		say_silent(loop);
 		loop->asked = false;
-		for (size_t i = 0; (sink = sink_at(loop, i)); i++)
-			sink->ops->round(sink);
+		loop_sinks_round(loop);
 	}
 	if (now_ns < loop->ask_ns)
 		return;
@@ -229,25 +140,16 @@ static void ask_in_turn(struct trace_loop *loop, uint64_t now_ns)
 	loop->asked = true;
 }
 
-static uint64_t output_size(const struct trace_loop *loop)
-{
-	uint64_t size = loop->run.output->flushed;
-
-	for (size_t i = 0; i < loop->count; i++)
-		size += loop->targets[i]->file.output.flushed;
-	return size;
-}
-
 /* Everything that ends a run but signals, and what is due by the clock. */
 static void check_limits(struct trace_loop *loop, uint64_t now_ns)
 {
 	const struct run *run = &loop->run;
 
-	if (!outputs_flush(loop))
+	if (!loop_outputs_flush(loop))
 		stop(loop, "the output could not be written");
 	if (run->output->reader_gone)
 		stop(loop, "the reader closed the pipe");
-	if (run->options->size_max && output_size(loop) >= run->options->size_max)
+	if (run->options->size_max && loop_outputs_size(loop) >= run->options->size_max)
 		stop(loop, "--max-size reached");
 	check_count(loop, now_ns);
 	for (size_t i = 0; i < loop->count && !run->stop_reason; i++)
@@ -263,9 +165,9 @@ static void check_limits(struct trace_loop *loop, uint64_t now_ns)
 		                              "keep RUBYOPT?); "
 		                              "still waiting");
 	}
-	if (now_ns - run->last_event_ns >= QUIET_NS && any_sink_holds(loop))
-		quiet_sinks(loop);
-	wake_sinks(loop, now_ns);
+	if (now_ns - run->last_event_ns >= QUIET_NS && loop_sinks_hold(loop))
+		loop_sinks_quiet(loop);
+	loop_sinks_wake(loop, now_ns);
 }
 
 /* Fills the descriptors to wait for. */
@@ -291,7 +193,7 @@ static void descriptors_collect(struct trace_loop *loop)
 /* `| less`, `2>&1 | less`: while a reader waits, so do we, and answers that have come long since are not read. */
 static void excuse_writing(struct trace_loop *loop)
 {
-	uint64_t busy_ns = written_ns(loop) + message_waited_ns() - loop->waited_ns;
+	uint64_t busy_ns = loop_outputs_written_ns(loop) + message_waited_ns() - loop->waited_ns;
 
 	for (size_t i = 0; i < loop->count && busy_ns; i++)
 		if (!loop->targets[i]->over)
@@ -411,7 +313,7 @@ static bool turn(struct trace_loop *loop)
 	forks_step(&loop->forks, now_ns, on_fork, loop);
 	excuse_writing(loop);
 	check_limits(loop, clock_now_ns());
-	outputs_flush(loop);
+	loop_outputs_flush(loop);
 	if (!loop->run.stop_reason)
 		family_step(loop->family, clock_now_ns(), on_join, loop);
 	excuse_writing(loop);
