@@ -1,59 +1,9 @@
 /* Commands: what is encoded is decoded, and everything that breaks a rule or a limit is refused with its reason. */
 
-#include "proto/command.h"
-#include "unit.h"
+#include "command_fixture.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
-
-static msgpack_zone *zone;
-static msgpack_sbuffer buffer;
-static msgpack_packer packer;
-
-static int setup(void **state)
-{
-	(void)state;
-	zone = msgpack_zone_new(4096);
-	msgpack_sbuffer_init(&buffer);
-	msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
-	return zone ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	msgpack_zone_free(zone);
-	msgpack_sbuffer_destroy(&buffer);
-	return 0;
-}
-
-static int decode(struct command *command, struct error *err)
-{
-	return command_decode(command, (const uint8_t *)buffer.data, buffer.size, zone, err);
-}
-
-static struct command passed(const struct command *command)
-{
-	struct command result;
-	struct error err = {0};
-
-	command_encode(&buffer, command);
-	if (decode(&result, &err) != 0)
-		fail_msg("refused: %s", err.text);
-	assert_int_equal(result.kind, command->kind);
-	assert_int_equal(result.id, command->id);
-	return result;
-}
-
-static void refused(const char *part)
-{
-	struct command command;
-	struct error err;
-
-	assert_int_equal(decode(&command, &err), -EPROTO);
-	assert_error(&err, -EPROTO, part);
-}
 
 static void attach_comes_back_as_it_was(void **state)
 {
@@ -202,40 +152,6 @@ static void any_exception_is_not_none(void **state)
 	assert_non_null(passed(&command).options.conditions.raised.bytes);
 }
 
-static void conditions_have_limits(void **state)
-{
-	static char text[EXPRESSION_SIZE_MAX + 1];
-	struct selector selector = {SLICE("A"), '#', SLICE("b"), 0, NULL, ROLE_COUNT, 0, 0, 0, false};
-	const struct conditions cases[] = {
-		{.slow_ns = UINT64_MAX / 2 + 1},
-		{.slow_cpu_ns = UINT64_MAX},
-		{.raised = {text, NAME_SIZE_MAX + 1}},
-		{.thread = {text, NAME_SIZE_MAX + 1}},
-		{.expression = {text, EXPRESSION_SIZE_MAX + 1}},
-	};
-	struct command command = {.kind = COMMAND_TRACE, .id = 1};
-
-	(void)state;
-	memset(text, 'x', sizeof(text));
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		command.options.conditions = cases[i];
-		msgpack_sbuffer_clear(&buffer);
-		command_encode(&buffer, &command);
-		refused("conditions: field");
-	}
-	command.options.conditions = (struct conditions){0};
-	command.selector_count = 1;
-	command.selectors = &selector;
-	msgpack_sbuffer_clear(&buffer);
-	command_encode(&buffer, &command);
-	refused("selector: field 5 is too large");
-	selector.role = ROLE_SHOWN;
-	selector.set = SELECTOR_SETS_MAX + 1;
-	msgpack_sbuffer_clear(&buffer);
-	command_encode(&buffer, &command);
-	refused("selector: field 7 is too large");
-}
-
 static void methods_and_detach_come_back_as_they_were(void **state)
 {
 	const struct selector selector = {SLICE("Kernel"), '#', SLICE(""), 0, NULL, ROLE_SHOWN, 0, 0, 0, false};
@@ -271,106 +187,6 @@ static void a_request_comes_back_as_it_was(void **state)
 		assert_slice(result.arguments.name, "(file)");
 		assert_slice(result.arguments.text, "1 +\n1");
 		msgpack_sbuffer_clear(&buffer);
-	}
-}
-
-static void as_many_selectors_as_allowed_and_not_one_more(void **state)
-{
-	struct selector *selectors = calloc(SELECTORS_MAX + 1, sizeof(*selectors));
-	struct command command = {.kind = COMMAND_METHODS, .id = 1, .selector_count = SELECTORS_MAX, .selectors = selectors};
-
-	(void)state;
-	assert_non_null(selectors);
-	for (size_t i = 0; i <= SELECTORS_MAX; i++)
-		selectors[i] = (struct selector){SLICE("A"), '#', SLICE("b"), 0, NULL, ROLE_SHOWN, 0, 0, 0, false};
-	assert_int_equal(passed(&command).selector_count, SELECTORS_MAX);
-	msgpack_sbuffer_clear(&buffer);
-	command.selector_count++;
-	command_encode(&buffer, &command);
-	refused("has too many elements");
-	free(selectors);
-}
-
-/* A METHODS command with one selector, of which one part has the given size. */
-static void encode_sized(size_t class_size, size_t method_size, size_t expression_size, uint32_t expression_count)
-{
-	static char text[EXPRESSION_SIZE_MAX + 1];
-	struct slice expressions[EXPRESSIONS_MAX + 1];
-	struct selector selector = {
-		{text, class_size}, '#', {text, method_size}, expression_count, expressions, ROLE_SHOWN, 0, 0, 0, false};
-	struct command command = {.kind = COMMAND_METHODS, .id = 1, .selector_count = 1, .selectors = &selector};
-
-	memset(text, 'x', sizeof(text));
-	for (size_t i = 0; i < expression_count; i++)
-		expressions[i] = (struct slice){text, expression_size};
-	msgpack_sbuffer_clear(&buffer);
-	command_encode(&buffer, &command);
-}
-
-static void every_text_has_its_limit(void **state)
-{
-	static const struct {
-		size_t class_size, method_size, expression_size;
-		uint32_t expression_count;
-		const char *refusal;
-	} cases[] = {
-		{NAME_SIZE_MAX, NAME_SIZE_MAX, EXPRESSION_SIZE_MAX, EXPRESSIONS_MAX, NULL},
-		{NAME_SIZE_MAX + 1, 1, 1, 1, "selector: field 1 is too long"},
-		{1, NAME_SIZE_MAX + 1, 1, 1, "selector: field 3 is too long"},
-		{1, 1, EXPRESSION_SIZE_MAX + 1, 1, "expression"},
-		{1, 1, 1, EXPRESSIONS_MAX + 1, "selector: field 4 has too many elements"},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct command command;
-		struct error err;
-
-		encode_sized(cases[i].class_size, cases[i].method_size, cases[i].expression_size, cases[i].expression_count);
-		if (cases[i].refusal)
-			refused(cases[i].refusal);
-		else
-			assert_int_equal(decode(&command, &err), 0);
-	}
-}
-
-static void a_socket_path_that_no_socket_can_have_is_refused(void **state)
-{
-	char path[SOCKET_PATH_MAX + 1];
-	struct command command = {.kind = COMMAND_ATTACH, .id = 1};
-
-	(void)state;
-	memset(path, '/', sizeof(path));
-	command.attach.socket_path = (struct slice){path, SOCKET_PATH_MAX};
-	assert_int_equal(passed(&command).attach.socket_path.size, SOCKET_PATH_MAX);
-	msgpack_sbuffer_clear(&buffer);
-	command.attach.socket_path.size++;
-	command_encode(&buffer, &command);
-	refused("is too long");
-}
-
-static void numbers_have_limits(void **state)
-{
-	static const struct {
-		enum engine_id engine;
-		uint32_t overflow, value_size, value_depth, value_length;
-	} cases[] = {
-		{ENGINE_COUNT, 0, 1, 1, 1}, {0, OVERFLOW_BLOCK + 1, 1, 1, 1}, {0, 0, VALUE_SIZE_MAX + 1, 1, 1},
-		{0, 0, 1, 65, 1},           {0, 0, 1, 1, VALUE_SIZE_MAX + 1},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct command command = {.kind = COMMAND_TRACE, .id = 1};
-
-		command.options.engine = cases[i].engine;
-		command.options.overflow = (enum overflow_policy)cases[i].overflow;
-		command.options.value_size = cases[i].value_size;
-		command.options.value_depth = cases[i].value_depth;
-		command.options.value_length = cases[i].value_length;
-		msgpack_sbuffer_clear(&buffer);
-		command_encode(&buffer, &command);
-		refused("is too large");
 	}
 }
 
@@ -491,13 +307,8 @@ int main(void)
 		TEST(trace_comes_back_as_it_was),
 		TEST(conditions_and_roles_come_back),
 		TEST(any_exception_is_not_none),
-		TEST(conditions_have_limits),
 		TEST(methods_and_detach_come_back_as_they_were),
 		TEST(a_request_comes_back_as_it_was),
-		TEST(as_many_selectors_as_allowed_and_not_one_more),
-		TEST(every_text_has_its_limit),
-		TEST(a_socket_path_that_no_socket_can_have_is_refused),
-		TEST(numbers_have_limits),
 		TEST(a_separator_is_one_of_three),
 		TEST(a_line_has_a_file_and_a_number),
 		TEST(other_shapes_are_refused),
