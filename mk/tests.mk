@@ -192,12 +192,15 @@ bench:
 	@+$(MAKE) --no-print-directory all
 	@tests/bench/run
 
-# --- Debian packages: built, installed, used and removed
+# --- Packages, tarball, gem and static binary: built, installed, used and removed. Which: `make packages STEPS="trixie static"`
+
+STEPS ?=
 
 .PHONY: packages
 packages:
-	@mk/setup build packages
-	@tests/packages/run
+	@mk/setup build test packages
+	@+$(MAKE) --no-print-directory static
+	@tests/packages/run $(STEPS)
 
 # --- Loading into processes of every kind, SOAK_LOADS each; each checks its own results
 
