@@ -45,6 +45,43 @@ class LaterTest < LiveTest
     TREE
   end
 
+  test "a definition elsewhere costs the same however many methods the class of a selector has" do
+    target = start("shop")
+    target.run("class Till; 2000.times { |i| define_method(\"f\" + i.to_s) { } }; end; nil")
+    tracer = trace(target, "Till#")
+    made = target.run("before = GC.stat(:total_allocated_objects); " \
+                      "20.times { Object.new.define_singleton_method(:q) { } }; GC.stat(:total_allocated_objects) - before")
+    assert_operator Integer(made), :<, 2000, "objects made by 20 definitions"
+    target.run("Till.new.f7")
+    assert_equal "Till#f7 <time>\n", tracer.stop.tree
+  end
+
+  test "a pattern of a class means what the class is given later, by another constant or in a prepended module, too" do
+    tree = tree_of("class Till; prepend Module.new; def f; end; end; Cash = Till; Wrap = Till.ancestors.first",
+                   "class Till; def g; end; end; module Wrap; def f; super; end; def h; end; end; def Till.s; end",
+                   "Till.new.f; Till.new.g; Till.new.h; Object.new.extend(Wrap).h; Till.s", selectors: ["Cash#", "Cash."])
+    assert_equal <<~TREE, tree
+      Wrap#f
+         Till#f <time>
+      Wrap#f <time>
+      Till#g <time>
+      Wrap#h <time>
+      Till.s <time>
+    TREE
+  end
+
+  test "a method that is left out is counted once, and is not new when its class is looked at again" do
+    target = start("shop")
+    target.run("class Till; attr_reader :cash; def f; end; end; nil")
+    tracer = trace(target, "Till#")
+    target.run("5.times { |i| Object.const_set(\"Other\" + i.to_s, Module.new).const_set(:Till, Class.new { def f; end }) }; " \
+               "class Till; def g; end; end; Till.new.g; nil")
+    result = tracer.stop
+    assert_equal 1, result.stderr.scan(/Till#cash.* left out: /).size, result.stderr
+    assert_match(/ 1 attribute left out: Till#cash; /, result.stderr)
+    assert_equal "Till#g <time>\n", result.tree
+  end
+
   test "what is defined again and again, or for object after object, is traced 1,000 times: it would fill the process's memory" do
     target = start("shop")
     target.run("class Till; def f; end; end; nil")

@@ -176,6 +176,8 @@ static void free_parts(struct selection *selection)
 {
 	slice_set_free(&selection->constants);
 	slice_set_free(&selection->methods);
+	if (selection->left_out_known)
+		st_free_table(selection->left_out_known);
 	probe_table_free(&selection->probes);
 	matches_free(&selection->matches);
 	lines_free(selection);

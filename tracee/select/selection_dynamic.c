@@ -58,7 +58,7 @@ static VALUE arm_added(VALUE argument)
 		debug_added(addition, i, probe);
 		/* By its constant a class finds what it inherits, too. */
 		if (!probe && selector_is_exact(selector))
-			selector_each_match(selector, selection_arm_match, &arming);
+			selector_each_match_added(selector, owner, name, selection_arm_match, &arming);
 		if (!selector_names(selector, owner, name))
 			continue;
 		selection_found(selection, i);

@@ -10,8 +10,11 @@
 #include "tracee/session/debug.h"
 #include "tracee/session/session.h"
 
+#include <ruby/st.h>
+
 #include <string.h>
 
+#define KNOWN_MAX 100000u  /* methods that are not counted twice; of more, none is counted */
 #define NAMED_MAX 3u       /* methods that a line names */
 #define LATE_NAMED_MAX 20u /* methods that are defined later and have a line each */
 
@@ -58,6 +61,19 @@ enum left_out_reason left_out_reason(const struct selection *selection, uint32_t
 	return engine_hook_is_attribute(match->method) ? LEFT_OUT_ATTRIBUTE : LEFT_OUT_LIGHT_HOOK;
 }
 
+/* Whether it was left out before: a method is found again whenever its class is looked at. */
+static bool is_known(struct selection *selection, enum left_out_reason why, const char *description)
+{
+	st_data_t key = st_hash(description, strlen(description), why);
+
+	if (!selection->left_out_known)
+		selection->left_out_known = st_init_numtable();
+	if (st_lookup(selection->left_out_known, key, NULL) || selection->left_out_known->num_entries >= KNOWN_MAX)
+		return true;
+	st_insert(selection->left_out_known, key, 1);
+	return false;
+}
+
 void left_out_add(struct selection *selection, enum left_out_reason why, const char *description, bool late,
                   const struct text *reason)
 {
@@ -67,6 +83,8 @@ void left_out_add(struct selection *selection, enum left_out_reason why, const c
 	/* Of those that no selector names the trace says once how many there are; the others were asked for. */
 	bool told = late && (why == LEFT_OUT_WHOLE || why == LEFT_OUT_HOOK) && left_out->late_count < LATE_NAMED_MAX;
 
+	if (is_known(selection, why, description))
+		return;
 	debug(selection->session, DEBUG_ENGINE, "%s: left out: %s", description, words[why].of_one);
 	if (left_out->count++ < NAMED_MAX)
 		text_printf(&names, "%s%s", left_out->count > 1 ? ", " : "", description);

@@ -135,6 +135,7 @@ struct selection {
 	uint32_t armed_more[ENGINE_COUNT]; /* and those after them, by engine */
 	bool has_locals;                   /* some method has such as are shown when its calls end */
 	struct left_out left_out[LEFT_OUT_REASONS];
+	struct st_table *left_out_known; /* hashes of those, which are found again by each look; NULL: none */
 	struct engine_hook_state hook;
 
 	struct probe_table probes;

@@ -293,6 +293,44 @@ void selector_each_match(const struct selector *selector, void (*found)(const st
 	walk_to_end(&walk);
 }
 
+/* Whether the module comes before the other among its ancestors, and so hides or wraps its methods. */
+static bool is_prepended(VALUE module, VALUE to)
+{
+	VALUE ancestors = RB_TYPE_P(module, T_MODULE) ? rb_mod_ancestors(to) : rb_ary_new();
+
+	for (long i = 0; i < RARRAY_LEN(ancestors) && rb_ary_entry(ancestors, i) != to; i++)
+		if (rb_ary_entry(ancestors, i) == module)
+			return true;
+	return false;
+}
+
+static void look_for_added(struct selector_walk *walk, VALUE module, VALUE owner, VALUE name)
+{
+	VALUE string = rb_sym2str(name);
+
+	walk->adapted = without_star(walk->selector, module);
+	if (!is_method_glob(walk->adapted.method_pattern))
+		module_begin(walk, module);
+	else if ((owner == module || is_prepended(owner, module)) &&
+	         method_name_matches(walk->adapted.method_pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string)))
+		report_found(walk, name, module);
+}
+
+void selector_each_match_added(const struct selector *selector, VALUE owner, VALUE name,
+                               void (*found)(const struct match *match, void *argument), void *argument)
+{
+	VALUE module = constant_module(selector->class_pattern);
+	struct selector_walk walk = {.found = found, .argument = argument, .selector = selector, .exact = true};
+
+	if (NIL_P(module))
+		return;
+	if (selector->separator != '.')
+		look_for_added(&walk, module, owner, name);
+	if (selector->separator != '#')
+		look_for_added(&walk, rb_singleton_class(module), owner, name);
+	RB_GC_GUARD(module);
+}
+
 bool selector_is_method_pattern(const struct selector *selector)
 {
 	return name_pattern_is_glob(selector->method_pattern) || may_be_all(selector);

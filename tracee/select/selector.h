@@ -45,6 +45,13 @@ void selector_walk_mark(const struct selector_walk *walk);
 void selector_each_match(const struct selector *selector, void (*found)(const struct match *match, void *argument),
                          void *argument);
 
+/*
+ * Of selector_each_match() with an exact class what the addition of one method can have brought: the method itself, what the
+ * class finds by its name now, or what wraps a method of the class. However many methods the class has, it costs the same.
+ */
+void selector_each_match_added(const struct selector *selector, VALUE owner, VALUE name,
+                               void (*found)(const struct match *match, void *argument), void *argument);
+
 /* Whether the method is named by a pattern, and not by its name. */
 bool selector_is_method_pattern(const struct selector *selector);
 
