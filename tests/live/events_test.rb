@@ -426,7 +426,7 @@ class EventsTest < LiveTest
     target.run("20.times { raise IOError rescue 0 }; Maker.new.many(20); nil")
     result = tracer.stop
     assert_equal [4, 2], %w[raise allocation].map { |type| result.events(type).size }
-    assert_equal [0, 32], result.events("summary").first.values_at("events_lost", "events_left_out")
+    assert_equal [0, 16 + 8], result.events("summary").first.values_at("events_lost", "events_left_out")
     tracer = trace(target, "--raise", "--rate", "3", "--format", "json")
     seconds = target.run("from = Process.clock_gettime(Process::CLOCK_MONOTONIC); 500.times { raise IOError rescue 0 }; " \
                          "Process.clock_gettime(Process::CLOCK_MONOTONIC) - from").to_f
@@ -434,6 +434,13 @@ class EventsTest < LiveTest
     shown = result.events("raise").size
     assert_includes 3..(3 * (seconds.ceil + 1)), shown
     assert_equal 500 - shown, result.events("summary").first["events_left_out"]
+    tracer = trace(target, "--allocations", "Order@100", "--rate", "3", "--format", "json")
+    target.run("Maker.new.many(1000); nil")
+    result = tracer.stop
+    shown = result.events("allocation").size
+    assert_operator shown, :>=, 3, "of the 10 that @100 takes"
+    assert_equal 10 - shown, result.events("summary").first["events_left_out"].to_i
+    assert_equal [1000, shown], result.events("totals").first.values_at("made", "shown")
   end
 
   test "a condition that nothing could meet is refused" do

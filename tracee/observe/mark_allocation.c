@@ -105,8 +105,8 @@ static void tell(struct session *session, const struct fiber_state *fiber, VALUE
 static void look(struct session *session, VALUE class, rb_trace_arg_t *trace_arg)
 {
 	const struct fiber_state *fiber = NULL;
-	enum mark_verdict verdict = MARK_SHOWN;
-	bool met = false, told = false;
+	enum mark_verdict verdict = MARK_SHOWN, counted = MARK_SHOWN;
+	bool met = false, sampled = false;
 
 	for (uint32_t i = 0; i < session->mark_state->allocation_count; i++) {
 		struct allocation_watch *watch = &session->mark_state->allocations[i];
@@ -127,11 +127,16 @@ static void look(struct session *session, VALUE class, rb_trace_arg_t *trace_arg
 		watch->made++;
 		if (verdict != MARK_SHOWN || watch->fitting++ % watch->every)
 			continue;
-		watch->shown++;
-		/* One object, one line. */
-		if (!told)
-			tell(session, fiber, class, trace_arg);
-		told = true;
+		/* One object, one line, and one of those that --every and --rate count. */
+		if (!sampled) {
+			sampled = true;
+			counted = mark_verdict_counted(session, MARK_ALLOCATION);
+			if (counted == MARK_SHOWN)
+				tell(session, fiber, class, trace_arg);
+			else
+				mark_count_unshown(session, counted);
+		}
+		watch->shown += counted == MARK_SHOWN;
 	}
 }
 

@@ -80,10 +80,12 @@ static uintptr_t frame_of_event(rb_trace_arg_t *trace_arg)
 	return frame_of_call(trace_arg, 0, NULL);
 }
 
-static enum mark_verdict counted_in(struct session *session, enum mark_kind kind)
+enum mark_verdict mark_verdict_counted(struct session *session, enum mark_kind kind)
 {
 	struct mark_quota *quota = &session->mark_state->quotas[kind];
 
+	if (!session->mark_state->asks)
+		return MARK_SHOWN;
 	return decide_is_counted_in(session->decider, &quota->met, &quota->window, ticks_now()) ? MARK_SHOWN : MARK_LEFT_OUT;
 }
 
@@ -97,7 +99,7 @@ enum mark_verdict mark_verdict_raise(struct session *session, struct fiber_state
 	if (!is_in_scope(decider, &(struct place){stack, frame_of_event(trace_arg)}) ||
 	    (decider->conditions.thread.size && !decide_is_thread_meant(session, stack, NULL)))
 		return MARK_LEFT_OUT;
-	return counted_in(session, MARK_RAISE);
+	return mark_verdict_counted(session, MARK_RAISE);
 }
 
 static enum mark_verdict verdict_of_thread(struct slice thread)
@@ -112,7 +114,6 @@ enum mark_verdict mark_verdict_allocation(struct session *session, const struct 
 {
 	static const struct call_stack nothing_open;
 	const struct decider *decider = session->decider;
-	enum mark_verdict verdict = MARK_SHOWN;
 
 	if (!session->mark_state->asks)
 		return MARK_SHOWN;
@@ -123,9 +124,7 @@ enum mark_verdict mark_verdict_allocation(struct session *session, const struct 
 		                                          frame_of_event(trace_arg)}))
 			return MARK_LEFT_OUT;
 	}
-	if (decider->conditions.thread.size)
-		verdict = verdict_of_thread(decider->conditions.thread);
-	return verdict == MARK_SHOWN ? counted_in(session, MARK_ALLOCATION) : verdict;
+	return decider->conditions.thread.size ? verdict_of_thread(decider->conditions.thread) : MARK_SHOWN;
 }
 
 void mark_count_unshown(struct session *session, enum mark_verdict verdict)

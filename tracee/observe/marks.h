@@ -120,13 +120,15 @@ enum mark_verdict {
 /* Looks which of the session's conditions are about marks. */
 void mark_conditions_open(struct session *session);
 /*
- * What becomes of an exception that is raised, or an object that is made: --within, --outside, --thread, --every, --rate. Event
+ * What becomes of an exception that is raised, or an object that is made: --within, --outside, --thread; --every, --rate. Event
  * context, GVL held. Of an exception: may raise; under rb_protect, with no event of the fiber's heard. Of an object: allocates
  * nothing, and fiber may be NULL; told: whether that means that rbprobe has not met it.
  */
 enum mark_verdict mark_verdict_raise(struct session *session, struct fiber_state *fiber, rb_trace_arg_t *trace_arg);
 enum mark_verdict mark_verdict_allocation(struct session *session, const struct fiber_state *fiber, bool told,
                                           rb_trace_arg_t *trace_arg);
+/* The rest of the verdict on an object, of those that CLASS@N takes: --every and --rate. */
+enum mark_verdict mark_verdict_counted(struct session *session, enum mark_kind kind);
 /* Counts one that is not shown, as its verdict says. */
 void mark_count_unshown(struct session *session, enum mark_verdict verdict);
 
