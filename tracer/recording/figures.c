@@ -90,10 +90,21 @@ static uint32_t remember(struct buffer *prepared, uint32_t number)
 	return number;
 }
 
+static bool is_full(const struct figures *figures)
+{
+	return figures->memory + figures->words.memory >= FIGURES_MEMORY_MAX;
+}
+
+/* NO_WORD: there is no room for it. */
+static uint32_t word_of(struct figures *figures, struct slice text)
+{
+	return is_full(figures) ? words_find(&figures->words, text) : words_number(&figures->words, text);
+}
+
 static uint32_t method_word(struct figures *figures, struct method *method)
 {
 	return method->prepared.size ? remembered(&method->prepared)
-	                             : remember(&method->prepared, words_number(&figures->words, method->shown));
+	                             : remember(&method->prepared, word_of(figures, method->shown));
 }
 
 static uint32_t thread_word(struct figures *figures, struct fiber *fiber)
@@ -108,7 +119,7 @@ static uint32_t thread_word(struct figures *figures, struct fiber *fiber)
 		buffer_add_char(&text, ' ');
 		buffer_add_printable(&text, fiber->thread_name.bytes, fiber->thread_name.size);
 	}
-	number = words_number(&figures->words, (struct slice){text.bytes, text.size});
+	number = word_of(figures, (struct slice){text.bytes, text.size});
 	buffer_free(&text);
 	return remember(&fiber->prepared, number);
 }
@@ -145,13 +156,14 @@ static uint32_t row_of(struct figures *figures, uint32_t name, uint32_t around)
 {
 	uint32_t at;
 
+	if (name == NO_WORD || around == NO_WORD)
+		return NO_ROW;
 	if (2 * figures->row_count >= figures->place_count)
 		make_places(figures);
 	at = place_of(figures, name, around);
 	if (figures->places[at])
 		return figures->places[at] - 1;
-	if (figures->memory + figures->words.memory >= FIGURES_MEMORY_MAX ||
-	    (figures->by == FIGURES_BY_PATH && figures->row_count == FIGURES_PATHS_MAX))
+	if (is_full(figures) || (figures->by == FIGURES_BY_PATH && figures->row_count == FIGURES_PATHS_MAX))
 		return NO_ROW;
 	if (figures->row_count == figures->row_room) {
 		figures->row_room = figures->row_room ? 2 * figures->row_room : 64;

@@ -83,7 +83,9 @@ void session_state_note(struct session_state *state, const struct record *record
 		keep(state, RECORD_CALLER, record->caller.ref, bytes, size);
 		break;
 	case RECORD_FOUND:
-		keep(state, RECORD_FOUND, record->found.selector, bytes, size);
+		/* Others come of no process that speaks the truth. */
+		if (record->found.selector < SELECTORS_MAX)
+			keep(state, RECORD_FOUND, record->found.selector, bytes, size);
 		break;
 	default:
 		break;
