@@ -167,8 +167,8 @@ class TracerVersionsTest < LiveTest
         $items = Mongo::Collection.new("items")
       RUBY
        "Mongo::Collection::View.new($items, {sku: 'tea'}).each; $items.update_one({sku: 'tea'}, {sku: 'pot'})",
-       "Mongo::Collection::View::Iterable#each(collection=\"items\", filter=SKU) <time>\n" \
-       'Mongo::Collection#update_one(collection="items", filter=SKU, update=POT) <time>']
+       "Mongo::Collection::View::Iterable#each(collection=\"items\", filter={:sku=>\"tea\"}) <time>\n" \
+       'Mongo::Collection#update_one(collection="items", filter={:sku=>"tea"}, update={:sku=>"pot"}) <time>']
     end,
     *{"4.3.12" => ["Server", "req, lines"], "5.6.5" => ["Request", "client, lines, requests"],
       "6.4.2" => ["Request", "client, requests"], "8.0.2" => ["Response", "processor, client, requests"]}
@@ -241,8 +241,7 @@ class TracerVersionsTest < LiveTest
       target.run("#{layout}\nnil")
       assert_equal fit, fit_of(target, tracer)
       run = trace(target, "-c", tracer).tap { target.run("#{calls}; nil") }.stop
-      hashes = [["SKU", "{sku: 'tea'}"], ["POT", "{sku: 'pot'}"]].map { |word, code| [word, target.run(code)] }
-      assert_equal "#{hashes.reduce(shown) { |text, (word, hash)| text.gsub(word, hash) }}\n", run.tree
+      assert_equal "#{shown}\n", run.tree
       refute_match(/no method|never|fits nothing/, run.stderr)
     end
   end
