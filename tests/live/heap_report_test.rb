@@ -609,4 +609,16 @@ class HeapReportTest < LiveTest
       assert_match(/\Arbprobe: cannot write to \S+report\.html: File too large; what came after that is not in it\n\z/, output)
     end
   end
+
+  test "a report that fails leaves no new file, and an old one as it was" do
+    broken, new, old = %w[broken new old].map { |name| "#{directory}/#{name}" }
+    File.write(broken, "no dump\n")
+    File.write(old, "kept\n")
+    [new, old].each { |path| assert_exit 1, rbprobe("heap", "report", broken, "-o", path) }
+    refute File.exist?(new), "a file that nothing was written to"
+    assert_equal "kept\n", File.read(old)
+    File.write(dump = "#{directory}/dump", DUMP)
+    assert_exit 0, rbprobe("heap", "report", dump, "-o", new)
+    assert_includes File.read(new), "By type"
+  end
 end

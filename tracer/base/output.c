@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -61,6 +62,8 @@ int output_open(struct output *output, const char *path, bool append, struct err
 	output->fd = open_place(&place, O_WRONLY | O_CLOEXEC | (append ? O_APPEND : 0));
 	status = output->fd < 0 ? -errno : 0;
 	output->replaces = !append && place.found >= 0;
+	if (status == 0 && place.found < 0)
+		output->made = strdup(path);
 	place_close(&place);
 	if (status < 0)
 		return error_set(err, status, "cannot write to %s: %s", path,
@@ -87,6 +90,23 @@ static void empty(struct output *output)
 	output->replaces = false;
 }
 
+static void forget_made(struct output *output)
+{
+	free(output->made);
+	output->made = NULL;
+}
+
+/* Somebody may have put another file there meanwhile. */
+static void remove_made(struct output *output)
+{
+	struct stat own, there;
+
+	if (output->made && fstat(output->fd, &own) == 0 && S_ISREG(own.st_mode) && own.st_size == 0 &&
+	    lstat(output->made, &there) == 0 && own.st_dev == there.st_dev && own.st_ino == there.st_ino)
+		unlink(output->made);
+	forget_made(output);
+}
+
 void output_release(struct output *output)
 {
 	output->held = false;
@@ -106,6 +126,7 @@ void output_flush(struct output *output)
 	from = output->buffer.bytes;
 	left = output->buffer.size;
 	empty(output);
+	forget_made(output);
 	began_ns = clock_now_ns();
 	output->flushed += left;
 	while (left && !output_is_over(output)) {
@@ -127,6 +148,7 @@ void output_flush(struct output *output)
 int output_give_up(struct output *output)
 {
 	output_flush(output);
+	remove_made(output);
 	if (output->own_fd && close(output->fd) != 0 && errno != EINTR)
 		output_fail(output, errno);
 	output->fd = -1;
@@ -137,6 +159,7 @@ int output_give_up(struct output *output)
 int output_close(struct output *output)
 {
 	empty(output);
+	forget_made(output);
 	return output_give_up(output);
 }
 

@@ -17,6 +17,7 @@ struct output {
 	int fd;
 	bool own_fd;
 	bool replaces;       /* the file has what was in it before, until the first byte is written or the output ends well */
+	char *made;          /* the path of a file that was not there before, until something is written */
 	bool reader_gone;    /* a closed pipe: the end of the run, and no error */
 	bool held;           /* nothing is written before it is cleared, or before there is very much */
 	unsigned width;      /* not 0: longer lines are folded */
@@ -39,7 +40,7 @@ void output_flush(struct output *output);
 void output_release(struct output *output);
 /* Flushes and closes; returns output->status. */
 int output_close(struct output *output);
-/* As well, but a file to which nothing was written stays what it was. */
+/* As well, but a file to which nothing was written stays what it was, or goes again. */
 int output_give_up(struct output *output);
 /* Whether it goes into this file. */
 bool output_is_file(const struct output *output, const char *path);
