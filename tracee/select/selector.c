@@ -309,10 +309,10 @@ static void look_for_added(struct selector_walk *walk, VALUE module, VALUE owner
 	VALUE string = rb_sym2str(name);
 
 	walk->adapted = without_star(walk->selector, module);
-	if (!is_method_glob(walk->adapted.method_pattern))
+	if (!name_pattern_is_glob(walk->adapted.method_pattern))
 		module_begin(walk, module);
 	else if ((owner == module || is_prepended(owner, module)) &&
-	         method_name_matches(walk->adapted.method_pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string)))
+	         name_pattern_is_met(walk->adapted.method_pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string)))
 		report_found(walk, name, module);
 }
 
