@@ -1,4 +1,4 @@
-/* Lines that are alike are written ten times, and then counted. */
+/* Lines that are alike are written twenty times, and then counted. */
 
 #define _GNU_SOURCE
 #include "stderr_fixture.h"
@@ -40,14 +40,14 @@ static void more_kinds_than_are_told_apart(void **state)
 	assert_int_equal(flood_count(&flood, "aaa"), 2);
 }
 
-static void the_first_ten_and_how_many_more(void **state)
+static void the_first_twenty_and_how_many_more(void **state)
 {
 	char expected[1000] = "";
 
 	(void)state;
 	for (int i = 1; i <= 50; i++) {
 		message_often("worker %d joined", i);
-		if (i <= 10)
+		if (i <= 20)
 			sprintf(expected + strlen(expected), "rbprobe: worker %d joined\n", i);
 	}
 	message_often("worker %d left", 1);
@@ -56,14 +56,14 @@ static void the_first_ten_and_how_many_more(void **state)
 	                 "rbprobe: worker 51 joined\n");
 	assert_string_equal(stderr_take(), expected);
 	message_often_end();
-	assert_string_equal(stderr_take(), "rbprobe: 40 lines like \"worker 1 joined\" were left out; -v shows them\n");
+	assert_string_equal(stderr_take(), "rbprobe: 30 lines like \"worker 1 joined\" were left out; -v shows them\n");
 	message_often_end();
 	assert_string_equal(stderr_take(), "");
 	message_show_all();
-	for (int i = 1; i <= 11; i++)
+	for (int i = 1; i <= 21; i++)
 		message_often("a%d", i);
 	message_often_end();
-	assert_non_null(strstr(stderr_take(), "a10\nrbprobe: a11\n"));
+	assert_non_null(strstr(stderr_take(), "a20\nrbprobe: a21\n"));
 	assert_string_equal(stderr_take(), "");
 }
 
@@ -85,7 +85,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_are_alike_but_for_names_and_numbers),
 		cmocka_unit_test(more_kinds_than_are_told_apart),
-		cmocka_unit_test_setup_teardown(the_first_ten_and_how_many_more, begin, end),
+		cmocka_unit_test_setup_teardown(the_first_twenty_and_how_many_more, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@
  * counted.
  */
 
-#define FLOOD_MAX 10u   /* lines of a kind that are let through */
+#define FLOOD_MAX 20u   /* lines of a kind that are let through */
 #define FLOOD_KINDS 64u /* of others each line is let through */
 #define FLOOD_TEXT 120u /* of the first one, by which the others are called */
 

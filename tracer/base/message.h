@@ -12,7 +12,7 @@ void message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
  * One of many that may be alike: for each process, method or thread. Of those that differ in names and numbers alone the first
- * ten are written, and message_often_end() says how many were not. After message_show_all(), which is -v, all of them are.
+ * twenty are written, and message_often_end() says how many were not. After message_show_all(), which is -v, all of them are.
  */
 void message_often(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void message_show_all(void);
