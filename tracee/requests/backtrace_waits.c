@@ -92,24 +92,25 @@ static bool is_limited(uintptr_t frame)
 	return frame_arguments(frame, &arguments) > 0 && !NIL_P(arguments[0]);
 }
 
-/* Of a method written in C whose argument of that number is its limit. */
+/* The argument of that number is the method's limit; of one that is written in Ruby (3.2 and newer), the variable `timeout`. */
 static bool is_unlimited(uintptr_t frame, int number)
 {
 	const VALUE *arguments;
-	int count = frame_arguments(frame, &arguments);
+	unsigned place;
+	int count;
 
+	if (frame_locals_code(frame)) {
+		place = frame_locals_are_known() ? frame_locals_place(frame, rb_intern("timeout")) : 0;
+		return place && NIL_P(frame_locals_read(frame, place));
+	}
+	count = frame_arguments(frame, &arguments);
 	return count >= 0 && (count <= number || NIL_P(arguments[number]));
 }
 
-/* Queue#pop and the like: written in C, they have no limit; written in Ruby (3.2 and newer), a parameter of that name. */
+/* Queue#pop and the like: written in C, they have no limit. */
 static bool is_unlimited_queue(uintptr_t frame)
 {
-	unsigned place;
-
-	if (!frame_locals_code(frame))
-		return true;
-	place = frame_locals_are_known() ? frame_locals_place(frame, rb_intern("timeout")) : 0;
-	return place && NIL_P(frame_locals_read(frame, place));
+	return !frame_locals_code(frame) || is_unlimited(frame, 0);
 }
 
 static void look_at_frame(const struct backtrace_waits *waits, VALUE thread, VALUE threads, const struct frame_range *range,
@@ -131,6 +132,8 @@ static void look_at_frame(const struct backtrace_waits *waits, VALUE thread, VAL
 		owner = waits->condition_class;
 		object = frame_receiver(frame + size);
 		unlimited = is_unlimited(frame + size, 1);
+	} else if (owner == waits->condition_class) {
+		unlimited = is_unlimited(frame, 1);
 	} else if (owner == waits->queue_class || owner == waits->sized_class) {
 		unlimited = is_unlimited_queue(frame);
 	}

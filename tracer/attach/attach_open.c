@@ -116,6 +116,8 @@ int attachment_open(struct attachment *attachment, pid_t pid, const struct comma
 	if (status == 0)
 		status = target_check(&attachment->target, err);
 	if (status == 0)
+		status = queue_check_right(&attachment->target, err);
+	if (status == 0)
 		debug_target(&attachment->target);
 	if (status == 0)
 		status = attachment_load(attachment, manner, err);

@@ -1,0 +1,75 @@
+# What `kubectl debug` and a sidecar give: the PID and IPC namespaces of a process, and a root directory of one's own.
+
+require_relative "helper"
+require "open3"
+
+class ContainersTest < LiveTest
+  # Docker's, which a container's root has.
+  USUAL = %w[chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw sys_chroot mknod audit_write
+             setfcap].freeze
+  USER = 65_534
+
+  # The application, PID 1 of its namespace, as a user of its own. Returns the PID that the host shows.
+  def container
+    only_where_loading_is_possible
+    skip "needs root" unless Process.uid.zero?
+    skip "the Ruby is in a chroot" if Processes::RUBY.first == "chroot"
+    namespaces = %w[unshare -p -f -i -m --mount-proc --kill-child]
+    skip "namespaces are not allowed here" unless system(*namespaces, "true", %i[out err] => File::NULL)
+    unshare = start_beside(*namespaces, "setpriv", "--reuid=#{USER}", "--regid=#{USER}", "--clear-groups", *Processes::RUBY, "-e",
+                           "def work = sleep(0.05); $0 = %(app at work); loop { work }")
+    inner = nil
+    wait_until("it runs") do
+      inner = File.read("/proc/#{unshare}/task/#{unshare}/children").to_i
+      inner.positive? && File.read("/proc/#{inner}/cmdline").start_with?("app at work")
+    end
+    @inner = inner
+  end
+
+  # unshare waits for it, whatever it is sent.
+  def teardown
+    Process.kill(:KILL, @inner) if @inner
+    super
+  end
+
+  # `rbprobe bt` beside it, as setpriv is told.
+  def look(pid, *privileges)
+    shell = 'mount -t proc proc /proc && { case "$1" in /tmp/*) ;; *) mount -t tmpfs none /tmp ;; esac; } && shift && exec "$@"'
+    Open3.capture3("nsenter", "-p", "-i", "-t", pid.to_s, "unshare", "-m", "sh", "-c", shell, "sh", Processes::RBPROBE,
+                   "setpriv", *privileges, Processes::RBPROBE, "bt", "-p", "1")
+  end
+
+  def capabilities(*names)
+    "--bounding-set=#{["-all", *names.map { |name| "+#{name}" }].join(",")}"
+  end
+
+  def assert_shows(pid, *privileges)
+    out, err, status = look(pid, *privileges)
+    assert_predicate status, :success?, err
+    assert_match(/^process 1, ruby .* in (Object#)?work$/m, out)
+  end
+
+  def assert_names(expected, pid, *privileges)
+    _, err, status = look(pid, *privileges)
+    assert_equal 3, status.exitstatus, err
+    assert_match expected, err
+    assert_equal 1, err.lines.size, err
+  end
+
+  test "a privileged debug container" do
+    assert_shows container
+  end
+
+  test "a sidecar's root needs two capabilities beside the usual ones, and is told which" do
+    pid = container
+    assert_names(/CAP_SYS_PTRACE/, pid, capabilities(*USUAL, "ipc_owner"))
+    assert_names(/whose message queue this root may not open without CAP_IPC_OWNER/, pid, capabilities(*USUAL, "sys_ptrace"))
+    assert_shows pid, capabilities(*USUAL, "sys_ptrace", "ipc_owner")
+  end
+
+  test "a sidecar as the application's own user needs none" do
+    scope = "/proc/sys/kernel/yama/ptrace_scope"
+    skip "ptrace_scope forbids it" unless !File.exist?(scope) || File.read(scope).to_i.zero?
+    assert_shows container, "--reuid=#{USER}", "--regid=#{USER}", "--clear-groups", capabilities
+  end
+end
