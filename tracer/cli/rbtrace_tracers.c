@@ -77,12 +77,13 @@ enum long_option { OPTION_LIST = 0xb00, OPTION_LIST_ALWAYS };
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
 	struct options *options = state->input;
-	uint32_t first = options ? options->selectors.count : 0;
 	struct tracer_file file;
 	struct error err;
+	uint32_t first;
 
 	if (key != OPTION_LIST && key != OPTION_LIST_ALWAYS)
 		return ARGP_ERR_UNKNOWN;
+	first = options->selectors.count;
 	if (rbtrace_tracer_find(&file, argument, &err) < 0) {
 		message("rbtrace: --config: %s", err.text);
 		return EINVAL;
