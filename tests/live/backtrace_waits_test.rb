@@ -140,8 +140,9 @@ class BacktraceWaitsTest < LiveTest
     yjit = Processes::RUBY.first != "chroot" && `#{Processes::RUBY.shelljoin} --yjit -e 'p RubyVM::YJIT.enabled?' 2>&1`
     skip "this Ruby has no YJIT" unless yjit == "true\n"
     only_where_loading_is_possible
-    pid = start_beside(*Processes::RUBY, "--yjit", "-e", "Thread.new { sleep }.join")
-    wait_until("it has started") { Processes.threads_of(pid) > 1 }
+    begun = "#{shared_directory}/joins"
+    pid = start_beside(*Processes::RUBY, "--yjit", "-e", "File.write(ARGV[0], ''); Thread.new { sleep }.join", begun)
+    wait_until("it has started") { File.exist?(begun) }
     wait_until("it joins") { rbprobe("bt", "-p", pid.to_s).stdout.include?("#join") }
     without = rbprobe("bt", "-p", pid.to_s)
     refute_includes without.stdout, "#join on thread"
