@@ -264,7 +264,9 @@ class OutputTest < LiveTest
     everything = rbprobe("--help")
     assert_exit 0, everything
     everything.stdout.scan(/^  (\w[\w-]*)/).flatten.each do |subcommand|
-      assert_match(/\AUsage: rbprobe #{subcommand} /, rbprobe(subcommand, "-h").stdout)
+      help = rbprobe(subcommand, "-h").stdout
+      assert_match(/\AUsage: rbprobe #{subcommand} /, help)
+      assert_empty help.lines(chomp: true).select { |line| line.size > 80 }, subcommand
     end
     assert_refused 2, /./, "frobnicate"
     assert_exit 0, rbprobe

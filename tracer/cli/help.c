@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define COLUMNS_MAX 79
 #define WORD_INDENTATION 13 /* of what an option takes, */
@@ -75,10 +74,7 @@ _Noreturn void help_show(const struct argp_state *state, bool brief)
 		exit(STATUS_FAILED);
 	argp_state_help(state, stream, brief ? ARGP_HELP_USAGE : ARGP_HELP_STD_HELP & ~(ARGP_HELP_EXIT_OK | ARGP_HELP_EXIT_ERR));
 	fclose(stream);
-	if (isatty(STDOUT_FILENO))
-		fold(&folded, text);
-	else
-		buffer_add(&folded, text, size); /* programs read it as argp has it */
+	fold(&folded, text);
 	status = pager_print(folded.bytes, folded.size) ? STATUS_DONE : STATUS_FAILED;
 	buffer_free(&folded);
 	free(text);
