@@ -70,6 +70,26 @@ class PsTest < LiveTest
     assert_equal %w[PID USER RUBY ABI ATTACHABLE SINCE COMMAND], wide.text.lines.first.split
   end
 
+  test "a long reason why not leaves the columns in line" do
+    target = start("shop", load: false)
+    FileUtils.cp("/bin/sh", path = "#{directory}/truffleruby")
+    reader, writer = IO.pipe
+    pid = start_beside(path, "-c", "read line", in: reader)
+    reader.close
+    wait_until("it is listed") { rbprobe("ps").stdout.match?(/^ *#{pid} .* no: TruffleRuby /) }
+    [80, 160].each do |columns|
+      @tracers << terminal = Terminal.new(["ps"], columns: columns)
+      assert_equal 0, terminal.wait
+      header, *rows = terminal.text.lines(chomp: true)
+      rows = rows.grep(/^ *(?:#{pid}|#{target.pid}) /).each do |row|
+        from, to = [/ATTACHABLE/, /SINCE|COMMAND/].map { |title| header.index(title) }
+        assert_match(/\A(?:loadable|no: TruffleRuby) *\z/, row[from...to])
+      end
+      assert_equal 2, rows.size
+    end
+    writer.close
+  end
+
   test "JSON" do
     target = start("shop", load: false)
     result = rbprobe("ps", "--format", "json")
@@ -127,7 +147,7 @@ class PsTest < LiveTest
 
   # Shells stand in for Rubies that this machine does not have.
   { "JRuby" => ["java", "-Xmx500m", "-jar", "/opt/jruby/lib/jruby.jar"],
-    "TruffleRuby" => ["truffleruby", "shop.rb"] }.each do |name, (program, *words)|
+    "TruffleRuby" => ["truffleruby", "of_truffle.rb"] }.each do |name, (program, *words)|
     test "#{name} is recognised, and refused" do
       FileUtils.cp("/bin/sh", path = "#{directory}/#{program}")
       reader, writer = IO.pipe

@@ -16,6 +16,7 @@
 #include "tracer/process/trace_permission.h"
 
 #include <pwd.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -89,29 +90,79 @@ static bool is_narrow(size_t width)
 	return width > 0 && width < NARROW;
 }
 
-static void process_list(struct output *output, const struct target *target, size_t width, const char *state, const char *command)
+/* A line of the list. They are printed when all are known: the widest state makes the width of its column. */
+struct row {
+	pid_t pid;
+	char user[33], version[32], abi[32], since[32], state[32];
+	char *command;
+};
+
+struct rows {
+	struct row *items;
+	size_t count;
+	int state_width;
+};
+
+static void rows_add(struct rows *rows, const struct target *target, const char *state, const char *command)
+{
+	time_t start = (time_t)target_start_time(target);
+	struct row *row;
+	struct tm local;
+
+	rows->items = memory_resize(rows->items, (rows->count + 1) * sizeof(*rows->items));
+	row = &rows->items[rows->count++];
+	*row = (struct row){.pid = target->pid, .command = memory_resize(NULL, strlen(command) + 1)};
+	memcpy(row->command, command, strlen(command) + 1);
+	snprintf(row->user, sizeof(row->user), "%s", user_name(target->euid));
+	snprintf(row->version, sizeof(row->version), "%s", target->ruby_version[0] ? target->ruby_version : "?");
+	snprintf(row->abi, sizeof(row->abi), "%s", target->abi[0] ? target->abi : "?");
+	snprintf(row->state, sizeof(row->state), "%s", state);
+	localtime_r(&start, &local);
+	strftime(row->since, sizeof(row->since), "%Y-%m-%d %H:%M:%S", &local);
+	if (rows->state_width < (int)strlen(row->state))
+		rows->state_width = (int)strlen(row->state);
+}
+
+static void print_row(struct output *output, const struct rows *rows, const struct row *row, size_t width)
 {
 	struct buffer *to = &output->buffer;
-	const char *version = target->ruby_version[0] ? target->ruby_version : "?";
-	time_t start = (time_t)target_start_time(target);
 	size_t line = to->size;
-	struct tm local;
-	char since[32];
 
-	localtime_r(&start, &local);
-	strftime(since, sizeof(since), "%Y-%m-%d %H:%M:%S", &local);
 	if (is_narrow(width))
-		buffer_add_format(to, "%7d %-8s %-6s %-10s ", (int)target->pid, user_name(target->euid), version, state);
+		buffer_add_format(to, "%7d %-8s %-6s %-*s ", (int)row->pid, row->user, row->version, rows->state_width,
+		                  row->state);
 	else
-		buffer_add_format(to, "%7d %-12s %-8s %-8s %-16s %s ", (int)target->pid, user_name(target->euid), version,
-		                  target->abi[0] ? target->abi : "?", state, since);
-	buffer_add_printable(to, command, strlen(command));
+		buffer_add_format(to, "%7d %-12s %-8s %-8s %-*s %s ", (int)row->pid, row->user, row->version, row->abi,
+		                  rows->state_width, row->state, row->since);
+	buffer_add_printable(to, row->command, strlen(row->command));
 	if (width && to->size - line > width)
 		to->size = line + width;
 	while (to->size > line && ((unsigned char)to->bytes[to->size - 1] & 0xc0) == 0x80 && width && to->size - line >= width)
 		to->size--; /* not half a character */
 	buffer_add_char(to, '\n');
 	output_commit(output);
+}
+
+static void print_rows(struct output *output, const struct rows *rows, size_t width)
+{
+	struct buffer *to = &output->buffer;
+
+	if (is_narrow(width))
+		buffer_add_format(to, "%7s %-8s %-6s %-*s %s\n", "PID", "USER", "RUBY", rows->state_width, "ATTACHABLE",
+		                  "COMMAND");
+	else
+		buffer_add_format(to, "%7s %-12s %-8s %-8s %-*s %-19s %s\n", "PID", "USER", "RUBY", "ABI", rows->state_width,
+		                  "ATTACHABLE", "SINCE", "COMMAND");
+	output_commit(output);
+	for (size_t i = 0; i < rows->count; i++)
+		print_row(output, rows, &rows->items[i], width);
+}
+
+static void rows_free(struct rows *rows)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		free(rows->items[i].command);
+	free(rows->items);
 }
 
 /* What is missing in the list. */
@@ -139,14 +190,13 @@ static void report_unread(const struct unseen_processes *unseen)
 
 struct list {
 	struct output *output;
-	size_t width;
+	struct rows rows;
 	bool json;
 };
 
 static void on_found(void *owner, const struct target *target)
 {
-	const struct list *list = owner;
-
+	struct list *list = owner;
 	char command[4096], state[32];
 
 	target_command_line(target, command, sizeof(command));
@@ -154,25 +204,24 @@ static void on_found(void *owner, const struct target *target)
 	if (list->json)
 		process_json(list->output, target, state, command);
 	else
-		process_list(list->output, target, list->width, state, command);
+		rows_add(&list->rows, target, state, command);
 }
 
 static int list_all(struct output *output, bool json)
 {
-	struct list list = {.output = output, .width = term_width(STDOUT_FILENO), .json = json};
+	struct list list = {.output = output, .rows.state_width = (int)strlen("ATTACHABLE"), .json = json};
 	uint64_t deadline_ns = clock_now_ns() + LIST_NS;
 	struct unseen_processes unseen;
 	struct error err;
+	int status = ruby_processes_each(TARGET_VERSION, deadline_ns, &unseen, on_found, &list, &err);
 
-	if (!json && is_narrow(list.width))
-		buffer_add_format(&output->buffer, "%7s %-8s %-6s %-10s %s\n", "PID", "USER", "RUBY", "ATTACHABLE", "COMMAND");
-	else if (!json)
-		buffer_add_format(&output->buffer, "%7s %-12s %-8s %-8s %-16s %-19s %s\n", "PID", "USER", "RUBY", "ABI",
-		                  "ATTACHABLE", "SINCE", "COMMAND");
-	if (ruby_processes_each(TARGET_VERSION, deadline_ns, &unseen, on_found, &list, &err) < 0) {
+	if (status < 0)
 		message("%s", err.text);
+	else if (!json)
+		print_rows(output, &list.rows, term_width(STDOUT_FILENO));
+	rows_free(&list.rows);
+	if (status < 0)
 		return STATUS_FAILED;
-	}
 	report_unread(&unseen);
 	return STATUS_DONE;
 }
