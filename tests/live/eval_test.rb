@@ -88,6 +88,20 @@ class EvalTest < LiveTest
     assert_refused 2, /needs -p PID.*either the code or -f FILE/, "eval", "-p", target.pid.to_s
   end
 
+  test "-e CODE is CODE, wherever the PID stands" do
+    target = start("console")
+    assert_eval "3\n", target, "-e", "1 + 2"
+    assert_eval "\"-\"\n", target, "--main", "-e", "'-'"
+    pid = target.pid.to_s
+    [[pid, "-e", "4"], ["-e", "4", pid], ["-p", pid, "--code=4"]].each do |words|
+      assert_equal ["4\n", 0], rbprobe("eval", *words).then { |result| [result.stdout, result.status] }, words.inspect
+    end
+    refute_eval(/syntax error|unexpected/i, target, "-e", "-")
+    assert_refused 2, /one piece of code/, "eval", "-p", pid, "-e", "1", "-e", "2"
+    assert_refused 2, /one piece of code/, "eval", "-p", pid, "-e", "1", "2"
+    assert_refused 2, /either the code or -f FILE/, "eval", "-p", pid, "-e", "1", "-f", "x.rb"
+  end
+
   test "code of several megabytes, sent for longer than attaching may take" do
     target = start("console")
     path = "#{directory}/large.rb"

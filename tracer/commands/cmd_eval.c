@@ -27,6 +27,7 @@ struct eval {
 	uint32_t flags;           /* enum eval_flag */
 	uint64_t result_size_max; /* bytes */
 	const char *argument;
+	bool is_code; /* -e: "-" does not mean standard input */
 	const char *file;
 	struct buffer code;
 	struct buffer kept[OUTPUT_STREAM_COUNT]; /* for the JSON object */
@@ -42,6 +43,7 @@ enum long_option {
 
 #define KEPT_MAX (64u << 20) /* bytes of output in one JSON object */
 #define WANTED "eval needs -p PID and either the code or -f FILE"
+#define ONE_CODE "eval takes one piece of code; quote it, as in: rbprobe eval -p PID 'puts 1'"
 #define WRONG(...) (message(__VA_ARGS__), EINVAL)
 
 static error_t parse_eval(int key, char *argument, struct argp_state *state)
@@ -49,11 +51,17 @@ static error_t parse_eval(int key, char *argument, struct argp_state *state)
 	struct eval *eval = state->input;
 
 	switch (key) {
+	case 'e':
+		if (eval->argument)
+			return WRONG(ONE_CODE);
+		eval->argument = argument;
+		eval->is_code = true;
+		return 0;
 	case ARGP_KEY_ARG:
-		if (!eval->argument && !eval->invocation.options.pids.count && options_are_pids(argument))
+		if ((!eval->argument || eval->is_code) && !eval->invocation.options.pids.count && options_are_pids(argument))
 			return options_pids(argument, &eval->invocation.options.pids);
 		if (eval->argument)
-			return WRONG("eval takes one piece of code; quote it, as in: rbprobe eval -p PID 'puts 1'");
+			return WRONG(ONE_CODE);
 		eval->argument = argument;
 		return 0;
 	case 'f':
@@ -72,6 +80,7 @@ static error_t parse_eval(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option eval_list[] = {
+	{"code", 'e', "CODE", 0, "The same as CODE alone, as ruby takes it", 2},
 	{"file", 'f', "FILE", 0, "Read the code from a file (- for standard input)", 2},
 	{"main", OPTION_MAIN, NULL, 0, "Run it in the main thread, which does nothing else meanwhile", 2},
 	{"raw", OPTION_RAW, NULL, 0, "Print a result that is a String as it is: no quotes, no limit", 3},
@@ -302,7 +311,7 @@ static int eval_check(void *self)
 		message(WANTED);
 		return STATUS_USAGE;
 	}
-	if (eval->argument && strcmp(eval->argument, "-") == 0)
+	if (eval->argument && !eval->is_code && strcmp(eval->argument, "-") == 0)
 		eval->file = eval->argument;
 	if (!eval->file) {
 		buffer_add_text(&eval->code, eval->argument);
