@@ -15,7 +15,7 @@ class OrderTest < LiveTest
   ONE_PIECE = "Shop#each_item\n   Shop#price <time>\n   Shop#price <time>\nShop#each_item <time>\n".freeze
 
   def without_headers(tree)
-    tree.lines.reject { |line| line.start_with?("[thread ") }.join
+    tree.lines.reject { |line| line.start_with?("[thread ", "[above: ") }.join
   end
 
   def tree_of(*options)
@@ -66,12 +66,28 @@ class OrderTest < LiveTest
 
   test "the thread of the first lines is named, unless it is the main one" do
     target = start("shop")
-    tracer = trace(target, "--order", "thread", "Shop#price")
-    target.run("Thread.new { Thread.current.name = 'clerk'; $shop.price(:tea) }.join; nil")
-    assert_match(/\A\[thread \d+ "clerk"\]\nShop#price <[\d.]+>\n\z/, tracer.stop.stdout)
-    tracer = trace(target, "--order", "thread", "Shop#price")
-    target.run("$shop.price(:tea)")
-    assert_match(/\AShop#price <[\d.]+>\n\z/, tracer.stop.stdout)
+    %w[thread time auto].each do |order|
+      tracer = trace(target, "--order", order, "Shop#price")
+      target.run("Thread.new { Thread.current.name = 'clerk'; $shop.price(:tea) }.join; nil")
+      assert_match(/\A\[thread \d+ "clerk"\]\nShop#price <[\d.]+>\n\z/, tracer.stop.stdout)
+      tracer = trace(target, "--order", order, "Shop#price")
+      target.run("$shop.price(:tea)")
+      assert_match(/\AShop#price <[\d.]+>\n\z/, tracer.stop.stdout)
+    end
+  end
+
+  test "where another thread follows the main one, both are named" do
+    target = start("shop")
+    tracer = trace(target, "Shop#price")
+    target.run("$shop.price(:tea); Thread.new { Thread.current.name = 'clerk'; $shop.price(:tea) }.join; $shop.price(:cup)")
+    assert_equal <<~TREE, tracer.stop.stdout.gsub(/<[\d.]+>/, "<time>").sub(/thread \d+ "/, 'thread T "')
+      Shop#price <time>
+      [above: thread #{target.pid}]
+      [thread T "clerk"]
+      Shop#price <time>
+      [thread #{target.pid}]
+      Shop#price <time>
+    TREE
   end
 
   test "wrong usage" do

@@ -305,9 +305,11 @@ module Processes
 
   # How a run of rbprobe ended.
   Result = Struct.new(:stdout, :stderr, :status, :seconds) do
-    # The text output with its times masked.
+    # The text output with its times masked, and without its first header if all is of one thread.
     def tree
-      stdout.gsub(/<\d+\.\d{6}>/, "<time>").gsub(/\[thread \d+/, "[thread T").gsub(/, fiber \d+( of [^\]]*)?\]/, ", fiber F\\1]")
+      text = stdout.gsub(/<\d+\.\d{6}>/, "<time>").gsub(/(?<=\[|\[above: )thread \d+/, "thread T")
+                   .gsub(/, fiber \d+( of [^\]]*)?\]/, ", fiber F\\1]")
+      text.scan(/^\[(?:above: )?thread T/).size > 1 ? text : text.sub(/\A\[thread T.*\]\n/, "")
     end
 
     # From JSON: the calls of each fiber as a tree, a line each, in the order in which they began.

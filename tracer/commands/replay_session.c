@@ -275,6 +275,7 @@ int replay_session(struct replay_sessions *sessions, const struct recording_sess
 	replayed->traced.stream =
 		stream_new((pid_t)session->pid, replayed->traced.sink, &sessions->run.limit, &handlers, replayed);
 	replayed->traced.stream->wall_offset_ns = session->wall_offset_ns;
+	replayed->traced.stream->main_native_id = session->main_thread;
 	if (filter_wants_any(&sessions->wants))
 		replayed->filter = filter_new(&sessions->wants, replayed->traced.stream);
 	sessions->items = memory_resize(sessions->items, (sessions->count + 1) * sizeof(struct replayed *));

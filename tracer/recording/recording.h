@@ -47,6 +47,7 @@ struct recording_head {
 struct recording_session {
 	uint32_t number; /* from 0 on, in the order of their parts */
 	uint32_t pid;
+	uint32_t main_thread;   /* its main thread, as the process sees it; 0: not known */
 	uint64_t began_ns;      /* of the wall clock */
 	int64_t wall_offset_ns; /* the wall clock is the clock of events and this */
 	struct slice ruby_version, extension_version, command;

@@ -187,6 +187,7 @@ static void read_session(const msgpack_object *map, struct recording_session *se
 
 	*session = (struct recording_session){.number = small(map, "session"),
 	                                      .pid = small(map, "pid"),
+	                                      .main_thread = small(map, "main_thread"),
 	                                      .began_ns = value_uint(value_get(map, "began_ns")),
 	                                      .ruby_version = value_text(value_get(map, "ruby")),
 	                                      .extension_version = value_text(value_get(map, "extension")),

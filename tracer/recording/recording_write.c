@@ -111,9 +111,10 @@ struct recording_writer *recording_write_open(struct output *output, const struc
 
 void recording_write_session(struct recording_writer *writer, const struct recording_session *session)
 {
-	part_begin(writer, RECORDING_SESSION, 8);
+	part_begin(writer, RECORDING_SESSION, 9);
 	number(writer, "session", session->number);
 	number(writer, "pid", session->pid);
+	number(writer, "main_thread", session->main_thread);
 	number(writer, "began_ns", session->began_ns);
 	pack_text(&writer->packer, "wall_offset_ns", strlen("wall_offset_ns"));
 	msgpack_pack_int64(&writer->packer, session->wall_offset_ns);

@@ -86,6 +86,7 @@ static void add_session(const struct sink_record *recorder, const struct session
 	recording_write_session(recorder->writer,
 	                        &(struct recording_session){.number = session->number,
 	                                                    .pid = (uint32_t)session->pid,
+	                                                    .main_thread = session->stream->main_native_id,
 	                                                    .began_ns = session->began_ns,
 	                                                    .wall_offset_ns = session->stream->wall_offset_ns,
 	                                                    .ruby_version = whole(&session->ruby_version),
