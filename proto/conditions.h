@@ -19,7 +19,7 @@ struct conditions {
 	uint32_t rate;           /* of those that meet the rest, at most so many a second; 0: all */
 	uint32_t depth;          /* so many levels of shown calls; 0: all */
 	struct slice raised;     /* a pattern of classes' names: an exception of one left it; NULL: whatever happened; "": any */
-	struct slice thread;     /* a pattern of its thread's name, or its native id; empty: any thread */
+	struct slice thread;     /* a pattern of its thread's name, its native id, or "main"; empty: any thread */
 	struct slice expression; /* of Ruby, true for it; empty: none */
 	uint32_t max_overhead;   /* percent of the process's CPU time that observing may take; 0: any. Not of a call */
 };

@@ -312,10 +312,19 @@ class ConditionsTest < LiveTest
   test "--thread by name, by pattern and by native id" do
     target = prepared
     code = "%w[red green].each { |name| Thread.new { Thread.current.name = name; $work.nap(false) }.join }; $work.inner(1)"
-    { "red" => %w[nap], "*e*" => %w[nap nap], "blue" => [], target.pid.to_s => %w[inner] }.each do |wanted, shown|
+    { "red" => %w[nap], "*e*" => %w[nap nap], "blue" => [], target.pid.to_s => %w[inner],
+      "main" => %w[inner] }.each do |wanted, shown|
       result = traced(code, 3, "--thread", wanted, "Work#", target: target)
       assert_equal shown, methods_of(result), wanted
     end
+  end
+
+  test "--thread main is the main thread, whatever its name, and any that is named so" do
+    target = prepared
+    target.run("Thread.current.name = 'boss'; nil")
+    code = "%w[main red].each { |name| Thread.new { Thread.current.name = name; $work.nap(false) }.join }; $work.inner(1)"
+    assert_equal %w[nap inner], methods_of(traced(code, 3, "--thread", "main", "Work#", target: target))
+    assert_equal %w[inner], methods_of(traced(code, 3, "--thread", "boss", "Work#", target: target))
   end
 
   # --- Still running

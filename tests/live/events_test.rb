@@ -452,7 +452,7 @@ class EventsTest < LiveTest
     [%w[--thread 1], %w[--within A#b], %w[--outside A#b], %w[--every 2], %w[--rate 2]].each do |condition|
       assert_refused 2, others, "trace", "-p", "1", "--gc", "--gvl", *condition
     end
-    assert_refused 2, /^rbprobe: --allocations goes with the native id of a --thread, not its name/,
+    assert_refused 2, /^rbprobe: --allocations goes with the native id of a --thread or main, not its name/,
                    "trace", "-p", "1", "--allocations", "Order", "--thread", "worker", "A#b"
   end
 

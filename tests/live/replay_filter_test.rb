@@ -70,6 +70,7 @@ class ReplayFilterTest < LiveTest
            "Shop#price(item)")
     assert_equal [":tea"], items(replay("--thread", "worker*"))
     assert_equal [], items(replay("--thread", "other"))
+    assert_equal [":cup"], items(replay("--thread", "main"))
     id = replay("--format", "json").events("call").find { |call| call["thread_name"] == "worker 1" }["thread"]
     assert_equal [":tea"], items(replay("--thread", id.to_s))
   end

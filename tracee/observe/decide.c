@@ -186,6 +186,7 @@ static VALUE look_at_thread(VALUE argument)
 		         RSTRING_PTR(description.thread_name));
 		look->meant = fnmatch(wanted, name, 0) == 0;
 	}
+	look->meant = look->meant || (strcmp(wanted, "main") == 0 && rb_thread_current() == rb_thread_main());
 	RB_GC_GUARD(description.thread_name);
 	RB_GC_GUARD(description.created_at);
 	return Qnil;

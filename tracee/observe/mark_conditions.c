@@ -1,7 +1,7 @@
 /*
  * Which exceptions and objects a session shows: the conditions of its trace that are not about a call. Context: event, GVL held,
  * but for mark_conditions_open(). Where an object is made nothing may be allocated, nor anything of Ruby's be called: there a
- * thread is known by its native id alone.
+ * thread is known by its native id, or as the main one, alone.
  */
 
 #include "tracee/observe/marks.h"
@@ -104,6 +104,8 @@ enum mark_verdict mark_verdict_raise(struct session *session, struct fiber_state
 
 static enum mark_verdict verdict_of_thread(struct slice thread)
 {
+	if (thread.size == 4 && memcmp(thread.bytes, "main", 4) == 0)
+		return rb_thread_current() == rb_thread_main() ? MARK_SHOWN : MARK_LEFT_OUT;
 	if (strspn(thread.bytes, "0123456789") != thread.size)
 		return MARK_UNKNOWN;
 	return strtoul(thread.bytes, NULL, 10) == (unsigned long)syscall(SYS_gettid) ? MARK_SHOWN : MARK_LEFT_OUT;

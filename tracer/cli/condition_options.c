@@ -181,9 +181,10 @@ static const char *check_events(const struct options *options)
 	uint32_t kinds = options->trace.marks.kinds;
 	bool narrowed = options->selectors.count > 0 || conditions->thread.size || conditions->every || conditions->rate;
 
-	if (kinds & 1u << MARK_ALLOCATION && conditions->thread.size &&
+	if (kinds & 1u << MARK_ALLOCATION && conditions->thread.size && strcmp(conditions->thread.bytes, "main") != 0 &&
 	    strspn(conditions->thread.bytes, "0123456789") != conditions->thread.size)
-		return "--allocations goes with the native id of a --thread, not its name, for which no thread can be asked "
+		return "--allocations goes with the native id of a --thread or main, not its name, for which no thread can be "
+		       "asked "
 		       "while it makes an object; `rbprobe backtrace -p PID` shows the ids";
 	if (shows_no_call(options) &&
 	    options->trace.flags & (TRACE_ARGUMENTS | TRACE_RESULT | (TRACE_MEASURES & ~(unsigned)TRACE_STACK)))
@@ -248,7 +249,8 @@ static const struct argp_option list[] = {
 	{"within", OPTION_WITHIN, "SELECTOR", 0, "Only inside a call of such a method", 10},
 	{"outside", OPTION_OUTSIDE, "SELECTOR", 0, "Not inside a call of such a method", 10},
 	{"depth", OPTION_DEPTH, "N", 0, "At most N levels of traced calls", 10},
-	{"thread", OPTION_THREAD, "NAME|TID", 0, "Only in threads of this name (may be a pattern), or of this native id", 10},
+	{"thread", OPTION_THREAD, "NAME|TID", 0,
+         "Only in threads of this name (may be a pattern) or native id; main: the main thread", 10},
 	{"max-overhead", OPTION_MAX_OVERHEAD, "PERCENT", 0,
          "Only count the calls of methods whose observation takes more than this of the process's CPU time, the busiest "
          "first, then let them go. 0: any (default; with --firehose 20)",
@@ -266,7 +268,8 @@ static const struct argp_option filter_list[] = {
 	{"within", OPTION_WITHIN, "SELECTOR", 0, "Only inside a call of such a method", 10},
 	{"outside", OPTION_OUTSIDE, "SELECTOR", 0, "Not inside a call of such a method", 10},
 	{"depth", OPTION_DEPTH, "N", 0, "At most N levels of shown calls", 10},
-	{"thread", OPTION_THREAD, "NAME|TID", 0, "Only in threads of this name (may be a pattern), or of this native id", 10},
+	{"thread", OPTION_THREAD, "NAME|TID", 0,
+         "Only in threads of this name (may be a pattern) or native id; main: the main thread", 10},
 	{0},
 };
 

@@ -110,6 +110,8 @@ static bool is_thread_meant(const struct filter *filter, struct fiber *fiber)
 		buffer_add_char(&fiber->prepared, slice_is(wanted, name));
 		snprintf(name, sizeof(name), "%.*s", (int)fiber->thread_name.size, fiber->thread_name.bytes);
 		*fiber->prepared.bytes |= fiber->thread_name.size && fnmatch(wanted.bytes, name, 0) == 0;
+		*fiber->prepared.bytes |=
+			slice_is(wanted, "main") && fiber->native_id && fiber->native_id == fiber->stream->main_native_id;
 	}
 	return *fiber->prepared.bytes;
 }
@@ -425,6 +427,7 @@ struct filter *filter_new(const struct filter_wants *wants, struct stream *to)
 	((struct filter_sink *)filter->sink)->filter = filter;
 	filter->from = stream_new(to->pid, filter->sink, NULL, &nobody, NULL);
 	filter->from->wall_offset_ns = to->wall_offset_ns;
+	filter->from->main_native_id = to->main_native_id;
 	filter->to = to;
 	msgpack_sbuffer_init(&filter->records);
 	return filter;
