@@ -66,11 +66,12 @@ class EventsTest < LiveTest
     target = start("shop")
     target.run("class Later < StandardError; end; module Fleeting; end; Alias = Later; nil")
     { "Nope" => "there is no such class yet; it counts once it is loaded", "Shop" => "that is no class of exceptions",
+      "String" => "that is no class of exceptions",
       "Alias" => nil, "Later" => nil, "Fleeting" => nil, "No*" => nil, "Object" => nil }.each do |name, message|
       %w[--raise --raised].each do |option|
         result = trace(target, "#{option}=#{name}", "Shop#price").stop
-        message = "matches nothing: the name of that class is Later" if name == "Alias"
-        separator = name == "Alias" ? " " : ": "
+        message = "the name of that class is Later" if name == "Alias"
+        separator = name == "Nope" ? ": " : " matches nothing: "
         told = result.stderr.lines.grep(/#{option}=/)
         assert_equal message ? ["rbprobe: process #{target.pid}: #{option}=#{name}#{separator}#{message}\n"] : [], told
       end
@@ -418,6 +419,17 @@ class EventsTest < LiveTest
     assert_equal [id.to_i] * 2, shown.map { |event| event["thread"] }
     assert_equal [0, 2], result.events("summary").first.values_at("events_lost", "events_left_out")
     assert_equal [2, 1], result.events("totals").first.values_at("made", "shown")
+  end
+
+  test "--thread main of exceptions and objects" do
+    target = makers
+    tracer = trace(target, "--raise", "--allocations", "Order", "--thread", "main", "--format", "json")
+    code = "Maker.new.one; (raise IOError rescue 0)"
+    target.run("Thread.new { #{code} }.join; #{code}; nil")
+    result = tracer.stop
+    shown = result.events("raise") + result.events("allocation")
+    assert_equal [target.pid], shown.map { |event| event["thread"] }.uniq
+    assert_equal %w[IOError Order], shown.map { |event| event["class"] }.uniq
   end
 
   test "--every and --rate thin exceptions and objects out" do

@@ -274,6 +274,8 @@ static void wrong_conditions(void **state)
 	refused("--slow-cpu -1", "--slow-cpu takes milliseconds, such as 100 or 0.5, not \"-1\"");
 	refused("--slow nan", "--slow takes milliseconds, such as 100 or 0.5, not \"nan\"");
 	refused("--raised=", "--raised= names no class; --raised alone means every exception");
+	refused("--raise=nosuch", "--raise: \"nosuch\" is no class: its name begins with a capital letter");
+	refused("--raised=::Net::error*", "--raised: \"error*\" is no class: its name begins with a capital letter");
 	refused("--raised=::", "--raised= names no class; --raised alone means every exception");
 	refused("--thread=", "--thread= names no thread");
 	refused("--within a(b)", "--within takes a selector without expressions, not \"a(b)\"");

@@ -22,8 +22,8 @@ static void check_module(struct session *session, const char *option, struct sli
 
 	if (RB_TYPE_P(module, T_CLASS) && rb_class_inherited_p(module, rb_eException) != Qtrue &&
 	    rb_class_inherited_p(rb_eException, module) != Qtrue) {
-		session_note(session, NOTE_WARNING, "%s=%.*s: that is no class of exceptions", option, (int)wanted.size,
-		             wanted.bytes);
+		session_note(session, NOTE_WARNING, "%s=%.*s matches nothing: that is no class of exceptions", option,
+		             (int)wanted.size, wanted.bytes);
 		return;
 	}
 	class_name_add(&name, module);

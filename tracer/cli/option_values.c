@@ -66,14 +66,28 @@ int options_pattern(const char *option, const char *of_what, const char *text, s
 	return 0;
 }
 
+/* Where in the name of a class, or a pattern of one, a small letter begins a constant, which no class can have; NULL: nowhere. */
+static const char *small_beginning(const char *name)
+{
+	for (const char *at = name; at; at = strstr(at, "::")) {
+		at += at == name ? 0 : 2;
+		if ((*at >= 'a' && *at <= 'z') || *at == '_')
+			return at;
+	}
+	return NULL;
+}
+
 int options_exceptions(const char *option, const char *text, struct slice *pattern)
 {
 	if (!text)
 		return 0;
 	if (strncmp(text, "::", 2) == 0)
 		text += 2;
-	return *text ? options_pattern(option, "class", text, pattern)
-	             : WRONG("%s= names no class; %s alone means every exception", option, option);
+	if (!*text)
+		return WRONG("%s= names no class; %s alone means every exception", option, option);
+	if (small_beginning(text))
+		return WRONG("%s: \"%s\" is no class: its name begins with a capital letter", option, small_beginning(text));
+	return options_pattern(option, "class", text, pattern);
 }
 
 int options_timeout(const char *text, struct options *options)
