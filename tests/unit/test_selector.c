@@ -169,7 +169,16 @@ static void mistakes_are_refused_with_their_place(void **state)
 		{"#", "--firehose"},
 		{".", "--firehose"},
 		{"Order::Item", "class alone"},
-		{"order#save", "\"order\" is no class: its name begins with a capital letter"},
+		{"order#save",
+	         "\"order\" is no class: its name begins with a capital letter; write Order#save or Order.save, or save "
+	         "alone for the methods of that name in all classes"},
+		{"order_item.save(self)", "write OrderItem#save or OrderItem.save, or save alone"},
+		{"Billing::order.save",
+	         "\"order\" is no class: its name begins with a capital letter; write Billing::Order#save or "
+	         "Billing::Order.save"},
+		{"save#",
+	         "\"save\" is no class; write save alone for the methods of that name in all classes, or with its class, as in "
+	         "Order#save"},
 		{"Billing::order#save", "\"order\" is no class"},
 		{"Billing::Order::save", "\"save\" is no class; write Billing::Order#save or Billing::Order.save"},
 		{"Order::save(self)", "\"save\" is no class; write Order#save or Order.save"},

@@ -27,14 +27,36 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
+/* "order_item#save": a class is written OrderItem. to: where the separator is. */
 static int refuse_lower_case(const char *text, size_t at, size_t to, struct error *err)
 {
-	size_t end = at;
+	size_t end = at, method = to + 1 + strcspn(text + to + 1, "( \t");
+	const char *name = text + to + 1;
+	struct buffer class = {0};
+	int status;
 
 	while (end < to && is_word(text[end]))
 		end++;
-	return error_set(err, -EINVAL, "selector \"%.200s\": \"%.*s\" is no class: its name begins with a capital letter", text,
-	                 (int)(end - at), text + at);
+	if (method == to + 1) { /* "save#" */
+		name = text + at;
+		return error_set(err, -EINVAL,
+		                 "selector \"%.200s\": \"%.*s\" is no class; write %.*s alone for the methods of that name in "
+		                 "all classes, or with "
+		                 "its class, as in Order#%.*s",
+		                 text, (int)(end - at), name, (int)(end - at), name, (int)(end - at), name);
+	}
+	buffer_add(&class, text, at);
+	for (size_t i = at; i < to; i++)
+		if (text[i] != '_')
+			buffer_add_char(&class, i == at || text[i - 1] == '_' ? (char)toupper((unsigned char)text[i]) : text[i]);
+	status = error_set(err, -EINVAL,
+	                   "selector \"%.200s\": \"%.*s\" is no class: its name begins with a capital letter; write %.*s#%.*s or "
+	                   "%.*s.%.*s, or %.*s alone "
+	                   "for the methods of that name in all classes",
+	                   text, (int)(end - at), text + at, (int)class.size, class.bytes, (int)(method - to - 1), name,
+	                   (int)class.size, class.bytes, (int)(method - to - 1), name, (int)(method - to - 1), name);
+	buffer_free(&class);
+	return status;
 }
 
 /* "Order", "::Order", "Billing::*", "A::B" */
