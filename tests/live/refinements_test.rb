@@ -37,6 +37,50 @@ class RefinementsTest < LiveTest
     TREE
   end
 
+  NARROW = <<~RUBY
+    $asked = []
+    class Reed; def self.inspect; $asked << 1; super; end; end
+    class Slow; end
+    module Brass; class Reed; def trill; end; end; end
+    Object.const_set(:Tuned, Module.new do
+      def self.inspect; $asked << 1; super; end
+      refine(Reed) { def hum(n); n; end; private def hiss; end; }
+      refine(Slow.singleton_class) { def hum; end }
+      refine(Brass::Reed) { def trill; end }
+    end)
+    Object.const_set(:Tuner, Module.new { refine(Reed) { def hum(n); n + 1; end } })
+    nil
+  RUBY
+
+  test "a method that only refinements of a class have is said to be theirs, with how to select it, and asks nobody" do
+    target = start("refined")
+    target.run(NARROW)
+    result = rbprobe("methods", "-p", target.pid.to_s, "Reed#hum", "Reed#his*", "Slow.hum", "Reed#trill", "Slow#hum", "Reed#hun")
+    assert_equal ["Reed#hum. Refinements have it: write A, B",
+                  "Reed#his*. A refinement has it: write '#<refinement:Reed@Tuned>#his*'",
+                  "Slow.hum. A refinement has it: write '#<refinement:#<Class:Slow>@Tuned>#hum'",
+                  "Reed#trill. Did you mean Brass::Reed#trill?", "Slow#hum", "Reed#hun"],
+                 result.stderr.scan(/no method matches (.*)$/).flatten.map { |line|
+                   line.sub(/'#<refinement:Reed@Tune[dr]>#hum', '#<refinement:Reed@Tune[dr]>#hum'/, "A, B")
+                 }
+    assert_equal "[]", target.run("$asked")
+  end
+
+  test "the name that the hint has selects the method, also where the class is a singleton class" do
+    target = start("refined")
+    target.run(NARROW)
+    selectors = ["#<refinement:Reed@Tuned>#hum", "#<refinement:#<Class:Slow>@Tuned>#hum", "#<refinement:Reed@Tuned>#his*"]
+    assert_equal selectors.map { |selector| selector.sub("*", "s") }, names(target, *selectors)
+    tracer = trace(target, "#<refinement:Reed@Tuned>#hum(n)", "#<refinement:#<Class:Slow>@Tuned>#hum")
+    caller = "module Tune; using Tuned; def self.run; [Reed.new.hum(3), Slow.hum]; end; end; Tune.run"
+    assert_equal "[3, nil]", target.run("TOPLEVEL_BINDING.eval(#{caller.dump})")
+    assert_equal <<~TREE, tracer.stop.tree
+      #<refinement:Reed@Tuned>#hum(n=3) <time>
+      #<refinement:#<Class:Slow>@Tuned>#hum <time>
+    TREE
+    assert_equal "[]", target.run("$asked")
+  end
+
   test "the firehose in a program that uses refinements" do
     target = start("refined")
     tracer = trace(target, "-f", "--no-hook")

@@ -11,6 +11,7 @@
 #include "tracee/base/text.h"
 #include "tracee/select/selector.h"
 #include "tracee/vm/class_name.h"
+#include "tracee/vm/refinements.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -52,17 +53,27 @@ static bool has_method(const struct suggestion *one, VALUE module, char separato
 	                        : selector_has_method(separator == '#' ? module : rb_class_of(module), one->name);
 }
 
-static void name_one(char *list, size_t size, uint32_t *count, const struct suggestion *one, VALUE module, char separator)
+/* quote: what stands around it where a shell would read it otherwise. */
+static void name_one(char *list, size_t size, uint32_t *count, const struct suggestion *one, VALUE module, char separator,
+                     const char *quote)
 {
 	struct text text = {.bytes = list, .size = size - 1, .used = strlen(list)};
 
 	if (++*count > NAMED_MAX)
 		return;
 	text_append_cstr(&text, *count > 1 ? ", " : "");
+	text_append_cstr(&text, quote);
 	class_name_add(&text, module);
 	text_append(&text, &separator, 1);
 	text_append(&text, one->selector->method_pattern.bytes, one->selector->method_pattern.size);
+	text_append_cstr(&text, quote);
 	list[text.used] = '\0';
+}
+
+static bool is_its_name(const struct suggestion *one, struct slice name)
+{
+	return name.size == one->selector->class_pattern.size &&
+	       memcmp(name.bytes, one->selector->class_pattern.bytes, name.size) == 0;
 }
 
 static void consider(struct suggestion *one, VALUE module, struct slice name)
@@ -73,12 +84,35 @@ static void consider(struct suggestion *one, VALUE module, struct slice name)
 	if (last.size != one->last.size || strncasecmp(last.bytes, one->last.bytes, last.size) != 0)
 		return;
 	if (has_method(one, module, same)) {
-		if (name.size != one->selector->class_pattern.size ||
-		    memcmp(name.bytes, one->selector->class_pattern.bytes, name.size) != 0)
-			name_one(one->same, sizeof(one->same), &one->same_count, one, module, same);
+		if (!is_its_name(one, name))
+			name_one(one->same, sizeof(one->same), &one->same_count, one, module, same, "");
 	} else if (has_method(one, module, other)) {
-		name_one(one->other, sizeof(one->other), &one->other_count, one, module, other);
+		name_one(one->other, sizeof(one->other), &one->other_count, one, module, other, "");
 	}
+}
+
+static void note_found(const struct match *match, void *found)
+{
+	(void)match;
+	*(bool *)found = true;
+}
+
+/* A refinement's methods are found by its own name alone. One of a singleton class stands for "Order.find". */
+static void consider_refinement(struct suggestion *one, VALUE refinement, VALUE refined)
+{
+	struct selector of_any_class = *one->selector;
+	char bytes[NAME_SIZE_MAX];
+	struct text name = {.bytes = bytes, .size = sizeof(bytes)};
+	char separator = class_name_add_owner(&name, refined);
+	bool found = false;
+
+	if (separator != one->selector->separator || !is_its_name(one, (struct slice){bytes, name.used}))
+		return;
+	of_any_class.class_pattern.size = 0;
+	of_any_class.separator = '#';
+	selector_each_match_in(&of_any_class, refinement, note_found, &found);
+	if (found)
+		name_one(one->refined, sizeof(one->refined), &one->refined_count, one, refinement, '#', "'");
 }
 
 static bool begin(struct suggestions *suggestions)
@@ -97,7 +131,7 @@ static bool begin(struct suggestions *suggestions)
 
 bool suggestions_look(struct suggestions *suggestions)
 {
-	VALUE module, name;
+	VALUE module, name, refined;
 
 	if (suggestions->count == 0)
 		return false;
@@ -111,8 +145,13 @@ bool suggestions_look(struct suggestions *suggestions)
 		rb_ary_concat(suggestions->modules, rb_class_subclasses(module));
 #endif
 	name = rb_mod_name(module);
-	for (uint32_t i = 0; i < suggestions->count && !NIL_P(name); i++)
-		consider(&suggestions->items[i], module, (struct slice){RSTRING_PTR(name), (size_t)RSTRING_LEN(name)});
+	refined = refinements_refined(module);
+	for (uint32_t i = 0; i < suggestions->count; i++) {
+		if (!NIL_P(refined))
+			consider_refinement(&suggestions->items[i], module, refined);
+		else if (!NIL_P(name))
+			consider(&suggestions->items[i], module, (struct slice){RSTRING_PTR(name), (size_t)RSTRING_LEN(name)});
+	}
 	RB_GC_GUARD(name);
 	return true;
 }
@@ -125,7 +164,13 @@ void suggestions_write(const struct suggestions *suggestions, uint32_t index, ch
 		const char *list = one->same_count ? one->same : one->other;
 		uint32_t count = one->same_count ? one->same_count : one->other_count;
 
-		if (one->index == index && count)
+		if (one->index != index)
+			continue;
+		if (one->refined_count)
+			snprintf(text, size, ". %s: write %s%s",
+			         one->refined_count > 1 ? "Refinements have it" : "A refinement has it", one->refined,
+			         one->refined_count > NAMED_MAX ? ", ..." : "");
+		else if (count)
 			snprintf(text, size, ". Did you mean %s%s?", list, count > NAMED_MAX ? ", ..." : "");
 	}
 }

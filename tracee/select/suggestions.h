@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 /*
- * What was probably meant by selectors that match nothing: "Order#save" where there is Billing::Order#save, or Order.save. Only
- * of selectors that name a class. Job context, GVL held, under rb_protect (allocates, raises). Runs no application code.
+ * What was probably meant by selectors that match nothing: "Order#save" where there is Billing::Order#save, or Order.save, or
+ * where only a refinement of Order has it. Only of selectors that name a class. Job context, GVL held, under rb_protect
+ * (allocates, raises). Runs no application code.
  */
 
 #define SUGGESTIONS_MAX 16u /* selectors that are looked at */
@@ -20,8 +21,9 @@ struct suggestion {
 	const struct selector *selector;
 	struct slice last; /* of its class's name: "Order" */
 	VALUE name;        /* of its method, a Symbol; nil: a pattern */
-	uint32_t same_count, other_count;
-	char same[256], other[256]; /* candidates with the same separator, and with the other one */
+	uint32_t same_count, other_count, refined_count;
+	/* Candidates with the same separator, with the other one, and of refinements, in quotes. */
+	char same[256], other[256], refined[256];
 };
 
 /* All zero at first. Whoever keeps it marks it. */
@@ -38,7 +40,7 @@ struct suggestions {
 void suggestions_add(struct suggestions *suggestions, uint32_t index, const struct selector *selector);
 /* Looks at the next module; false: there is none. */
 bool suggestions_look(struct suggestions *suggestions);
-/* ". Did you mean Billing::Order#save?", or "". */
+/* ". Did you mean Billing::Order#save?", ". A refinement has it: write '#<refinement:Order@Audit>#save'", or "". */
 void suggestions_write(const struct suggestions *suggestions, uint32_t index, char *text, size_t size);
 /* In GC. */
 void suggestions_mark(const struct suggestions *suggestions);

@@ -4,16 +4,34 @@
 
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/refinements.h"
 
 bool class_name_is_singleton(VALUE module)
 {
 	return RB_TYPE_P(module, T_CLASS) && RTEST(builtin_call0(BUILTIN_MODULE_SINGLETON_CLASS_P, module));
 }
 
+/* As Module#to_s, which asks both modules for their inspect. */
+static void add_refinement(struct text *text, VALUE refinement, VALUE refined)
+{
+	VALUE place = refinements_place(refinement);
+
+	text_append_cstr(text, "#<refinement:");
+	class_name_add(text, refined);
+	text_append_cstr(text, "@");
+	if (!NIL_P(place))
+		class_name_add(text, place);
+	text_append_cstr(text, ">");
+}
+
 void class_name_add(struct text *text, VALUE module)
 {
-	VALUE name = rb_mod_name(module);
+	VALUE name = rb_mod_name(module), refined = NIL_P(name) ? refinements_refined(module) : Qnil;
 
+	if (!NIL_P(refined)) {
+		add_refinement(text, module, refined);
+		return;
+	}
 	if (NIL_P(name)) {
 		/*
 		 * Module#to_s asks an attached class for its inspect, which may be the application's: singletons go another way.

@@ -20,6 +20,17 @@ static VALUE refinement_class(void)
 	return rb_const_defined(rb_cObject, name) ? rb_const_get(rb_cObject, name) : Qnil;
 }
 
+/* Where the VM keeps it, in 2.7 to 4.1-dev; Refinement#target came later. */
+VALUE refinements_refined(VALUE module)
+{
+	return RB_TYPE_P(module, T_MODULE) ? rb_attr_get(module, rb_intern("__refined_class__")) : Qnil;
+}
+
+VALUE refinements_place(VALUE refinement)
+{
+	return rb_attr_get(refinement, rb_intern("__defined_at__"));
+}
+
 void refinements_forget(void)
 {
 	known = Qfalse;
@@ -55,8 +66,6 @@ static void look(void)
 
 bool refinements_have(VALUE owner, VALUE name)
 {
-	/* Where the VM keeps it, in 3.1 to 4.1-dev; Refinement#target came later. */
-	ID refined = rb_intern("__refined_class__");
 	VALUE arguments[] = {name, Qfalse};
 
 	if (!known)
@@ -64,7 +73,7 @@ bool refinements_have(VALUE owner, VALUE name)
 	for (long i = 0; i < RARRAY_LEN(known); i++) {
 		VALUE refinement = rb_ary_entry(known, i);
 
-		if (rb_attr_get(refinement, refined) == owner &&
+		if (refinements_refined(refinement) == owner &&
 		    (RTEST(builtin_call(BUILTIN_MODULE_METHOD_DEFINED, refinement, 2, arguments)) ||
 		     RTEST(builtin_call(BUILTIN_MODULE_PRIVATE_METHOD_DEFINED, refinement, 2, arguments))))
 			return true;

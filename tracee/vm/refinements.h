@@ -4,7 +4,7 @@
 #include <ruby.h>
 #include <stdbool.h>
 
-/* What refinements there are. Job context, GVL held, under rb_protect where it says so. */
+/* What refinements there are. Job context, where nothing else is said, GVL held, under rb_protect where it says so. */
 
 /* Before the first GC that could move objects. */
 void refinements_init(void);
@@ -15,6 +15,12 @@ void refinements_init(void);
  * and set the method behind it). The refinements are looked for once, by a walk over the heap. May raise.
  */
 bool refinements_have(VALUE owner, VALUE name);
+
+/* The class or module that this one refines; nil: it is no refinement. Asks nobody. Also an event's slow path. */
+VALUE refinements_refined(VALUE module);
+
+/* Where `refine` was called; of a refinement. */
+VALUE refinements_place(VALUE refinement);
 
 /* They are looked for anew the next time: before many methods are asked about. */
 void refinements_forget(void);
