@@ -15,7 +15,7 @@
 #define SIZE_MIN 4096u
 #define SIZE_IDLE_MAX (64u << 10) /* of a fiber that keeps nothing */
 
-/* The start of a call, or its end; a payload follows. */
+/* The start of a call, its end, or a mark; a payload follows. */
 struct kept_record {
 	uint8_t kind;
 	uint8_t ending;        /* of an end */
@@ -105,6 +105,18 @@ static void tell_end(const struct walk *walk, const struct kept_record *end, con
 	ring_push_end(ring, start->position, &record, end + 1, end->payload_size);
 }
 
+static void tell_mark(const struct walk *walk, const struct kept_record *mark)
+{
+	struct session *session = walk->session;
+	const struct ring_record record = {
+		.kind = RING_MARK, .method = mark->method, .fiber = walk->fiber->ref, .time = mark->time};
+
+	if (session->options.overflow == OVERFLOW_BLOCK)
+		observe_wait_for_room(session, mark->payload_size);
+	if (!ring_push_mark(&session->ring, &record, mark + 1, mark->payload_size))
+		session->marks_lost++;
+}
+
 static void leave_out(const struct walk *walk, const struct kept_record *start)
 {
 	walk->session->left_out++;
@@ -153,6 +165,8 @@ static void walk_all(struct walk *walk)
 		at += RECORD_BYTES(record->payload_size);
 		if (record->kind == RING_START) {
 			walk_start(walk, record);
+		} else if (record->kind == RING_MARK) {
+			tell_mark(walk, record);
 		} else if (record_at(stack, record->position)->in_tree) {
 			tell_end(walk, record, record_at(stack, record->position));
 			walk->level--;
@@ -214,6 +228,20 @@ static struct kept_record *append(struct call_stack *stack, const struct kept_re
 	return to;
 }
 
+/* The same. Gives up what can be, where there is not. */
+static bool make_room_by_walk(struct session *session, struct fiber_state *fiber, size_t need)
+{
+	struct call_stack *stack = &fiber->stacks[session->slot];
+
+	if (make_room(session, stack, need))
+		return true;
+	/* A walk is worth its while only where much has come since the last one. */
+	if (stack->kept_used - stack->kept_after_walk < KEPT_SIZE_MAX / 8)
+		return false;
+	flush(session, fiber, false);
+	return make_room(session, stack, need);
+}
+
 bool kept_start(struct session *session, struct fiber_state *fiber, struct open_call *call, const void *payload,
                 size_t payload_size)
 {
@@ -224,17 +252,25 @@ bool kept_start(struct session *session, struct fiber_state *fiber, struct open_
 
 	if (payload_size > RING_PAYLOAD_MAX)
 		return false;
-	if (!make_room(session, stack, need)) {
-		/* A walk is worth its while only where much has come since the last one. */
-		if (stack->kept_used - stack->kept_after_walk < KEPT_SIZE_MAX / 8)
-			return false;
-		flush(session, fiber, false);
-		if (!make_room(session, stack, need))
-			return false;
-	}
+	if (!make_room_by_walk(session, fiber, need))
+		return false;
 	call->kept = (uint32_t)stack->kept_used;
 	append(stack, &record, payload);
 	stack->kept_open++;
+	return true;
+}
+
+bool kept_mark(struct session *session, struct fiber_state *fiber, uint32_t method, uint64_t time, const void *payload,
+               size_t payload_size)
+{
+	struct call_stack *stack = &fiber->stacks[session->slot];
+	const struct kept_record record = {
+		.kind = RING_MARK, .payload_size = (uint16_t)payload_size, .method = method, .time = time};
+
+	if (!stack->kept_open || payload_size > RING_PAYLOAD_MAX ||
+	    !make_room_by_walk(session, fiber, RECORD_BYTES(payload_size)))
+		return false;
+	append(stack, &record, payload);
 	return true;
 }
 

@@ -14,7 +14,7 @@
  *
  * A fiber keeps KEPT_SIZE_MAX bytes, a session KEPT_SESSION_MAX. Where that is not enough, calls that have ended are given up:
  * those that meet the conditions go into the ring as they are, the others count as left out. Should a call around these meet the
- * conditions after all, they are lost, since they belong into its tree.
+ * conditions after all, they are lost, since they belong into its tree. Marks among them go into the ring.
  *
  * Event context, GVL held; kept_end() and kept_settle() also in GC, and in jobs.
  */
@@ -33,6 +33,13 @@ struct session;
 /* Keeps the start of a call that is about to be pushed; false: there is no room, and it is counted as lost. */
 bool kept_start(struct session *session, struct fiber_state *fiber, struct open_call *call, const void *payload,
                 size_t payload_size);
+
+/*
+ * Keeps a mark in its place among the calls; false: no call is kept, or there is no room, and it may go into the ring at once. It
+ * comes whether the calls around it are shown or not: when it is given to the ring, only its place depends on that.
+ */
+bool kept_mark(struct session *session, struct fiber_state *fiber, uint32_t method, uint64_t time, const void *payload,
+               size_t payload_size);
 
 /* Whether it is in the ring already. */
 bool kept_is_told(const struct call_stack *stack, const struct open_call *call);

@@ -12,9 +12,11 @@
 
 #include "tracee/observe/marks.h"
 
+#include "tracee/base/ticks.h"
 #include "tracee/base/value_texts.h"
 #include "tracee/observe/callers.h"
 #include "tracee/observe/decide.h"
+#include "tracee/observe/kept.h"
 #include "tracee/observe/observe.h"
 #include "tracee/vm/capture.h"
 #include "tracee/vm/class_name.h"
@@ -95,6 +97,18 @@ static void add_stack(struct session *session, struct value_texts *values)
 		value_texts_add_uint(values, number);
 }
 
+/* Into the tree that waits for its end, or into the ring. */
+static void push(struct session *session, struct fiber_state *fiber, const void *values, size_t size)
+{
+	if (fiber->stacks[session->slot].defined && kept_mark(session, fiber, MARK_REF(MARK_RAISE), ticks_now(), values, size)) {
+		session->mark_count++;
+		return;
+	}
+	if (session->options.overflow == OVERFLOW_BLOCK)
+		observe_wait_for_room(session, size);
+	marks_push(session, fiber, MARK_RAISE, values, size);
+}
+
 /* What was made of the values before something failed is shown. */
 static void tell(struct session *session, struct fiber_state *fiber, rb_trace_arg_t *trace_arg)
 {
@@ -131,10 +145,8 @@ static void tell(struct session *session, struct fiber_state *fiber, rb_trace_ar
 	} else if (raising.meant) {
 		size_t size = value_texts_end(&values);
 
-		if (session->options.overflow == OVERFLOW_BLOCK)
-			observe_wait_for_room(session, size);
 		observe_introduce(session, fiber);
-		marks_push(session, fiber, MARK_RAISE, buffer, size);
+		push(session, fiber, buffer, size);
 	}
 	session->scratch_used = own;
 	if (own)
