@@ -395,7 +395,7 @@ class EventsTest < LiveTest
     assert_match(/^rbprobe: 1 call, 0 lost, #{left_out}, /, result.stderr)
   end
 
-  test "--thread holds for exceptions by name and id, and for objects by id" do
+  test "--thread holds for exceptions and objects by id, and for exceptions by name" do
     target = makers
     target.run(<<~'RUBY')
       $work = Queue.new
@@ -419,6 +419,48 @@ class EventsTest < LiveTest
     assert_equal [id.to_i] * 2, shown.map { |event| event["thread"] }
     assert_equal [0, 2], result.events("summary").first.values_at("events_lost", "events_left_out")
     assert_equal [2, 1], result.events("totals").first.values_at("made", "shown")
+  end
+
+  test "--thread NAME holds for objects: also for threads that come later, and for new names" do
+    target = makers
+    target.run(<<~'RUBY')
+      class Maker
+        def self.in_thread(name)
+          thread = Thread.new { Thread.current.name = name; loop { Thread.stop; new.one; $made += 1 } }
+          sleep 0.01 until thread.stop?
+          thread
+        end
+
+        def self.make_in(thread)
+          made = $made
+          thread.wakeup
+          sleep 0.01 until $made > made && thread.stop?
+        end
+      end
+      $made = 0
+      $worker, $other = %w[worker\ 1 other].map { |name| Maker.in_thread(name) }
+      class Thread; def name; raise "asked"; end; end
+    RUBY
+    tracer = trace(target, "--allocations", "Order", "--thread", "worker*", "--format", "json")
+    shown = -> { tracer.stdout.scan('"type":"allocation"').size }
+    target.run("Maker.make_in($worker); Maker.make_in($other); nil")
+    wait_until("that of the worker is shown") { shown.call == 1 }
+    target.run("$later = Maker.in_thread('worker 2'); nil")
+    wait_until("the new thread is known") { target.run("Maker.make_in($later); nil") && shown.call > 1 }
+    target.run("$later.name = 'idle'; nil")
+    wait_until("so is its new name") do
+      target.run("20.times { Maker.make_in($later); sleep 0.01 }; nil")
+      before = shown.call
+      target.run("Maker.make_in($later); nil")
+      sleep 0.1
+      shown.call == before
+    end
+    result = tracer.stop
+    made = target.run("$made").to_i
+    lost, left_out = result.events("summary").first.values_at("events_lost", "events_left_out")
+    assert_equal [made, made - lost - left_out], result.events("totals").first.values_at("made", "shown")
+    assert_equal made - lost - left_out, result.events("allocation").size
+    assert_operator left_out, :>, 1
   end
 
   test "--thread main of exceptions and objects" do
@@ -464,8 +506,6 @@ class EventsTest < LiveTest
     [%w[--thread 1], %w[--within A#b], %w[--outside A#b], %w[--every 2], %w[--rate 2]].each do |condition|
       assert_refused 2, others, "trace", "-p", "1", "--gc", "--gvl", *condition
     end
-    assert_refused 2, /^rbprobe: --allocations goes with the native id of a --thread or main, not its name/,
-                   "trace", "-p", "1", "--allocations", "Order", "--thread", "worker", "A#b"
   end
 
   private

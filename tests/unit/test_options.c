@@ -308,10 +308,6 @@ static void what_contradicts_itself(void **state)
 		{"--gc --within a",
 	         "--thread, --within, --outside, --every and --rate do not apply to --gc and --gvl, and nothing else "
 	         "is selected; give a selector such as Order#total, --raise or --allocations"},
-		{"--allocations A --thread w a",
-	         "--allocations goes with the native id of a --thread or main, not its name, for which "
-	         "no thread can be asked while it makes "
-	         "an object; `rbprobe backtrace -p PID` shows the ids"},
 		{"a --tree --every 3", "--tree shows what happens inside the calls that meet --slow, --slow-cpu, --raised or an "
 	                               "--if about the end; give one of "
 	                               "these"},

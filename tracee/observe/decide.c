@@ -169,6 +169,23 @@ struct thread_look {
 	bool meant;
 };
 
+static bool is_named(const char *wanted, VALUE name, bool is_main)
+{
+	char bytes[NAME_SIZE_MAX + 1];
+
+	if (is_main && strcmp(wanted, "main") == 0)
+		return true;
+	if (NIL_P(name))
+		return false;
+	snprintf(bytes, sizeof(bytes), "%.*s", (int)RSTRING_LEN(name), RSTRING_PTR(name));
+	return fnmatch(wanted, bytes, 0) == 0;
+}
+
+bool decide_is_thread_named(const struct session *session, VALUE name, bool is_main)
+{
+	return is_named(session->decider->conditions.thread.bytes, name, is_main);
+}
+
 static VALUE look_at_thread(VALUE argument)
 {
 	struct thread_look *look = (struct thread_look *)argument;
@@ -178,15 +195,8 @@ static VALUE look_at_thread(VALUE argument)
 
 	fiber_describe(&description);
 	snprintf(id, sizeof(id), "%u", description.native_id);
-	look->meant = strcmp(id, wanted) == 0;
-	if (!look->meant && !NIL_P(description.thread_name)) {
-		char name[NAME_SIZE_MAX + 1];
-
-		snprintf(name, sizeof(name), "%.*s", (int)RSTRING_LEN(description.thread_name),
-		         RSTRING_PTR(description.thread_name));
-		look->meant = fnmatch(wanted, name, 0) == 0;
-	}
-	look->meant = look->meant || (strcmp(wanted, "main") == 0 && rb_thread_current() == rb_thread_main());
+	look->meant =
+		strcmp(id, wanted) == 0 || is_named(wanted, description.thread_name, rb_thread_current() == rb_thread_main());
 	RB_GC_GUARD(description.thread_name);
 	RB_GC_GUARD(description.created_at);
 	return Qnil;

@@ -93,5 +93,7 @@ bool decide_is_counted_in(const struct decider *decider, uint64_t *met, struct r
  * and it may raise: under rb_protect, with no event of the fiber's heard.
  */
 bool decide_is_thread_meant(const struct session *session, struct call_stack *stack, int *jump);
+/* The same of a thread with this name, a String or nil. GVL held; allocates nothing of Ruby's. */
+bool decide_is_thread_named(const struct session *session, VALUE name, bool is_main);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Which exceptions and objects a session shows: the conditions of its trace that are not about a call. Context: event, GVL held,
  * but for mark_conditions_open(). Where an object is made nothing may be allocated, nor anything of Ruby's be called: there a
- * thread is known by its native id, or as the main one, alone.
+ * thread is known by its native id, or by what a job has found out before.
  */
 
 #include "tracee/observe/marks.h"
@@ -16,12 +16,20 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Also nothing: no thread is asked for. */
+static bool is_id(struct slice thread)
+{
+	return strspn(thread.bytes ? thread.bytes : "", "0123456789") == thread.size;
+}
+
 void mark_conditions_open(struct session *session)
 {
 	const struct decider *decider = session->decider;
 
 	session->mark_state->asks = decider && (decider->within || decider->outside || decider->conditions.thread.size ||
 	                                        decider->conditions.every || decider->conditions.rate);
+	if (session->mark_state->allocation_count && decider && !is_id(decider->conditions.thread))
+		mark_threads_open(session);
 }
 
 /* An event: where it happens. */
@@ -102,12 +110,12 @@ enum mark_verdict mark_verdict_raise(struct session *session, struct fiber_state
 	return mark_verdict_counted(session, MARK_RAISE);
 }
 
-static enum mark_verdict verdict_of_thread(struct slice thread)
+static enum mark_verdict verdict_of_thread(const struct session *session)
 {
-	if (thread.size == 4 && memcmp(thread.bytes, "main", 4) == 0)
-		return rb_thread_current() == rb_thread_main() ? MARK_SHOWN : MARK_LEFT_OUT;
-	if (strspn(thread.bytes, "0123456789") != thread.size)
-		return MARK_UNKNOWN;
+	struct slice thread = session->decider->conditions.thread;
+
+	if (!is_id(thread))
+		return mark_threads_verdict(session);
 	return strtoul(thread.bytes, NULL, 10) == (unsigned long)syscall(SYS_gettid) ? MARK_SHOWN : MARK_LEFT_OUT;
 }
 
@@ -126,7 +134,7 @@ enum mark_verdict mark_verdict_allocation(struct session *session, const struct 
 		                                          frame_of_event(trace_arg)}))
 			return MARK_LEFT_OUT;
 	}
-	return decider->conditions.thread.size ? verdict_of_thread(decider->conditions.thread) : MARK_SHOWN;
+	return decider->conditions.thread.size ? verdict_of_thread(session) : MARK_SHOWN;
 }
 
 void mark_count_unshown(struct session *session, enum mark_verdict verdict)

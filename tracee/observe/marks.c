@@ -40,6 +40,8 @@ void marks_mark(const struct session *session)
 {
 	for (uint32_t i = 0; session->mark_state && i < session->mark_state->allocation_count; i++)
 		rb_gc_mark(session->mark_state->allocations[i].class);
+	if (session->mark_state)
+		mark_threads_mark(session->mark_state);
 }
 
 /* The client learns what the values of such marks are. */
@@ -166,6 +168,7 @@ void marks_flush_kept(void)
 
 void marks_flush(void)
 {
+	mark_threads_look();
 	mark_gvl_flush();
 	marks_flush_kept();
 }
@@ -259,6 +262,7 @@ static void part_release(struct session *session)
 	free((char *)session->mark_state->options.raise.bytes);
 	for (uint32_t i = 0; i < session->mark_state->allocation_count; i++)
 		free(session->mark_state->allocations[i].name);
+	mark_threads_free(session->mark_state);
 	free(session->mark_state->gvl);
 	free(session->mark_state);
 	session->mark_state = NULL;

@@ -54,6 +54,7 @@ struct marks {
 	struct mark_gvl_baseline *gvl; /* at the beginning; NULL: it does not ask for that */
 	struct allocation_watch allocations[MARK_ALLOCATIONS_MAX];
 	uint32_t allocation_count;
+	struct mark_threads *threads; /* NULL: the trace asks for no name of a thread, or has no memory for that */
 	uint32_t kept_count;
 	uint32_t nobody_id; /* the thread that the fiber without a name was last said to be */
 	struct kept_mark kept[MARKS_KEPT];
@@ -127,6 +128,16 @@ void mark_conditions_open(struct session *session);
 enum mark_verdict mark_verdict_raise(struct session *session, struct fiber_state *fiber, rb_trace_arg_t *trace_arg);
 enum mark_verdict mark_verdict_allocation(struct session *session, const struct fiber_state *fiber, bool told,
                                           rb_trace_arg_t *trace_arg);
+/*
+ * mark_threads.c: which threads --thread means, where an object is made. Jobs open it, and look again where a verdict has asked
+ * for that; they raise nothing. mark_threads_mark(): in GC.
+ */
+void mark_threads_open(struct session *session);
+void mark_threads_look(void);
+void mark_threads_mark(const struct marks *marks);
+void mark_threads_free(struct marks *marks);
+/* Where an object is made. MARK_UNKNOWN: the thread is newer than the last look. */
+enum mark_verdict mark_threads_verdict(const struct session *session);
 /* The rest of the verdict on an object, of those that CLASS@N takes: --every and --rate. */
 enum mark_verdict mark_verdict_counted(struct session *session, enum mark_kind kind);
 /* Counts one that is not shown, as its verdict says. */

@@ -181,11 +181,6 @@ static const char *check_events(const struct options *options)
 	uint32_t kinds = options->trace.marks.kinds;
 	bool narrowed = options->selectors.count > 0 || conditions->thread.size || conditions->every || conditions->rate;
 
-	if (kinds & 1u << MARK_ALLOCATION && conditions->thread.size && strcmp(conditions->thread.bytes, "main") != 0 &&
-	    strspn(conditions->thread.bytes, "0123456789") != conditions->thread.size)
-		return "--allocations goes with the native id of a --thread or main, not its name, for which no thread can be "
-		       "asked "
-		       "while it makes an object; `rbprobe backtrace -p PID` shows the ids";
 	if (shows_no_call(options) &&
 	    options->trace.flags & (TRACE_ARGUMENTS | TRACE_RESULT | (TRACE_MEASURES & ~(unsigned)TRACE_STACK)))
 		return "--args, --return and --measure are about calls, and no method is selected; give a selector such as "
