@@ -15,7 +15,7 @@ class OrderTest < LiveTest
   ONE_PIECE = "Shop#each_item\n   Shop#price <time>\n   Shop#price <time>\nShop#each_item <time>\n".freeze
 
   def without_headers(tree)
-    tree.lines.reject { |line| line.start_with?("[thread ", "[above: ") }.join
+    tree.lines.reject { |line| line.start_with?("[thread ") }.join
   end
 
   def tree_of(*options)
@@ -76,13 +76,12 @@ class OrderTest < LiveTest
     end
   end
 
-  test "where another thread follows the main one, both are named" do
+  test "where another thread follows the main one, all after it are named" do
     target = start("shop")
     tracer = trace(target, "Shop#price")
     target.run("$shop.price(:tea); Thread.new { Thread.current.name = 'clerk'; $shop.price(:tea) }.join; $shop.price(:cup)")
     assert_equal <<~TREE, tracer.stop.stdout.gsub(/<[\d.]+>/, "<time>").sub(/thread \d+ "/, 'thread T "')
       Shop#price <time>
-      [above: thread #{target.pid}]
       [thread T "clerk"]
       Shop#price <time>
       [thread #{target.pid}]

@@ -307,9 +307,9 @@ module Processes
   Result = Struct.new(:stdout, :stderr, :status, :seconds) do
     # The text output with its times masked, and without its first header if all is of one thread.
     def tree
-      text = stdout.gsub(/<\d+\.\d{6}>/, "<time>").gsub(/(?<=\[|\[above: )thread \d+/, "thread T")
+      text = stdout.gsub(/<\d+\.\d{6}>/, "<time>").gsub(/\[thread \d+/, "[thread T")
                    .gsub(/, fiber \d+( of [^\]]*)?\]/, ", fiber F\\1]")
-      text.scan(/^\[(?:above: )?thread T/).size > 1 ? text : text.sub(/\A\[thread T.*\]\n/, "")
+      text.scan(/^\[thread T/).size > 1 ? text : text.sub(/\A\[thread T.*\]\n/, "")
     end
 
     # From JSON: the calls of each fiber as a tree, a line each, in the order in which they began.

@@ -22,7 +22,6 @@
  *     ... 1234 calls lost (0.012000 s) ...
  *     [thread 12345 "worker 1", fiber 7]                   what follows is this fiber's; shown once there is more than one,
  *                                                          and at the start where it is not the main thread's own
- *     [above: thread 12340]                                whose the lines before were, which had no header
  *
  * A start line is held back until it is known whether the call has calls inside, that is until the fiber's next event, but not
  * when something younger is to be printed or nothing has come for a moment. So all lines are in order of time, a call that

@@ -28,58 +28,39 @@ static bool is_expected(const struct fiber *fiber)
 	       (fiber->root && fiber->native_id == fiber->stream->main_native_id);
 }
 
-static void add_fiber(struct buffer *to, const struct fiber *fiber)
+void sink_text_header(struct sink *sink, struct fiber *fiber)
 {
-	buffer_add_text(to, "thread ");
+	struct stream *stream = fiber->stream;
+	struct buffer *to = &sink->output->buffer;
+	bool names_first = sink->ops == &sink_text; /* rbtrace's lines stay as its users know them */
+
+	if (stream->shown_fiber == fiber)
+		return;
+	stream->shown_fiber = fiber;
+	if (stream->fiber_count < 2 && (!names_first || is_expected(fiber)))
+		return;
+	sink_text_add_pid(sink, to, stream);
+	sink_text_color(sink, to, COLOR_THREAD);
+	buffer_add_text(to, "[thread ");
 	buffer_add_uint(to, fiber->native_id ? fiber->native_id : fiber->thread_id);
 	if (fiber->thread_name.size) {
 		buffer_add_text(to, " \"");
 		buffer_add_printable(to, fiber->thread_name.bytes, fiber->thread_name.size);
 		buffer_add_char(to, '"');
 	}
-	if (fiber->root)
-		return;
-	buffer_add_text(to, ", fiber ");
-	buffer_add_uint(to, fiber->ref);
-	if (fiber->created_at.size) {
-		buffer_add_text(to, " of ");
-		buffer_add_printable(to, fiber->created_at.bytes, fiber->created_at.size);
+	if (!fiber->root) {
+		buffer_add_text(to, ", fiber ");
+		buffer_add_uint(to, fiber->ref);
+		if (fiber->created_at.size) {
+			buffer_add_text(to, " of ");
+			buffer_add_printable(to, fiber->created_at.bytes, fiber->created_at.size);
+		}
 	}
-}
-
-/* "[thread 12]", "[thread 12, continued]"; "[above: thread 12]" for lines that had no header. */
-static void add_header(const struct sink *sink, const struct fiber *fiber, const char *before, const char *after)
-{
-	struct buffer *to = &sink->output->buffer;
-
-	sink_text_add_pid(sink, to, fiber->stream);
-	sink_text_color(sink, to, COLOR_THREAD);
-	buffer_add_char(to, '[');
-	buffer_add_text(to, before);
-	add_fiber(to, fiber);
-	buffer_add_text(to, after);
+	if (fiber->parted)
+		buffer_add_text(to, ", continued");
 	buffer_add_char(to, ']');
 	sink_text_color(sink, to, COLOR_NONE);
 	buffer_add_char(to, '\n');
-}
-
-void sink_text_header(struct sink *sink, struct fiber *fiber)
-{
-	struct stream *stream = fiber->stream;
-	const struct fiber *before = stream->shown_fiber;
-	bool names_first = sink->ops == &sink_text; /* rbtrace's lines stay as its users know them */
-
-	if (before == fiber)
-		return;
-	stream->shown_fiber = fiber;
-	if (stream->fiber_count < 2 && (!names_first || is_expected(fiber))) {
-		stream->shows_unheaded = names_first;
-		return;
-	}
-	if (before && stream->shows_unheaded)
-		add_header(sink, before, "above: ", "");
-	stream->shows_unheaded = false;
-	add_header(sink, fiber, "", fiber->parted ? ", continued" : "");
 }
 
 static void part_remove(struct text_order *order, struct text_part *part)

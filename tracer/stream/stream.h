@@ -118,7 +118,6 @@ struct stream {
 	uint64_t open_left_out;     /* calls that were still open, and are not shown, as there were too many */
 	uint32_t fiber_count;
 	struct fiber *shown_fiber; /* the sink's: the one whose lines were printed last */
-	bool shows_unheaded;       /* and these have no header that says so */
 	bool ended;                /* END has come */
 	bool takes_descriptors;    /* set by the owner, where records with descriptors were asked for */
 
