@@ -23,12 +23,12 @@ class SafetyTest < LiveTest
     before = possessions_of(target)
     target.run("go")
     tracer = trace(target, "--args", "Work#step")
-    tracer.wait_for(/\AWork#step/)
+    tracer.wait_for(/^Work#step/)
     threads = before[:threads] + 2
     tracer.kill
     wait_until_disarmed(target, before.merge(threads: threads))
     again = trace(target, "Work#step")
-    again.wait_for(/\AWork#step/)
+    again.wait_for(/^Work#step/)
     assert_exit 0, again.stop
     wait_until_disarmed(target, before.merge(threads: threads))
     target.run("halt")
@@ -62,7 +62,7 @@ class SafetyTest < LiveTest
     target = start("busy")
     tracer = trace(target, "Work#step")
     target.run("go")
-    tracer.wait_for(/\AWork#step/)
+    tracer.wait_for(/^Work#step/)
     running = rate_of(target)
     tracer.signal(:STOP)
     before = target.run("steps").to_i
@@ -110,7 +110,7 @@ class SafetyTest < LiveTest
     target = start("busy")
     tracer = trace(target, "Work#step")
     target.run("go")
-    tracer.wait_for(/\AWork#step/)
+    tracer.wait_for(/^Work#step/)
     target.signal(:KILL)
     result = tracer.wait
     assert_exit 4, result
