@@ -262,7 +262,7 @@ module Processes
     end
 
     def wait_for(pattern)
-      Processes.wait_until(-> { "#{command} prints #{pattern.inspect}; it printed:\n#{stdout}#{stderr}" }) do
+      Processes.wait_until(-> { "#{command} prints #{pattern.inspect}; it printed:\n#{stdout[0, 4000]}#{stderr}" }) do
         pattern === stdout || pattern === stderr
       end
       self
