@@ -343,7 +343,7 @@ class SelectorsTest < LiveTest
   end
 
   test "several selectors for one line: one line with the values of them all, each once" do
-    dir = Dir.mktmpdir
+    dir = shared_directory
     file = File.join(dir, "till.rb")
     code = "class Till\n  def f(a, b)\n    a + b\n  end\nend\n"
     File.write(file, code)
@@ -366,8 +366,6 @@ class SelectorsTest < LiveTest
     tracer = trace(target, "drawer.rb:3(a)", "drawer.rb:3(b)")
     target.run("eval(#{code.sub("Till", "Drawer").inspect}, TOPLEVEL_BINDING, '#{dir}/drawer.rb'); Drawer.new.f(1, 2)")
     assert_equal "drawer.rb:3 a=1 b=2\n", tracer.stop.stdout
-  ensure
-    FileUtils.rm_rf(dir) if dir
   end
 
   test "what methods lists trace takes, whatever it is called" do
