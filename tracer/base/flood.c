@@ -2,12 +2,11 @@
 
 #include "tracer/base/flood.h"
 
+#include "proto/fnv.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-
-#define HASH_START 0xcbf29ce484222325u
-#define HASH_PRIME 0x100000001b3u
 
 /* A number, a method, a class, a file: whatever has what no word of a sentence has. */
 static bool is_name(const char *word, size_t size)
@@ -23,17 +22,14 @@ static bool is_name(const char *word, size_t size)
 /* The text without its names. */
 static uint64_t key_of(const char *text)
 {
-	uint64_t key = HASH_START;
+	uint64_t key = FNV64_BEGIN;
 
 	for (const char *word = text; *word;) {
 		size_t size = strcspn(word, " ");
 
-		if (is_name(word, size))
-			key = (key ^ '*') * HASH_PRIME;
-		for (size_t i = 0; i < size && !is_name(word, size); i++)
-			key = (key ^ (unsigned char)word[i]) * HASH_PRIME;
+		key = fnv64_add(key, is_name(word, size) ? (struct slice){"*", 1} : (struct slice){word, size});
+		key = fnv64_step(key, ' ');
 		word += size + strspn(word + size, " ");
-		key = (key ^ ' ') * HASH_PRIME;
 	}
 	return key;
 }
