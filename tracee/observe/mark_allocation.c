@@ -70,19 +70,6 @@ static VALUE label(void)
 	return Qnil;
 }
 
-static void add_stack(struct session *session, struct value_texts *values)
-{
-	uint64_t number;
-
-	if (!(session->options.flags & TRACE_STACK))
-		return;
-	number = callers_take_silently(session);
-	if (number == CALLERS_NONE)
-		value_texts_leave_out(values);
-	else
-		value_texts_add_uint(values, number);
-}
-
 static void tell(struct session *session, const struct fiber_state *fiber, VALUE class, rb_trace_arg_t *trace_arg)
 {
 	char buffer[MARK_KEPT_SIZE];
@@ -98,7 +85,8 @@ static void tell(struct session *session, const struct fiber_state *fiber, VALUE
 	else
 		value_texts_leave_out(&values);
 	add_string(&values, label(), 150);
-	add_stack(session, &values);
+	if (session->options.flags & TRACE_STACK)
+		marks_add_stack(&values, callers_take_silently(session));
 	marks_push_or_keep(session, fiber, MARK_ALLOCATION, buffer, value_texts_end(&values));
 }
 

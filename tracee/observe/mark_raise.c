@@ -86,15 +86,8 @@ static VALUE look(VALUE argument)
 /* The number of the stack, from where it is raised outwards; left out, where it cannot be kept. */
 static void add_stack(struct session *session, struct value_texts *values)
 {
-	uint64_t number;
-
-	if (!(session->options.flags & TRACE_STACK) || values->count != MARK_RAISE_STACK)
-		return;
-	number = callers_take(session, 0);
-	if (number == CALLERS_NONE)
-		value_texts_leave_out(values);
-	else
-		value_texts_add_uint(values, number);
+	if (session->options.flags & TRACE_STACK && values->count == MARK_RAISE_STACK)
+		marks_add_stack(values, callers_take(session, 0));
 }
 
 /* Into the tree that waits for its end, or into the ring. */

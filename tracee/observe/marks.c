@@ -5,6 +5,7 @@
 
 #include "proto/clock.h"
 #include "tracee/base/ticks.h"
+#include "tracee/base/value_texts.h"
 #include "tracee/observe/callers.h"
 #include "tracee/observe/gc_hook.h"
 #include "tracee/observe/observe.h"
@@ -311,6 +312,14 @@ int marks_start(struct session *session, const struct command *command, struct e
 	if (session->marking & 1u << MARK_GVL)
 		session->mark_state->gvl = mark_gvl_baseline();
 	return 0;
+}
+
+void marks_add_stack(struct value_texts *values, uint64_t number)
+{
+	if (number == CALLERS_NONE)
+		value_texts_leave_out(values);
+	else
+		value_texts_add_uint(values, number);
 }
 
 void marks_push(struct session *session, const struct fiber_state *fiber, enum mark_kind kind, const void *values, size_t size)

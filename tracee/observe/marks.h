@@ -150,6 +150,11 @@ static inline bool marks_are_on(const struct session *session, enum mark_kind ki
 	       !atomic_load_explicit(&session->gone, memory_order_relaxed);
 }
 
+struct value_texts;
+
+/* Adds the number of a stack (callers.h) to a mark's values; CALLERS_NONE is left out. */
+void marks_add_stack(struct value_texts *values, uint64_t number);
+
 /*
  * A mark of this moment, with its values as value_texts_end() leaves them. fiber: NULL, or one that the client does not know: it
  * is counted as lost. GVL held, any context: allocates nothing.
