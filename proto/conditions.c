@@ -39,10 +39,15 @@ bool conditions_code_reads(struct slice code, const char *variable)
 	return false;
 }
 
+bool conditions_code_at_end(struct slice code)
+{
+	return conditions_code_reads(code, "result") || conditions_code_reads(code, "error") ||
+	       conditions_code_reads(code, "elapsed");
+}
+
 bool conditions_expression_at_end(const struct conditions *conditions)
 {
-	return conditions_code_reads(conditions->expression, "result") ||
-	       conditions_code_reads(conditions->expression, "error") || conditions_code_reads(conditions->expression, "elapsed");
+	return conditions_code_at_end(conditions->expression);
 }
 
 bool conditions_at_end(const struct conditions *conditions)

@@ -40,6 +40,8 @@ static inline bool conditions_any(const struct conditions *conditions)
 
 /* Whether code reads this variable, as far as its text tells: not as a method (x.result), an @ivar, a :symbol or a key. */
 bool conditions_code_reads(struct slice code, const char *variable);
+/* Whether it reads what is known only when a call ends: result, error or elapsed. */
+bool conditions_code_at_end(struct slice code);
 /* Whether the expression is about how a call ended: result, error or elapsed. */
 bool conditions_expression_at_end(const struct conditions *conditions);
 /* Whether it may be known only when a call ends that it meets them. */

@@ -165,12 +165,13 @@ bool decide_is_counted_in(const struct decider *decider, uint64_t *met, struct r
 /* --- The start */
 
 struct thread_look {
-	const struct decider *decider;
+	const struct session *session;
 	bool meant;
 };
 
-static bool is_named(const char *wanted, VALUE name, bool is_main)
+bool decide_is_thread_named(const struct session *session, VALUE name, bool is_main)
 {
+	const char *wanted = session->decider->conditions.thread.bytes;
 	char bytes[NAME_SIZE_MAX + 1];
 
 	if (is_main && strcmp(wanted, "main") == 0)
@@ -181,22 +182,16 @@ static bool is_named(const char *wanted, VALUE name, bool is_main)
 	return fnmatch(wanted, bytes, 0) == 0;
 }
 
-bool decide_is_thread_named(const struct session *session, VALUE name, bool is_main)
-{
-	return is_named(session->decider->conditions.thread.bytes, name, is_main);
-}
-
 static VALUE look_at_thread(VALUE argument)
 {
 	struct thread_look *look = (struct thread_look *)argument;
-	const char *wanted = look->decider->conditions.thread.bytes;
 	struct fiber_description description;
 	char id[16];
 
 	fiber_describe(&description);
 	snprintf(id, sizeof(id), "%u", description.native_id);
-	look->meant =
-		strcmp(id, wanted) == 0 || is_named(wanted, description.thread_name, rb_thread_current() == rb_thread_main());
+	look->meant = strcmp(id, look->session->decider->conditions.thread.bytes) == 0 ||
+	              decide_is_thread_named(look->session, description.thread_name, rb_thread_current() == rb_thread_main());
 	RB_GC_GUARD(description.thread_name);
 	RB_GC_GUARD(description.created_at);
 	return Qnil;
@@ -204,7 +199,7 @@ static VALUE look_at_thread(VALUE argument)
 
 bool decide_is_thread_meant(const struct session *session, struct call_stack *stack, int *jump)
 {
-	struct thread_look look = {.decider = session->decider};
+	struct thread_look look = {.session = session};
 	uint64_t now_ns;
 
 	if (stack->depth && stack->thread_look_ns)

@@ -151,17 +151,6 @@ static const char *wrong_selector(const struct stat *stat, const char **text)
 	return NULL;
 }
 
-/* What is known only when a call ends cannot say where it is counted. */
-static bool key_is_about_end(struct slice key)
-{
-	static const char *const names[] = {"result", "error", "elapsed"};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		if (conditions_code_reads(key, names[i]))
-			return true;
-	return false;
-}
-
 /* Options that have no effect beside others. */
 static const char *pointless(const struct stat *stat)
 {
@@ -171,7 +160,8 @@ static const char *pointless(const struct stat *stat)
 	bool sorts_by_time = stat->sort_given && strcmp(view->sort, "calls") != 0 && strcmp(view->sort, "rate") != 0 &&
 	                     strcmp(view->sort, "method") != 0;
 
-	if (key_is_about_end(trace->key))
+	/* What is known only when a call ends cannot say where it is counted. */
+	if (conditions_code_at_end(trace->key))
 		return "--by chooses the row when a call begins, where result, error and elapsed are not known; --raised=CLASS, "
 		       "--slow MS and --if EXPR count only calls that end so";
 	if (stat->sum && path && output_name_has_pid(path))
