@@ -74,6 +74,13 @@ static bool defines(VALUE module, VALUE name, VALUE inherited)
 	       RTEST(builtin_call(BUILTIN_MODULE_PRIVATE_METHOD_DEFINED, module, 2, arguments));
 }
 
+static bool is_met(struct slice pattern, VALUE name)
+{
+	VALUE string = rb_sym2str(name);
+
+	return name_pattern_is_met(pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+}
+
 static VALUE literal_name(struct slice pattern)
 {
 	struct slice plain = name_pattern_plain(pattern);
@@ -153,13 +160,12 @@ bool selector_is_exact(const struct selector *selector)
 
 static bool name_next(struct selector_walk *walk)
 {
-	VALUE name, string;
+	VALUE name;
 
 	if (walk->next_name >= RARRAY_LEN(walk->names))
 		return false;
 	name = rb_ary_entry(walk->names, walk->next_name++);
-	string = rb_sym2str(name);
-	if (name_pattern_is_met(walk->adapted.method_pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string)))
+	if (is_met(walk->adapted.method_pattern, name))
 		report_found(walk, name, walk->module);
 	return true;
 }
@@ -306,13 +312,10 @@ static bool is_prepended(VALUE module, VALUE to)
 
 static void look_for_added(struct selector_walk *walk, VALUE module, VALUE owner, VALUE name)
 {
-	VALUE string = rb_sym2str(name);
-
 	walk->adapted = without_star(walk->selector, module);
 	if (!name_pattern_is_glob(walk->adapted.method_pattern))
 		module_begin(walk, module);
-	else if ((owner == module || is_prepended(owner, module)) &&
-	         name_pattern_is_met(walk->adapted.method_pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string)))
+	else if ((owner == module || is_prepended(owner, module)) && is_met(walk->adapted.method_pattern, name))
 		report_found(walk, name, module);
 }
 
@@ -338,10 +341,7 @@ bool selector_is_method_pattern(const struct selector *selector)
 
 bool selector_names_method(const struct selector *selector, VALUE name)
 {
-	VALUE string = rb_sym2str(name);
-
-	return may_be_all(selector) ||
-	       name_pattern_is_met(selector->method_pattern, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+	return may_be_all(selector) || is_met(selector->method_pattern, name);
 }
 
 bool selector_is_exactly(const struct selector *selector, VALUE name)
