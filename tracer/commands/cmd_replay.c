@@ -93,16 +93,17 @@ static int replay_calls(struct replay *replay, struct recording_reader *reader)
 {
 	struct output *output = &replay->invocation.output;
 	struct error err;
-	int status;
+	int status, closed;
 
 	replay_open(&replay->sessions, replay->path, &replay->invocation.options, output);
 	replay->sessions.from = replay->from;
 	replay->sessions.to = replay->to;
 	status = replay_all(&replay->sessions, reader, &err);
-	if (replay_close(&replay->sessions) < 0)
-		status = status < 0 ? status : 1;
+	closed = replay_close(&replay->sessions);
 	output_flush(output);
-	return status < 0 ? status_of(&err) : status > 0 ? STATUS_FAILED : STATUS_DONE;
+	if (status < 0)
+		return status_of(&err);
+	return closed < 0 ? STATUS_FAILED : STATUS_DONE;
 }
 
 static int replay_run(void *self)

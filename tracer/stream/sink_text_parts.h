@@ -23,7 +23,7 @@ struct second_text {
 void sink_text_add_start_time(struct second_text *last, struct buffer *to, const struct stream *stream, uint64_t time_ns);
 /*
  * Lines are headed by whose they are: the first ones where they are not the main thread's, and all once a target has shown more
- * than one fiber. Then those without a header are told as well.
+ * than one fiber.
  */
 void sink_text_header(struct sink *sink, struct fiber *fiber);
 /* "PID: ", where there are several processes. */
