@@ -6,7 +6,7 @@ class Measurements
     ["trace", "full `trace`", ["trace"], nil, nil],
     ["times", "`stat`", ["stat"], 5.0, 3.0],
     ["calls", "`stat --calls`", ["stat", "--calls"], 3.9, 2.2],
-    ["floor", "`stat`, if its callbacks did nothing but read the clock", ["stat"], nil, nil, FloorTool]
+    ["floor", "`stat`, if its callbacks did nothing but read the clock", ["stat"], nil, nil, CLOCK_ONLY]
   ].freeze
 
   measurement :stat do

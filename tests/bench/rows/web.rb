@@ -20,7 +20,8 @@ class Measurements
   ANSWERS = [
     ["`trace --slow 10`", ["trace", "--slow", "10"], RbprobeTool],
     ["`stat`", ["stat"], RbprobeTool],
-    ["`stat`, if its callbacks did nothing but read the clock", ["stat"], FloorTool]
+    ["`stat`, if its callbacks did nothing but read the clock", ["stat"], CLOCK_ONLY],
+    ["`stat`, if its callbacks did nothing but add the times up", ["stat"], SUMS_ONLY]
   ].freeze
 
   measurement :web_answers do
