@@ -96,7 +96,7 @@ rubies:
 
 # --- Tests
 
-.PHONY: setup demo check test truth security check-asan check-tsan lint fuzz bench matrix oracle
+.PHONY: setup demo cast check test truth security check-asan check-tsan lint fuzz bench matrix oracle
 setup:
 	@mk/setup build
 
@@ -104,6 +104,11 @@ demo:
 	@mk/setup build demo
 	@+$(MAKE) --no-print-directory all
 	@tests/demo
+
+cast:
+	@mk/setup build demo cast
+	@+$(MAKE) --no-print-directory all
+	@mk/cast
 
 include mk/tests.mk
 
@@ -128,6 +133,7 @@ help:
 	@echo 'make static           build/static/rbprobe, which needs no library: for copying into other machines'
 	@echo 'make rubies           the extension for every Ruby that can be found'
 	@echo 'make demo             watch a real web application at work'
+	@echo 'make cast             record 20 seconds of it anew, as doc/demo.cast and doc/demo.svg'
 	@echo 'make compile_commands.json   how each file is compiled, for clangd; `make` writes it, too'
 	@echo 'make check            before each commit, 5 minutes: lint of what changed, unit tests, the live tests that matter'
 	@echo 'make test             unit and live tests; TESTS="--live tree" runs the live test files with tree in their names'
