@@ -53,6 +53,38 @@ class ReportTest < LiveTest
     assert_includes paths, %w[Shop#sell_all Shop#sell Shop#price]
   end
 
+  test "self is without the calls inside, also where conditions tell calls as they end" do
+    target = start("shop")
+    target.run("class Shop; def outer; inner; [1].each { inner }; raise 'outer'; end; def inner; sleep(0.01); raise 'inner'; " \
+               "rescue StandardError; Fiber.new { 1 }.resume; sleep(0.01); end; end; nil")
+    code = "begin; $shop.outer; rescue StandardError; 1; end"
+    record(target, code, "--raise", "Shop#outer", "Shop#inner", file: file_of("all"))
+    record(target, code, "--slow", "5", "Shop#outer", "Shop#inner", file: file_of("slow"))
+    [[file_of("all")], [file_of("all"), "--slow", "5"], [file_of("slow")]].each do |file, *conditions|
+      rows = report("--format", "json", *conditions, file: file).events("method").to_h { |row| [row["method"], row] }
+      outer, inner = rows.values_at("Shop#outer", "Shop#inner")
+      assert_equal [1, 2], [outer["calls"], inner["calls"]]
+      assert_equal outer["total_ns"] - inner["total_ns"], outer["self_ns"], conditions.inspect
+      assert_equal inner["total_ns"], inner["self_ns"]
+    end
+    assert_includes rbprobe("report", file_of("all")).stderr, " 0 lost, 3 raised, "
+    assert_refused 2, /--tree adds up calls by the calls around them/, "report", file_of("all"), "--tree", "--slow", "5"
+  end
+
+  test "a recording is not overwritten by its report" do
+    target = start("shop")
+    record(target, CODE, "Shop#")
+    FileUtils.cp(file_of, file_of("other"))
+    File.link(file_of, file_of("same"))
+    before = File.binread(file_of)
+    [[file_of, file_of], [file_of, file_of("same")], [file_of("other"), file_of, file_of]].each do |*files, to|
+      assert_refused 2, /#{to} is the recording itself/, "report", *files, "-o", to
+    end
+    assert_equal before, File.binread(file_of)
+    system(RBPROBE, "report", "-", "-o", file_of, in: file_of, err: File::NULL)
+    assert_equal before, File.binread(file_of)
+  end
+
   test "the slowest calls, with their arguments" do
     target = start("shop")
     target.run("class Shop; def nap(seconds, why); sleep(seconds); end; end; nil")

@@ -116,10 +116,8 @@ static int replay_run(void *self)
 
 	if (signals < 0)
 		return STATUS_FAILED;
-	if (output_is_file(&replay->invocation.output, replay->path)) {
-		message("%s is the recording itself; write to another file", options->output_path);
+	if (replay_overwrites(&replay->invocation.output, replay->path))
 		return STATUS_USAGE;
-	}
 	if (recording_open(&reader, replay->path, signals, &err) < 0) {
 		message("%s", err.text);
 		return STATUS_FAILED;

@@ -139,6 +139,9 @@ static const char *wrong_usage(const struct report *report)
 		return "two recordings are compared by method: --tree, --slowest, --histogram and --sort are for one";
 	if (report->view.tree && (report->view.by || report->view.histogram))
 		return "--tree has rows of its own, and goes with neither --by nor --histogram";
+	if (report->view.tree && conditions_at_end(&report->invocation.options.trace.conditions))
+		return "--tree adds up calls by the calls around them: it goes with neither --slow nor --raised, which are about "
+		       "single calls";
 	if (report->slowest_count && (report->view.tree || report->view.by || report->view.histogram || report->view.top))
 		return "--slowest shows calls, and no table: it goes without --tree, --by, --histogram and --top";
 	return options_check_filter(&report->invocation.options);
@@ -235,6 +238,9 @@ static int report_run(void *self)
 
 	if (signals < 0)
 		return STATUS_FAILED;
+	for (size_t i = 0; i < 2 && report->paths[i]; i++)
+		if (replay_overwrites(&report->invocation.output, report->paths[i]))
+			return STATUS_USAGE;
 	options_settle(&report->invocation.options, report->invocation.output.fd);
 	if (report->slowest_count)
 		report->slowest = slowest_new((uint32_t)report->slowest_count, report->invocation.json);

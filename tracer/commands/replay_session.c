@@ -79,6 +79,14 @@ static int on_totals(void *owner, const struct record_totals *totals, struct err
 
 static const struct stream_handler handlers = {.note = on_note, .end = on_end, .found = on_found, .totals = on_totals};
 
+bool replay_overwrites(const struct output *output, const char *path)
+{
+	if (!output_is_file(output, strcmp(path, "-") == 0 ? "/dev/stdin" : path))
+		return false;
+	message("%s is the recording itself; write to another file", output->name);
+	return true;
+}
+
 void replay_open(struct replay_sessions *sessions, const char *path, struct options *options, struct output *output)
 {
 	*sessions = (struct replay_sessions){

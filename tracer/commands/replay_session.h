@@ -32,6 +32,8 @@ struct replay_sessions {
 	int status;                     /* negative: a file could not be written, which was said */
 };
 
+/* Whether the output goes into the recording itself, which is said. path: "-" is standard input. */
+bool replay_overwrites(const struct output *output, const char *path);
 /* path: of the recording. options: those of the recording take the place of what only it can know. */
 void replay_open(struct replay_sessions *sessions, const char *path, struct options *options, struct output *output);
 /*

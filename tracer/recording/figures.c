@@ -3,6 +3,7 @@
 #include "tracer/recording/figures.h"
 
 #include "proto/histogram.h"
+#include "tracer/recording/ended.h"
 #include "tracer/recording/slowest.h"
 #include "tracer/recording/words.h"
 
@@ -46,7 +47,7 @@ struct kept_call {
 	uint32_t row;   /* NO_ROW: it has none; folded: that of a call around it */
 	uint32_t level; /* of calls around it that are in rows */
 	bool folded;
-	uint32_t values;
+	uint32_t values, values_size;
 	uint64_t inside_ns; /* the time of calls inside it */
 };
 
@@ -252,18 +253,30 @@ static struct kept_call begin_call(struct figures *figures, struct fiber *fiber,
 	return call;
 }
 
-/* The time of one that is in no row is that of the one around it. */
-static void end_call(struct figures *figures, struct fiber *fiber, const struct kept_call *call, enum ending ending,
+/* Where in fiber->kept those begin that have ended inside the innermost open call. */
+static size_t ended_from(const struct fiber *fiber)
+{
+	return fiber->depth
+	               ? fiber->calls[fiber->depth - 1].kept + sizeof(struct kept_call) + kept_of(fiber, fiber->depth).values_size
+	               : 0;
+}
+
+/* The time of one that is in no row is that of the one around it. Paths are of calls that were told when they began. */
+static void end_call(struct figures *figures, struct fiber *fiber, struct kept_call *call, enum ending ending, uint64_t start_ns,
                      uint64_t duration_ns)
 {
+	uint64_t late_ns = figures->by == FIGURES_BY_PATH ? 0 : ended_take(&fiber->kept, ended_from(fiber), start_ns);
 	struct kept_call around;
 
+	call->inside_ns += late_ns;
 	add_call(figures, call, ending, duration_ns);
-	if (!fiber->depth || call->folded)
-		return;
-	around = kept_of(fiber, fiber->depth);
-	around.inside_ns += duration_ns;
-	memcpy(fiber->kept.bytes + fiber->calls[fiber->depth - 1].kept, &around, sizeof(around));
+	if (fiber->depth && !call->folded) {
+		around = kept_of(fiber, fiber->depth);
+		around.inside_ns += duration_ns - (late_ns < duration_ns ? late_ns : duration_ns);
+		memcpy(fiber->kept.bytes + fiber->calls[fiber->depth - 1].kept, &around, sizeof(around));
+	}
+	if (figures->by != FIGURES_BY_PATH)
+		ended_add(&fiber->kept, ended_from(fiber), start_ns, duration_ns);
 }
 
 static void on_start(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event)
@@ -272,9 +285,10 @@ static void on_start(struct sink *sink, struct fiber *fiber, struct call *call, 
 	struct kept_call kept = begin_call(figures, fiber, call->method);
 
 	kept.values = figures->slowest ? event->values.count : 0;
+	kept.values_size = kept.values ? (uint32_t)(event->values.end - event->values.bytes) : 0;
 	buffer_add(&fiber->kept, (const char *)&kept, sizeof(kept));
 	if (kept.values)
-		buffer_add(&fiber->kept, (const char *)event->values.bytes, (size_t)(event->values.end - event->values.bytes));
+		buffer_add(&fiber->kept, (const char *)event->values.bytes, kept.values_size);
 }
 
 static void on_end(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event, uint64_t duration_ns)
@@ -284,14 +298,14 @@ static void on_end(struct sink *sink, struct fiber *fiber, struct call *call, co
 
 	if (figures->slowest && slowest_wants(figures->slowest, duration_ns)) {
 		const uint8_t *bytes = (const uint8_t *)fiber->kept.bytes + call->kept + sizeof(kept);
-		const struct values values = {bytes, (const uint8_t *)fiber->kept.bytes + fiber->kept.size, kept.values};
+		const struct values values = {bytes, bytes + kept.values_size, kept.values};
 
 		slowest_add(figures->slowest, sink, fiber,
 		            &(struct slow_call){call->method, call->start_ns, duration_ns, call->retries, event->ending, values,
 		                                event->values});
 	}
 	fiber->kept.size = call->kept;
-	end_call(figures, fiber, &kept, event->ending, duration_ns);
+	end_call(figures, fiber, &kept, event->ending, call->start_ns, duration_ns);
 }
 
 static void on_whole(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
@@ -303,7 +317,7 @@ static void on_whole(struct sink *sink, struct fiber *fiber, struct method *meth
 		slowest_add(figures->slowest, sink, fiber,
 		            &(struct slow_call){method, event->time_ns, event->duration_ns, 0, event->ending, event->values,
 		                                event->outcome});
-	end_call(figures, fiber, &call, event->ending, event->duration_ns);
+	end_call(figures, fiber, &call, event->ending, event->time_ns, event->duration_ns);
 }
 
 static void on_line(struct sink *sink, struct fiber *fiber, struct method *line, const struct event *event)
@@ -311,6 +325,15 @@ static void on_line(struct sink *sink, struct fiber *fiber, struct method *line,
 	(void)sink;
 	(void)fiber;
 	(void)line;
+	(void)event;
+}
+
+/* Only counted, by the stream. */
+static void on_mark(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
+{
+	(void)sink;
+	(void)fiber;
+	(void)method;
 	(void)event;
 }
 
@@ -344,6 +367,7 @@ static const struct sink_ops sink_figures = {
 	.start = on_start,
 	.end = on_end,
 	.whole = on_whole,
+	.mark = on_mark,
 	.line = on_line,
 	.open = on_open,
 	.lost = on_lost,

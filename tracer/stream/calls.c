@@ -365,7 +365,8 @@ static void fiber_rest(struct fiber *fiber)
 	free(fiber->calls);
 	fiber->calls = NULL;
 	fiber->capacity = 0;
-	buffer_free(&fiber->kept);
+	if (!fiber->kept.size)
+		buffer_free(&fiber->kept);
 }
 
 int calls_events(struct stream *stream, struct record_events *events, struct error *err)

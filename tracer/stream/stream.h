@@ -80,7 +80,7 @@ struct fiber {
 	uint32_t depth; /* open calls */
 	uint32_t capacity;
 	uint64_t counted;       /* bytes of open calls that are in the stream's `memory` */
-	struct buffer kept;     /* the sink's: what it needs of the open calls until they end */
+	struct buffer kept;     /* the sink's: what it needs of the open calls, and of those that have ended */
 	struct buffer prepared; /* the sink's: what it writes of the fiber each time; emptied when the fiber is described anew */
 	struct fiber *held_before, *held_after; /* the sink's: fibers with a call that is held back */
 	struct text_part *part;                 /* the sink's: its lines that wait; NULL: none do */
