@@ -57,6 +57,20 @@ class ReplayFilterTest < LiveTest
     assert_equal 1, replay("--format", "json", "Shop#price").events("call").size
   end
 
+  test "a selector of which nothing was recorded is named" do
+    record(start("shop"), "$shop.sell(:tea)", "Shop#")
+    unknown = lambda do |name|
+      "rbprobe: #{file_of}: nothing that was recorded is #{name}; `rbprobe report` lists the methods by their names\n"
+    end
+    result = replay("Shop#price", "Shop#prise", "--within", "Shop#sel")
+    assert_equal "", result.stdout
+    assert_equal unknown["Shop#sel"] + unknown["Shop#prise"], result.stderr.lines.grep(/nothing/).join
+    refute_includes replay("Shop#price", "--within", "Shop#sell", "--raised").stderr, "nothing"
+    report = rbprobe("report", file_of, "-m", "Shop#prise", "-m", "Shop#price")
+    assert_equal unknown["Shop#prise"], report.stderr.lines.grep(/nothing/).join
+    assert_equal "", rbprobe("replay", "-q", file_of, "Shop#prise").stderr
+  end
+
   test "slow calls, with the values of their beginning" do
     target = start("shop")
     target.run("class Shop; def wait(what, seconds); sleep(seconds); what; end; end; nil")

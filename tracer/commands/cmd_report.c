@@ -188,7 +188,7 @@ static int add_up(struct report *report, size_t at, int signals)
 		message("%s", err.text);
 		return STATUS_FAILED;
 	}
-	replay_open(&sessions, NULL, options, &report->invocation.output);
+	replay_open(&sessions, report->paths[at], options, &report->invocation.output);
 	sessions.maker = &maker;
 	sessions.from = report->from;
 	sessions.to = report->to;

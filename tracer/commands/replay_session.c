@@ -92,6 +92,7 @@ void replay_open(struct replay_sessions *sessions, const char *path, struct opti
 	*sessions = (struct replay_sessions){
 		.options = options,
 		.memory_max = MEMORY_MAX,
+		.met = memory_zeroed(options->selectors.count + 1),
 		.files = options->output_path && output_name_has_pid(options->output_path),
 		.path = path,
 		.run = {.options = options, .output = output, .limit = {.limited = options->count > 0, .left = options->count}},
@@ -227,6 +228,7 @@ void replay_head(struct replay_sessions *sessions, const struct recording_head *
 		.conditions = &options->trace.conditions,
 		.selectors = options->selectors.items,
 		.selector_count = options->selectors.count,
+		.met = sessions->met,
 		.from_ns = replay_when_ns(&sessions->from, head->began_ns),
 		.to_ns = replay_when_ns(&sessions->to, head->began_ns),
 	};
@@ -339,6 +341,7 @@ int replay_close(struct replay_sessions *sessions)
 	finish_all(sessions);
 	sink_free(sessions->run.sink);
 	free(sessions->written.items);
+	free(sessions->met);
 	forget_selectors(sessions);
 	free(sessions->items);
 	return sessions->status;
@@ -376,6 +379,17 @@ static const char *signal_word(void)
 	return signals_word(signals_take(&sent_by_process));
 }
 
+/* A name that is wrong shows nothing, as one that was never called. */
+static void name_unmet(const struct replay_sessions *sessions)
+{
+	const struct options *options = sessions->options;
+
+	for (uint32_t i = 0; i < options->selectors.count && !options->quiet; i++)
+		if (!sessions->met[i])
+			message("%s: nothing that was recorded is %s; `rbprobe report` lists the methods by their names",
+			        sessions->path, options->selectors.texts[i]);
+}
+
 int replay_all(struct replay_sessions *sessions, struct recording_reader *reader, struct error *err)
 {
 	struct buffer records = {0};
@@ -388,6 +402,8 @@ int replay_all(struct replay_sessions *sessions, struct recording_reader *reader
 			break;
 	}
 	buffer_free(&records);
+	if (status == 0 && !output_is_over(sessions->run.output) && !replay_has_enough(sessions))
+		name_unmet(sessions);
 	if (status != -EINTR)
 		return status < 0 ? status : 0;
 	sessions->run.stop_reason = signal_word();

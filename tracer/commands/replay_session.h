@@ -26,6 +26,7 @@ struct replay_sessions {
 	const struct sink_maker *maker; /* set by the owner; NULL: a sink of --format */
 	struct replay_when from, to;    /* set by the owner, after replay_open() */
 	struct filter_wants wants;      /* what is shown of it */
+	bool *met;                      /* by selector of the options: something of it was recorded */
 	bool files;                     /* one for each process */
 	const char *path;               /* of the recording, which is none of these */
 	struct pid_list written;        /* those that have their file: another session goes on in it */

@@ -91,9 +91,13 @@ static unsigned roles_of(const struct filter *filter, struct method *method)
 
 	if (method->prepared.size)
 		return (unsigned char)*method->prepared.bytes;
-	for (uint32_t i = 0; i < filter->wants.selector_count; i++)
-		if (is_named(&filter->wants.selectors[i], method))
-			roles = (char)(roles | 1 << filter->wants.selectors[i].role);
+	for (uint32_t i = 0; i < filter->wants.selector_count; i++) {
+		if (!is_named(&filter->wants.selectors[i], method))
+			continue;
+		roles = (char)(roles | 1 << filter->wants.selectors[i].role);
+		if (filter->wants.met)
+			filter->wants.met[i] = true;
+	}
 	buffer_add_char(&method->prepared, roles);
 	return (unsigned char)roles;
 }

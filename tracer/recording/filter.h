@@ -7,6 +7,8 @@
 #include "proto/command.h"
 #include "proto/error.h"
 
+#include <stdbool.h>
+
 /*
  * The conditions of a trace, applied afterwards: a session's records go in, and those of what meets the conditions come out, as
  * the process would have sent them. Selectors name methods and classes as they are shown, and --raised the exception's own class:
@@ -17,6 +19,7 @@ struct filter_wants {
 	const struct conditions *conditions; /* slow_ns, raised, depth and thread; --depth goes with neither slow_ns nor raised */
 	const struct selector *selectors;    /* roles, too; none of ROLE_SHOWN: all methods */
 	uint32_t selector_count;
+	bool *met;               /* set for each selector of which there was something; NULL: nobody asks */
 	uint64_t from_ns, to_ns; /* calls that begin then, by the wall clock; 0: any */
 };
 
