@@ -173,7 +173,7 @@ class SelftestTest < LiveTest
       left = Processes::Leftovers.queues.map(&:key)
       refute_includes left, Processes::Leftovers.queue_key(busy.objects.first["pid"]), "a queue is left"
     end
-    assert_refused 3, /cannot run .*no-such-ruby/, "selftest", "--", "/no-such-ruby"
+    assert_refused 3, /cannot run .*no-such-ruby: No such file or directory$/, "selftest", "--", "/no-such-ruby"
     assert_refused 3, /true ended before it ran any Ruby/, "selftest", "--", "true"
     assert_refused 3, /sh has not begun to run Ruby within 0.1 s/, "selftest", "--timeout=0.1", "--", "sh", "-c", "exec sleep 600"
   end

@@ -94,7 +94,7 @@ static int ring_if_due(struct attachment *attachment, uint64_t now_ns, struct er
 	if (status < 0 && status != -ESRCH && attachment->loading.bell == LOADER_BELL_CALL)
 		return status;
 	if (status == -ESRCH)
-		return error_set(err, status, "process %d ended while rbprobe was attaching to it", (int)attachment->target.pid);
+		return attachment_has_ended(attachment, err);
 	if (status < 0)
 		return error_set(err, status, "cannot signal process %d: %s", (int)attachment->target.pid, strerror(-status));
 	return 0;
@@ -319,9 +319,7 @@ int attachment_step(struct attachment *attachment, uint64_t now_ns, struct error
 	wake_at(attachment, attachment->deadline_ns);
 	if (attachment->fd < 0 && attachment->state != ATTACHMENT_DETACHING && !take_connection(attachment) &&
 	    attachment_process_has_ended(attachment))
-		return error_set(err, -ESRCH, "process %d ended %s", (int)attachment->target.pid,
-		                 attachment->state == ATTACHMENT_EXPECTING ? "without having loaded the rbprobe extension"
-		                                                           : "while rbprobe was attaching to it");
+		return attachment_has_ended(attachment, err);
 	if (now_ns >= attachment->deadline_ns)
 		return attachment->state == ATTACHMENT_DETACHING
 		               ? error_set(err, -ETIMEDOUT,

@@ -29,12 +29,20 @@ void attachment_init(struct attachment *attachment, uint64_t timeout_ns)
 	attachment->look_interval_ns = LOOK_INTERVAL_MIN_NS;
 }
 
+int attachment_has_ended(const struct attachment *attachment, struct error *err)
+{
+	return error_set(err, -ESRCH, "process %d ended %s", (int)attachment->target.pid,
+	                 attachment->state == ATTACHMENT_EXPECTING
+	                         ? "without having loaded the rbprobe extension (is it Ruby, and does it keep RUBYOPT?)"
+	                         : "while rbprobe was attaching to it");
+}
+
 /* Holds the process by a descriptor. */
 static int attachment_hold(struct attachment *attachment, struct error *err)
 {
 	attachment->process = (int)syscall(SYS_pidfd_open, attachment->target.pid, 0);
 	if (!target_is_same(&attachment->target)) /* after the descriptor exists, so that both mean the same process */
-		return error_set(err, -ESRCH, "process %d ended while rbprobe was attaching to it", (int)attachment->target.pid);
+		return attachment_has_ended(attachment, err);
 	if (getrandom(attachment->nonce, NONCE_SIZE, 0) != NONCE_SIZE)
 		return error_set(err, -EIO, "the system gives no random numbers: %s", strerror(errno));
 	return 0;
@@ -152,14 +160,14 @@ int attachment_expect(struct attachment *attachment, pid_t pid, const struct com
 	attachment_init(attachment, timeout_ns);
 	attachment->command = *command;
 	status = target_describe(&attachment->target, pid, TARGET_BASIC, err);
+	attachment->launched = true;
+	attachment->state = ATTACHMENT_EXPECTING;
 	if (status == 0)
 		status = attachment_hold(attachment, err);
 	if (status < 0) {
 		attachment_close(attachment);
 		return status;
 	}
-	attachment->launched = true;
-	attachment->state = ATTACHMENT_EXPECTING;
 	attachment->deadline_ns = UINT64_MAX;
 	return 0;
 }

@@ -11,6 +11,8 @@
 
 /* Also one that is not waited for yet. */
 bool attachment_process_has_ended(const struct attachment *attachment);
+/* Says so: -ESRCH with err. */
+int attachment_has_ended(const struct attachment *attachment, struct error *err);
 
 /* Nothing yet, of no process. */
 void attachment_init(struct attachment *attachment, uint64_t timeout_ns);

@@ -41,12 +41,12 @@ static _Noreturn void child_run(char **command, pid_t parent, int begun)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() == parent && dup2(nothing, STDIN_FILENO) >= 0 && dup2(begun, STDOUT_FILENO) >= 0)
 		execvp(arguments[0], arguments);
-	if (write(failed, "!", 1) < 0)
+	if (write(failed, (const char[]){'!', (char)errno}, 2) < 0)
 		_exit(126);
 	_exit(127);
 }
 
-/* What came first: '.', '!' where it could not be run, 0 where it ended, or -ETIMEDOUT. */
+/* What came first: '.', '!' and an errno where it could not be run, 0 where it ended, or -ETIMEDOUT. */
 static int wait_for(int begun, uint64_t timeout_ns)
 {
 	uint64_t deadline_ns = clock_now_ns() + timeout_ns;
@@ -62,11 +62,15 @@ static int wait_for(int begun, uint64_t timeout_ns)
 	}
 }
 
-static int explain(int what, const char *name, uint64_t timeout_ns, struct error *err)
+static int explain(int what, int begun, const char *name, uint64_t timeout_ns, struct error *err)
 {
+	char why = 0;
+
 	switch (what) {
 	case '!':
-		return error_set(err, -ENOENT, "cannot run %s", name);
+		if (read(begun, &why, 1) != 1)
+			why = ENOENT;
+		return error_set(err, -why, "cannot run %s: %s", name, strerror(why));
 	case -ETIMEDOUT:
 		return error_set(err, what, "%s has not begun to run Ruby within %g s", name, (double)timeout_ns / 1e9);
 	default:
@@ -92,11 +96,12 @@ pid_t idle_ruby_start(char **command, uint64_t timeout_ns, struct error *err)
 		return error_set(err, -failed, "cannot start a process: %s", strerror(failed));
 	}
 	what = wait_for(begun[0], timeout_ns);
+	if (what != '.') {
+		idle_ruby_end(pid);
+		explain(what, begun[0], command[0], timeout_ns, err);
+	}
 	close(begun[0]);
-	if (what == '.')
-		return pid;
-	idle_ruby_end(pid);
-	return explain(what, command[0], timeout_ns, err);
+	return what == '.' ? pid : err->code;
 }
 
 void idle_ruby_end(pid_t pid)

@@ -310,7 +310,6 @@ const struct subcommand cmd_backtrace = {
 	.report = true,
 	.pids = PIDS_SOME,
 	.children_itself = true,
-	.pids_wanted = "backtrace needs -p PID",
 	.timeout = "How long attaching may take (default 5); then what can be seen from outside is shown",
 	.format = "For people, or one JSON object a line",
 	.every = "Look again and again, and show what is different",
