@@ -86,15 +86,17 @@ class TracerLibrariesTest < LiveTest
         p.instance_variable_set(:@job_logger, Sidekiq::JobLogger.new(Logger.new(File::NULL)))
         p.instance_variable_set(:@retrier, Sidekiq::JobRetry.new)
         p.instance_variable_set(:@reloader, proc { |&block| block.call })
-      }.send(:dispatch, hash, "default", Sidekiq.dump_json(hash)) { 1 }
+        p.instance_variable_set(:@job, Struct.new(:queue_name).new("default"))
+        p.send(:dispatch, hash, "default", Sidekiq.dump_json(hash)) { |worker| p.send(:execute_job, worker, hash["args"]) }
+      }
     RUBY
     assert_match(/Sidekiq::Client#push\(job=Mailer, args=\[7, "tea"\]\)/, text)
     assert_match(/Sidekiq::Client#push_bulk\(job=Mailer, count=2\)/, text)
-    assert_match(/Sidekiq::Processor#dispatch\(job="Mailer", args=\[7, "tea"\], queue="default", id="abc"\)/, text)
+    assert_match(/Sidekiq::Processor#execute_job\(job="Mailer", args=\[7, "tea"\], queue="default", id="abc"\)/, text)
   end
 
-  # The guide's line for workers.
-  test "jobs and SQL of a Sidekiq process that runs: the slow ones, found by a part of its command line" do
+  # A Sidekiq process that knows these jobs: its PID, a part of its command line, and what enqueues some.
+  def sidekiq_with(jobs)
     only_with_gems("sidekiq")
     only_where_loading_is_possible
     program = only_with_program("sidekiq")
@@ -103,19 +105,47 @@ class TracerLibrariesTest < LiveTest
       url = { url: "redis://127.0.0.1:#{with_redis}" }
       Sidekiq.configure_server { |config| config.redis = url }
       Sidekiq.configure_client { |config| config.redis = url }
-      class Slow; include Sidekiq::Worker; def perform(n) = sleep(0.4); end
-      class Quick; include Sidekiq::Worker; def perform(n) = n; end
+      #{jobs}
     RUBY
     pid = start_beside(*Processes::RUBY, program, "-r", "#{site}/#{name}.rb", "-c", "2", "-g", name)
     wait_until("it works") { File.read("/proc/#{pid}/cmdline").include?("of 2 busy") }
+    [pid, name, lambda { |code|
+      assert system(*Processes::RUBY, "-r", "#{site}/#{name}.rb", "-e", code, %i[out err] => File::NULL)
+    }]
+  end
+
+  # The guide's line for workers.
+  test "jobs and SQL of a Sidekiq process that runs: the slow ones, found by a part of its command line" do
+    pid, name, enqueue = sidekiq_with(<<~RUBY)
+      class Slow; include Sidekiq::Worker; def perform(n) = sleep(0.4); end
+      class Quick; include Sidekiq::Worker; def perform(n) = n; end
+    RUBY
     client = launch("trace", "-v", "--ps", name, "--all", "-c", "jobs", "-c", "sql", "--slow", "300").wait_until_armed
-    assert system(*Processes::RUBY, "-r", "#{site}/#{name}.rb", "-e", "Quick.perform_async(1); Slow.perform_async(2)",
-                  %i[out err] => File::NULL)
-    client.wait_for(/dispatch.*<[\d.]+>$/)
+    enqueue.("Quick.perform_async(1); Slow.perform_async(2)")
+    client.wait_for(/execute_job.*<[\d.]+>$/)
     result = client.stop
-    assert_match(/^Sidekiq::Processor#dispatch\(job="Slow", args=\[2\], queue="default", id="\h+"\)/, result.stdout)
+    assert_match(/^Sidekiq::Processor#execute_job\(job="Slow", args=\[2\], queue="default", id="\h+"\)/, result.stdout)
     refute_includes result.stdout, "Quick"
     assert_match(/tracer sql fits nothing in process #{pid}/, result.stderr)
+  end
+
+  test "jobs that fail in a Sidekiq process, with their own errors and not those by which it retries" do
+    pid, _, enqueue = sidekiq_with(<<~RUBY)
+      class Fails; include Sidekiq::Worker; def perform(n) = raise(IOError, "no paper"); end
+      class Once; include Sidekiq::Worker; sidekiq_options retry: false; def perform(n) = Integer("tea"); end
+      class Quick; include Sidekiq::Worker; def perform(n) = n; end
+    RUBY
+    client = launch("trace", "-v", "-p", pid.to_s, "-c", "jobs", "--raised").wait_until_armed
+    of_a_class = launch("trace", "-v", "-p", pid.to_s, "-c", "jobs", "--raised=IOError").wait_until_armed
+    enqueue.("Quick.perform_async(1); Fails.perform_async(2); Once.perform_async(3)")
+    %w[Fails Once].each { |job| client.wait_for(/"#{job}".* ! .*<[\d.]+>$/) }
+    of_a_class.wait_for(/IOError.*$/)
+    shown = 'Sidekiq::Processor#execute_job\(job="%s", args=\[%d\], queue="default", id="\h+"\) ! %s <time>'
+    # One may be tried again meanwhile.
+    calls = ->(result) { result.tree.lines.grep(/execute_job/).sort.uniq.join }
+    first = format(shown, "Fails", 2, "IOError: no paper")
+    assert_match(/\A#{first}\n#{format(shown, "Once", 3, 'ArgumentError: .*"tea"')}\n\z/, calls.(client.stop))
+    assert_match(/\A#{first}\n\z/, calls.(of_a_class.stop))
   end
 
   test "jobs: ActiveJob; rails: controllers, views, cache and mail" do

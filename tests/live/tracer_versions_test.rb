@@ -79,21 +79,34 @@ class TracerVersionsTest < LiveTest
      '$it.call_pipelined([["HELLO", "3", "p"], ["PING"]], nil)',
      "RedisClient::ConnectionMixin#call(command=[\"SET\", \"a\", \"1\"]) <time>\n" \
      'RedisClient::ConnectionMixin#call_pipelined(commands=[["HELLO"], ["PING"]]) <time>'],
-    *{"5.0.5" => "job_hash, queue", "6.5.12" => "job_hash, queue, jobstr", "7.3.9" => "job_hash, queue, jobstr"}
-      .map do |version, parameters|
-        ["jobs", "Sidekiq #{version} (3 methods)", <<~RUBY,
-          module Sidekiq
-            VERSION = "#{version}"
-            class Client; def push(item) item end; def push_bulk(items) items end; end
-            class Processor; private def dispatch(#{parameters}) yield end; end
+    # Around the job's own error Sidekiq raises another.
+    *{"5.0.5" => "worker", "6.5.12" => "inst", "8.1.7" => "instance"}.map do |version, parameter|
+      ["jobs", "Sidekiq #{version} (3 methods)", <<~RUBY,
+        module Sidekiq
+          VERSION = "#{version}"
+          class Client; def push(item) item end; def push_bulk(items) items end; end
+          class Processor
+            def process(job) @job = job; execute_job(job, job.args); rescue IOError; raise "Skip"; end
+            private def execute_job(#{parameter}, cloned_args) #{parameter}.perform(*cloned_args) end
           end
-          $hash = {"class" => "Mailer", "args" => [7], "jid" => "abc", "queue" => "low"}
-        RUBY
-         "Sidekiq::Client.new.push($hash); Sidekiq::Client.new.push_bulk('class' => 'Mailer', 'args' => [[1], [2]]); " \
-         "Sidekiq::Processor.new.send(:dispatch, $hash, 'low'#{", '{}'" if parameters.include?("jobstr")}) { 1 }",
-         "Sidekiq::Client#push(job=\"Mailer\", args=[7]) <time>\nSidekiq::Client#push_bulk(job=\"Mailer\", count=2) <time>\n" \
-         'Sidekiq::Processor#dispatch(job="Mailer", args=[7], queue="low", id="abc") <time>']
-      end,
+          module ActiveJob; end
+        end
+        $hash = {"class" => "Mailer", "args" => [7], "jid" => "abc", "queue" => "low"}
+        Mailer = Struct.new(:args) do
+          def jid() "abc" end
+          def queue_name() "low" end
+          def perform(n) n.zero? && raise(IOError) end
+        end
+        class Sidekiq::ActiveJob::Wrapper < Mailer; def perform(data) end; end
+      RUBY
+       "Sidekiq::Client.new.push($hash); Sidekiq::Client.new.push_bulk('class' => 'Mailer', 'args' => [[1], [2]]); " \
+       "[Mailer.new([7]), Sidekiq::ActiveJob::Wrapper.new([{'job_class' => 'Report'}]), Mailer.new([0])]" \
+       ".each { |job| Sidekiq::Processor.new.process(job) } rescue 1",
+       "Sidekiq::Client#push(job=\"Mailer\", args=[7]) <time>\nSidekiq::Client#push_bulk(job=\"Mailer\", count=2) <time>\n" \
+       "Sidekiq::Processor#execute_job(job=\"Mailer\", args=[7], queue=\"low\", id=\"abc\") <time>\n" \
+       "Sidekiq::Processor#execute_job(job=\"Report\", args=[{\"job_class\"=>\"Report\"}], queue=\"low\", id=\"abc\") <time>\n" \
+       'Sidekiq::Processor#execute_job(job="Mailer", args=[0], queue="low", id="abc") ! IOError: IOError <time>']
+    end,
     *{"1.27.4" => "Version = VERSION = '1.27.4'", "3.0.0" => "VERSION = '3.0.0'"}.map do |version, constant|
       ["jobs", "Resque #{version} (2 methods)", <<~RUBY,
         module Resque
