@@ -292,7 +292,26 @@ class StatTest < LiveTest
     Process.kill(:KILL, target.pid)
     result = counter.wait
     assert_exit 4, result
-    assert_match(/process #{target.pid} sent nothing of what it had counted before it ended/, result.stderr)
+    assert_match(/process #{target.pid} sent nothing of what it had counted before it ended; --interval shows/, result.stderr)
+    assert_match(/^rbprobe: calls not known, \d+\.\d s; ended: the process was killed$/, result.stderr)
+    refute_match(/0 calls|lost/, result.stderr)
+  end
+
+  test "of a process that is killed the last figures that it told are shown, and said to be that" do
+    {"text" => /^process \d+, \d+\.\d s: 2 calls of 1 method; the last known figures$/,
+     "json" => /"type":"summary","pid":\d+,"methods":1,"calls":2,.*,"last_known":true,"reason":"the process was killed"/,
+     "sum" => /^1 process, \d+\.\d s: 2 calls of 1 method; the last known figures of those that were killed$/}.each do |way, shown|
+      target = prepared
+      options = way == "sum" ? ["--sum"] : ["--format", way]
+      counter = stat(target, *options, "--interval", "0.2", "Work#made")
+      target.run("2.times { |i| Work.new.made(i) }")
+      counter.wait_for(way == "json" ? /"interval":\d+,"method":"Work#made","calls":2/ : /last .*: 2 calls of 1 method/)
+      Process.kill(:KILL, target.pid)
+      result = counter.wait
+      assert_exit 4, result
+      assert_match(shown, result.stdout)
+      assert_match(/^rbprobe: 2 calls last known, \d+\.\d s; ended: the process was killed$/, result.stderr)
+    end
   end
 
   # A sanitizer maps terabytes.

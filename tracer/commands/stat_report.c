@@ -173,6 +173,8 @@ static void add_title(struct buffer *to, const struct stat_table *table, size_t 
 	if (table->open)
 		buffer_add_format(to, "; %llu more %s not ended", (unsigned long long)table->open,
 		                  table->open == 1 ? "has" : "have");
+	if (table->outdated)
+		buffer_add_format(to, "; the last known figures%s", table->pid ? "" : " of those that were killed");
 	buffer_add_char(to, '\n');
 }
 
@@ -311,6 +313,8 @@ void stat_report_json(struct buffer *to, const struct stat_table *table, const s
 	json_member_uint(to, "left_out", table->left_out);
 	json_member_uint(to, "lost", table->lost);
 	json_member_uint(to, "duration_ns", table->elapsed_ns);
+	if (table->outdated)
+		json_member_bool(to, "last_known", true);
 	if (reason)
 		json_member_string(to, "reason", reason);
 	json_close_line(to);

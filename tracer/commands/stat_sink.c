@@ -141,8 +141,10 @@ static void on_summary(struct sink *sink, const struct sink_summary *summary)
 
 	snprintf(process->reason, sizeof(process->reason), "%s", summary->reason);
 	process->now.lost = summary->lost;
+	process->now.outdated = summary->cut_short;
 	if (!process->now.complete)
-		message_often("process %d sent nothing of what it had counted before it ended", (int)summary->pid);
+		message_often("process %d sent nothing of what it had counted before it ended; --interval shows it on the way",
+		              (int)summary->pid);
 }
 
 void stat_sink_end(struct stat_sink *stat)

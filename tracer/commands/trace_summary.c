@@ -31,6 +31,17 @@ static void describe_events(const struct sink_summary *summary, char *to, size_t
 		         (unsigned long long)summary->marks_left_out, summary->marks_left_out == 1 ? " does" : "s do");
 }
 
+/* Of a process that only counts, and that was killed: what it has counted since it was last asked went with it. */
+static void say_last_known(const struct sink_summary *summary, const char *pid, bool known)
+{
+	char calls[48] = "calls not known";
+
+	if (known)
+		snprintf(calls, sizeof(calls), "%llu call%s last known", (unsigned long long)summary->calls,
+		         summary->calls == 1 ? "" : "s");
+	message("%s%s, %.1f s; ended: %s", pid, calls, (double)summary->duration_ns / 1e9, summary->reason);
+}
+
 void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t duration_ns)
 {
 	struct run *run = traced->run;
@@ -50,6 +61,7 @@ void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t
 		.duration_ns = duration_ns,
 		.reason = reason,
 		.gone = traced->gone,
+		.cut_short = traced->armed_ns && !traced->has_end,
 	};
 	char pid[32] = "", lines[40] = "", left_out[80] = "", counted[60] = "", ractors[80] = "", events[250] = "";
 
@@ -72,6 +84,10 @@ void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t
 	if (summary.other_ractors)
 		snprintf(ractors, sizeof(ractors), ", %llu in other Ractors not followed",
 		         (unsigned long long)summary.other_ractors);
+	if (summary.cut_short && traced->sink->ops->data) {
+		say_last_known(&summary, pid, traced->told);
+		return;
+	}
 	describe_events(&summary, events, sizeof(events));
 	message("%s%llu call%s%s, %llu lost%s%s%s%s, %.1f s; ended: %s", pid, (unsigned long long)summary.calls,
 	        summary.calls == 1 ? "" : "s", lines, (unsigned long long)summary.lost, left_out, counted, ractors, events,

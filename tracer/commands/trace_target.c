@@ -194,6 +194,7 @@ static int on_done(void *owner, const struct record_done *done, struct error *er
 	(void)done;
 	(void)err;
 	traced->asked = false;
+	traced->told = true;
 	return 0;
 }
 
@@ -378,7 +379,7 @@ static void trace_target_died(struct trace_target *traced, enum attachment_leavi
 static void trace_target_begin_anew(struct trace_target *traced)
 {
 	forks_leave(traced, clock_now_ns());
-	traced->over = traced->has_end = traced->gone = traced->greeted = traced->asked = false;
+	traced->over = traced->has_end = traced->gone = traced->greeted = traced->asked = traced->told = false;
 	traced->armed_ns = 0;
 	trace_target_open(traced);
 }

@@ -59,6 +59,7 @@ struct trace_target {
 	bool workers_told;
 	bool asked;  /* for its statistics, which have not come yet */
 	bool silent; /* and it was said that they have not */
+	bool told;   /* some have come */
 	bool joined; /* while others were traced already */
 	bool forked; /* by a process that is or was traced, parent, 0 where that has ended: it came by itself (trace_forks.h) */
 	pid_t parent;

@@ -28,6 +28,7 @@ struct sink_summary {
 	uint64_t duration_ns;
 	const char *reason; /* why it ended */
 	bool gone;          /* the process has ended, or is another program */
+	bool cut_short;     /* it did not come to its last word: what it counted since it was last asked is not known */
 	uint64_t lines;     /* that were reached */
 };
 

@@ -321,6 +321,7 @@ void stat_table_sum(struct stat_table *to, const struct stat_table *from)
 	settle_rows(to);
 	to->processes += from->processes;
 	to->open += from->open;
+	to->outdated = to->outdated || from->outdated;
 	to->left_out += from->left_out;
 	to->lost += from->lost;
 	to->folded += from->folded;

@@ -47,6 +47,7 @@ struct stat_table {
 	size_t count;
 	size_t size;   /* bytes of the rows that a process has sent */
 	bool complete; /* the last piece has come */
+	bool outdated; /* the process, or one of them, ended without a last word: there was more than this */
 	uint64_t elapsed_ns;
 	uint64_t open;     /* calls that have not ended */
 	uint64_t left_out; /* calls that do not meet the conditions */
