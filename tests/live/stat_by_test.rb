@@ -2,6 +2,7 @@
 
 require_relative "helper"
 require_relative "stat_rows"
+require_relative "terminal"
 
 class StatByTest < LiveTest
   include StatRows
@@ -28,6 +29,33 @@ class StatByTest < LiveTest
     counted = rows_of(counter.stop)
     assert_equal 600, counted.sum { |row| row["calls"] }
     assert_equal 400, counted.find { |row| !row.key?("class") }["calls"]
+  end
+
+  test "on a terminal of 80 columns long names and keys are cut; -v, a pipe and JSON have them whole" do
+    target = start("console")
+    target.run("module Billing; module Adapters; class Connection; def log(sql) = sql; end; end; end; nil")
+    selector = "Billing::Adapters::Connection#log(statement: sql)"
+    statement = "SELECT items.* FROM items WHERE items.order_id = ? AND items.kind = ? ORDER BY items.id"
+    shown = lambda do |*options|
+      terminal = Processes::Terminal.new(["stat", "-p", target.pid.to_s, "--by", "statement", "--interval", "0.2",
+                                          *options, selector]).tap { |one| @tracers << one }
+      wait_until("it counts") do
+        target.run("Billing::Adapters::Connection.new.log(#{statement.dump}); nil")
+        terminal.text.include?("SELECT")
+      end
+      terminal.signal(:INT)
+      terminal.wait
+      terminal.text.lines.map(&:chomp).grep(/SELECT/)
+    end
+    [[], ["--calls"], ["--measure", "cpu"]].each do |options|
+      rows = shown.(*options)
+      rows.each { |row| assert_match(/\A +\d+ .*#log  "SELECT items.* FROM.*\.\.\.\z/, row) }
+      assert_operator rows.map(&:size).max, :<=, 80
+    end
+    assert_match(/ Billing::Adapters::Connection#log  "#{Regexp.escape(statement)}"\z/, shown.("-v").join)
+    counter = stat(target, "--by", "statement", selector)
+    target.run("Billing::Adapters::Connection.new.log(#{statement.dump}); nil")
+    assert_match(/ Billing::Adapters::Connection#log  "#{Regexp.escape(statement)}"$/, counter.stop.stdout)
   end
 
   CALLERS = <<~'RUBY'

@@ -299,7 +299,7 @@ class StatTest < LiveTest
 
   test "of a process that is killed the last figures that it told are shown, and said to be that" do
     {"text" => /^process \d+, \d+\.\d s: 2 calls of 1 method; the last known figures$/,
-     "json" => /"type":"summary","pid":\d+,"methods":1,"calls":2,.*,"last_known":true,"reason":"the process was killed"/,
+     "json" => /"type":"summary",.*,"calls":2,.*,"last_known":true,"reason":"the process was killed"/,
      "sum" => /^1 process, \d+\.\d s: 2 calls of 1 method; the last known figures of those that were killed$/}.each do |way, shown|
       target = prepared
       options = way == "sum" ? ["--sum"] : ["--format", way]

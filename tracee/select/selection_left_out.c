@@ -33,10 +33,10 @@ static const struct {
 		{"attribute left out", "attributes left out",
                  "; name them or give --attributes to trace them, which makes every call of a C method slower meanwhile",
                  "it is an attribute that no selector names exactly; --attributes traces those"},
-	[LEFT_OUT_LIGHT_HOOK] =
-		{"method left out that only engine hook can observe", "methods left out that only engine hook can observe",
-                 "; name them to trace them, which makes every call of a C method slower meanwhile",
-                 "only engine hook can observe it, and no selector names it exactly"},
+	[LEFT_OUT_LIGHT_HOOK] = {"method left out that only engine hook can observe",
+                                 "methods left out that only engine hook can observe",
+                                 "; name them to trace them, which makes every call of a C method slower meanwhile",
+                                 "only engine hook can observe it, and no selector names it exactly"},
 	[LEFT_OUT_IMPOSSIBLE] = {"method cannot be traced", "methods cannot be traced", "; -v says why",
                                  "no engine can observe it"},
 };

@@ -207,6 +207,7 @@ static int stat_check(void *self)
 		return status;
 	choose_key(stat);
 	stat->view.tree = tree;
+	stat->view.whole = options->verbose;
 	stat->view.rates = options->interval_ns;
 	stat->view.measures = options->trace.flags & TRACE_MEASURES;
 	/* Of other subcommands it wants such conditions. */

@@ -4,13 +4,13 @@
 
 #include "tracer/base/json.h"
 #include "tracer/commands/stat_columns.h"
+#include "tracer/commands/stat_names.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define BAR_WIDTH 40
-#define NAME_WIDTH 36 /* for longer names no column is left out */
 #define INDENT 3
 #define INDENTS_MAX 64 /* a process that has deeper trees is none of ours */
 
@@ -19,33 +19,24 @@
 /* The columns that text has; of those that are not asked for by name, in a tree but a few, and as many as fit. */
 struct layout {
 	bool drawn[STAT_METHOD];
+	unsigned left; /* for names and keys; 0: as much as they take */
 };
 
-/* Characters, as far as they are one column wide. */
-static int width_of(struct slice text)
+/* What the longest name takes, up to a limit: longer ones go into the next line of the terminal, or are cut. */
+static unsigned width_of_names(const struct stat_line *lines, size_t count, const struct stat_view *view)
 {
-	int width = 0;
-
-	for (size_t i = 0; i < text.size; i++)
-		width += ((unsigned char)text.bytes[i] & 0xc0) != 0x80;
-	return width < NAME_WIDTH ? width : NAME_WIDTH;
-}
-
-/* What the longest name takes, up to a limit: longer ones go into the next line of the terminal. */
-static int width_of_names(const struct stat_line *lines, size_t count, const struct stat_view *view)
-{
-	int most = 0;
+	unsigned most = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		int width = width_of(lines[i].row->name);
+		const struct stat_row *row = lines[i].row;
+		unsigned width = stat_names_width(row->name, view->tree ? (struct slice){NULL, 0} : row->key);
 
 		if (view->tree)
-			width += INDENT * (int)(lines[i].level < INDENTS_MAX ? lines[i].level : INDENTS_MAX);
-		else if (view->by)
-			width += 2 + width_of(lines[i].row->key);
+			width += INDENT * (unsigned)(lines[i].level < INDENTS_MAX ? lines[i].level : INDENTS_MAX);
+		width = view->tree && width > STAT_NAME_WIDTH ? STAT_NAME_WIDTH : width;
 		most = width > most ? width : most;
 	}
-	return 2 + (most < NAME_WIDTH ? most : NAME_WIDTH);
+	return 2 + most;
 }
 
 static struct layout lay_out(const struct stat_line *lines, size_t count, const struct stat_view *view)
@@ -53,20 +44,22 @@ static struct layout lay_out(const struct stat_line *lines, size_t count, const 
 	/* The one that is missed least comes first. */
 	static const enum stat_column spare[] = {STAT_MIN,  STAT_P90, STAT_P999, STAT_P50,
 	                                         STAT_MEAN, STAT_MAX, STAT_P99,  STAT_ERRORS};
-	int width = width_of_names(lines, count, view);
+	unsigned width = width_of_names(lines, count, view), names = width;
 	struct layout layout;
 
 	for (enum stat_column column = STAT_CALLS; column < STAT_METHOD; column++) {
 		layout.drawn[column] =
 			stat_column_shown(column, view) && (!view->tree || column < STAT_MEAN || stat_column_sorts(column, view));
-		width += layout.drawn[column] ? stat_column_kinds[column].width : 0;
+		width += layout.drawn[column] ? (unsigned)stat_column_kinds[column].width : 0;
 	}
-	for (size_t i = 0; view->width && i < sizeof(spare) / sizeof(*spare) && width > (int)view->width; i++) {
+	for (size_t i = 0; view->width && i < sizeof(spare) / sizeof(*spare) && width > view->width; i++) {
 		if (!layout.drawn[spare[i]] || stat_column_sorts(spare[i], view))
 			continue;
 		layout.drawn[spare[i]] = false;
-		width -= stat_column_kinds[spare[i]].width;
+		width -= (unsigned)stat_column_kinds[spare[i]].width;
 	}
+	width += 2 - names;
+	layout.left = !view->by || view->tree || view->whole || !view->width ? 0 : view->width > width ? view->width - width : 1;
 	return layout;
 }
 
@@ -91,6 +84,7 @@ static void add_headings(struct buffer *to, const struct layout *layout, const s
 static void add_row(struct buffer *to, const struct stat_line *line, const struct layout *layout, const struct stat_view *view)
 {
 	const struct stat_row *row = line->row;
+	struct slice key = !view->by ? (struct slice){NULL, 0} : row->key.size ? row->key : (struct slice){"(others)", 8};
 
 	for (enum stat_column column = STAT_CALLS; column < STAT_METHOD; column++) {
 		char text[32] = "-";
@@ -106,11 +100,7 @@ static void add_row(struct buffer *to, const struct stat_line *line, const struc
 		buffer_add_format(to, "%*s", stat_column_kinds[column].width, text);
 	}
 	buffer_add_format(to, "%*s", 2 + INDENT * (int)(line->level < INDENTS_MAX ? line->level : INDENTS_MAX), "");
-	buffer_add_slice(to, row->name);
-	if (view->by) {
-		buffer_add_text(to, row->key.size ? "  " : "  (others)");
-		buffer_add_slice(to, row->key);
-	}
+	stat_names_add(to, row->name, key, layout->left);
 	buffer_add_char(to, '\n');
 }
 

@@ -17,6 +17,7 @@ struct stat_view {
 	const char *by_title; /* the same, for people */
 	bool rates;           /* there is a column with calls a second */
 	unsigned width;       /* columns of the terminal that text is for; 0: as many as it takes */
+	bool whole;           /* keys and names are not cut to it */
 	bool tree;            /* rows are paths */
 	bool histogram;       /* is shown, too */
 	uint32_t measures;    /* what else was measured: TRACE_CPU, TRACE_OBJECTS, TRACE_GC */
