@@ -63,8 +63,51 @@ class ContainersTest < LiveTest
   test "a sidecar's root needs two capabilities beside the usual ones, and is told which" do
     pid = container
     assert_names(/CAP_SYS_PTRACE/, pid, capabilities(*USUAL, "ipc_owner"))
-    assert_names(/whose message queue this root may not open without CAP_IPC_OWNER/, pid, capabilities(*USUAL, "sys_ptrace"))
+    assert_names(/this root .* has no CAP_IPC_OWNER; run rbprobe as that user, or add/, pid, capabilities(*USUAL, "sys_ptrace"))
     assert_shows pid, capabilities(*USUAL, "sys_ptrace", "ipc_owner")
+  end
+
+  NEEDED = %w[SYS_PTRACE SETUID SETGID IPC_OWNER DAC_OVERRIDE KILL].freeze
+
+  # Without a PID namespace of its own, which is the quicker way.
+  def target_of_another_user(**options)
+    only_where_loading_is_possible
+    only_root_with_a_nobody
+    start("console", user: USER, **options)
+  end
+
+  def rbprobe_with(names, command, pid, *rest)
+    Open3.capture3("setpriv", capabilities(*names.map(&:downcase)), "--inh-caps=-all", Processes::RBPROBE, *command, "-p", pid.to_s,
+                   *rest, stdin_data: "")
+  end
+
+  test "where all capabilities were dropped, each command that attaches names those that it needs" do
+    target = target_of_another_user(load: false)
+    file = "#{directory}/out"
+    [[%w[bt]], [%w[trace], "Object#run"], [%w[stat], "Object#run"], [%w[eval], "1"], [%w[memory]], [%w[methods], "Object#run"],
+     [%w[heap dump], "-o", file], [%w[heap leak]], [%w[load]], [%w[fork]], [%w[selftest]], [%w[tracers]], [%w[console]],
+     [%w[record], "-o", file, "Object#run"]].each do |command, *rest|
+      _, err, status = rbprobe_with([], command, target.pid, *rest)
+      assert_equal 3, status.exitstatus, err
+      NEEDED.each { |name| assert_match(/has no .*CAP_#{name}\b.*--cap-add #{name}\b/, err, command.join(" ")) }
+      assert_equal 1, err.lines.size, err
+    end
+  end
+
+  test "each capability that is missing alone is named, and no other one; all of them are enough" do
+    [false, true].each do |load|
+      needed = load ? NEEDED - %w[DAC_OVERRIDE] : NEEDED
+      needed.each do |name|
+        target = target_of_another_user(load: load)
+        _, err, status = rbprobe_with(needed - [name], %w[eval], target.pid, "1")
+        assert_equal 3, status.exitstatus, err
+        # Without CAP_SYS_PTRACE nobody sees whether the extension is loaded already.
+        unseen = load && name == "SYS_PTRACE" ? " and CAP_DAC_OVERRIDE" : ""
+        assert_match(/has no CAP_#{name}#{unseen}; run rbprobe as that user, or add .*\(docker run --cap-add #{name}[ )]/, err)
+      end
+      out, err, = rbprobe_with(needed, %w[eval], target_of_another_user(load: load).pid, "1")
+      assert_equal "1\n", out, err
+    end
   end
 
   test "a sidecar as the application's own user needs none" do

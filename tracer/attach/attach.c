@@ -11,6 +11,7 @@
 
 #include "tracer/base/debug.h"
 #include "tracer/inject/thread_wait.h"
+#include "tracer/process/capabilities.h"
 
 #include "proto/bell.h"
 #include "proto/clock.h"
@@ -95,8 +96,10 @@ static int ring_if_due(struct attachment *attachment, uint64_t now_ns, struct er
 		return status;
 	if (status == -ESRCH)
 		return attachment_has_ended(attachment, err);
-	if (status < 0)
-		return error_set(err, status, "cannot signal process %d: %s", (int)attachment->target.pid, strerror(-status));
+	if (status < 0) {
+		error_set(err, status, "cannot signal process %d: %s", (int)attachment->target.pid, strerror(-status));
+		return capabilities_explain(&attachment->target, status, err);
+	}
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "tracer/attach/attach_parts.h"
 
 #include "tracer/base/debug.h"
+#include "tracer/process/capabilities.h"
 
 #include "proto/bell.h"
 #include "proto/clock.h"
@@ -124,7 +125,7 @@ int attachment_open(struct attachment *attachment, pid_t pid, const struct comma
 	if (status == 0)
 		status = target_check(&attachment->target, err);
 	if (status == 0)
-		status = queue_check_right(&attachment->target, err);
+		status = capabilities_check(&attachment->target, err);
 	if (status == 0)
 		debug_target(&attachment->target);
 	if (status == 0)
@@ -143,6 +144,7 @@ int attachment_open(struct attachment *attachment, pid_t pid, const struct comma
 	if (status == 0)
 		status = attachment_address(attachment, err);
 	if (status < 0) {
+		status = capabilities_explain(&attachment->target, status, err);
 		attachment_close(attachment);
 		return status;
 	}

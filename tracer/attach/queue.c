@@ -4,7 +4,6 @@
 #include "tracer/attach/queue.h"
 
 #include "tracer/base/debug.h"
-#include "tracer/base/proc_status.h"
 
 #include "proto/chunk.h"
 #include "proto/command.h"
@@ -12,7 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -160,17 +158,6 @@ static bool is_gone(int id, bool removed)
 	struct msqid_ds status;
 
 	return removed || errno == EIDRM || errno == EINVAL || (msgctl(id, IPC_STAT, &status) != 0 && errno != EACCES);
-}
-
-int queue_check_right(const struct target *target, struct error *err)
-{
-	if (geteuid() != 0 || target->euid == 0 || proc_status_number(getpid(), "CapEff", 16, 0) >> CAP_IPC_OWNER & 1)
-		return 0;
-	return error_set(err, -EPERM,
-	                 "process %d belongs to user %u, whose message queue this root may not open without CAP_IPC_OWNER (a "
-	                 "container's root, perhaps); run rbprobe as that user, or add the capability (docker run --cap-add "
-	                 "IPC_OWNER)",
-	                 (int)target->pid, (unsigned)target->euid);
 }
 
 int queue_find(const struct target *target, int *id, struct error *err)

@@ -25,9 +25,6 @@ void queue_debug(const struct target *target);
 /* Whether that queue still exists. */
 bool queue_is_there(const struct target *target, int id);
 
-/* Whether we may open a queue of the target's user: 0, or -EPERM with err and the remedy. Root may not in every container. */
-int queue_check_right(const struct target *target, struct error *err);
-
 /* Whether the target could make one: 0, or -ENOSPC with err where the system has as many queues as it may have. */
 int queue_check_room(const struct target *target, struct error *err);
 

@@ -7,6 +7,7 @@
 #include "tracer/cli/subcommand.h"
 #include "tracer/commands/selftest_report.h"
 #include "tracer/inject/loader.h"
+#include "tracer/process/capabilities.h"
 #include "tracer/process/target.h"
 
 #include <errno.h>
@@ -69,6 +70,7 @@ static int load_one(const struct options *options, pid_t pid)
 	if (status == 0)
 		status = wait_for_start(&target, options->timeout_ns, &err);
 	if (status < 0) {
+		capabilities_explain(&target, status, &err);
 		message("%s", err.text);
 		return STATUS_NOT_ATTACHED;
 	}
