@@ -5,6 +5,10 @@ require "io/wait"
 require "tempfile"
 require_relative "ipc"
 
+# A shell without job control starts what ends with "&" with SIGINT ignored, which programs inherit, and some never take: they could
+# not be stopped as with Ctrl-C.
+Signal.trap(:INT, "DEFAULT")
+
 module Processes
   ROOT = File.expand_path("../..", __dir__)
   BUILD = File.expand_path(ENV.fetch("RBPROBE_BUILD", "build"), ROOT)

@@ -33,10 +33,22 @@ module RbtraceRuns
       end
     ensure
       @others.delete(pid)
-      Process.kill(:INT, pid)
-      _, status = Process.wait2(pid)
+      status = stopped(pid)
     end
     Result.new(File.read(out.path), File.read(err.path), status.exitstatus || -status.termsig, 0)
+  end
+
+  # As with Ctrl-C; who does not listen is killed.
+  def stopped(pid)
+    status = nil
+    Process.kill(:INT, pid)
+    wait_until("process #{pid} ends after SIGINT", 30) { (_, status = Process.wait2(pid, Process::WNOHANG)) && status }
+    status
+  ensure
+    unless status
+      Process.kill(:KILL, pid)
+      Process.wait(pid)
+    end
   end
 
   # Times and PIDs are the run's own.
