@@ -77,8 +77,8 @@ class ContainersTest < LiveTest
   end
 
   def rbprobe_with(names, command, pid, *rest)
-    Open3.capture3("setpriv", capabilities(*names.map(&:downcase)), "--inh-caps=-all", Processes::RBPROBE, *command, "-p", pid.to_s,
-                   *rest, stdin_data: "")
+    Open3.capture3("setpriv", capabilities(*names.map(&:downcase)), "--inh-caps=-all", Processes::RBPROBE, *command, "-p",
+                   pid.to_s, *rest, stdin_data: "")
   end
 
   test "where all capabilities were dropped, each command that attaches names those that it needs" do

@@ -5,8 +5,8 @@ require "io/wait"
 require "tempfile"
 require_relative "ipc"
 
-# A shell without job control starts what ends with "&" with SIGINT ignored, which programs inherit, and some never take: they could
-# not be stopped as with Ctrl-C.
+# A shell without job control starts what ends with "&" with SIGINT ignored. Programs inherit that, and some keep it: nothing like
+# Ctrl-C would stop them.
 Signal.trap(:INT, "DEFAULT")
 
 module Processes

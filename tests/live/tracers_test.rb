@@ -2,6 +2,7 @@
 
 require_relative "helper"
 require_relative "stat_rows"
+require "open3"
 
 class TracersTest < LiveTest
   include StatRows
@@ -210,6 +211,34 @@ class TracersTest < LiveTest
                  rows.first.values_at("type", "name", "description", "selectors", "libraries")
     assert_equal SHIPPED.sort, rows.drop(1).map { |row| row["name"] }.sort
     assert_equal "sql\tMy own\n:files\n", rbprobe("--complete", "trace", "-c", "sq", **options).stdout
+  end
+
+  test "a tracer by process substitution: a pipe of one's own, also for several processes, and as rbtrace; nobody else's" do
+    skip "needs bash" unless system("command -v bash >/dev/null")
+    targets = [start("shop"), start("shop")]
+    pids = targets.map { |target| target.pid.to_s }
+    link = "#{directory}/rbtrace"
+    File.symlink(Processes::RBPROBE, link)
+    given = "-c <(echo 'Shop#price(item, Process.pid)')"
+    {"exec \"$@\" #{given}" => ["trace", "-p", pids.join(",")], "shift; exec #{link} \"$@\" #{given}" => ["-p", *pids]}
+      .each do |script, arguments|
+      client = launch(*arguments, command: ["bash", "-c", script, "bash"])
+      wait_until(-> { "both are traced: #{client.stdout}#{client.stderr}" }) do
+        targets.each { |target| target.run("$shop.price(:tea); nil") }
+        client.stdout.scan(/Shop#price\(item=:tea, Process.pid=(\d+)\)/).flatten.uniq.sort == pids.sort
+      end
+      client.stop
+    end
+    fifo = "#{directory}/fifo"
+    File.mkfifo(fifo, 0o600)
+    assert_refused 2, /tracer #{fifo} is no file/, "trace", "-p", pids.first, "-c", fifo
+    only_root_with_a_nobody
+    other = IO.popen([*NOBODY, RbConfig.ruby, "-e", "r, $w = IO.pipe; $stdout.sync = true; puts r.fileno; sleep"])
+    @others << other.pid
+    pipe = File.open("/proc/#{other.pid}/fd/#{other.gets.to_i}", File::RDONLY | File::NONBLOCK)
+    _, err, status = Open3.capture3(Processes::RBPROBE, "trace", "-p", pids.first, "-c", "/dev/fd/9", 9 => pipe)
+    assert_equal 2, status.exitstatus, err
+    assert_match(%r{tracer /dev/fd/9 is no file}, err)
   end
 
   # Classes and methods of these names, where there are none.

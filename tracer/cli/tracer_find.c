@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define SUFFIX ".tracer"
@@ -114,6 +115,21 @@ int tracer_each(int (*each)(void *owner, const char *name, const char *path), vo
 
 /* --- One file */
 
+/*
+ * Process substitution, `-c <(...)`: a pipe among the descriptors that we were started with. Who started us has made it, and said
+ * to read it; a pipe that another user has made is refused.
+ */
+static bool is_given_pipe(const struct place *place, const struct stat *status, const char *path)
+{
+	static const char *const ours[] = {"/dev/fd/", "/proc/self/fd/", "/dev/stdin"};
+
+	for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++)
+		if (strncmp(path, ours[i], strlen(ours[i])) == 0)
+			return place->by_descriptor && S_ISFIFO(status->st_mode) && status->st_uid == geteuid() &&
+			       !(status->st_mode & OTHERS_WRITE);
+	return false;
+}
+
 static int check_owner(const struct place *place, const struct stat *status, const char *path, struct error *err)
 {
 	if (geteuid() != 0)
@@ -160,23 +176,60 @@ static int read_text(int fd, const char *path, char **text, struct error *err)
 	return err->code;
 }
 
+static char *copy_of(const char *text)
+{
+	size_t size = strlen(text) + 1;
+
+	return memcpy(memory_resize(NULL, size), text, size);
+}
+
+/* What pipes have given, which is there but once: the options may be read for each process. They live as long as we do. */
+static struct given_text {
+	char *path, *text;
+	struct given_text *next;
+} * given_texts;
+
+static char *given_text(const char *path)
+{
+	for (const struct given_text *given = given_texts; given; given = given->next)
+		if (strcmp(given->path, path) == 0)
+			return copy_of(given->text);
+	return NULL;
+}
+
+static void keep_given_text(const char *path, const char *text)
+{
+	struct given_text *given = memory_zeroed(sizeof(*given));
+
+	*given = (struct given_text){copy_of(path), copy_of(text), given_texts};
+	given_texts = given;
+}
+
 static int read_place(const struct place *place, const char *path, char **text, struct error *err)
 {
 	struct stat status;
+	bool is_pipe;
 	int fd, code;
 
 	if (fstat(place->found, &status) != 0)
 		return error_set(err, -errno, "cannot read tracer %s: %s", path, strerror(errno));
-	if (!S_ISREG(status.st_mode))
-		return error_set(err, -EINVAL, "tracer %s is no file", path);
-	code = check_owner(place, &status, path, err);
-	if (code < 0)
-		return code;
+	is_pipe = is_given_pipe(place, &status, path);
+	if (is_pipe && (*text = given_text(path)))
+		return 0;
+	if (!is_pipe) {
+		if (!S_ISREG(status.st_mode))
+			return error_set(err, -EINVAL, "tracer %s is no file", path);
+		code = check_owner(place, &status, path, err);
+		if (code < 0)
+			return code;
+	}
 	fd = place_open_found(place, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_set(err, -errno, "cannot read tracer %s: %s", path, strerror(errno));
 	code = read_text(fd, path, text, err);
 	close(fd);
+	if (code == 0 && is_pipe)
+		keep_given_text(path, *text);
 	return code;
 }
 
