@@ -1,0 +1,102 @@
+# Command lines of the README, the guide and the manual: rbprobe takes each of them.
+
+require_relative "helper"
+require "open3"
+
+class DocumentationTest < LiveTest
+  PAGES = ["README.md", "doc/guide.md", "doc/engines.md", "doc/loading.md", *Dir.glob("man/*.1", base: Processes::ROOT)].freeze
+  NOBODY_HAS = "4194304" # no PID: Linux has smaller ones
+  # What stands in a line for something of the reader's. SELECTOR and the like may have "..." after them.
+  PLACEHOLDERS = { "PID" => NOBODY_HAS, "SELECTOR" => "String#gsub", "CODE" => "1", "FILE" => "file", "COMMAND" => "true",
+                   "LIST" => "sql", "WORD" => "no such program", "SEC" => "1" }.freeze
+
+  def text_of_manual(line)
+    line.gsub(/\\\(dq/, '"').gsub(/\\&/, "").gsub(/\\e/, "\\").gsub(/\\-/, "-")
+  end
+
+  # Whole lines of examples, and what stands in running text, which is but a part of one at times.
+  def lines_of(page)
+    text = File.read("#{Processes::ROOT}/#{page}")
+    if page.end_with?(".1")
+      shown = text.gsub(/\\e\n/, " ").scan(/^(?:\.Dl )?\$ (.*)$/).flatten.map { |line| text_of_manual(line) }
+      return [shown, []]
+    end
+    blocks = text.scan(/^```(sh|console)\n(.*?)^```/m).flat_map do |kind, block|
+      kind == "sh" ? block.lines(chomp: true) : block.scan(/^\$ (.*)$/).flatten
+    end
+    [blocks, text.gsub(/^```.*?^```/m, "").scan(/`(rbprobe [^`\n]+)`/).flatten]
+  end
+
+  # A word, what separates commands, a redirection, or a comment.
+  WORD = /(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|\$\([^)]*\)|[^\s'"\\|;&<>])+/.freeze
+  TOKEN = /\s(?<comment>#\s.*)\z|(?<separator>[|;&]+)|(?<redirection>\d?[<>]+\s*#{WORD})|(?<word>#{WORD})/.freeze
+
+  # The words of each rbprobe in a line of the shell.
+  def commands_in(line)
+    commands = [[]]
+    line.scan(TOKEN) do
+      found = Regexp.last_match
+      commands << [] if found[:separator]
+      commands.last << Shellwords.split(found[:word].gsub(/\$\([^)]*\)/, "1")).join if found[:word]
+    end
+    commands.map { |words| words.drop_while { |word| word == "do" } }.select { |words| words.first&.match?(%r{\A(?:build/)?rbprobe\z}) }
+            .map { |words| words.drop(1).map { |word| in_place_of(word) } }.reject(&:empty?)
+  end
+
+  def in_place_of(word)
+    PLACEHOLDERS.fetch(word.delete_prefix("[").sub(/(\.\.\.)?\]?\z/, ""), word)
+  end
+
+  # None of the processes is there, and nothing is started.
+  def aimed_at_nobody(words)
+    words = words.take_while { |word| word != "--" } + %w[-- true] if words.include?("--")
+    words = words.dup
+    words.each_index do |i|
+      words[i] = "-p" if words[i] == "--wait"
+      words[i] = NOBODY_HAS if i.positive? && words[i - 1] == "-p"
+    end
+    words[1] = NOBODY_HAS if words[0] == "bt" && words[1]&.match?(/\A\d+\z/)
+    words
+  end
+
+  def run_in(place, words)
+    Open3.capture3({ "PAGER" => "cat" }, "timeout", "20", Processes::RBPROBE, *words, stdin_data: "", chdir: place)
+  end
+
+  def place
+    directory.tap { |path| File.write("#{path}/shop.tracer", "#: The shop\n#:library shop\nCart#add(sku, by sku: sku)\n") }
+  end
+
+  test "every example is a command line that rbprobe takes" do
+    seen = 0
+    place = self.place
+    PAGES.each do |page|
+      lines_of(page).first.flat_map { |line| commands_in(line) }.uniq.each do |words|
+        next if %w[--version ps extension-dir selftest].include?(words.first)
+
+        _, err, status = run_in(place, aimed_at_nobody(words))
+        what = "#{page}: rbprobe #{Shellwords.join(words)}\n#{err}"
+        seen += 1
+        refute_equal 124, status.exitstatus, what
+        next if err.match?(/needs a terminal|cannot (open|read) .*: No such file|No such file or directory/)
+
+        refute_equal 2, status.exitstatus, what
+        assert_match(/no process|process #{NOBODY_HAS}|no program|matches/, err, what) if words.include?("-p")
+      end
+    end
+    assert_operator seen, :>, 100
+  end
+
+  test "no text names a subcommand or an option that there is not" do
+    place = self.place
+    PAGES.flat_map { |page| lines_of(page).last }.uniq.each do |line|
+      commands_in(line).each do |words|
+        # "rbprobe end" is a mark in a heap dump.
+        next if %w[ps extension-dir selftest top end].include?(words.first)
+
+        _, err, = run_in(place, aimed_at_nobody(words))
+        refute_match(/has no option|no subcommand/, err, line)
+      end
+    end
+  end
+end
