@@ -166,15 +166,41 @@ class EventsTest < LiveTest
     result = tracer.stop
     assert_equal <<~TREE, result.tree.gsub(%r{/\S*/}, "")
       Maker#one
-         + Order made at makers.rb:4 in one
+         + Order made at makers.rb:4 in Maker#one
       Maker#one <time>
       Maker#special <time>
       Maker#copy
-         + Order made at makers.rb:7 in copy
+         + Order made at makers.rb:7 in Maker#copy
       Maker#copy <time>
     TREE
     assert_match(/process \d+: 2 objects of Order were made, 2 shown$/, result.stderr)
     assert_match(/^rbprobe: 3 calls, 0 lost, 2 objects made, .* s; ended: interrupted$/, result.stderr)
+  end
+
+  test "--allocations names the method with its class, also a block's, a module's, a singleton's; another place as it is" do
+    target = makers
+    tracer = trace(target, "--allocations", "Order", "--format", "json")
+    target.run(<<~'RUBY')
+      module Makes; def mixed; Order.new; end; end
+      module Before; def one; super; end; end
+      class Maker
+        def self.own; Order.new; end
+        define_method(:by_block) { Order.new }
+        include Makes
+        prepend Before
+      end
+      $maker = Maker.new
+      def $maker.alone; Order.new; end
+      $nameless = Class.new { def made; Order.new; end }
+      $maker.one; $maker.many(1); Maker.own; $maker.mixed; $maker.by_block; $maker.alone; $nameless.new.made
+      Maker.class_eval("Order.new")
+      nil
+    RUBY
+    places = tracer.stop.events("allocation").map { |event| event["in"].gsub(/0x0*[1-9a-f]\h+/, "0x") }
+    assert_equal %w[Maker#one Maker#many Maker.own Makes#mixed], places.first(4).map { |place| place.sub("block in ", "") }
+    assert_match(/\Ablock in <class:Maker>/, places[4])
+    assert_equal ["#<Maker:0x>.alone", "#<Class:0x>#made"], places[5, 2]
+    assert_equal 8, places.size
   end
 
   test "--allocations CLASS+@N: classes below it, every Nth; each class by itself; without a selector" do

@@ -13,6 +13,8 @@
 
 #include "proto/clock.h"
 #include "tracee/base/value_texts.h"
+#include "tracee/frame/frame.h"
+#include "tracee/frame/frame_label.h"
 #include "tracee/observe/callers.h"
 #include "tracee/observe/gc_hook.h"
 #include "tracee/vm/compat.h"
@@ -25,8 +27,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PATH_MAX_SHOWN 600u /* bytes of its end */
-#define FRAMES_MAX 12       /* what is between the object and the Ruby code: Class#new, allocate, ... */
+#define PATH_MAX_SHOWN 500u /* bytes of its end */
+#define LABEL_MAX_SHOWN 250u
+#define FRAMES_MAX 12 /* what is between the object and the Ruby code: Class#new, allocate, ... */
 
 static bool is_meant(const struct allocation_watch *watch, VALUE class)
 {
@@ -58,16 +61,26 @@ static void add_string(struct value_texts *values, VALUE string, size_t max)
 }
 
 /* The innermost method or block that is written in Ruby. */
-static VALUE label(void)
+static void add_label(struct value_texts *values)
 {
+	struct text text;
+
 	VALUE frames[FRAMES_MAX];
 	int lines[FRAMES_MAX];
 	int count = rb_profile_frames(0, FRAMES_MAX, frames, lines);
 
-	for (int i = 0; i < count; i++)
-		if (lines[i])
-			return rb_profile_frame_label(frames[i]);
-	return Qnil;
+	for (int i = 0; i < count; i++) {
+		if (!lines[i] || !value_texts_open(values, &text))
+			continue;
+		if (text.size > LABEL_MAX_SHOWN)
+			text.size = LABEL_MAX_SHOWN;
+		frame_label_add(&text, frames[i]);
+		if (text.used) {
+			value_texts_close(values, &text);
+			return;
+		}
+	}
+	value_texts_leave_out(values);
 }
 
 static void tell(struct session *session, const struct fiber_state *fiber, VALUE class, rb_trace_arg_t *trace_arg)
@@ -84,7 +97,7 @@ static void tell(struct session *session, const struct fiber_state *fiber, VALUE
 		value_texts_add_int(&values, FIX2LONG(line));
 	else
 		value_texts_leave_out(&values);
-	add_string(&values, label(), 150);
+	add_label(&values);
 	if (session->options.flags & TRACE_STACK)
 		marks_add_stack(&values, callers_take_silently(session));
 	marks_push_or_keep(session, fiber, MARK_ALLOCATION, buffer, value_texts_end(&values));
@@ -152,6 +165,8 @@ static rb_event_hook_func_t hook(void)
 
 static void on(void)
 {
+	/* Where method entries have their owners. Without that, methods are shown without their classes. */
+	frame_calibrate_on_demand(FRAME_TARGETED);
 	if (!gc_hook_add_raw(hook(), RUBY_INTERNAL_EVENT_NEWOBJ))
 		rb_raise(rb_eRuntimeError, "%s", GC_HOOK_WHY);
 }
