@@ -132,6 +132,19 @@ class OverheadTest < LiveTest
     assert_equal 1, notes(tracer.stop).size
   end
 
+  test "stat says of a method that was let go that its figures are not whole" do
+    target = hot_target
+    tracer = launch("stat", "-p", target.pid.to_s, "--max-overhead", "5", "--format", "json", "Shop#")
+    tracer.wait_for(/Shop#hot is not traced any more/)
+    result = tracer.stop
+    hot, rare = %w[hot rare].map { |name| result.events("method").find { |row| row["method"] == "Shop##{name}" } }
+    assert_equal true, hot["let_go"]
+    assert_operator hot["let_go_after_ns"], :<=, result.events("summary").first["duration_ns"]
+    assert_operator hot["calls"], :>, 1
+    assert_equal 1, result.events("summary").first["let_go"]
+    refute_includes rare.to_h, "let_go"
+  end
+
   test "named methods are never let go unasked, and who they are is said once" do
     target = hot_target
     tracer = trace(target, "--overflow", "block", "Shop#")

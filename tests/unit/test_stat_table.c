@@ -262,6 +262,65 @@ static void processes_add_up(void **state)
 	stat_table_free(&sum);
 }
 
+/* Order#save, 20 calls in the 1.5 s after which it was let go, and Order#total. */
+static struct stat_table table_with_let_go(uint64_t saves, uint64_t elapsed_ns)
+{
+	struct stat_table table = table_of(saves, 100);
+
+	table.rows[0].let_go = true;
+	table.rows[0].let_go_ns = 1500000000;
+	table.elapsed_ns = elapsed_ns;
+	return table;
+}
+
+static void what_was_let_go_is_marked(void **state)
+{
+	struct stat_table one = table_with_let_go(20, 2000000000), later = table_with_let_go(20, 4000000000), since;
+	struct stat_table whole = table_of(5, 1), sum = {0};
+	const struct stat_table *tables[] = {&one};
+	const struct stat_view view = {.sort = "total", .calls_only = true, .rates = true};
+	const char *remark =
+		"1 method was let go, taking more than --max-overhead allows: later calls are in no figure, their time is "
+		"in self of their callers\n";
+
+	(void)state;
+	stat_table_rate(&one);
+	stat_report_text(&shown, &one, &view, 0);
+	buffer_add_char(&shown, '\0');
+	assert_non_null(strstr(shown.bytes, "20.0/s  Order#save  (let go after 1.5 s)\n"));
+	assert_non_null(strstr(shown.bytes, remark));
+	shown.size = 0;
+	stat_report_json(&shown, &one, &view, 0, NULL);
+	buffer_add_char(&shown, '\0');
+	assert_non_null(strstr(shown.bytes, "\"let_go\":true,\"let_go_after_ns\":1500000000"));
+	assert_non_null(strstr(shown.bytes, "\"let_go\":1,"));
+	shown.size = 0;
+	stat_report_prometheus(&shown, tables, 1, &view);
+	buffer_add_char(&shown, '\0');
+	assert_non_null(strstr(shown.bytes, "rbprobe_method_let_go{pid=\"7\",method=\"Order#save\"} 1\n"));
+	assert_non_null(strstr(shown.bytes, "rbprobe_method_let_go{pid=\"7\",method=\"Order#total\"} 0\n"));
+	shown.size = 0;
+
+	/* Nothing has come since, which does not say that it was not called. */
+	since = stat_table_since(&later, &one);
+	stat_report_text(&shown, &since, &view, 2);
+	buffer_add_char(&shown, '\0');
+	assert_non_null(strstr(shown.bytes, " -  Order#save  (let go)\n"));
+	assert_non_null(strstr(shown.bytes, remark));
+	shown.size = 0;
+
+	/* One of two processes counts on. */
+	stat_table_sum(&sum, &one);
+	assert_true(sum.rows[0].let_go && sum.rows[0].let_go_ns == 1500000000);
+	stat_table_sum(&sum, &whole);
+	assert_true(sum.rows[0].let_go && sum.rows[0].let_go_ns == 0);
+	stat_table_free(&one);
+	stat_table_free(&later);
+	stat_table_free(&since);
+	stat_table_free(&whole);
+	stat_table_free(&sum);
+}
+
 static void figures_of_no_method_are_refused(void **state)
 {
 	struct stat_table table = {0};
@@ -446,6 +505,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(sorted_and_cut, answer_setup, answer_teardown),
 		cmocka_unit_test_setup_teardown(what_has_come_since, answer_setup, answer_teardown),
 		cmocka_unit_test_setup_teardown(processes_add_up, answer_setup, answer_teardown),
+		cmocka_unit_test_setup_teardown(what_was_let_go_is_marked, answer_setup, answer_teardown),
 		cmocka_unit_test_setup_teardown(paths_are_drawn_below_each_other, answer_setup, answer_teardown),
 		cmocka_unit_test_setup_teardown(a_path_below_nothing_is_refused, answer_setup, answer_teardown),
 		cmocka_unit_test_setup_teardown(figures_of_no_method_are_refused, answer_setup, answer_teardown),

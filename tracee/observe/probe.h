@@ -58,6 +58,7 @@ struct probe {
 	uint32_t selector;                 /* index */
 	uint32_t calls_before;             /* when somebody last looked at `calls` */
 	uint64_t counted;                  /* calls since only_counted */
+	uint64_t let_go_ns;                /* when that was */
 	uint64_t met;                      /* its calls that met all conditions but those that count */
 	struct probe *former;              /* of the definition that this one replaced */
 	uint32_t definitions;              /* how many formers it has */

@@ -61,7 +61,7 @@ static void add_measured(struct msgpack_builder *answer, uint32_t flags, const s
 }
 
 /* key: NULL, or what these calls have in common. node: NULL, or what these figures are of. */
-static void add_tally(struct msgpack_builder *answer, const struct session *session, uint32_t method, const char *key,
+static void add_tally(struct msgpack_builder *answer, const struct session *session, const struct probe *probe, const char *key,
                       const struct tally_node *node, const struct tally *tally)
 {
 	builder_map(answer, NULL);
@@ -71,8 +71,10 @@ static void add_tally(struct msgpack_builder *answer, const struct session *sess
 		builder_uint(answer, "parent", node->parent);
 		builder_uint(answer, "folded", node->folded);
 	}
-	builder_uint(answer, "method", method);
+	builder_uint(answer, "method", probe->ref);
 	builder_uint(answer, "calls", tally->calls);
+	if (probe->let_go)
+		builder_uint(answer, "let_go_ns", probe->let_go_ns - session->tallies->began_ns);
 	if (tally->least <= tally->most) {
 		builder_uint(answer, "errors", tally->errors);
 		builder_uint(answer, "total", tally->total);
@@ -162,10 +164,10 @@ static void add(struct report *report, const struct probe *probe, const char *ke
 {
 	/* Calls go on between the pieces. */
 	tally_settle(report->session->tallies);
-	/* A node without calls may have others below it. */
-	if (!tally || (!tally->calls && !node))
+	/* A node without calls may have others below it. What was let go may be called as often as it will. */
+	if (!tally || (!tally->calls && !node && !probe->let_go))
 		return;
-	add_tally(&report->answer, report->session, probe->ref, key, node, tally);
+	add_tally(&report->answer, report->session, probe, key, node, tally);
 	if (report->answer.buffer.size < PIECE_SIZE)
 		return;
 	builder_end(&report->answer);

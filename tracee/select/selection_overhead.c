@@ -171,6 +171,7 @@ static VALUE reduce(VALUE argument)
 	probe->way = WAY_LONG;
 	probe->only_counted |= shedding->only_counts;
 	probe->let_go = !shedding->only_counts;
+	probe->let_go_ns = probe->let_go ? clock_now_ns() : 0;
 	if (shedding->only_counts)
 		return Qnil;
 	if (probe->line)

@@ -51,6 +51,12 @@ static void add_calls(struct buffer *to, const struct metric *metric, const stru
 	add_counter(to, metric->name, table, row, NULL, (double)row->calls);
 }
 
+/* Of each, so that who adds up the others sees which are not whole. */
+static void add_let_go(struct buffer *to, const struct metric *metric, const struct stat_table *table, const struct stat_row *row)
+{
+	add_counter(to, metric->name, table, row, NULL, row->let_go);
+}
+
 static void add_errors(struct buffer *to, const struct metric *metric, const struct stat_table *table, const struct stat_row *row)
 {
 	if (row->timed)
@@ -90,6 +96,8 @@ static void add_measured(struct buffer *to, const struct metric *metric, const s
 
 static const struct metric metrics[] = {
 	{"rbprobe_method_calls_total", "counter", "Calls of a method.", add_calls, STAT_CALLS},
+	{"rbprobe_method_let_go", "gauge",
+         "1: later calls are in no figure, as counting them took more than --max-overhead allows.", add_let_go, STAT_CALLS},
 	{"rbprobe_method_errors_total", "counter", "Calls that an exception left.", add_errors, STAT_ERRORS},
 	{"rbprobe_method_self_seconds_total", "counter", "Time in a method, without that in counted methods inside.", add_self,
          STAT_SELF},

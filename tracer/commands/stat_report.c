@@ -81,17 +81,29 @@ static void add_headings(struct buffer *to, const struct layout *layout, const s
 	buffer_add_char(to, '\n');
 }
 
+/* Of a method that was let go. */
+static void let_go_mark(char *mark, size_t size, const struct stat_row *row)
+{
+	if (row->let_go && row->let_go_ns)
+		snprintf(mark, size, "  (let go after %.1f s)", (double)row->let_go_ns / 1e9);
+	else
+		snprintf(mark, size, "%s", row->let_go ? "  (let go)" : "");
+}
+
 static void add_row(struct buffer *to, const struct stat_line *line, const struct layout *layout, const struct stat_view *view)
 {
 	const struct stat_row *row = line->row;
 	struct slice key = !view->by ? (struct slice){NULL, 0} : row->key.size ? row->key : (struct slice){"(others)", 8};
+	char mark[48];
 
 	for (enum stat_column column = STAT_CALLS; column < STAT_METHOD; column++) {
 		char text[32] = "-";
 
 		if (!layout->drawn[column])
 			continue;
-		if (stat_column_known(row, column) && stat_column_kinds[column].is_count)
+		if (row->let_go && !row->calls)
+			; /* whether there were any is not known */
+		else if (stat_column_known(row, column) && stat_column_kinds[column].is_count)
 			snprintf(text, sizeof(text), "%.0f", stat_column_figure(row, column));
 		else if (column == STAT_RATE)
 			rate_text(text, stat_column_figure(row, column));
@@ -100,7 +112,9 @@ static void add_row(struct buffer *to, const struct stat_line *line, const struc
 		buffer_add_format(to, "%*s", stat_column_kinds[column].width, text);
 	}
 	buffer_add_format(to, "%*s", 2 + INDENT * (int)(line->level < INDENTS_MAX ? line->level : INDENTS_MAX), "");
-	stat_names_add(to, row->name, key, layout->left);
+	let_go_mark(mark, sizeof(mark), row);
+	stat_names_add(to, row->name, key, layout->left > strlen(mark) ? layout->left - strlen(mark) : layout->left != 0);
+	buffer_add_text(to, mark);
 	buffer_add_char(to, '\n');
 }
 
@@ -145,6 +159,20 @@ static size_t methods_of(const struct stat_table *table)
 	return methods;
 }
 
+/* Those that were let go. */
+static size_t let_go_of(const struct stat_table *table)
+{
+	struct stat_table let_go = {.rows = memory_resize(NULL, (table->count + 1) * sizeof(*table->rows))};
+	size_t methods;
+
+	for (size_t i = 0; i < table->count; i++)
+		if (table->rows[i].let_go)
+			let_go.rows[let_go.count++] = table->rows[i];
+	methods = methods_of(&let_go);
+	free(let_go.rows);
+	return methods;
+}
+
 static void add_title(struct buffer *to, const struct stat_table *table, size_t shown, uint64_t interval)
 {
 	uint64_t calls = stat_table_calls(table) - table->open;
@@ -171,11 +199,18 @@ static void add_title(struct buffer *to, const struct stat_table *table, size_t 
 static void add_remarks(struct buffer *to, const struct stat_table *table)
 {
 	uint64_t unplaced = 0, unmeasured = 0, folded = stat_table_folded(table);
+	size_t let_go = let_go_of(table);
 
 	for (size_t i = 0; i < table->count; i++) {
 		unplaced += table->rows[i].unplaced;
 		unmeasured += table->rows[i].unmeasured;
 	}
+	if (let_go)
+		buffer_add_format(to,
+		                  "%zu method%s let go, taking more than --max-overhead allows: later calls are in no figure, "
+		                  "their time is in "
+		                  "self of their callers\n",
+		                  let_go, let_go == 1 ? " was" : "s were");
 	if (folded)
 		buffer_add_format(
 			to,
@@ -260,6 +295,10 @@ static void add_json_row(struct buffer *to, const struct stat_row *row, const st
 		json_add_real(json_key(to, stat_column_kinds[STAT_RATE].json), row->rate);
 	if (row->folded)
 		json_member_uint(to, "folded", row->folded);
+	if (row->let_go)
+		json_member_bool(to, "let_go", true);
+	if (row->let_go_ns)
+		json_member_uint(to, "let_go_after_ns", row->let_go_ns);
 	if (!row->timed)
 		return;
 	json_member_uint(to, "errors", row->errors);
@@ -297,6 +336,7 @@ void stat_report_json(struct buffer *to, const struct stat_table *table, const s
 	begin_line(to, "summary", table, interval);
 	json_member_uint(to, "methods", methods_of(table));
 	json_member_uint(to, "calls", stat_table_calls(table) - table->open);
+	json_member_uint(to, "let_go", let_go_of(table));
 	json_member_uint(to, "open", table->open);
 	if (view->tree)
 		json_member_uint(to, "folded", stat_table_folded(table));

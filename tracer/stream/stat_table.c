@@ -106,6 +106,11 @@ static void settle_buckets(struct stat_row *row)
 /* Adds one method's figures to another row of it, whose buckets are to be settled then. */
 static void row_add(struct stat_row *to, const struct stat_row *from)
 {
+	if (!to->let_go_ns || !from->let_go_ns)
+		to->let_go_ns = 0;
+	else if (from->let_go_ns > to->let_go_ns)
+		to->let_go_ns = from->let_go_ns;
+	to->let_go = to->let_go || from->let_go;
 	to->method = from->method > to->method ? from->method : to->method;
 	to->calls += from->calls;
 	to->counted_ns = from->counted_ns > to->counted_ns ? from->counted_ns : to->counted_ns;
@@ -194,6 +199,8 @@ static void add_figures(struct stat_row *row, const msgpack_object *from)
 {
 	row->method = (uint32_t)value_uint(value_get(from, "method"));
 	row->calls = value_uint(value_get(from, "calls"));
+	row->let_go = value_get(from, "let_go_ns") != NULL;
+	row->let_go_ns = value_uint(value_get(from, "let_go_ns"));
 	row->timed = value_get(from, "total") != NULL;
 	row->errors = value_uint(value_get(from, "errors"));
 	row->total_ns = (double)value_uint(value_get(from, "total"));
@@ -310,14 +317,22 @@ uint64_t stat_table_calls(const struct stat_table *table)
 
 void stat_table_rate(struct stat_table *table)
 {
-	for (size_t i = 0; i < table->count; i++)
-		table->rows[i].rate = table->elapsed_ns ? (double)table->rows[i].calls * 1e9 / (double)table->elapsed_ns : 0;
+	for (size_t i = 0; i < table->count; i++) {
+		struct stat_row *row = &table->rows[i];
+		uint64_t ns = row->let_go && row->let_go_ns ? row->let_go_ns : table->elapsed_ns;
+
+		row->rate = ns ? (double)row->calls * 1e9 / (double)ns : 0;
+	}
 }
 
 void stat_table_sum(struct stat_table *to, const struct stat_table *from)
 {
-	for (size_t i = 0; i < from->count; i++)
-		row_add(new_row(to, from->rows[i].name, from->rows[i].key), &from->rows[i]);
+	for (size_t i = 0; i < from->count; i++) {
+		struct stat_row *row = new_row(to, from->rows[i].name, from->rows[i].key);
+
+		row->let_go_ns = from->rows[i].let_go_ns;
+		row_add(row, &from->rows[i]);
+	}
 	settle_rows(to);
 	to->processes += from->processes;
 	to->open += from->open;
@@ -385,8 +400,9 @@ struct stat_table stat_table_since(const struct stat_table *now, const struct st
 
 		if (earlier)
 			row_subtract(row, earlier);
-		/* One without calls may have others below it. */
-		if (row->calls || row->is_node)
+		row->let_go_ns = less(row->let_go_ns, before->elapsed_ns);
+		/* One without calls may have others below it. Of one that was let go nobody knows whether it has any. */
+		if (row->calls || row->is_node || row->let_go)
 			since.rows[kept++] = *row;
 		else
 			row_free(row);

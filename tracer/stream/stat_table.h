@@ -29,6 +29,8 @@ struct stat_row {
 	double rate;         /* of the calls, a second; stat_table_rate() */
 	uint64_t calls;      /* that ended, or began where only these were counted */
 	uint64_t counted_ns; /* for so long they were counted; 0: as long as the table's others */
+	bool let_go;         /* some of its calls are in no figure: it took more than --max-overhead allows */
+	uint64_t let_go_ns;  /* how long they were counted then; 0: not in this table's time, or some still are */
 	bool timed;          /* and only then: */
 	uint64_t errors;
 	double total_ns, self_ns, min_ns, max_ns;
