@@ -11,6 +11,7 @@
 
 #include "proto/clock.h"
 #include "tracer/base/proc_status.h"
+#include "tracer/inject/thread_wait.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -172,22 +173,27 @@ int inject_seize(struct injection *injection, pid_t pid)
 	return 0;
 }
 
+/* Signals that are on their way to the thread, or to whichever takes them. */
+static uint64_t pending(const struct injection *injection)
+{
+	return proc_status_number(injection->pid, "SigPnd", 16, 0) | proc_status_number(injection->pid, "ShdPnd", 16, 0);
+}
+
 /*
  * A system call that the stop has ended with EINTR, and which it was not in when we looked: so it has hardly begun, and
  * is made again as a whole. Where a signal is on its way to the thread, the end may be that one's.
  */
 static void begin_again(struct injection *injection)
 {
-	uint64_t pending =
-		proc_status_number(injection->pid, "SigPnd", 16, 0) | proc_status_number(injection->pid, "ShdPnd", 16, 0);
-
-	if (!(pending & ~injection->mask) && arch.begin_again && arch.begin_again(&injection->registers))
+	if (arch.begin_again && !(pending(injection) & ~injection->mask) && arch.begin_again(&injection->registers))
 		injection->saved = true; /* and so put in place */
 }
 
 static int stop(struct injection *injection, uint64_t deadline_ns)
 {
 	uint64_t own_wait_ns = schedule_waited_ns(injection->own_schedule);
+	struct thread_wait wait;
+	bool waits = arch.was_waiting && thread_wait_read(&wait, injection->pid, injection->pid) == 1;
 
 	if (ptrace(PTRACE_INTERRUPT, injection->pid, NULL, NULL) != 0)
 		return -errno;
@@ -211,6 +217,8 @@ static int stop(struct injection *injection, uint64_t deadline_ns)
 		if (got == 0 &&
 		    ptrace(PTRACE_GETSIGMASK, injection->pid, (void *)(intptr_t)KERNEL_MASK_SIZE, &injection->mask) != 0)
 			got = -errno;
+		if (got == 0 && waits)
+			arch.was_waiting(&injection->registers, wait.number, wait.arguments, wait.sp, wait.pc);
 		begin_again(injection);
 		injection->stack =
 			(arch.sp(&injection->registers) - ARCH_STACK_UNTOUCHABLE - INJECT_SCRATCH_SIZE) & ~(uint64_t)63;
@@ -308,6 +316,8 @@ static int put_back(struct injection *injection)
 
 	if (!injection->saved)
 		return 0;
+	if (arch.end_for_signal && pending(injection) & ~injection->mask & proc_status_number(injection->pid, "SigCgt", 16, 0))
+		arch.end_for_signal(&injection->registers);
 	status = arch.restore(injection->pid, &injection->registers);
 	if (ptrace(PTRACE_SETSIGMASK, injection->pid, (void *)(intptr_t)KERNEL_MASK_SIZE, &injection->mask) != 0 && status == 0)
 		status = -errno;

@@ -101,7 +101,9 @@ static const struct {
 	{SYS_fdatasync, CLOSE},
 	{SYS_msgrcv, CLOSE},
 	{SYS_msgsnd, CLOSE},
+#ifdef SYS_semop /* elsewhere a form of another */
 	{SYS_semop, CLOSE},
+#endif
 	{SYS_semtimedop, CLOSE},
 	{SYS_io_getevents, CLOSE},
 #ifdef SYS_io_uring_enter
@@ -183,8 +185,10 @@ bool stop_check_init(struct stop_check *check, const struct remote *remote)
 	if (!check->libc || !check->loader)
 		return false;
 	check->loader_state = debug + offsetof(struct r_debug, r_state);
-	check->restorers[0] = remote_text_find(remote, check->libc, arch.find_restorer);
-	check->restorers[1] = remote_text_find(remote, check->libpthread, arch.find_restorer);
+	if (arch.find_restorer) {
+		check->restorers[0] = remote_text_find(remote, check->libc, arch.find_restorer);
+		check->restorers[1] = remote_text_find(remote, check->libpthread, arch.find_restorer);
+	}
 	allocators_find(check);
 	return true;
 }
@@ -272,7 +276,7 @@ static const char *stack_objection(const struct stop_check *check, const struct 
  */
 static bool frame_objectionable(const struct stop_check *check, uint64_t address, uint64_t mask_now)
 {
-	uint8_t bytes[ARCH_SIGNAL_FRAME_SIZE], code[4];
+	uint8_t bytes[ARCH_SIGNAL_FRAME_SIZE], code[2 * ARCH_CODE_AROUND];
 	struct arch_signal_frame frame;
 	uint64_t bit;
 
@@ -288,12 +292,23 @@ static bool frame_objectionable(const struct stop_check *check, uint64_t address
 		return true;
 	if (!in_libc(check, frame.pc))
 		return false;
-	if (!remote_read(check->remote, frame.pc - 2, code, sizeof(code)))
+	if (!remote_read(check->remote, frame.pc - ARCH_CODE_AROUND, code, sizeof(code)))
 		return true;
 	arch.signal_frame_judge(&frame, code);
 	if (!frame.at_system_call)
 		return true;
-	return frame.restarts ? !is_blocking((long)frame.result) : frame.result != (uint64_t)-EINTR;
+	return frame.restarts ? !is_blocking((long)frame.number) : frame.result != (uint64_t)-EINTR;
+}
+
+/* Whether such a word of the stack is one that frames of handlers are known by. */
+static bool is_of_frame(const struct stop_check *check, uint64_t word)
+{
+	if (arch.signal_frame_word)
+		return word == arch.signal_frame_word;
+	for (size_t i = 0; i < sizeof(check->restorers) / sizeof(*check->restorers); i++)
+		if (check->restorers[i] && word == check->restorers[i])
+			return true;
+	return false;
 }
 
 static const char *handler_objection(const struct stop_check *check, const struct injection *injection)
@@ -306,11 +321,10 @@ static const char *handler_objection(const struct stop_check *check, const struc
 		count = (mapping->end - sp) / sizeof(*words);
 	if (!remote_read(check->remote, sp, words, count * sizeof(*words)))
 		return "its memory could not be read";
-	for (size_t i = 0; i < count; i++)
-		for (size_t r = 0; r < sizeof(check->restorers) / sizeof(*check->restorers); r++)
-			if (check->restorers[r] && words[i] == check->restorers[r] &&
-			    frame_objectionable(check, sp + i * sizeof(*words), injection->mask))
-				return "it was handling a signal that had interrupted libc";
+	for (size_t i = arch.signal_frame_word_at / sizeof(*words); i < count; i++)
+		if (is_of_frame(check, words[i]) &&
+		    frame_objectionable(check, sp + i * sizeof(*words) - arch.signal_frame_word_at, injection->mask))
+			return "it was handling a signal that had interrupted libc";
 	return NULL;
 }
 

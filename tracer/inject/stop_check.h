@@ -25,7 +25,7 @@ struct stop_check {
 	const struct remote_module *allocators[STOP_CHECK_MODULES_MAX];
 	size_t allocator_count;
 	uint64_t loader_state; /* address of _r_debug.r_state */
-	uint64_t restorers[2]; /* where signal handlers return to: libc's and libpthread's; 0: none */
+	uint64_t restorers[2]; /* where signal handlers return to: libc's and libpthread's; 0: none, or not looked for */
 };
 
 /* Finds all that in the process. False: it has no dynamic loader, or not glibc's. */

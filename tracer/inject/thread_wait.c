@@ -42,7 +42,9 @@ static const struct {
 #ifdef SYS_epoll_pwait2
 	{SYS_epoll_pwait2, "epoll_pwait2", ENDS, 0},
 #endif
+#ifdef SYS_semop /* elsewhere a form of another */
 	{SYS_semop, "semop", ENDS, 0},
+#endif
 	{SYS_semtimedop, "semtimedop", ENDS, 0},
 	{SYS_rt_sigtimedwait, "sigtimedwait", ENDS, 0},
 	{SYS_io_getevents, "io_getevents", ENDS, 0},

@@ -185,16 +185,18 @@ static void signal_frame_decode(const uint8_t bytes[ARCH_SIGNAL_FRAME_SIZE], str
 	memset(frame, 0, sizeof(*frame));
 	memcpy(&frame->pc, bytes + FRAME_RIP, sizeof(frame->pc));
 	memcpy(&frame->result, bytes + FRAME_RAX, sizeof(frame->result));
+	frame->number = frame->result;
 	memcpy(&frame->mask, bytes + FRAME_MASK, sizeof(frame->mask));
 	memcpy(&frame->signal, bytes + FRAME_SIGNAL, sizeof(frame->signal));
 }
 
-static void signal_frame_judge(struct arch_signal_frame *frame, const uint8_t code[4])
+static void signal_frame_judge(struct arch_signal_frame *frame, const uint8_t code[2 * ARCH_CODE_AROUND])
 {
-	static const uint8_t system_call[] = {0x0f, 0x05};
+	static const uint8_t system_call[SYSTEM_CALL_SIZE] = {0x0f, 0x05};
+	const uint8_t *at = code + ARCH_CODE_AROUND;
 
-	frame->restarts = memcmp(code + 2, system_call, 2) == 0;
-	frame->at_system_call = frame->restarts || memcmp(code, system_call, 2) == 0;
+	frame->restarts = memcmp(at, system_call, SYSTEM_CALL_SIZE) == 0;
+	frame->at_system_call = frame->restarts || memcmp(at - SYSTEM_CALL_SIZE, system_call, SYSTEM_CALL_SIZE) == 0;
 }
 
 const struct arch arch = {
