@@ -21,7 +21,11 @@ bool ticks_are_tsc;
 /* Whether the kernel trusts the counter. Asked by file, since it may have found out at run time that it should not. */
 static bool tsc_is_trusted(void)
 {
+#ifdef __aarch64__
+	static const char expected[] = "arch_sys_counter\n";
+#else
 	static const char expected[] = "tsc\n";
+#endif
 	char name[sizeof(expected)];
 	ssize_t size;
 	int fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC);
@@ -36,10 +40,15 @@ static bool tsc_is_trusted(void)
 /* A process can forbid itself the instruction; then it dies of it. */
 static bool tsc_is_allowed(void)
 {
-#ifdef __x86_64__
+#if defined(__x86_64__)
 	int state = 0;
 
 	return prctl(PR_GET_TSC, &state) == 0 && state == PR_TSC_ENABLE;
+#elif defined(__aarch64__)
+	int state = 0;
+
+	/* Before Linux 6.12 nobody can. */
+	return prctl(PR_GET_TSC, &state) != 0 || state == PR_TSC_ENABLE;
 #else
 	return false;
 #endif

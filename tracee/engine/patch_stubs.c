@@ -26,12 +26,14 @@ _Static_assert(sizeof(struct patch_slot) == 64 && offsetof(struct patch_slot, en
 extern struct patch_slot patch_slots[PATCH_SLOTS_MAX];
 __attribute__((used)) struct patch_slot patch_slots[PATCH_SLOTS_MAX];
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 
 extern const char patch_stubs[];
 void patch_entry_vector(void);
 void patch_entry_registers(void);
 void patch_entry_stack(void);
+
+#if defined(__x86_64__)
 
 #define STUBS                                                                                                                    \
 	".balign 64\n"                                                                                                           \
@@ -87,6 +89,71 @@ void patch_entry_stack(void);
 /* (VALUE receiver, five arguments in registers, up to ten on the stack) */
 #define ENTRY_STACK                                                                                                              \
 	ASM_BEGIN(patch_entry_stack) ASM_FRAME(128) STORE_REGISTERS COPY_STACK CALL_WITH_FRAME ASM_END(patch_entry_stack)
+
+#else
+
+/* The slot's address goes into x16: like x17 it is free here, and a branch through either may enter a function (BTI). */
+#define STUBS                                                                                                                    \
+	".balign 64\n"                                                                                                           \
+	".hidden patch_stubs\n"                                                                                                  \
+	".globl patch_stubs\n"                                                                                                   \
+	"patch_stubs:\n"                                                                                                         \
+	".set patch_slot_index, 0\n"                                                                                             \
+	".rept 16384\n" ASM_BRANCH_TARGET "  adrp x16, patch_slots + 64 * patch_slot_index\n"                                    \
+	"  add x16, x16, :lo12:patch_slots + 64 * patch_slot_index\n"                                                            \
+	"  b patch_stub_goes_on\n"                                                                                               \
+	"  .set patch_slot_index, patch_slot_index + 1\n"                                                                        \
+	".endr\n"                                                                                                                \
+	"patch_stub_goes_on:\n"                                                                                                  \
+	"  ldr x17, [x16]\n"                                                                                                     \
+	"  br x17\n"
+
+/* (int argc, const VALUE *argv, VALUE receiver) */
+#define ENTRY_VECTOR                                                                                                             \
+	ASM_BEGIN(patch_entry_vector)                                                                                            \
+	"  mov x3, x1\n"                                                                                                         \
+	"  mov x1, x2\n"                                                                                                         \
+	"  mov w2, w0\n"                                                                                                         \
+	"  mov x0, x16\n"                                                                                                        \
+	"  b patch_enter\n" ASM_END(patch_entry_vector)
+
+/* The arguments in registers go to the frame, after its record, argc and the receiver to where patch_enter() expects them. */
+#define STORE_REGISTERS                                                                                                          \
+	"  stp x1, x2, [sp, #16]\n"                                                                                              \
+	"  stp x3, x4, [sp, #32]\n"                                                                                              \
+	"  stp x5, x6, [sp, #48]\n"                                                                                              \
+	"  str x7, [sp, #64]\n"                                                                                                  \
+	"  mov x1, x0\n"                                                                                                         \
+	"  ldr w2, [x16, #24]\n"
+
+#define CALL_WITH_FRAME(size)                                                                                                    \
+	"  add x3, sp, #16\n"                                                                                                    \
+	"  mov x0, x16\n"                                                                                                        \
+	"  bl patch_enter\n" ASM_RETURN(size)
+
+/* (VALUE receiver, and up to seven arguments in registers) */
+#define ENTRY_REGISTERS                                                                                                          \
+	ASM_BEGIN(patch_entry_registers) ASM_FRAME(80) STORE_REGISTERS CALL_WITH_FRAME(80) ASM_END(patch_entry_registers)
+
+/* w2: how many arguments there are. */
+#define COPY_STACK                                                                                                               \
+	"  subs w4, w2, #7\n"                                                                                                    \
+	"  b.le 2f\n"                                                                                                            \
+	"  add x5, sp, #160\n"                                                                                                   \
+	"  add x6, sp, #72\n"                                                                                                    \
+	"1:\n"                                                                                                                   \
+	"  ldr x7, [x5], #8\n"                                                                                                   \
+	"  str x7, [x6], #8\n"                                                                                                   \
+	"  subs w4, w4, #1\n"                                                                                                    \
+	"  b.ne 1b\n"                                                                                                            \
+	"2:\n"
+
+/* (VALUE receiver, seven arguments in registers, up to eight on the stack) */
+#define ENTRY_STACK                                                                                                              \
+	ASM_BEGIN(patch_entry_stack)                                                                                             \
+	ASM_FRAME(160) STORE_REGISTERS COPY_STACK CALL_WITH_FRAME(160) ASM_END(patch_entry_stack)
+
+#endif
 
 __asm__(".pushsection .text\n" STUBS ENTRY_VECTOR ENTRY_REGISTERS ENTRY_STACK ".popsection\n");
 

@@ -7,8 +7,13 @@
 
 #include <stddef.h>
 
+#if defined(__aarch64__)
+#define REGISTERS 10
+#define STACK_WORDS 96 /* its jump buffers are larger */
+#else
 #define REGISTERS 6
 #define STACK_WORDS 48
+#endif
 #define PLACES (REGISTERS + STACK_WORDS)
 
 /* The stack above belongs to frames that the sanitizers know nothing about. */
@@ -54,6 +59,30 @@ VALUE patch_over(VALUE watch, const uintptr_t registers[REGISTERS], const uintpt
 
 __asm__(".pushsection .text\n" ASM_BEGIN(patch_over_entry) RETURN_WHERE_SETTLED ASM_FRAME(48)
                 STORE_REGISTERS CALL_OVER ASM_RETURN ASM_END(patch_over_entry) ".popsection\n");
+
+#elif defined(__aarch64__)
+
+/* The watch's first byte. */
+#define RETURN_WHERE_SETTLED                                                                                                     \
+	"  ldrb w1, [x0]\n"                                                                                                      \
+	"  cbz w1, 1f\n"                                                                                                         \
+	"  ret\n"                                                                                                                \
+	"1:\n"
+/* What a function has to keep for its caller. */
+#define STORE_REGISTERS                                                                                                          \
+	"  stp x19, x20, [sp, #16]\n"                                                                                            \
+	"  stp x21, x22, [sp, #32]\n"                                                                                            \
+	"  stp x23, x24, [sp, #48]\n"                                                                                            \
+	"  stp x25, x26, [sp, #64]\n"                                                                                            \
+	"  stp x27, x28, [sp, #80]\n"
+#define CALL_OVER                                                                                                                \
+	"  add x1, sp, #16\n"                                                                                                    \
+	"  add x2, sp, #96\n"                                                                                                    \
+	"  mov x3, x30\n"                                                                                                        \
+	"  bl patch_over\n"
+
+__asm__(".pushsection .text\n" ASM_BEGIN(patch_over_entry) RETURN_WHERE_SETTLED ASM_FRAME(96)
+                STORE_REGISTERS CALL_OVER ASM_RETURN(96) ASM_END(patch_over_entry) ".popsection\n");
 
 #else
 

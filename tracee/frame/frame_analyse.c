@@ -288,9 +288,9 @@ static ptrdiff_t group_unwinder(const struct site_group *group)
 		return -1;
 
 	/* A word further up is in the frame of a function that the site's addresses do not vouch for. */
-	limit = seed->levels[group->first + group->levels - 1].distance;
+	limit = seed->levels[group->first + group->levels - 1].stack;
 	if (seed->level_count > group->first + group->levels)
-		limit = seed->levels[group->first + group->levels].distance;
+		limit = seed->levels[group->first + group->levels].stack;
 
 	for (int k = 0; k < seed->find_count; k++) {
 		ptrdiff_t distance = seed->finds[k].distance;
@@ -314,8 +314,8 @@ static ptrdiff_t group_trace_arg(const struct site_group *group)
 	int last = group->first + group->levels - 1;
 
 	for (const struct sample *s = group_next(group, NULL); s; s = group_next(group, s)) {
-		if (s->trace_arg_distance != member->trace_arg_distance || s->trace_arg_distance <= s->levels[0].distance ||
-		    s->level_count <= last + 1 || s->trace_arg_distance >= s->levels[last + 1].distance)
+		if (s->trace_arg_distance != member->trace_arg_distance || s->trace_arg_distance < s->levels[0].stack ||
+		    s->level_count <= last + 1 || s->trace_arg_distance >= s->levels[last + 1].stack)
 			return 0;
 	}
 	return member->trace_arg_distance;

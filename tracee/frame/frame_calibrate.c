@@ -49,16 +49,19 @@ static bool busy;
 struct walk {
 	struct sample *sample;
 	const char *anchor;
-	const char *searched; /* up to here all return addresses have been found */
+	const char *searched; /* up to here all return addresses have been found; NULL: the first is not looked for */
 };
 
 READS_STACK static const char *return_address_find(uintptr_t address, const char *from, const char *below)
 {
-	/* On x86 it is the uppermost word of the callee's frame; elsewhere, somewhere in it. */
-	for (const char *at = below - sizeof(address); at >= from; at -= sizeof(address)) {
-		if (*(const uintptr_t *)at == address)
+	/* On x86 it is the uppermost word of the callee's frame; elsewhere among the lowest, as variables are above it. */
+#if defined(__x86_64__)
+	for (const char *at = below - sizeof(address); at >= from; at -= sizeof(address))
+#else
+	for (const char *at = from; at < below; at += sizeof(address))
+#endif
+		if (frame_address_at(at) == address)
 			return at;
-	}
 	return NULL;
 }
 
@@ -67,24 +70,37 @@ static _Unwind_Reason_Code walk_step(struct _Unwind_Context *context, void *data
 	struct walk *walk = data;
 	struct sample *sample = walk->sample;
 	const char *stack = (const char *)_Unwind_GetCFA(context);
-	uintptr_t address = _Unwind_GetIP(context);
+	uintptr_t address = _Unwind_GetIP(context) & FRAME_ADDRESS_BITS;
 	const char *at;
 
 	if (stack < walk->anchor)
 		return _URC_NO_REASON; /* the callback itself and what it called */
 	if (sample->level_count == SAMPLE_LEVELS)
 		return _URC_END_OF_STACK;
+	if (walk->searched == NULL) {
+		walk->searched = stack;
+		return _URC_NO_REASON;
+	}
 	at = return_address_find(address, walk->searched, stack);
 	if (at == NULL)
 		return _URC_END_OF_STACK;
-	sample->levels[sample->level_count++] = (struct sample_level){.distance = at - walk->anchor, .address = address};
+	sample->levels[sample->level_count++] =
+		(struct sample_level){.distance = at - walk->anchor, .stack = stack - walk->anchor, .address = address};
 	walk->searched = at + sizeof(address);
 	return _URC_NO_REASON;
 }
 
 static void sample_chain(struct sample *sample, const char *anchor)
 {
-	struct walk walk = {.sample = sample, .anchor = anchor, .searched = anchor - 2 * sizeof(uintptr_t)};
+	struct walk walk = {.sample = sample, .anchor = anchor};
+
+	/*
+	 * The callback's own return address is just below the anchor on x86. Elsewhere it is somewhere in the callback's
+	 * frame, at another distance for each callback. It is the same for all places in the VM, and not needed.
+	 */
+#if defined(__x86_64__)
+	walk.searched = anchor - 2 * sizeof(uintptr_t);
+#endif
 
 	_Unwind_Backtrace(walk_step, &walk);
 }

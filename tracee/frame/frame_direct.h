@@ -45,7 +45,7 @@ FRAME_READS_STACK static inline const rb_trace_arg_t *frame_plain_trace_arg(cons
 {
 	const struct frame_site *site = atomic_load_explicit(&places->of[kind], memory_order_relaxed);
 
-	return site && *(const uintptr_t *)((const char *)anchor + site->at[0].distance) == site->at[0].address
+	return site && frame_address_at((const char *)anchor + site->at[0].distance) == site->at[0].address
 	               ? (const rb_trace_arg_t *)((const char *)anchor + site->trace_arg_distance)
 	               : NULL;
 }

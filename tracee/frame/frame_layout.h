@@ -68,10 +68,25 @@ extern struct frame_layout frame_layout;
 /* Event context. The stack above the callback belongs to frames that the sanitizers know nothing about. */
 #define FRAME_READS_STACK __attribute__((no_sanitize("address")))
 
+/*
+ * What of a return address on the stack is the address: aarch64 may keep a signature in the upper bits, which is another one at
+ * each depth of the stack.
+ */
+#ifdef __aarch64__
+#define FRAME_ADDRESS_BITS (UINT64_MAX >> 16)
+#else
+#define FRAME_ADDRESS_BITS UINT64_MAX
+#endif
+
+FRAME_READS_STACK static inline uintptr_t frame_address_at(const void *place)
+{
+	return *(const uintptr_t *)place & FRAME_ADDRESS_BITS;
+}
+
 FRAME_READS_STACK static inline bool frame_site_matches(const struct frame_site *site, const char *anchor)
 {
 	for (int level = 0; level < site->levels; level++) {
-		if (*(const uintptr_t *)(anchor + site->at[level].distance) != site->at[level].address)
+		if (frame_address_at(anchor + site->at[level].distance) != site->at[level].address)
 			return false;
 	}
 	return true;

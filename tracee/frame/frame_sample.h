@@ -33,6 +33,7 @@ enum sample_truth {
 /* One frame of the machine stack between the callback and the VM's main loop. */
 struct sample_level {
 	ptrdiff_t distance; /* of its return address from the anchor */
+	ptrdiff_t stack;    /* of where this frame begins: all below it belongs to what it calls */
 	uintptr_t address;
 };
 

@@ -92,7 +92,7 @@ const struct assumption facts[] = {
 		.name = "patch.stubs",
 		.what = "There are stubs for this kind of processor",
 		.without = WITHOUT_PATCH,
-		.seen = ALL " on x86-64",
+		.seen = ALL " on x86-64, 3.1 on aarch64",
 		.check = check_patch_stubs,
 		.is_known = patch_tried,
 	},
