@@ -261,6 +261,65 @@ uint64_t snapshot_call_target(const struct snapshot *snapshot, const struct conf
 	return snapshot_read(snapshot, confined, slot + 6 + (uint64_t)(int64_t)distance, &target) ? target : 0;
 }
 
+#elif defined(__aarch64__)
+
+#define INSTRUCTION_SIZE 4u
+#define BTI_C 0xd503245fu
+/* Of an entry of the procedure linkage table: adrp x16, PAGE; ldr x17, [x16, #OFFSET]. */
+#define ADRP_X16 0x90000010u
+#define ADRP_X16_MASK 0x9f00001fu
+#define LDR_X17_X16 0xf9400211u
+#define LDR_X17_X16_MASK 0xffc003ffu
+
+static bool read_instruction(const struct snapshot *snapshot, const struct confined *confined, uint64_t address,
+                             uint32_t *instruction)
+{
+	uint64_t word;
+
+	if (address % INSTRUCTION_SIZE || !snapshot_read(snapshot, confined, address, &word))
+		return false;
+	*instruction = (uint32_t)word;
+	return true;
+}
+
+static bool is_direct_call(uint32_t instruction)
+{
+	return instruction >> 26 == 0x25; /* bl */
+}
+
+bool snapshot_is_return_address(const struct snapshot *snapshot, const struct confined *confined, uint64_t address)
+{
+	uint32_t code;
+
+	if (address < 4096 || !read_instruction(snapshot, confined, address - INSTRUCTION_SIZE, &code))
+		return false;
+	/* blr, and its forms with an authenticated address */
+	return is_direct_call(code) || (code & 0xfefff000) == 0xd63f0000;
+}
+
+/* What a signed field of an instruction says, which begins at its lowest bit. */
+static int64_t signed_field(uint32_t field, unsigned bits)
+{
+	return (int64_t)((uint64_t)field << (64 - bits)) >> (64 - bits);
+}
+
+uint64_t snapshot_call_target(const struct snapshot *snapshot, const struct confined *confined, uint64_t address)
+{
+	uint32_t code, load;
+	uint64_t target, slot, page;
+
+	if (!read_instruction(snapshot, confined, address - INSTRUCTION_SIZE, &code) || !is_direct_call(code))
+		return 0;
+	target = slot = address - INSTRUCTION_SIZE + (uint64_t)(signed_field(code & 0x3ffffff, 26) * INSTRUCTION_SIZE);
+	if (read_instruction(snapshot, confined, slot, &code) && code == BTI_C)
+		read_instruction(snapshot, confined, slot += INSTRUCTION_SIZE, &code);
+	if ((code & ADRP_X16_MASK) != ADRP_X16 || !read_instruction(snapshot, confined, slot + INSTRUCTION_SIZE, &load) ||
+	    (load & LDR_X17_X16_MASK) != LDR_X17_X16)
+		return target;
+	page = (slot & ~UINT64_C(0xfff)) + (uint64_t)(signed_field((code >> 5 & 0x7ffff) << 2 | (code >> 29 & 3), 21) * 4096);
+	return snapshot_read(snapshot, confined, page + (load >> 10 & 0xfff) * 8, &target) ? target : 0;
+}
+
 #else
 
 uint64_t snapshot_call_target(const struct snapshot *snapshot, const struct confined *confined, uint64_t address)
