@@ -112,6 +112,17 @@ matrix:
 	@+$(MAKE) --no-print-directory tracer
 	@RUBIES='$(RUBIES)' tests/matrix/run $(if $(OTHERS),--others) $(TESTS)
 
+# --- Other processors, as far as their compilers see
+
+CROSS ?= aarch64-linux-gnu powerpc64le-linux-gnu riscv64-linux-gnu
+CROSS_DEFINES = $(shell sed -n 's/^CPPFLAGS = //p' $(wildcard $(BUILD)/ext/*/Makefile) | grep -o -e '-DHAVE_[A-Z_]*')
+
+.PHONY: cross
+cross:
+	@mk/setup build test cross
+	@+$(MAKE) --no-print-directory extension
+	@MACHINES='$(CROSS)' mk/cross '$(OWN_FLAGS)' '-std=gnu11 -pthread -iquote . $(WARNINGS) $(RUBY_INCLUDES) $(CROSS_DEFINES)'
+
 # --- Static analysis
 
 OWN_SOURCES := $(wildcard proto/*.[ch] $(foreach side,tracer tracee,$(side)/*.[ch] $(side)/*/*.[ch] $(side)/*/*.cpp) \
