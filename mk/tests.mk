@@ -112,6 +112,12 @@ matrix:
 	@+$(MAKE) --no-print-directory tracer
 	@RUBIES='$(RUBIES)' tests/matrix/run $(if $(OTHERS),--others) $(TESTS)
 
+# Unit tests and chosen live tests on an emulated aarch64. TESTS as for `make test`.
+.PHONY: matrix-arm64
+matrix-arm64:
+	@mk/setup matrix-arm64
+	@tests/matrix/arm64 $(TESTS)
+
 # --- Other processors, as far as their compilers see
 
 CROSS ?= aarch64-linux-gnu powerpc64le-linux-gnu riscv64-linux-gnu

@@ -235,6 +235,10 @@ module Processes
     def initialize(arguments, stdin: File::NULL, stdout: nil, env: {}, command: [])
       at = arguments.index { |argument| %w[-f --firehose].include?(argument) } if %w[trace exec stat].include?(arguments.first)
       arguments = arguments.dup.insert(at, "--max-overhead", "0") if at && arguments.grep(/max-overhead/).empty?
+      # On an emulated machine finding out about the VM takes longer than --timeout's default allows.
+      if PATIENCE >= 10 && arguments.include?("-p") && arguments.grep(/\A--timeout/).empty?
+        arguments = arguments.dup.insert(arguments.index("-p"), "--timeout", (5 * PATIENCE).to_s)
+      end
       @arguments = arguments
       @stdout = Processes.output_file("tracer-stdout")
       @stderr = Processes.output_file("tracer-stderr")

@@ -5,8 +5,10 @@
 require "fiddle"
 
 module Seccomp
-  # x86-64's.
-  CALLS = { "memfd_create" => 319, "msgget" => 68, "ptrace" => 101, "getpgrp" => 111 }.freeze
+  CALLS = {
+    "x86_64" => { "memfd_create" => 319, "msgget" => 68, "ptrace" => 101, "getpgrp" => 111 },
+    "aarch64" => { "memfd_create" => 279, "msgget" => 186, "ptrace" => 117, "getpgrp" => 155 }, # getpgid, by which libc has it
+  }.fetch(RUBY_PLATFORM[/\A\w+/])
   ACTIONS = { "kill" => 0x80000000, "refuse" => 0x00050001 }.freeze # SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ERRNO | EPERM
   ALLOW = 0x7fff0000
   LOAD_NUMBER = 0x20
