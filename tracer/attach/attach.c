@@ -12,6 +12,7 @@
 #include "tracer/base/debug.h"
 #include "tracer/inject/thread_wait.h"
 #include "tracer/process/capabilities.h"
+#include "tracer/process/container.h"
 
 #include "proto/bell.h"
 #include "proto/clock.h"
@@ -141,6 +142,8 @@ static int late(const struct attachment *attachment, struct error *err)
 	if (state == 'T' || state == 't')
 		return error_set(err, -ETIMEDOUT,
 		                 "process %d is stopped and cannot answer; let it go on first, with: kill -CONT %d", pid, pid);
+	if (container_is_frozen(attachment->target.pid))
+		return container_refuse_frozen(attachment->target.pid, err);
 	if (attachment->queue < 0 && attachment->loading.started) {
 		if (loader_has_started(&attachment->target, err) < 0)
 			return err->code;

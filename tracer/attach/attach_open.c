@@ -5,6 +5,7 @@
 
 #include "tracer/base/debug.h"
 #include "tracer/process/capabilities.h"
+#include "tracer/process/container.h"
 
 #include "proto/bell.h"
 #include "proto/clock.h"
@@ -125,7 +126,12 @@ int attachment_open(struct attachment *attachment, pid_t pid, const struct comma
 	if (status == 0)
 		status = target_check(&attachment->target, err);
 	if (status == 0)
+		status = container_check(&attachment->target, command->kind == COMMAND_TRACE ? CONTAINER_TRACE : CONTAINER_ASK,
+		                         err);
+	if (status == 0)
 		status = capabilities_check(&attachment->target, err);
+	if (status == 0)
+		status = queue_check_namespace(&attachment->target, err);
 	if (status == 0)
 		debug_target(&attachment->target);
 	if (status == 0)

@@ -10,6 +10,7 @@
 
 #include "tracer/attach/queue.h"
 #include "tracer/base/signals.h"
+#include "tracer/process/container.h"
 
 #include "proto/names.h"
 
@@ -80,6 +81,9 @@ pid_t launch(char **command, const char *extensions, uint64_t wait_ms, struct er
 	struct target target;
 	pid_t pid;
 
+	code = container_check_kernel(err);
+	if (code < 0)
+		return code;
 	if (pipe2(go, O_CLOEXEC) != 0)
 		return error_set(err, -errno, "cannot make a pipe: %s", strerror(errno));
 	if (pipe2(failed, O_CLOEXEC) != 0) {

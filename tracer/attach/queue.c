@@ -52,11 +52,11 @@ static int namespace_enter(const struct target *target, struct error *err)
 	if (fd >= 0)
 		close(fd);
 	if (status != 0)
-		return error_set(
-			err, -EPERM,
-			"process %d is in a container with an IPC namespace of its own; run rbprobe as root, or inside with: "
-			"nsenter -t %d -a",
-			(int)target->pid, (int)target->pid);
+		return error_set(err, -EPERM,
+		                 "process %d is in a container with an IPC namespace of its own; run rbprobe in that container, "
+		                 "as root on the "
+		                 "host, or where that namespace is shared (docker run --ipc=container:NAME)",
+		                 (int)target->pid);
 	away = true;
 	return 0;
 }
@@ -158,6 +158,11 @@ static bool is_gone(int id, bool removed)
 	struct msqid_ds status;
 
 	return removed || errno == EIDRM || errno == EINVAL || (msgctl(id, IPC_STAT, &status) != 0 && errno != EACCES);
+}
+
+int queue_check_namespace(const struct target *target, struct error *err)
+{
+	return namespace_enter(target, err);
 }
 
 int queue_find(const struct target *target, int *id, struct error *err)

@@ -25,6 +25,9 @@ void queue_debug(const struct target *target);
 /* Whether that queue still exists. */
 bool queue_is_there(const struct target *target, int id);
 
+/* Whether we may use the target's IPC namespace: 0, or -EPERM with err and the remedy. */
+int queue_check_namespace(const struct target *target, struct error *err);
+
 /* Whether the target could make one: 0, or -ENOSPC with err where the system has as many queues as it may have. */
 int queue_check_room(const struct target *target, struct error *err);
 

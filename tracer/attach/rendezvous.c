@@ -117,7 +117,7 @@ int rendezvous_open(struct rendezvous *rendezvous, const struct target *target, 
 		                 pid);
 	return error_set(err, status,
 	                 "cannot make a socket for process %d in its /tmp (/proc/%d/root/tmp), as its user: %s; nor in its "
-	                 "/var/tmp, /dev/shm or current directory",
+	                 "/var/tmp, /dev/shm or current directory; one of them has to be writable (docker run --tmpfs /tmp)",
 	                 pid, pid, strerror(-status));
 }
 

@@ -8,6 +8,7 @@
 #include "tracer/commands/selftest_report.h"
 #include "tracer/inject/loader.h"
 #include "tracer/process/capabilities.h"
+#include "tracer/process/container.h"
 #include "tracer/process/target.h"
 
 #include <errno.h>
@@ -63,6 +64,8 @@ static int load_one(const struct options *options, pid_t pid)
 
 	if (status == 0)
 		status = target_check(&target, &err);
+	if (status == 0)
+		status = container_check(&target, CONTAINER_ASK, &err);
 	if (status == 0 && options->no_load)
 		status = target_check_loaded(&target, &err);
 	else if (status == 0)

@@ -8,6 +8,7 @@
 #include "tracer/base/term.h"
 #include "tracer/cli/subcommand.h"
 #include "tracer/inject/loader.h"
+#include "tracer/process/container.h"
 #include "tracer/process/ruby_processes.h"
 #include "tracer/process/target.h"
 #include "tracer/process/target_copy.h"
@@ -53,6 +54,10 @@ static void attachable(const struct target *target, char *text, size_t size)
 	}
 	if (copy_role_of(target->pid) == COPY_FROZEN) {
 		snprintf(text, size, "frozen copy");
+		return;
+	}
+	if (!stopped && container_is_frozen(target->pid)) {
+		snprintf(text, size, "paused");
 		return;
 	}
 	if (!stopped && (bare || (target->readable && target->sigurg != SIGURG_CAUGHT))) {
@@ -240,8 +245,8 @@ const struct subcommand cmd_ps = {
 	.description =
 		"List the Ruby processes that may be looked at: yours, or all where root asks. ATTACHABLE says \"yes\" (the "
 		"extension is loaded), \"loadable\" (it is not, and the commands will load it), or why not: \"stopped\" (by "
-		"a signal), \"SIGURG taken\" (loaded, but the application has the signal, and rbprobe may not call into "
-		"the process), or after \"no:\" what stands in the way of loading.",
+		"a signal), \"paused\" (with its container), \"SIGURG taken\" (loaded, but the application has the signal, and "
+		"rbprobe may not call into the process), or after \"no:\" what stands in the way of loading.",
 	.pids = PIDS_NONE,
 	.format = "For people, or one JSON object a line",
 	.run = ps_run,

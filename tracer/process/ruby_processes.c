@@ -5,6 +5,7 @@
 #include "proto/clock.h"
 #include "tracer/base/buffer.h"
 #include "tracer/base/proc_file.h"
+#include "tracer/process/container.h"
 #include "tracer/process/target_copy.h"
 
 #include <dirent.h>
@@ -51,10 +52,13 @@ static bool is_hidden(const struct target *target)
 int ruby_processes_each(enum target_detail detail, uint64_t deadline_ns, struct unseen_processes *unseen,
                         void (*found)(void *owner, const struct target *target), void *owner, struct error *err)
 {
-	DIR *directory = opendir("/proc");
+	DIR *directory;
 	size_t count, next = 0;
 	int *pids;
 
+	if (container_check_kernel(err) < 0)
+		return -ENOSYS;
+	directory = opendir("/proc");
 	if (!directory)
 		return error_set(err, -errno, "cannot read /proc: %s", strerror(errno));
 	pids = pids_of(directory, &count);

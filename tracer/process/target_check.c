@@ -1,6 +1,7 @@
 /* Whether a process can be attached to, and if not, why. See target.h. */
 
 #include "proto/bell.h"
+#include "tracer/process/container.h"
 #include "tracer/process/target.h"
 #include "tracer/process/target_copy.h"
 #include "tracer/process/trace_permission.h"
@@ -27,6 +28,12 @@ int target_check(const struct target *target, struct error *err)
 		                 "process %d runs %s, which rbprobe cannot look into: it attaches to CRuby alone. The tools of a "
 		                 "Java VM, such as jstack and jcmd, may help",
 		                 pid, target->other_ruby);
+	if (!target->is_ruby && container_is_sandbox(target->pid))
+		return error_set(
+			err, -ENOSYS,
+			"process %d is a gVisor sandbox (runsc), whose processes nothing outside of it can look into; run "
+			"the container with another runtime, such as runc or crun",
+			pid);
 	if (!target->is_ruby)
 		return error_set(
 			err, -EINVAL,

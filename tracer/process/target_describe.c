@@ -6,6 +6,7 @@
 
 #define _GNU_SOURCE
 #include "tracer/base/proc_file.h"
+#include "tracer/process/container.h"
 #include "tracer/process/other_ruby.h"
 #include "tracer/process/target.h"
 #include "tracer/process/target_files.h"
@@ -99,6 +100,9 @@ int target_describe(struct target *target, pid_t pid, enum target_detail detail,
 
 	memset(target, 0, sizeof(*target));
 	target->pid = pid;
+	status = container_check_kernel(err);
+	if (status < 0)
+		return status;
 	status = proc_stat_read(pid, &target->state, &target->start_ticks);
 	if (status == 0)
 		status = status_read(target);
