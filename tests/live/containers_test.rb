@@ -110,6 +110,40 @@ class ContainersTest < LiveTest
     end
   end
 
+  test "a process whose IPC namespace is not shared: refused before anything is loaded" do
+    pid = container
+    _, err, status = Open3.capture3("nsenter", "-p", "-t", pid.to_s, "unshare", "-m", "-i", "sh", "-c",
+                                    'mount -t proc proc /proc; exec "$@"', "sh", "setpriv",
+                                    capabilities(*USUAL, "sys_ptrace", "ipc_owner"), Processes::RBPROBE, "bt", "-p", "1")
+    assert_equal 3, status.exitstatus, err
+    assert_match(/\Arbprobe: process 1 is in a container with an IPC namespace of its own; .*--ipc=container:NAME\)\n\z/, err)
+    refute_includes File.read("/proc/#{pid}/maps"), "rbprobe.so"
+  end
+
+  # There is no gVisor here: what it shows of itself stands in for it.
+  test "inside gVisor nothing is tried" do
+    pid = container
+    version = "#{directory}/version"
+    File.write(version, "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016\n")
+    inside = ["unshare", "-m", "sh", "-c", "mount --bind #{version} /proc/version; exec \"$@\"", "sh"]
+    [["bt", "-p", pid.to_s], ["load", "-p", pid.to_s], ["trace", "-p", pid.to_s, "Object#work"]].each do |arguments|
+      assert_refused(3, /\Arbprobe: rbprobe does not work in a gVisor sandbox \(runsc\).*\n\z/, *arguments, command: inside)
+    end
+    [%w[ps], ["exec", "Object#work", "--", *Processes::RUBY, "-e", "print 1"]].each do |arguments|
+      result = rbprobe(*arguments, command: inside)
+      refute_equal 0, result.status
+      assert_match(/\Arbprobe: rbprobe does not work in a gVisor sandbox/, result.stderr)
+      assert_equal "", result.stdout
+    end
+    refute_includes File.read("/proc/#{pid}/maps"), "rbprobe.so"
+  end
+
+  test "a gVisor sandbox, seen from the host" do
+    pid = start_beside("bash", "-c", "exec -a runsc-sandbox sleep 60")
+    wait_until("it has its name") { File.read("/proc/#{pid}/cmdline").start_with?("runsc-sandbox") }
+    assert_refused(3, /process #{pid} is a gVisor sandbox \(runsc\)/, "bt", "-p", pid.to_s)
+  end
+
   test "a sidecar as the application's own user needs none" do
     scope = "/proc/sys/kernel/yama/ptrace_scope"
     skip "ptrace_scope forbids it" unless !File.exist?(scope) || File.read(scope).to_i.zero?
