@@ -71,6 +71,18 @@ class ReportTest < LiveTest
     assert_refused 2, /--tree adds up calls by the calls around them/, "report", file_of("all"), "--tree", "--slow", "5"
   end
 
+  test "a process that is in the recording again is one process, for as long as both took" do
+    target = start("shop")
+    record(target, CODE, "Shop#")
+    once = report("--format", "json").objects.last
+    FileUtils.cp(file_of, file_of("twice"))
+    record(target, CODE, "--append", "Shop#", file: file_of("twice"))
+    assert_match(/\Aprocess #{target.pid}, \d+\.\d s: 20 calls of 5 methods\n/, report(file: file_of("twice")).stdout)
+    twice = report("--format", "json", file: file_of("twice")).objects.last
+    assert_equal [target.pid, 20], twice.values_at("pid", "calls")
+    assert_operator twice["duration_ns"], :>, once["duration_ns"]
+  end
+
   test "a recording is not overwritten by its report" do
     target = start("shop")
     record(target, CODE, "Shop#")

@@ -167,6 +167,12 @@ static void finish(struct replay_sessions *sessions, uint32_t number, const char
 	sessions->items[number] = NULL;
 }
 
+/* From its first event to its last. */
+static uint64_t seen_ns(const struct replayed *replayed)
+{
+	return replayed->to_ns > replayed->from_ns ? replayed->to_ns - replayed->from_ns : 0;
+}
+
 /* Those that have no end. */
 static void finish_all(struct replay_sessions *sessions)
 {
@@ -179,8 +185,7 @@ static void finish_all(struct replay_sessions *sessions)
 		const struct replayed *replayed = sessions->items[i];
 
 		if (replayed)
-			finish(sessions, (uint32_t)i, reason,
-			       replayed->to_ns > replayed->from_ns ? replayed->to_ns - replayed->from_ns : 0);
+			finish(sessions, (uint32_t)i, reason, seen_ns(replayed));
 	}
 	sessions->count = 0;
 }
@@ -325,7 +330,8 @@ void replay_end(struct replay_sessions *sessions, const struct recording_end *en
 	replayed->traced.gone = end->gone;
 	buffer_add_printable(&reason, end->reason.bytes, end->reason.size);
 	buffer_add_char(&reason, '\0');
-	finish(sessions, end->session, reason.bytes, end->duration_ns);
+	/* That of one that is in other files as well is the time in all of them. */
+	finish(sessions, end->session, reason.bytes, replayed->continued ? seen_ns(replayed) : end->duration_ns);
 	buffer_free(&reason);
 }
 

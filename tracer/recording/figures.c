@@ -4,6 +4,7 @@
 
 #include "proto/histogram.h"
 #include "tracer/recording/ended.h"
+#include "tracer/recording/recorded.h"
 #include "tracer/recording/slowest.h"
 #include "tracer/recording/words.h"
 
@@ -32,9 +33,8 @@ struct figures {
 	struct buffer values; /* of a call that ends */
 	uint64_t memory;
 	uint64_t left;
-	uint32_t processes;
-	pid_t pid;
-	uint64_t open, lost, left_out, elapsed_ns;
+	struct recorded processes;
+	uint64_t open, lost, left_out;
 };
 
 struct figures_sink {
@@ -69,6 +69,7 @@ void figures_free(struct figures *figures)
 			free(figures->rows[i].octaves[k]);
 	buffer_free(&figures->values);
 	words_free(&figures->words);
+	recorded_free(&figures->processes);
 	free(figures->rows);
 	free(figures->places);
 	free(figures);
@@ -354,11 +355,9 @@ static void on_summary(struct sink *sink, const struct sink_summary *summary)
 {
 	struct figures *figures = figures_of(sink);
 
-	figures->pid = figures->processes++ ? 0 : summary->pid;
+	recorded_add(&figures->processes, summary->pid, summary->duration_ns);
 	figures->lost += summary->lost;
 	figures->left_out += summary->left_out;
-	if (summary->duration_ns > figures->elapsed_ns)
-		figures->elapsed_ns = summary->duration_ns;
 }
 
 static const struct sink_ops sink_figures = {
@@ -445,12 +444,12 @@ struct stat_table figures_table(const struct figures *figures)
 		free(one.rows[i].buckets);
 	}
 	free(one.rows);
-	table.pid = figures->pid;
-	table.processes = figures->processes;
+	table.pid = recorded_pid(&figures->processes);
+	table.processes = recorded_count(&figures->processes);
 	table.open = figures->open;
 	table.lost = figures->lost;
 	table.left_out = figures->left_out;
-	table.elapsed_ns = figures->elapsed_ns;
+	table.elapsed_ns = figures->processes.longest_ns;
 	stat_table_rate(&table);
 	return table;
 }
