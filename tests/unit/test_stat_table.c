@@ -462,12 +462,12 @@ static void paths_are_drawn_below_each_other(void **state)
 	      "         3       0   600ns   300ns     Order#save\n"
 	      "         0       0     0ns     0ns     Order#total\n"
 	      "         1       0   100ns    50ns        Order#save\n"
-	      "7 calls have no line, as the process keeps 64 levels and 8192 lines: their time is in that of the innermost call "
+	      "7 calls have no line, as 64 levels and 8192 lines are kept: their time is in that of the innermost call "
 	      "around them that has one\n"
 	      "process 7, 0.0 s: 14 calls of 2 methods, 1 rows shown\n"
 	      "     calls  errors   total    self  method\n"
 	      "         1       0  4.50ms  2.25ms  Order#total\n"
-	      "7 calls have no line, as the process keeps 64 levels and 8192 lines: their time is in that of the innermost call "
+	      "7 calls have no line, as 64 levels and 8192 lines are kept: their time is in that of the innermost call "
 	      "around them that has one\n");
 	buffer_free(&shown);
 	shown = (struct buffer){0};

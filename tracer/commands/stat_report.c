@@ -212,11 +212,10 @@ static void add_remarks(struct buffer *to, const struct stat_table *table)
 		                  "self of their callers\n",
 		                  let_go, let_go == 1 ? " was" : "s were");
 	if (folded)
-		buffer_add_format(
-			to,
-			"%llu calls have no line, as the process keeps 64 levels and 8192 lines: their time is in that of the "
-			"innermost call around them that has one\n",
-			(unsigned long long)folded);
+		buffer_add_format(to,
+		                  "%llu calls have no line, as 64 levels and 8192 lines are kept: their time is in that of the "
+		                  "innermost call around them that has one\n",
+		                  (unsigned long long)folded);
 	if (unplaced)
 		buffer_add_format(to,
 		                  "percentiles are without %llu calls: the memory for histograms is full; select fewer methods\n",
