@@ -104,6 +104,16 @@ class ConditionsTest < LiveTest
     end
   end
 
+  test "--always is recorded as it is traced" do
+    target = prepared
+    file = "#{directory}/always.rec"
+    client = launch("record", "-v", "-p", target.pid.to_s, "-o", file, *LIMIT, "Work#nap(slow)", "--always", "Work#inner(number)")
+    client.wait_until_armed
+    target.run("$work.nap(false); $work.outer(1); $work.nap(true)")
+    assert_exit 0, client.stop
+    assert_equal "Work#inner(number=0) <time>\nWork#nap(slow=true) <time>\n", whole(rbprobe("replay", file).tree)
+  end
+
   test "--always: a call that is shown inside of one that runs for long, and is told when that has ended" do
     target = prepared
     target.run("class Work; def wait(seconds) sleep(seconds); end; end")

@@ -284,6 +284,8 @@ class OutputTest < LiveTest
     assert_refused 2, /trace has no option --nonsense; `rbprobe trace --help`/, "trace", "--nonsense"
     assert_refused 2, /heap dump has no option --gzipp; did you mean --gzip\?/, "heap", "dump", "--gzipp"
     assert_refused 2, /backtrace has no option --slow; `rbprobe/, "bt", "--slow"
+    assert_refused 2, /stat has no option --slow-methods; `rbprobe stat --help`/, "stat", "--slow-methods", "x"
+    assert_refused 2, /stat has no option -w; `rbprobe stat --help`/, "stat", "-w", "x"
     assert_refused 2, /-p PID/, "trace", "Shop#price"
     assert_refused 2, /./, "trace", "-p", "twelve", "Shop#price"
     assert_refused 2, /./, "trace", "-p", Process.pid.to_s

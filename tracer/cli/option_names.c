@@ -114,6 +114,20 @@ static void consider(void *owner, const struct argp_option *option)
 		nearest_consider(owner, option->name);
 }
 
+/* Whether there is a hint for somebody who knows rbtrace, and the command has the option that it names. */
+static bool rbtrace_says(const struct argp *argp, const char *name, size_t size, char letter, char hint[RBTRACE_HINT_SIZE])
+{
+	static const char use[] = "use --";
+	struct argp_option option;
+
+	if (!has_all_methods(argp) || !rbtrace_hint(name, size, letter, hint))
+		return false;
+	if (strncmp(hint, use, sizeof(use) - 1) != 0)
+		return true;
+	hint += sizeof(use) - 1;
+	return options_find(argp, hint, strcspn(hint, " "), &option) == 1;
+}
+
 static int refuse_long(const struct argp *argp, const char *command, const char *word)
 {
 	const char *name = word + 2;
@@ -123,7 +137,7 @@ static int refuse_long(const struct argp *argp, const char *command, const char 
 
 	nearest_begin(&nearest, name, (size_t)size);
 	options_each(argp, consider, &nearest);
-	if (has_all_methods(argp) && rbtrace_hint(name, (size_t)size, 0, hint))
+	if (rbtrace_says(argp, name, (size_t)size, 0, hint))
 		message("%s has no option --%.*s; %s", command, size, name, hint);
 	else if (nearest.found)
 		message("%s has no option --%.*s; did you mean --%s?", command, size, name, nearest.found);
@@ -141,7 +155,7 @@ static int refuse_letter(const struct argp *argp, const char *command, const cha
 	/* "-duration" */
 	if (word[2] && options_find(argp, word + 1, size, &option) == 1)
 		message("%s has no option -%c; did you mean --%s?", command, letter, option.name);
-	else if (has_all_methods(argp) && rbtrace_hint(NULL, 0, letter, hint))
+	else if (rbtrace_says(argp, NULL, 0, letter, hint))
 		message("%s has no option -%c; %s", command, letter, hint);
 	else
 		message("%s has no option -%c%s%s; `rbprobe %s --help` lists them", command, letter, word[2] ? " as in " : "",

@@ -225,7 +225,7 @@ const struct subcommand cmd_record = {
 	.timeout = TRACE_HELP_TIMEOUT,
 	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_run, &options_file, &options_trace,
                                                 &options_record, &options_measure, &options_stack, &options_conditions,
-                                                &options_events, &options_engine, NULL},
+                                                &options_always, &options_events, &options_engine, NULL},
 	.takes_words = true,
 	.needs = {[LIBRARY_ZSTD] = true},
 	.size = sizeof(struct record_run),
