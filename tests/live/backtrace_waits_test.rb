@@ -146,8 +146,8 @@ class BacktraceWaitsTest < LiveTest
     wait_until("it joins") { rbprobe("bt", "-p", pid.to_s).stdout.include?("#join") }
     without = rbprobe("bt", "-p", pid.to_s)
     refute_includes without.stdout, "#join on thread"
-    assert_equal "rbprobe: process #{pid}: whom threads join, and their SQL, are shown with --locals: for these the compiler " \
-                 "(YJIT) has to drop its code, once\n", without.stderr
+    assert_equal "rbprobe: process #{pid}: whom threads join, what they wait for, and their SQL are shown with --locals: for " \
+                 "these the compiler (YJIT) has to drop its code, once\n", without.stderr
     with = rbprobe("bt", "--locals", "-p", pid.to_s)
     assert_includes with.stdout, "#join on thread"
     assert_equal "", with.stderr

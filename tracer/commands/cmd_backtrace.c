@@ -229,8 +229,8 @@ static void show(struct backtrace *backtrace, size_t from)
 		if (backtrace->thread && !backtrace->invocation.json && watched->now.count == 0 && !watched->before.pid)
 			message("process %d: no thread has the name or id %s", (int)watched->pid, backtrace->thread);
 		if (watched->now.compiler && !watched->before.pid && !backtrace->invocation.options.quiet)
-			message("process %d: whom threads join, and their SQL, are shown with --locals: for these the compiler "
-			        "(YJIT) has to drop its code, once",
+			message("process %d: whom threads join, what they wait for, and their SQL are shown with --locals: for "
+			        "these the compiler (YJIT) has to drop its code, once",
 			        (int)watched->pid);
 		report_write(&watched->now, watched->before.pid ? &watched->before : NULL, &backtrace->style,
 		             &backtrace->invocation.output.buffer);
