@@ -62,7 +62,9 @@ static void write_sessions(struct lies *lies, struct recording_writer *writer)
 			                                                            .wall_offset_ns = (int64_t)lies_number(lies),
 			                                                            .ruby_version = lies_text(lies),
 			                                                            .extension_version = lies_text(lies),
-			                                                            .command = lies_text(lies)});
+			                                                            .command = lies_text(lies),
+			                                                            .continued = lies_byte(lies) & 1,
+			                                                            .open_calls = lies_number(lies)});
 		else if (what == 2)
 			recording_write_end(writer, &(struct recording_end){.session = last,
 			                                                    .duration_ns = lies_number(lies),
@@ -91,7 +93,8 @@ static void write_recordings(struct lies *lies, struct output *output)
 
 		for (uint32_t i = 0; i < head.selector_count; i++)
 			selectors[i] = lies_text(lies);
-		writer = recording_write_open(output, &head);
+		writer = recording_write_open(output);
+		recording_write_head(writer, &head);
 		write_sessions(lies, writer);
 		recording_write_free(writer);
 	}

@@ -55,7 +55,7 @@ class RecordRotateTest < LiveTest
     target = start("shop")
     files = [file_of, file_of(".1")]
     target.run("class Shop; def day(name, queue); queue.pop; end; end; $open = Queue.new; nil")
-    record_files(2, target, "--args", "Shop#day", "Shop#price") do
+    record_files(2, target, "--overflow", "block", "--args", "Shop#day", "Shop#price") do
       target.run("Thread.new { $shop.day('monday', $open) }; #{BUSY}")
       wait_for_rotations
       target.run("$busy = false; $shop.price(:drained); nil")

@@ -45,15 +45,17 @@ static void write_recording(void)
 	                                           .slow = true,
 	                                           .selector_count = 2,
 	                                           .selectors = selectors};
-	struct recording_writer *writer = recording_write_open(&output, &head);
+	struct recording_writer *writer = recording_write_open(&output);
 
+	recording_write_head(writer, &head);
 	recording_write_session(writer, &(struct recording_session){.pid = 12,
 	                                                            .began_ns = 6,
 	                                                            .wall_offset_ns = -7,
 	                                                            .ruby_version = SLICE("3.1.7"),
 	                                                            .extension_version = SLICE("1"),
 	                                                            .command = SLICE("puma"),
-	                                                            .continued = true});
+	                                                            .continued = true,
+	                                                            .open_calls = 4});
 	recording_write_block(
 		writer, (struct recording_block){.size = sizeof(RECORDS) - 1, .events = 3, .from_ns = 8, .to_ns = 9}, RECORDS);
 	recording_write_block(writer, (struct recording_block){.size = sizeof(RECORDS) - 1}, RECORDS);
@@ -100,6 +102,7 @@ static void what_is_written_is_read(void **state)
 	assert_true(item.session.wall_offset_ns == -7);
 	assert_slice(item.session.ruby_version, "3.1.7");
 	assert_true(item.session.continued);
+	assert_int_equal(item.session.open_calls, 4);
 	assert_slice(item.session.command, "puma");
 	assert_int_equal(recording_next(reader, &item, &err), 1);
 	assert_int_equal(item.part, RECORDING_BLOCK);
@@ -144,12 +147,13 @@ static void reading_ends_where_a_descriptor_says_so(void **state)
 
 static void no_process_has_a_pid_beyond_31_bits(void **state)
 {
-	struct recording_writer *writer = recording_write_open(&output, &(struct recording_head){0});
+	struct recording_writer *writer = recording_write_open(&output);
 	struct recording_reader *reader;
 	struct recording_item item;
 	struct error err;
 
 	(void)state;
+	recording_write_head(writer, &(struct recording_head){0});
 	recording_write_session(writer, &(struct recording_session){.pid = INT32_MAX});
 	recording_write_session(writer, &(struct recording_session){.pid = INT32_MAX + 1u});
 	recording_write_free(writer);

@@ -22,8 +22,8 @@ static struct {
 	volatile sig_atomic_t received;
 	volatile uint64_t first_ns; /* when the first of them came; handlers only */
 	volatile sig_atomic_t outlives_interrupts;
-	struct sigaction before[sizeof(handled) / sizeof(*handled)], pipe_before, limit_before;
-	bool limit_ignored;
+	struct sigaction before[sizeof(handled) / sizeof(*handled)], pipe_before, limit_before, question_before;
+	bool limit_ignored, questions_taken;
 } signals = {.pipe = {-1, -1}};
 
 /*
@@ -75,6 +75,25 @@ int signals_install(void)
 	return signals.pipe[0];
 }
 
+static void on_question(int number)
+{
+	int saved = errno;
+	unsigned char byte = (unsigned char)(number | 0x80);
+
+	if (write(signals.pipe[1], &byte, 1) < 0)
+		errno = saved; /* as many are waiting as a pipe holds: one more is the same question */
+	errno = saved;
+}
+
+void signals_take_questions(void)
+{
+	const struct sigaction action = {.sa_handler = on_question};
+
+	if (!signals.questions_taken)
+		sigaction(SIGUSR1, &action, &signals.question_before);
+	signals.questions_taken = true;
+}
+
 int signals_take(bool *sent_by_process)
 {
 	unsigned char byte;
@@ -113,6 +132,8 @@ void signals_restore(void)
 {
 	if (signals.limit_ignored)
 		sigaction(SIGXFSZ, &signals.limit_before, NULL);
+	if (signals.questions_taken)
+		sigaction(SIGUSR1, &signals.question_before, NULL);
 	for (size_t i = 0; i < sizeof(handled) / sizeof(*handled); i++)
 		sigaction(handled[i], &signals.before[i], NULL);
 	sigaction(SIGPIPE, &signals.pipe_before, NULL);

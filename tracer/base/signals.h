@@ -12,6 +12,9 @@
 /* Installs the handlers and ignores SIGPIPE; once is enough. Returns the descriptor that becomes readable, or -errno. */
 int signals_install(void);
 
+/* USR1, too, from now on: it is a question of the user's, and ends nothing. After signals_install(). */
+void signals_take_questions(void);
+
 /* The signal that came last (0: none since the last call), and whether a process sent it rather than the terminal. */
 int signals_take(bool *sent_by_process);
 

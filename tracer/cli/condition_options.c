@@ -26,7 +26,7 @@ enum long_option {
 	OPTION_TREE,
 };
 
-static int milliseconds(const char *option, const char *text, uint64_t *ns)
+int options_milliseconds(const char *option, const char *text, uint64_t *ns)
 {
 	char *end;
 	double number = strtod(text, &end);
@@ -97,9 +97,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 	switch (key) {
 	case OPTION_SLOW:
-		return milliseconds("--slow", argument, &conditions->slow_ns);
+		return options_milliseconds("--slow", argument, &conditions->slow_ns);
 	case OPTION_SLOW_CPU:
-		return milliseconds("--slow-cpu", argument, &conditions->slow_cpu_ns);
+		return options_milliseconds("--slow-cpu", argument, &conditions->slow_cpu_ns);
 	case OPTION_RAISED:
 		conditions->raised = (struct slice){"", 0};
 		return options_exceptions("--raised", argument, &conditions->raised);

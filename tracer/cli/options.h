@@ -93,6 +93,7 @@ int options_parse(const struct argp *argp, int argc, char **argv, struct options
 /* For parsers of a subcommand's own: 0, or EINVAL after a line on stderr that names the option. */
 int options_whole_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *number);
 int options_seconds(const char *option, const char *text, uint64_t *ns);
+int options_milliseconds(const char *option, const char *text, uint64_t *ns);
 /* Bytes; K, M or G may follow, of 1024 each. */
 int options_size(const char *option, const char *text, uint64_t *size);
 int options_pattern(const char *option, const char *of_what, const char *text, struct slice *pattern);

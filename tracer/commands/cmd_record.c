@@ -3,10 +3,12 @@
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
 #include "tracer/base/output_name.h"
+#include "tracer/base/signals.h"
 #include "tracer/cli/hook_question.h"
 #include "tracer/cli/subcommand.h"
 #include "tracer/cli/tracer_set.h"
 #include "tracer/commands/launched.h"
+#include "tracer/commands/record_flight.h"
 #include "tracer/commands/trace_help.h"
 #include "tracer/commands/trace_loop.h"
 #include "tracer/recording/sink_record.h"
@@ -16,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum long_option { OPTION_MAX_SIZE = 0x200, OPTION_ROTATE };
+enum long_option { OPTION_MAX_SIZE = 0x200, OPTION_ROTATE, OPTION_LAST, OPTION_UNTIL };
 
 #define FILES_MAX 1000u
 #define SELECTORS_SIZE_MAX (RECORDING_PART_MAX / 2) /* of their texts in the head */
@@ -27,6 +29,7 @@ struct record_run {
 	struct recording_head head;
 	struct slice *texts; /* of the selectors */
 	uint64_t files;      /* --rotate; 0: one */
+	struct record_flight flight;
 	struct record_manner manner;
 };
 
@@ -39,6 +42,10 @@ static error_t parse_record(int key, char *argument, struct argp_state *state)
 		return options_size("--max-size", argument, &record->invocation.options.size_max);
 	case OPTION_ROTATE:
 		return options_whole_number("--rotate", argument, 2, FILES_MAX, &record->files);
+	case OPTION_LAST:
+		return record_flight_last(&record->flight, argument);
+	case OPTION_UNTIL:
+		return record_flight_until(&record->flight, argument);
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -46,7 +53,18 @@ static error_t parse_record(int key, char *argument, struct argp_state *state)
 static const struct argp_option record_list[] = {
 	{"max-size", OPTION_MAX_SIZE, "SIZE", 0, "Stop when the file has so many bytes; K, M or G may follow the number", 6},
 	{"rotate", OPTION_ROTATE, "N", 0,
-         "With --max-size: go on in another file, and keep the N newest: FILE, before it FILE.1, before that FILE.2", 6},
+         "With --max-size: go on in another file, and keep the N newest: FILE, before it FILE.1, before that FILE.2. With "
+         "--last: go on after --until, and keep the N newest files",
+         6},
+	{"last", OPTION_LAST, "SEC|SIZE", 0,
+         "Keep only the most recent part, in memory: so many seconds, or bytes (200M, 1G). It is written at the end "
+         "(Ctrl-C), "
+         "with SIGUSR1, or as --until says",
+         6},
+	{"until", OPTION_UNTIL, "CONDITION", 0,
+         "With --last: write it, and end, when a call meets slow=MS, raised=CLASS, call=SELECTOR and thread=NAME, those that are "
+         "given, with commas between; or raise=CLASS, with --raise. May be given several times: any of them",
+         6},
 	{0},
 };
 
@@ -56,10 +74,10 @@ static const char *check_rotation(const struct record_run *record)
 {
 	const struct options *options = &record->invocation.options;
 
-	if (!record->files)
+	if (!record->files || record_flight_is_wanted(&record->flight))
 		return NULL;
 	if (!options->size_max)
-		return "--rotate needs --max-size SIZE, which says when the next file begins";
+		return "--rotate needs --max-size SIZE, which says when the next file begins, or --last";
 	if (output_name_has_pid(options->output_path))
 		return "--rotate is for one file of all processes, not for one each (%p)";
 	return options->append ? "--rotate begins files, and cannot append to one (-a)" : NULL;
@@ -86,6 +104,8 @@ static int record_check(void *self)
 		return STATUS_USAGE;
 	}
 	wrong = check_rotation(record);
+	if (!wrong)
+		wrong = record_flight_check(&record->flight, options);
 	if (wrong) {
 		message("%s", wrong);
 		return STATUS_USAGE;
@@ -126,6 +146,32 @@ static struct sink *make_sink(void *owner, struct output *output)
 	return sink_record_new(output, &record->invocation.options.style, &record->head, &record->manner);
 }
 
+/* Each file of a flight recorder. */
+static void say_written(void *owner, const struct sink *sink, uint64_t span_ns, const char *reason)
+{
+	const struct record_run *record = owner;
+	const char *name = sink->output->name;
+	struct buffer size = {0};
+
+	if (record->invocation.options.quiet)
+		return;
+	buffer_add_size(&size, sink_record_size(sink));
+	if (sink_record_is_cut(sink)) {
+		buffer_add_text(&size, " (more is not kept: --last with more than ");
+		buffer_add_size(&size, record->manner.last.size);
+		buffer_add_char(&size, ')');
+	}
+	message("%s has the last %.1f s, %.*s%s%s; `rbprobe replay %s` shows it", name, (double)span_ns / 1e9, (int)size.size,
+	        size.bytes, reason ? ": " : "", reason ? reason : "", name);
+	buffer_free(&size);
+}
+
+static void say_nothing(void *owner)
+{
+	if (!((const struct record_run *)owner)->invocation.options.quiet)
+		message("nothing was recorded in that time, and nothing is written");
+}
+
 static void say_size(const struct sink *sink)
 {
 	const char *name = sink->output->name;
@@ -143,9 +189,15 @@ static void say_size(const struct sink *sink)
 
 static void end_sink(void *owner, struct sink *sink)
 {
-	const struct options *options = &((const struct record_run *)owner)->invocation.options;
+	const struct record_run *record = owner;
+	const struct options *options = &record->invocation.options;
 
 	sink_record_end(sink);
+	if (record->manner.flight) {
+		if (sink_record_waits(sink) && !options->quiet)
+			message("what --until waits for did not happen");
+		return;
+	}
 	if (sink->output->flushed && !sink->output->status && !options->quiet && !output_name_has_pid(options->output_path))
 		say_size(sink);
 }
@@ -160,7 +212,16 @@ static void choose_manner(struct record_run *record)
 		.path = options->output_path,
 		.rotate_size = options->size_max,
 		.files = (uint32_t)record->files,
+		.flight = record_flight_is_wanted(&record->flight),
+		.last = record->flight.last,
+		.triggers = &record->flight.triggers,
+		.goes_on = record->files > 0,
+		.written = say_written,
+		.nothing = say_nothing,
+		.owner = record,
 	};
+	if (record->manner.flight && !record->files)
+		record->manner.files = FLIGHT_FILES_DEFAULT;
 	if (record->files)
 		options->size_max = 0; /* it ends files, not the recording */
 }
@@ -171,9 +232,11 @@ static int check_file(const struct record_run *record)
 	const struct output *output = &record->invocation.output;
 	struct stat status;
 
-	if (!record->files || (fstat(output->fd, &status) == 0 && S_ISREG(status.st_mode)))
+	if ((!record->files && !record_flight_is_wanted(&record->flight)) ||
+	    (fstat(output->fd, &status) == 0 && S_ISREG(status.st_mode)))
 		return 0;
-	message("--rotate renames files, and %s is none", output->name);
+	message("%s renames files, and %s is none", record_flight_is_wanted(&record->flight) ? "--last" : "--rotate",
+	        output->name);
 	return STATUS_USAGE;
 }
 
@@ -193,6 +256,8 @@ static int record_run(void *self)
 	if (status)
 		return status;
 	choose_manner(record);
+	if (record->manner.flight)
+		signals_take_questions();
 	options_settle(options, output->fd);
 	describe(record);
 	if (invocation->words)
@@ -205,7 +270,10 @@ static int record_run(void *self)
 
 static void record_free(void *self)
 {
-	free(((struct record_run *)self)->texts);
+	struct record_run *record = self;
+
+	free(record->texts);
+	record_flight_free(&record->flight);
 }
 
 const struct subcommand cmd_record = {

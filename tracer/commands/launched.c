@@ -56,7 +56,7 @@ static int command_wait(pid_t pid)
 		if (errno != EINTR)
 			return STATUS_FAILED;
 		number = signals_take(&sent_by_process);
-		if (number && sent_by_process)
+		if (number && number != SIGUSR1 && sent_by_process)
 			kill(pid, number);
 	}
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

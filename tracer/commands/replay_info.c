@@ -15,6 +15,8 @@ struct session_info {
 	uint32_t pid;
 	struct buffer ruby, command, reason; /* as they are in the file */
 	uint64_t blocks, events, size, packed, from_ns, to_ns;
+	bool continued;
+	uint64_t open_calls; /* where it begins, then */
 };
 
 struct info {
@@ -86,6 +88,8 @@ static void show_session(struct info *info, const struct session_info *session)
 		json_member_uint(to, "packed_bytes", session->packed);
 		json_member_uint(to, "from_ns", session->from_ns);
 		json_member_uint(to, "to_ns", session->to_ns);
+		json_member_bool(to, "continued", session->continued);
+		json_member_uint(to, "open_calls", session->open_calls);
 		if (session->reason.size)
 			json_member_text(to, "reason", (struct slice){session->reason.bytes, session->reason.size});
 		json_close_object(to);
@@ -102,6 +106,9 @@ static void show_session(struct info *info, const struct session_info *session)
 		add_moment(to, session->from_ns);
 		buffer_add_format(to, " on, %.1f s", (double)span_ns / 1e9);
 	}
+	if (session->continued)
+		buffer_add_format(to, "; what came before is not in it, %" PRIu64 " call%s open then", session->open_calls,
+		                  session->open_calls == 1 ? " was" : "s were");
 	buffer_add_text(to, "; ");
 	buffer_add_size(to, session->packed);
 	buffer_add_format(to, " in %" PRIu64 " block%s, ", session->blocks, session->blocks == 1 ? "" : "s");
@@ -129,7 +136,7 @@ static void add_session(struct info *info, const struct recording_session *sessi
 
 	info->sessions = memory_resize(info->sessions, (info->count + 1) * sizeof(*info->sessions));
 	one = &info->sessions[info->count++];
-	*one = (struct session_info){.pid = session->pid};
+	*one = (struct session_info){.pid = session->pid, .continued = session->continued, .open_calls = session->open_calls};
 	buffer_add_slice(&one->ruby, session->ruby_version);
 	buffer_add_slice(&one->command, session->command);
 }

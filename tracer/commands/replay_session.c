@@ -9,6 +9,7 @@
 #include "tracer/stream/calls.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -295,6 +296,10 @@ int replay_session(struct replay_sessions *sessions, const struct recording_sess
 		replayed->filter = filter_new(&sessions->wants, replayed->traced.stream);
 	sessions->items = memory_resize(sessions->items, (sessions->count + 1) * sizeof(struct replayed *));
 	sessions->items[sessions->count++] = replayed;
+	if (session->open_calls && !sessions->options->quiet)
+		message("process %u: %" PRIu64 " call%s open when this file begins, and %s shown with the time of %s own start",
+		        session->pid, session->open_calls, session->open_calls == 1 ? " was" : "s were",
+		        session->open_calls == 1 ? "is" : "are", session->open_calls == 1 ? "its" : "their");
 	count_memory(replayed);
 	return check_memory(sessions, err);
 }

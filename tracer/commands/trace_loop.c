@@ -37,6 +37,10 @@ static void on_stop_signal(struct trace_loop *loop)
 
 	if (!number)
 		return;
+	if (number == SIGUSR1) {
+		loop_sinks_asked(loop);
+		return;
+	}
 	if (!loop->run.launched) {
 		stop(loop, signals_word(number));
 		return;
@@ -152,6 +156,8 @@ static void check_limits(struct trace_loop *loop, uint64_t now_ns)
 	if (run->options->size_max && loop_outputs_size(loop) >= run->options->size_max)
 		stop(loop, "--max-size reached");
 	check_count(loop, now_ns);
+	if (loop_sinks_have_enough(loop))
+		stop(loop, "--until was met");
 	for (size_t i = 0; i < loop->count && !run->stop_reason; i++)
 		trace_workers_step(loop->targets[i], now_ns);
 	ask_in_turn(loop, now_ns);

@@ -35,6 +35,10 @@ void loop_sinks_quiet(const struct trace_loop *loop);
 void loop_sinks_round(const struct trace_loop *loop);
 uint64_t loop_sinks_wake_ns(const struct trace_loop *loop);
 void loop_sinks_wake(const struct trace_loop *loop, uint64_t now_ns);
+/* The user wants what they hold. */
+void loop_sinks_asked(const struct trace_loop *loop);
+/* One of them has what it was waiting for. */
+bool loop_sinks_have_enough(const struct trace_loop *loop);
 
 /* False where something cannot be written. */
 bool loop_outputs_flush(const struct trace_loop *loop);

@@ -57,6 +57,25 @@ void loop_sinks_wake(const struct trace_loop *loop, uint64_t now_ns)
 			sink->ops->wake(sink, now_ns);
 }
 
+void loop_sinks_asked(const struct trace_loop *loop)
+{
+	struct sink *sink;
+
+	for (size_t i = 0; (sink = sink_at(loop, i)); i++)
+		if (sink->ops->asked)
+			sink->ops->asked(sink);
+}
+
+bool loop_sinks_have_enough(const struct trace_loop *loop)
+{
+	struct sink *sink;
+
+	for (size_t i = 0; (sink = sink_at(loop, i)); i++)
+		if (sink->ops->enough && sink->ops->enough(sink))
+			return true;
+	return false;
+}
+
 bool loop_outputs_flush(const struct trace_loop *loop)
 {
 	output_flush(loop->run.output);

@@ -1,16 +1,12 @@
 /* Conditions of a trace, applied to records. See filter.h. */
 
-#define _GNU_SOURCE
 #include "tracer/recording/filter.h"
 
-#include "proto/name_pattern.h"
-#include "tracer/base/value.h"
+#include "tracer/recording/meant.h"
 #include "tracer/stream/calls.h"
 #include "tracer/stream/decode.h"
 #include "tracer/stream/sink.h"
 
-#include <fnmatch.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,33 +53,6 @@ bool filter_wants_any(const struct filter_wants *wants)
 
 /* --- What is meant */
 
-/* By its own name: order.rb or models/order.rb for /srv/models/order.rb. */
-static bool is_file(struct slice file, struct slice wanted)
-{
-	const char *tail;
-
-	if (file.size < wanted.size || !file.bytes)
-		return false;
-	tail = file.bytes + file.size - wanted.size;
-	return memcmp(tail, wanted.bytes, wanted.size) == 0 && (tail == file.bytes || tail[-1] == '/' || *tail == '/');
-}
-
-static bool is_named(const struct selector *selector, const struct method *method)
-{
-	uint32_t line = selector_line(selector);
-	struct slice pattern = selector->method_pattern;
-	bool all = selector->class_pattern.size && pattern.size == 1 && *pattern.bytes == '*'; /* Order#*, as trace reads it */
-
-	if (line)
-		return method->is_line && method->line == (int32_t)line && is_file(method->file, selector->class_pattern);
-	if (method->is_line || (selector->separator && selector->separator != method->separator))
-		return false;
-	if (selector->class_pattern.size &&
-	    !name_glob(selector->class_pattern, method->class_name.bytes, method->class_name.size))
-		return false;
-	return all || name_pattern_is_met(pattern, method->method_name.bytes, method->method_name.size);
-}
-
 /* Bits by enum selector_role, found once. */
 static unsigned roles_of(const struct filter *filter, struct method *method)
 {
@@ -92,7 +61,7 @@ static unsigned roles_of(const struct filter *filter, struct method *method)
 	if (method->prepared.size)
 		return (unsigned char)*method->prepared.bytes;
 	for (uint32_t i = 0; i < filter->wants.selector_count; i++) {
-		if (!is_named(&filter->wants.selectors[i], method))
+		if (!method_is_meant(&filter->wants.selectors[i], method))
 			continue;
 		roles = (char)(roles | 1 << filter->wants.selectors[i].role);
 		if (filter->wants.met)
@@ -105,18 +74,11 @@ static unsigned roles_of(const struct filter *filter, struct method *method)
 static bool is_thread_meant(const struct filter *filter, struct fiber *fiber)
 {
 	struct slice wanted = filter->wants.conditions->thread;
-	char name[NAME_SIZE_MAX + 1];
 
 	if (!wanted.size)
 		return true;
-	if (!fiber->prepared.size) {
-		snprintf(name, sizeof(name), "%u", fiber->native_id);
-		buffer_add_char(&fiber->prepared, slice_is(wanted, name));
-		snprintf(name, sizeof(name), "%.*s", (int)fiber->thread_name.size, fiber->thread_name.bytes);
-		*fiber->prepared.bytes |= fiber->thread_name.size && fnmatch(wanted.bytes, name, 0) == 0;
-		*fiber->prepared.bytes |=
-			slice_is(wanted, "main") && fiber->native_id && fiber->native_id == fiber->stream->main_native_id;
-	}
+	if (!fiber->prepared.size)
+		buffer_add_char(&fiber->prepared, thread_is_meant(wanted, fiber));
 	return *fiber->prepared.bytes;
 }
 
@@ -156,18 +118,9 @@ static bool meets_start(const struct filter *filter, struct fiber *fiber, const 
 static bool meets_end(const struct filter *filter, enum ending ending, struct values values, uint64_t duration_ns)
 {
 	const struct conditions *conditions = filter->wants.conditions;
-	char name[NAME_SIZE_MAX + 1];
-	struct slice class_name;
 
-	if (duration_ns < conditions->slow_ns)
-		return false;
-	if (!conditions->raised.bytes)
-		return true;
-	if (ending != ENDING_RAISED)
-		return false;
-	class_name = values_get(values, 0);
-	snprintf(name, sizeof(name), "%.*s", (int)class_name.size, class_name.bytes);
-	return !conditions->raised.size || fnmatch(conditions->raised.bytes, name, 0) == 0;
+	return duration_ns >= conditions->slow_ns &&
+	       (!conditions->raised.bytes || exception_is_meant(conditions->raised, ending, values));
 }
 
 /* --- What comes out */

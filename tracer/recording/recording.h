@@ -51,7 +51,8 @@ struct recording_session {
 	uint64_t began_ns;      /* of the wall clock */
 	int64_t wall_offset_ns; /* the wall clock is the clock of events and this */
 	struct slice ruby_version, extension_version, command;
-	bool continued; /* what came before is in no block of this file */
+	bool continued;      /* what came before is in no block of this file, */
+	uint64_t open_calls; /* and so many calls were open where it begins; in a file, 0 may also be: not known */
 };
 
 struct recording_block {

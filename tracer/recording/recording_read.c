@@ -192,7 +192,8 @@ static void read_session(const msgpack_object *map, struct recording_session *se
 	                                      .ruby_version = value_text(value_get(map, "ruby")),
 	                                      .extension_version = value_text(value_get(map, "extension")),
 	                                      .command = value_text(value_get(map, "command")),
-	                                      .continued = value_bool(value_get(map, "continued"))};
+	                                      .continued = value_bool(value_get(map, "continued")),
+	                                      .open_calls = value_uint(value_get(map, "open_calls"))};
 	if (offset && (offset->type == MSGPACK_OBJECT_POSITIVE_INTEGER || offset->type == MSGPACK_OBJECT_NEGATIVE_INTEGER))
 		session->wall_offset_ns = offset->via.i64;
 }

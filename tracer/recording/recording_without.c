@@ -34,10 +34,9 @@ int recording_unpack(struct recording_reader *reader, struct buffer *records, st
 	return library_require(LIBRARY_ZSTD, "replay", err);
 }
 
-struct recording_writer *recording_write_open(struct output *output, const struct recording_head *head)
+struct recording_writer *recording_write_open(struct output *output)
 {
 	(void)output;
-	(void)head;
 	return NULL;
 }
 
@@ -51,6 +50,21 @@ void recording_write_session(struct recording_writer *writer, const struct recor
 {
 	(void)writer;
 	(void)session;
+}
+
+char *recording_pack(struct recording_writer *writer, struct recording_block *block, const char *bytes)
+{
+	(void)writer;
+	(void)block;
+	(void)bytes;
+	return NULL;
+}
+
+void recording_write_packed(struct recording_writer *writer, const struct recording_block *block, const char *frame)
+{
+	(void)writer;
+	(void)block;
+	(void)frame;
 }
 
 void recording_write_block(struct recording_writer *writer, struct recording_block block, const char *bytes)

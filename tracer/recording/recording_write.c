@@ -93,7 +93,7 @@ void recording_write_head(struct recording_writer *writer, const struct recordin
 	part_end(writer);
 }
 
-struct recording_writer *recording_write_open(struct output *output, const struct recording_head *head)
+struct recording_writer *recording_write_open(struct output *output)
 {
 	struct recording_writer *writer = memory_zeroed(sizeof(*writer));
 
@@ -105,13 +105,12 @@ struct recording_writer *recording_write_open(struct output *output, const struc
 	ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_checksumFlag, 1);
 	msgpack_sbuffer_init(&writer->part);
 	msgpack_packer_init(&writer->packer, &writer->part, msgpack_sbuffer_write);
-	recording_write_head(writer, head);
 	return writer;
 }
 
 void recording_write_session(struct recording_writer *writer, const struct recording_session *session)
 {
-	part_begin(writer, RECORDING_SESSION, 9);
+	part_begin(writer, RECORDING_SESSION, 10);
 	number(writer, "session", session->number);
 	number(writer, "pid", session->pid);
 	number(writer, "main_thread", session->main_thread);
@@ -122,32 +121,47 @@ void recording_write_session(struct recording_writer *writer, const struct recor
 	text(writer, "extension", session->extension_version);
 	text(writer, "command", session->command);
 	truth(writer, "continued", session->continued);
+	number(writer, "open_calls", session->open_calls);
 	part_end(writer);
 }
 
-void recording_write_block(struct recording_writer *writer, struct recording_block block, const char *bytes)
+char *recording_pack(struct recording_writer *writer, struct recording_block *block, const char *bytes)
 {
-	size_t bound = ZSTD_compressBound(block.size);
-	char *packed = memory_resize(NULL, bound);
-	size_t size = ZSTD_compress2(writer->zstd, packed, bound, bytes, block.size);
+	size_t bound = ZSTD_compressBound(block->size);
+	char *frame = memory_resize(NULL, bound);
+	size_t size = ZSTD_compress2(writer->zstd, frame, bound, bytes, block->size);
 
 	if (ZSTD_isError(size)) {
 		if (!writer->output->status)
 			writer->output->status = error_set(&writer->output->error, -EIO, "zstd cannot pack the recording: %s",
 			                                   ZSTD_getErrorName(size));
-		free(packed);
-		return;
+		free(frame);
+		return NULL;
 	}
+	block->packed = (uint32_t)size;
+	return memory_resize(frame, size);
+}
+
+void recording_write_packed(struct recording_writer *writer, const struct recording_block *block, const char *frame)
+{
 	part_begin(writer, RECORDING_BLOCK, 6);
-	number(writer, "session", block.session);
-	number(writer, "size", block.size);
-	number(writer, "packed", size);
-	number(writer, "events", block.events);
-	number(writer, "from_ns", block.from_ns);
-	number(writer, "to_ns", block.to_ns);
+	number(writer, "session", block->session);
+	number(writer, "size", block->size);
+	number(writer, "packed", block->packed);
+	number(writer, "events", block->events);
+	number(writer, "from_ns", block->from_ns);
+	number(writer, "to_ns", block->to_ns);
 	part_end(writer);
-	buffer_add(&writer->output->buffer, packed, size);
-	free(packed);
+	buffer_add(&writer->output->buffer, frame, block->packed);
+}
+
+void recording_write_block(struct recording_writer *writer, struct recording_block block, const char *bytes)
+{
+	char *frame = recording_pack(writer, &block, bytes);
+
+	if (frame)
+		recording_write_packed(writer, &block, frame);
+	free(frame);
 }
 
 void recording_write_end(struct recording_writer *writer, const struct recording_end *end)

@@ -1,16 +1,15 @@
 /* Recording: records of targets, kept in blocks. See sink_record.h. */
 
 #define _GNU_SOURCE
-#include "tracer/recording/sink_record.h"
+#include "tracer/recording/sink_record_parts.h"
 
 #include "proto/clock.h"
 #include "proto/limits.h"
 #include "proto/names.h"
 #include "tracer/base/output_rotate.h"
-#include "tracer/base/progress_line.h"
 #include "tracer/process/target.h"
-#include "tracer/recording/recording_write.h"
 #include "tracer/recording/session_state.h"
+#include "tracer/stream/calls.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,36 +17,8 @@
 #include <unistd.h>
 
 #define BLOCK_SIZE (256u << 10) /* of records; a larger one hardly packs better */
+#define BLOCKS_MIN 16           /* that are kept of what is recent, or more */
 #define BLOCK_NS NS_PER_S       /* a block is written after this time, even if it is not full */
-
-/* One process, from its HELLO on. */
-struct session {
-	const struct stream *stream;
-	pid_t pid;
-	uint32_t number;
-	uint64_t began_ns;
-	struct buffer ruby_version, extension_version, command;
-	struct session_state *state; /* NULL: nobody will ask for it */
-	struct buffer records;       /* whole ones, that are in no block yet */
-	uint64_t since_ns;           /* when the first of them came */
-	uint64_t events, from_ns, to_ns;
-};
-
-struct sink_record {
-	struct sink sink;
-	struct recording_head head;
-	struct recording_writer *writer; /* NULL: nothing has been written, as no process was reached yet */
-	struct session *sessions;        /* that are not over */
-	size_t count;
-	uint32_t numbers;
-	struct session *last;
-	struct record_manner manner;
-	uint64_t file_began; /* what the output had written when the newest file began */
-	char host[256];
-	uint32_t rotated; /* files that are complete */
-	uint64_t began_ns, events;
-	struct progress_line progress;
-};
 
 static struct session *session_of(struct sink_record *recorder, const struct stream *stream)
 {
@@ -61,19 +32,29 @@ static struct session *session_of(struct sink_record *recorder, const struct str
 
 static void add_block(struct sink_record *recorder, struct session *session)
 {
+	const struct recording_block block = {.session = session->number,
+	                                      .size = (uint32_t)session->records.size,
+	                                      .events = session->events,
+	                                      .from_ns = session->from_ns,
+	                                      .to_ns = session->to_ns};
+
 	if (!session->records.size)
 		return;
-	recording_write_block(recorder->writer,
-	                      (struct recording_block){.session = session->number,
-	                                               .size = (uint32_t)session->records.size,
-	                                               .events = session->events,
-	                                               .from_ns = session->from_ns,
-	                                               .to_ns = session->to_ns},
-	                      session->records.bytes);
+	if (recorder->flight.recent) {
+		flight_add_block(recorder, block, session->records.bytes, session->since_ns);
+	} else {
+		recording_write_block(recorder->writer, block, session->records.bytes);
+		/* Whatever kills us, the file has it. */
+		output_flush(recorder->sink.output);
+	}
 	session->records.size = 0;
 	session->events = session->from_ns = session->to_ns = 0;
-	/* Whatever kills us, the file has it. */
-	output_flush(recorder->sink.output);
+}
+
+void recorder_add_blocks(struct sink_record *recorder)
+{
+	for (size_t i = 0; i < recorder->count; i++)
+		add_block(recorder, &recorder->sessions[i]);
 }
 
 static struct slice whole(const struct buffer *text)
@@ -81,18 +62,29 @@ static struct slice whole(const struct buffer *text)
 	return (struct slice){text->bytes, text->size};
 }
 
+static void count_open_calls(const struct fiber *fiber, void *owner)
+{
+	*(uint64_t *)owner += fiber->depth;
+}
+
 static void add_session(const struct sink_record *recorder, const struct session *session, bool continued)
 {
-	recording_write_session(recorder->writer,
-	                        &(struct recording_session){.number = session->number,
-	                                                    .pid = (uint32_t)session->pid,
-	                                                    .main_thread = session->stream->main_native_id,
-	                                                    .began_ns = session->began_ns,
-	                                                    .wall_offset_ns = session->stream->wall_offset_ns,
-	                                                    .ruby_version = whole(&session->ruby_version),
-	                                                    .extension_version = whole(&session->extension_version),
-	                                                    .command = whole(&session->command),
-	                                                    .continued = continued});
+	struct recording_session part = {.number = session->number,
+	                                 .pid = (uint32_t)session->pid,
+	                                 .main_thread = session->stream->main_native_id,
+	                                 .began_ns = session->began_ns,
+	                                 .wall_offset_ns = session->stream->wall_offset_ns,
+	                                 .ruby_version = whole(&session->ruby_version),
+	                                 .extension_version = whole(&session->extension_version),
+	                                 .command = whole(&session->command),
+	                                 .continued = continued};
+
+	if (continued)
+		calls_each_fiber(session->stream, count_open_calls, &part.open_calls);
+	if (recorder->flight.recent)
+		recent_session(recorder->flight.recent, &part);
+	else
+		recording_write_session(recorder->writer, &part);
 }
 
 struct state_block {
@@ -103,11 +95,23 @@ struct state_block {
 /* Its events are in a block before: they are counted there. */
 static void add_state(void *owner, const struct buffer *records)
 {
-	const struct state_block *block = owner;
+	const struct state_block *state = owner;
+	const struct recording_block block = {.session = state->session->number, .size = (uint32_t)records->size};
 
-	recording_write_block(block->recorder->writer,
-	                      (struct recording_block){.session = block->session->number, .size = (uint32_t)records->size},
-	                      records->bytes);
+	if (state->recorder->flight.recent)
+		flight_add_block(state->recorder, block, records->bytes, 0);
+	else
+		recording_write_block(state->recorder->writer, block, records->bytes);
+}
+
+void recorder_add_known(struct sink_record *recorder)
+{
+	for (size_t i = 0; i < recorder->count; i++) {
+		const struct session *session = &recorder->sessions[i];
+
+		add_session(recorder, session, true);
+		session_state_give(session->state, session->stream, add_state, &(struct state_block){recorder, session});
+	}
 }
 
 /* The next file can be read without those before: it begins with all that must be known. */
@@ -115,29 +119,24 @@ static void rotate(struct sink_record *recorder)
 {
 	struct output *output = recorder->sink.output;
 
-	for (size_t i = 0; i < recorder->count; i++)
-		add_block(recorder, &recorder->sessions[i]);
+	recorder_add_blocks(recorder);
 	if (output_rotate(output, recorder->manner.path, recorder->manner.files) < 0)
 		return;
 	recorder->rotated++;
 	recorder->file_began = output->flushed;
 	recorder->numbers = 0;
+	for (size_t i = 0; i < recorder->count; i++)
+		recorder->sessions[i].number = recorder->numbers++;
 	recording_write_head(recorder->writer, &recorder->head);
-	for (size_t i = 0; i < recorder->count; i++) {
-		struct session *session = &recorder->sessions[i];
-
-		session->number = recorder->numbers++;
-		add_session(recorder, session, true);
-		session_state_give(session->state, session->stream, add_state, &(struct state_block){recorder, session});
-	}
+	recorder_add_known(recorder);
 	output_flush(output);
 }
 
 static void write_block(struct sink_record *recorder, struct session *session)
 {
 	add_block(recorder, session);
-	if (recorder->manner.files && sink_record_size(&recorder->sink) >= recorder->manner.rotate_size &&
-	    !output_is_over(recorder->sink.output))
+	if (recorder->manner.files && !recorder->flight.recent &&
+	    sink_record_size(&recorder->sink) >= recorder->manner.rotate_size && !output_is_over(recorder->sink.output))
 		rotate(recorder);
 }
 
@@ -150,7 +149,13 @@ static void begin(struct sink_record *recorder)
 	recorder->head.program = (struct slice){RBPROBE_VERSION, strlen(RBPROBE_VERSION)};
 	recorder->head.host = (struct slice){host, strlen(host)};
 	recorder->head.began_ns = clock_ns(CLOCK_REALTIME);
-	recorder->writer = recording_write_open(recorder->sink.output, &recorder->head);
+	recorder->writer = recording_write_open(recorder->sink.output);
+	if (!recorder->manner.flight)
+		recording_write_head(recorder->writer, &recorder->head);
+	flight_open(recorder);
+	recorder->block_size = recorder->flight.recent && recorder->manner.last.size / BLOCKS_MIN < BLOCK_SIZE
+	                               ? (uint32_t)recorder->manner.last.size / BLOCKS_MIN
+	                               : BLOCK_SIZE;
 	recorder->began_ns = clock_now_ns();
 	progress_line_begin(&recorder->progress, recorder->manner.progress);
 }
@@ -225,19 +230,24 @@ static void on_record(struct sink *sink, struct stream *stream, const struct rec
 {
 	struct sink_record *recorder = (struct sink_record *)sink;
 	struct session *session;
+	uint64_t now_ns;
 
+	if (recorder->flight.over)
+		return;
 	if (record->kind == RECORD_HELLO)
 		session_begin(recorder, stream, &record->hello);
 	session = is_kept(record->kind) ? session_of(recorder, stream) : NULL;
 	if (!session)
 		return;
+	now_ns = clock_now_ns();
 	if (!session->records.size)
-		session->since_ns = clock_now_ns();
+		session->since_ns = now_ns;
 	buffer_add(&session->records, (const char *)bytes, size);
 	if (session->state)
 		session_state_note(session->state, record, bytes, size);
-	if (session->records.size >= BLOCK_SIZE || clock_now_ns() - session->since_ns >= BLOCK_NS)
+	if (session->records.size >= recorder->block_size || now_ns - session->since_ns >= BLOCK_NS)
 		write_block(recorder, session);
+	flight_step(recorder, now_ns);
 }
 
 static void note_event(struct sink *sink, const struct fiber *fiber, uint64_t from_ns, uint64_t to_ns)
@@ -263,27 +273,33 @@ static void on_start(struct sink *sink, struct fiber *fiber, struct call *call, 
 
 static void on_end(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event, uint64_t duration_ns)
 {
-	(void)duration_ns;
 	session_state_end(fiber, call);
 	note_event(sink, fiber, event->time_ns, event->time_ns);
+	flight_call((struct sink_record *)sink, fiber, call->method, event->ending, event->values, duration_ns);
 }
 
 static void on_whole(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
 {
-	(void)method;
 	note_event(sink, fiber, event->time_ns, event->time_ns + event->duration_ns);
+	flight_call((struct sink_record *)sink, fiber, method, event->ending, event->outcome, event->duration_ns);
 }
 
-static void on_moment(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
+static void on_mark(struct sink *sink, struct fiber *fiber, struct method *mark, const struct event *event)
 {
-	(void)method;
 	note_event(sink, fiber, event->time_ns, event->time_ns);
+	flight_mark((struct sink_record *)sink, fiber, mark, event->values);
+}
+
+static void on_line(struct sink *sink, struct fiber *fiber, struct method *line, const struct event *event)
+{
+	note_event(sink, fiber, event->time_ns, event->time_ns);
+	flight_line((struct sink_record *)sink, fiber, line);
 }
 
 static void on_open(struct sink *sink, struct fiber *fiber, struct call *call)
 {
-	(void)sink;
 	session_state_end(fiber, call);
+	flight_fiber_gone((struct sink_record *)sink, fiber);
 }
 
 static void on_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
@@ -313,7 +329,10 @@ static void write_all(struct sink *sink)
 
 static uint64_t wake_ns(const struct sink *sink)
 {
-	return progress_line_due_ns(&((const struct sink_record *)sink)->progress);
+	const struct sink_record *recorder = (const struct sink_record *)sink;
+	uint64_t progress_ns = progress_line_due_ns(&recorder->progress), flight_ns = flight_due_ns(recorder);
+
+	return progress_ns < flight_ns ? progress_ns : flight_ns;
 }
 
 /* How far it is. */
@@ -322,15 +341,37 @@ static void wake(struct sink *sink, uint64_t now_ns)
 	struct sink_record *recorder = (struct sink_record *)sink;
 	struct buffer text = {0};
 
-	if (now_ns < wake_ns(sink))
+	flight_step(recorder, now_ns);
+	if (now_ns < progress_line_due_ns(&recorder->progress))
 		return;
 	buffer_add_format(&text, "recording: %.1f s, %" PRIu64 " events, ", (double)(now_ns - recorder->began_ns) / 1e9,
 	                  recorder->events);
-	buffer_add_size(&text, sink_record_size(sink));
-	if (recorder->rotated)
+	buffer_add_size(&text, recorder->flight.recent ? recent_size(recorder->flight.recent) : sink_record_size(sink));
+	if (recorder->flight.recent)
+		buffer_add_text(&text, " in memory");
+	else if (recorder->rotated)
 		buffer_add_format(&text, " in file %" PRIu32, recorder->rotated + 1);
 	progress_line_show(&recorder->progress, &text);
 	buffer_free(&text);
+}
+
+static void add_end(struct sink_record *recorder, const struct recording_end *end)
+{
+	if (recorder->flight.recent)
+		recent_end(recorder->flight.recent, end);
+	else
+		recording_write_end(recorder->writer, end);
+}
+
+/* Now, whatever is waited for. */
+static void asked(struct sink *sink)
+{
+	flight_write((struct sink_record *)sink, "written on SIGUSR1");
+}
+
+static bool has_enough(const struct sink *sink)
+{
+	return ((const struct sink_record *)sink)->flight.over;
 }
 
 static void summary(struct sink *sink, const struct sink_summary *summary)
@@ -343,11 +384,10 @@ static void summary(struct sink *sink, const struct sink_summary *summary)
 		if (session->pid != summary->pid)
 			continue;
 		add_block(recorder, session);
-		recording_write_end(recorder->writer,
-		                    &(struct recording_end){.session = session->number,
-		                                            .duration_ns = summary->duration_ns,
-		                                            .reason = {summary->reason, strlen(summary->reason)},
-		                                            .gone = summary->gone});
+		add_end(recorder, &(struct recording_end){.session = session->number,
+		                                          .duration_ns = summary->duration_ns,
+		                                          .reason = {summary->reason, strlen(summary->reason)},
+		                                          .gone = summary->gone});
 		session_drop(recorder, session);
 		output_flush(sink->output);
 		return;
@@ -368,10 +408,23 @@ void sink_record_end(struct sink *sink)
 {
 	struct sink_record *recorder = (struct sink_record *)sink;
 
-	for (size_t i = 0; i < recorder->count; i++)
-		add_block(recorder, &recorder->sessions[i]);
+	recorder_add_blocks(recorder);
+	if (recorder->flight.recent && recent_has_news(recorder->flight.recent))
+		flight_write(recorder, NULL);
 	output_flush(sink->output);
 	progress_line_end(&recorder->progress);
+}
+
+bool sink_record_waits(const struct sink *sink)
+{
+	const struct sink_record *recorder = (const struct sink_record *)sink;
+
+	return recorder->manner.triggers && recorder->manner.triggers->count && !recorder->flight.met;
+}
+
+bool sink_record_is_cut(const struct sink *sink)
+{
+	return recent_is_cut(((const struct sink_record *)sink)->flight.recent);
 }
 
 uint64_t sink_record_size(const struct sink *sink)
@@ -395,6 +448,7 @@ static void close_recorder(struct sink *sink)
 	for (size_t i = 0; i < recorder->count; i++)
 		session_free(&recorder->sessions[i]);
 	free(recorder->sessions);
+	flight_free(recorder);
 	if (recorder->writer)
 		recording_write_free(recorder->writer);
 }
@@ -405,14 +459,16 @@ const struct sink_ops sink_record = {
 	.start = on_start,
 	.end = on_end,
 	.whole = on_whole,
-	.mark = on_moment,
-	.line = on_moment,
+	.mark = on_mark,
+	.line = on_line,
 	.open = on_open,
 	.lost = on_lost,
 	.quiet = write_all,
 	.holds = holds,
 	.wake_ns = wake_ns,
 	.wake = wake,
+	.asked = asked,
+	.enough = has_enough,
 	.record = on_record,
 	.summary = summary,
 	.close = close_recorder,

@@ -63,6 +63,10 @@ struct sink_ops {
 	/* When something that waits is to be shown, by the clock (UINT64_MAX: never), and: shows it. NULL: nothing ever waits. */
 	uint64_t (*wake_ns)(const struct sink *sink);
 	void (*wake)(struct sink *sink, uint64_t now_ns);
+	/* The user asks, by SIGUSR1, for what it holds. NULL: it is never asked. */
+	void (*asked)(struct sink *sink);
+	/* Whether it has what it was waiting for, and the run may end. NULL: it waits for nothing. */
+	bool (*enough)(const struct sink *sink);
 	/* A selector that matched no method of a target; at its end, before the summary. NULL: the format has no such thing. */
 	void (*unmatched)(struct sink *sink, pid_t pid, const char *selector);
 	/* Sums over all marks of a kind; towards the end. NULL: the format has no such thing. */
