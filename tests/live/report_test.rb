@@ -68,7 +68,7 @@ class ReportTest < LiveTest
       assert_equal inner["total_ns"], inner["self_ns"]
     end
     assert_includes rbprobe("report", file_of("all")).stderr, " 0 lost, 3 raised, "
-    assert_refused 2, /--tree adds up calls by the calls around them/, "report", file_of("all"), "--tree", "--slow", "5"
+    assert_refused 2, /add up calls by the calls around them/, "report", file_of("all"), "--tree", "--slow", "5"
   end
 
   test "a process that is in the recording again is one process, for as long as both took" do
@@ -95,6 +95,21 @@ class ReportTest < LiveTest
     assert_equal before, File.binread(file_of)
     system(RBPROBE, "report", "-", "-o", file_of, in: file_of, err: File::NULL)
     assert_equal before, File.binread(file_of)
+  end
+
+  test "who calls a method, and what it calls" do
+    target = start("shop")
+    record(target, CODE, "Shop#")
+    callers = report("--callers", "Shop#price").stdout.lines.drop(1)
+    assert_match(/ method +caller$/, callers.shift)
+    assert_equal [["2", "Shop#price", "Shop#sell"], ["3", "Shop#price", "(no recorded call)"]],
+                 callers.map { |line| [line.split.first, *line.strip.split(/ {2,}/).last(2)] }.sort
+    assert_equal [%w[2 0 Shop#sell_all]], rows(report("--callees", "Shop#sell_all"))
+    both = report("--callers", "Shop#sell", "--callees", "Shop#sell", "--format", "json").events("method")
+    assert_equal [["Shop#price", "Shop#sell", 2], ["Shop#sell", "Shop#sell_all", 2]],
+                 both.map { |row| row.values_at("method", "caller", "calls") }.sort
+    top = report("--callers", "Shop#sell_all", "--format", "json").events("method")
+    assert_equal [[1, nil]], top.map { |row| row.values_at("calls", "caller") }
   end
 
   test "the slowest calls, with their arguments" do
@@ -135,6 +150,8 @@ class ReportTest < LiveTest
     assert_refused 2, /are for one$/, "report", "a", "b", "--tree"
     assert_refused 2, /--slowest shows calls, and no table/, "report", "a", "--slowest", "3", "--top", "3"
     assert_refused 2, /--sort takes calls, .*, not "cpu"/, "report", "a", "--sort", "cpu"
+    assert_refused 2, /go with none of --by, --tree and --slowest/, "report", "a", "--callers", "x", "--tree"
+    assert_refused 2, /--callees takes a method, without expressions, not "x\(y\)"/, "report", "a", "--callees", "x(y)"
     assert_refused 1, %r{cannot read /nowhere}, "report", "/nowhere"
   end
 end

@@ -21,6 +21,8 @@ enum long_option {
 	OPTION_TOP,
 	OPTION_HISTOGRAM,
 	OPTION_SLOWEST,
+	OPTION_CALLERS,
+	OPTION_CALLEES,
 	OPTION_FROM,
 	OPTION_TO,
 };
@@ -31,6 +33,7 @@ struct report {
 	struct stat_view view;
 	enum figures_by by;
 	bool sort_given;
+	struct selector_list callers, callees;
 	uint64_t slowest_count;
 	struct slowest *slowest;
 	struct replay_when from, to;
@@ -48,6 +51,20 @@ static int parse_by(const char *word, struct report *report)
 	report->by = chosen ? FIGURES_BY_THREAD : FIGURES_BY_METHOD;
 	report->view.by = report->view.by_title = chosen ? word : NULL;
 	return 0;
+}
+
+static int parse_around(const char *option, const char *text, struct selector_list *list)
+{
+	struct error err;
+
+	if (selector_parse(list, text, &err) < 0) {
+		message("%s: %s", option, err.text);
+		return EINVAL;
+	}
+	if (!list->items[list->count - 1].expression_count && !selector_line(&list->items[list->count - 1]))
+		return 0;
+	message("%s takes a method, without expressions, not \"%s\"", option, text);
+	return EINVAL;
 }
 
 static int parse_file(char *argument, struct report *report)
@@ -89,6 +106,10 @@ static error_t parse_report(int key, char *argument, struct argp_state *state)
 		return 0;
 	case OPTION_SLOWEST:
 		return options_whole_number("--slowest", argument, 1, SLOWEST_MAX, &report->slowest_count);
+	case OPTION_CALLERS:
+		return parse_around("--callers", argument, &report->callers);
+	case OPTION_CALLEES:
+		return parse_around("--callees", argument, &report->callees);
 	case OPTION_FROM:
 		return replay_when_parse("--from", argument, &report->from);
 	case OPTION_TO:
@@ -110,6 +131,9 @@ static error_t parse_report(int key, char *argument, struct argp_state *state)
 static const struct argp_option report_list[] = {
 	{"by", OPTION_BY, "method|thread", 0, "A row for each method (default), or for each thread of each method", 3},
 	{"tree", OPTION_TREE, NULL, 0, "Calls by the calls around them, as a tree", 3},
+	{"callers", OPTION_CALLERS, "SELECTOR", 0, "Who calls such a method: its calls by the recorded call directly around them",
+         3},
+	{"callees", OPTION_CALLEES, "SELECTOR", 0, "What such a method calls: the calls directly inside its own", 3},
 	{"slowest", OPTION_SLOWEST, "N", 0, "The N calls that took longest, with their arguments, in the place of a table", 3},
 	{"sort", OPTION_SORT, "calls|errors|total|self|mean|min|p50|p90|p99|p99.9|max|method", 0,
          "Which rows come first: those with the most in this column (default total)", 4},
@@ -129,6 +153,11 @@ static void report_init(void *self)
 	((struct report *)self)->view.sort = "total";
 }
 
+static bool is_around(const struct report *report)
+{
+	return report->callers.count || report->callees.count;
+}
+
 static const char *wrong_usage(const struct report *report)
 {
 	bool compares = report->paths[1] != NULL;
@@ -137,11 +166,15 @@ static const char *wrong_usage(const struct report *report)
 		return "which recording? Give the file of `rbprobe record -o FILE`, or two to compare";
 	if (compares && (report->view.tree || report->slowest_count || report->view.histogram || report->sort_given))
 		return "two recordings are compared by method: --tree, --slowest, --histogram and --sort are for one";
+	if (compares && is_around(report))
+		return "--callers and --callees are of one recording";
+	if (is_around(report) && (report->view.by || report->view.tree || report->slowest_count))
+		return "--callers and --callees have rows of their own, and go with none of --by, --tree and --slowest";
 	if (report->view.tree && (report->view.by || report->view.histogram))
 		return "--tree has rows of its own, and goes with neither --by nor --histogram";
-	if (report->view.tree && conditions_at_end(&report->invocation.options.trace.conditions))
-		return "--tree adds up calls by the calls around them: it goes with neither --slow nor --raised, which are about "
-		       "single calls";
+	if ((report->view.tree || is_around(report)) && conditions_at_end(&report->invocation.options.trace.conditions))
+		return "--tree, --callers and --callees add up calls by the calls around them: they go with neither --slow nor "
+		       "--raised, which are about single calls";
 	if (report->slowest_count && (report->view.tree || report->view.by || report->view.histogram || report->view.top))
 		return "--slowest shows calls, and no table: it goes without --tree, --by, --histogram and --top";
 	return options_check_filter(&report->invocation.options);
@@ -158,6 +191,11 @@ static int report_check(void *self)
 	}
 	if (report->view.tree)
 		report->by = FIGURES_BY_PATH;
+	if (is_around(report)) {
+		report->by = FIGURES_BY_CALLER;
+		report->view.by = report->view.by_title = "caller";
+		report->view.by_none = "(no recorded call)";
+	}
 	return 0;
 }
 
@@ -246,6 +284,8 @@ static int report_run(void *self)
 		report->slowest = slowest_new((uint32_t)report->slowest_count, report->invocation.json);
 	for (size_t i = 0; i < 2 && report->paths[i] && status == STATUS_DONE; i++) {
 		report->figures[i] = figures_new(report->by, report->slowest);
+		figures_choose(report->figures[i], &(struct figures_choice){report->callers.items, report->callees.items,
+		                                                            report->callers.count, report->callees.count});
 		status = add_up(report, i, signals);
 	}
 	/* Of a damaged file there is what came before the damage; but two are not compared then. */
@@ -261,6 +301,8 @@ static void report_free(void *self)
 	figures_free(report->figures[0]);
 	figures_free(report->figures[1]);
 	slowest_free(report->slowest);
+	selector_list_free(&report->callers);
+	selector_list_free(&report->callees);
 }
 
 const struct subcommand cmd_report = {

@@ -93,7 +93,8 @@ static void let_go_mark(char *mark, size_t size, const struct stat_row *row)
 static void add_row(struct buffer *to, const struct stat_line *line, const struct layout *layout, const struct stat_view *view)
 {
 	const struct stat_row *row = line->row;
-	struct slice key = !view->by ? (struct slice){NULL, 0} : row->key.size ? row->key : (struct slice){"(others)", 8};
+	const char *none = view->by_none ? view->by_none : "(others)";
+	struct slice key = !view->by ? (struct slice){NULL, 0} : row->key.size ? row->key : (struct slice){none, strlen(none)};
 	char mark[48];
 
 	for (enum stat_column column = STAT_CALLS; column < STAT_METHOD; column++) {

@@ -15,6 +15,7 @@ struct stat_view {
 	bool calls_only;      /* nothing else was counted */
 	const char *by;       /* what rows of one method differ in, as a member of JSON; NULL: there is one of each */
 	const char *by_title; /* the same, for people */
+	const char *by_none;  /* what people read where a row has none of it; NULL: "(others)" */
 	bool rates;           /* there is a column with calls a second */
 	unsigned width;       /* columns of the terminal that text is for; 0: as many as it takes */
 	bool whole;           /* keys and names are not cut to it */

@@ -1,41 +1,13 @@
 /* Adding up calls. See figures.h. on_end(), on_whole() and what they call are done for each call: keep them lean. */
 
-#include "tracer/recording/figures.h"
-
-#include "proto/histogram.h"
 #include "tracer/recording/ended.h"
-#include "tracer/recording/recorded.h"
+#include "tracer/recording/figures_parts.h"
+#include "tracer/recording/meant.h"
 #include "tracer/recording/slowest.h"
-#include "tracer/recording/words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NO_ROW UINT32_MAX
-
-struct row {
-	uint32_t name, around; /* numbers of words; by path, around is that row's number and 1 */
-	uint64_t calls, errors, folded;
-	double total_ns, self_ns, min_ns, max_ns;
-	struct figure_spread spread;
-	uint64_t *octaves[HISTOGRAM_OCTAVES]; /* NULL: no call in it */
-};
-
-struct figures {
-	enum figures_by by;
-	struct words words;
-	struct row *rows;
-	uint32_t row_count, row_room;
-	uint32_t *places; /* an open hash of rows' numbers and 1; 0: free */
-	uint32_t place_count;
-	struct slowest *slowest;
-	struct buffer values; /* of a call that ends */
-	uint64_t memory;
-	uint64_t left;
-	struct recorded processes;
-	uint64_t open, lost, left_out;
-};
 
 struct figures_sink {
 	struct sink sink;
@@ -58,6 +30,11 @@ struct figures *figures_new(enum figures_by by, struct slowest *slowest)
 	figures->by = by;
 	figures->slowest = slowest;
 	return figures;
+}
+
+void figures_choose(struct figures *figures, const struct figures_choice *choice)
+{
+	figures->choice = *choice;
 }
 
 void figures_free(struct figures *figures)
@@ -109,6 +86,23 @@ static uint32_t method_word(struct figures *figures, struct method *method)
 	                             : remember(&method->prepared, word_of(figures, method->shown));
 }
 
+/* Whether calls of the method, and calls inside of them, are wanted: found once, and kept after the number of its name. */
+static bool is_wanted(struct figures *figures, struct method *method, bool inside)
+{
+	const struct figures_choice *choice = &figures->choice;
+	char wanted[2] = {0};
+
+	method_word(figures, method);
+	if (method->prepared.size == sizeof(uint32_t)) {
+		for (uint32_t i = 0; i < choice->caller_count; i++)
+			wanted[0] |= method_is_meant(&choice->callers[i], method);
+		for (uint32_t i = 0; i < choice->callee_count; i++)
+			wanted[1] |= method_is_meant(&choice->callees[i], method);
+		buffer_add(&method->prepared, wanted, sizeof(wanted));
+	}
+	return method->prepared.bytes[sizeof(uint32_t) + inside];
+}
+
 static uint32_t thread_word(struct figures *figures, struct fiber *fiber)
 {
 	struct buffer text = {0};
@@ -126,7 +120,7 @@ static uint32_t thread_word(struct figures *figures, struct fiber *fiber)
 	return remember(&fiber->prepared, number);
 }
 
-static uint32_t place_of(const struct figures *figures, uint32_t name, uint32_t around)
+uint32_t figures_place(const struct figures *figures, uint32_t name, uint32_t around)
 {
 	uint64_t hash = ((uint64_t)around << 32 | name) * UINT64_C(0x9E3779B97F4A7C15);
 	uint32_t mask = figures->place_count - 1, at = (uint32_t)(hash >> 32) & mask;
@@ -150,7 +144,7 @@ static void make_places(struct figures *figures)
 	figures->memory += (count - figures->place_count) * sizeof(*figures->places);
 	figures->place_count = count;
 	for (uint32_t i = 0; i < figures->row_count; i++)
-		figures->places[place_of(figures, figures->rows[i].name, figures->rows[i].around)] = i + 1;
+		figures->places[figures_place(figures, figures->rows[i].name, figures->rows[i].around)] = i + 1;
 }
 
 /* NO_ROW: there is no room for it. */
@@ -162,7 +156,7 @@ static uint32_t row_of(struct figures *figures, uint32_t name, uint32_t around)
 		return NO_ROW;
 	if (2 * figures->row_count >= figures->place_count)
 		make_places(figures);
-	at = place_of(figures, name, around);
+	at = figures_place(figures, name, around);
 	if (figures->places[at])
 		return figures->places[at] - 1;
 	if (is_full(figures) || (figures->by == FIGURES_BY_PATH && figures->row_count == FIGURES_PATHS_MAX))
@@ -194,6 +188,8 @@ static void add_call(struct figures *figures, const struct kept_call *call, enum
 	double ns = (double)duration_ns, before;
 	struct row *row;
 
+	if (call->row == NO_WANTED_ROW)
+		return;
 	if (call->row == NO_ROW) {
 		figures->left++;
 		return;
@@ -231,6 +227,17 @@ static struct kept_call kept_of(const struct fiber *fiber, uint32_t depth)
 	return kept;
 }
 
+static uint32_t caller_row(struct figures *figures, const struct fiber *fiber, struct method *method, uint32_t name)
+{
+	struct method *caller = fiber->depth ? fiber->calls[fiber->depth - 1].method : NULL;
+	uint32_t word;
+
+	if (!is_wanted(figures, method, false) && (!caller || !is_wanted(figures, caller, true)))
+		return NO_WANTED_ROW;
+	word = caller ? method_word(figures, caller) : 0;
+	return word == NO_WORD ? NO_ROW : row_of(figures, name, caller ? word + 1 : 0);
+}
+
 /* In the fiber's open calls. */
 static struct kept_call begin_call(struct figures *figures, struct fiber *fiber, struct method *method)
 {
@@ -241,6 +248,8 @@ static struct kept_call begin_call(struct figures *figures, struct fiber *fiber,
 		call.row = row_of(figures, name, 0);
 	} else if (figures->by == FIGURES_BY_THREAD) {
 		call.row = row_of(figures, name, thread_word(figures, fiber));
+	} else if (figures->by == FIGURES_BY_CALLER) {
+		call.row = caller_row(figures, fiber, method, name);
 	} else {
 		if (!around.folded && around.level < FIGURES_LEVELS_MAX && (!fiber->depth || around.row != NO_ROW))
 			call.row = row_of(figures, name, fiber->depth ? around.row + 1 : 0);
@@ -379,91 +388,6 @@ struct sink *figures_sink(struct figures *figures, struct output *output, const 
 
 	((struct figures_sink *)sink)->figures = figures;
 	return sink;
-}
-
-/* --- The table */
-
-static void add_key(const struct figures *figures, const struct row *row, struct buffer *key)
-{
-	if (figures->by == FIGURES_BY_THREAD)
-		buffer_add_slice(key, figures->words.texts[row->around]);
-	if (figures->by != FIGURES_BY_PATH)
-		return;
-	if (row->around) {
-		add_key(figures, &figures->rows[row->around - 1], key);
-		buffer_add_char(key, STAT_PATH_SEPARATOR);
-	}
-	buffer_add_slice(key, figures->words.texts[row->name]);
-}
-
-static void add_buckets(const struct row *row, struct stat_row *to)
-{
-	for (uint32_t octave = 0; octave < HISTOGRAM_OCTAVES; octave++)
-		for (uint32_t i = 0; row->octaves[octave] && i < HISTOGRAM_PER_OCTAVE; i++) {
-			uint32_t number = octave * HISTOGRAM_PER_OCTAVE + i;
-			double least = (double)histogram_least(number);
-
-			if (!row->octaves[octave][i])
-				continue;
-			to->buckets = memory_resize(to->buckets, (to->bucket_count + 1) * sizeof(*to->buckets));
-			to->buckets[to->bucket_count++] = (struct stat_bucket){.number = number,
-			                                                       .least_ns = least,
-			                                                       .most_ns = least + (double)histogram_width(number),
-			                                                       .count = row->octaves[octave][i]};
-		}
-}
-
-struct stat_table figures_table(const struct figures *figures)
-{
-	struct stat_table table = {0}, one = {0};
-
-	for (uint32_t i = 0; i < figures->row_count; i++) {
-		const struct row *row = &figures->rows[i];
-		struct buffer key = {0};
-		struct stat_row *to;
-
-		add_key(figures, row, &key);
-		one.rows = memory_resize(one.rows, (one.count + 1) * sizeof(*one.rows));
-		to = &one.rows[one.count++];
-		*to = (struct stat_row){.name = figures->words.texts[row->name],
-		                        .key = {key.bytes, key.size},
-		                        .is_node = figures->by == FIGURES_BY_PATH,
-		                        .calls = row->calls,
-		                        .folded = row->folded,
-		                        .timed = row->calls > 0,
-		                        .errors = row->errors,
-		                        .total_ns = row->total_ns,
-		                        .self_ns = row->self_ns,
-		                        .min_ns = row->min_ns,
-		                        .max_ns = row->max_ns};
-		add_buckets(row, to);
-	}
-	stat_table_sum(&table, &one);
-	for (size_t i = 0; i < one.count; i++) {
-		free((char *)one.rows[i].key.bytes);
-		free(one.rows[i].buckets);
-	}
-	free(one.rows);
-	table.pid = recorded_pid(&figures->processes);
-	table.processes = recorded_count(&figures->processes);
-	table.open = figures->open;
-	table.lost = figures->lost;
-	table.left_out = figures->left_out;
-	table.elapsed_ns = figures->processes.longest_ns;
-	stat_table_rate(&table);
-	return table;
-}
-
-struct figure_spread figures_spread(const struct figures *figures, struct slice name, struct slice key)
-{
-	uint32_t number = words_find(&figures->words, name), around = 0, place;
-
-	if (figures->by == FIGURES_BY_THREAD)
-		around = words_find(&figures->words, key);
-	if (number == NO_WORD || around == NO_WORD || !figures->place_count)
-		return (struct figure_spread){0};
-	place = figures->places[place_of(figures, number, around)];
-	return place ? figures->rows[place - 1].spread : (struct figure_spread){0};
 }
 
 uint64_t figures_left(const struct figures *figures)

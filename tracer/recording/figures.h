@@ -4,9 +4,14 @@
 #include "tracer/stream/sink.h"
 #include "tracer/stream/stat_table.h"
 
-/* Figures of recorded calls, added up while they pass: a row for each method, or each method of a thread, or each path. */
+#include "proto/command.h"
 
-enum figures_by { FIGURES_BY_METHOD, FIGURES_BY_THREAD, FIGURES_BY_PATH };
+/*
+ * Figures of recorded calls, added up while they pass: a row for each method, or each method of a thread, or each path, or each
+ * method and the one that calls it.
+ */
+
+enum figures_by { FIGURES_BY_METHOD, FIGURES_BY_THREAD, FIGURES_BY_PATH, FIGURES_BY_CALLER };
 
 /* What a row has besides those of stat_table: how its calls' times are spread around their mean. */
 struct figure_spread {
@@ -26,6 +31,14 @@ struct slowest;
 /* Ends the program without memory, as buffers do. slowest: gets each call that has ended; NULL: nobody. */
 struct figures *figures_new(enum figures_by by, struct slowest *slowest);
 void figures_free(struct figures *figures);
+
+/* By caller: whose callers are wanted, and whose callees. They outlive the figures. */
+struct figures_choice {
+	const struct selector *callers, *callees;
+	uint32_t caller_count, callee_count;
+};
+
+void figures_choose(struct figures *figures, const struct figures_choice *choice);
 
 /* A sink that adds the calls it gets to them. sink_free() frees it, and not the figures. */
 struct sink *figures_sink(struct figures *figures, struct output *output, const struct sink_style *style);
