@@ -11,7 +11,7 @@ class Measure
     sustained_calls: [2_000_000, 20_000_000], sustained_calls_rbtrace: [20_000, 100_000], memory_processes: [1, 5],
     slow_reader_s: [2, 6], bursts: [5, 25], article_keys: [100_000, 1_000_000], web_processes: [1, 3], web_rounds: [1, 4],
     web_s: [1, 2], web_answer_rounds: [4, 24], heap_objects: [300_000, 2_500_000],
-    large_heap_objects: [1_000_000, 10_000_000]
+    large_heap_objects: [1_000_000, 10_000_000], recorded_calls: [2_000_000, 50_000_000], recorded_web_s: [2, 10]
   }.freeze
   SELECTOR = "Bench#traced"
   # Fits into a ring, so that nothing is lost however busy the machine is: at most two records of 24 bytes a call.

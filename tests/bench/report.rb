@@ -85,7 +85,7 @@ class Report
     case unit
     when :ratio then format("%.3f", number)
     when :s, :ms, :us then format("%.1f", number)
-    when :mib, :mb_per_s then format("%.2f", number)
+    when :mib, :mb_per_s, :bytes then format("%.2f", number)
     else number.round.to_s.gsub(/(\d)(?=(\d{3})+\z)/, '\1 ')
     end
   end

@@ -1,0 +1,119 @@
+# Recordings: how many events a second go into a file, and what they take there; how long it takes to read them again. A call is
+# two events, its start and its end, also where they are recorded as one.
+class Measurements
+  RECORDING_EVENTS = 100_000_000
+
+  measurement :record do
+    kept = or_reason { recorded("block") }
+    dropping = or_reason { recorded("drop", lost_shares: @recorded_lost = []) }
+    recent = or_reason { recorded("block", "--last=64M") }
+    [Row.new(key: "record", what: "`record`: sustained rate from one thread, none lost (`--overflow=block`)", unit: :events_per_s,
+             requirement: 13_000_000, rbprobe: kept, notes: "from the first call to the client's end"),
+     Row.new(key: "record-drop", what: "`record` without waiting (`--overflow=drop`): delivered", unit: :events_per_s,
+             rbprobe: dropping,
+             notes: dropping.is_a?(Samples) ? format("lost: %.2f %%", 100 * median(@recorded_lost)) : nil),
+     Row.new(key: "record-last", what: "`record --last 64M`, none lost", unit: :events_per_s, rbprobe: recent)]
+  end
+
+  measurement :record_client do
+    with_recording do |calls, seconds|
+      [Row.new(key: "record-client", what: "`record`: what the client alone could take, by its CPU time", unit: :events_per_s,
+               requirement: 13_000_000, rbprobe: Samples.new([2 * calls / seconds]))]
+    end
+  end
+
+  # Without values.
+  measurement :record_web do
+    raise NotMeasured, WebServer.missing if WebServer.missing
+
+    web_recording do |calls|
+      size = File.size(output)
+      [Row.new(key: "record-web", what: "`record` of Sinatra on Puma, its #{HOTTEST} most called methods: an event in the file",
+               unit: :bytes, requirement: 4, rbprobe: Samples.new([size / (2.0 * calls)]),
+               notes: format("%.2f bytes a call; %d calls", size.fdiv(calls), calls)),
+       Row.new(key: "replay-web", what: "`replay` of that to text, a second of one core's time", unit: :events_per_s,
+               requirement: 10_000_000, rbprobe: Samples.new(readings(calls, "replay"))),
+       Row.new(key: "report-web", what: "`report` of that, likewise", unit: :events_per_s,
+               rbprobe: Samples.new(readings(calls, "report")))]
+    end
+  end
+
+  # A quick run has a part of the events, and of the time that they may take.
+  measurement :replay do
+    with_recording do |calls, _|
+      seconds, mebibytes = usage_of(RbprobeTool::PROGRAM, "report", "-q", output, out: File::NULL)
+      millions = (2 * calls / 1e6).round
+      [Row.new(key: "replay", what: "`replay` to text, of calls of one method, a second of one core's time", unit: :events_per_s,
+               requirement: 10_000_000, rbprobe: Samples.new(readings(calls, "replay"))),
+       Row.new(key: "replay-json", what: "`replay --format json` of the same", unit: :events_per_s,
+               rbprobe: Samples.new(readings(calls, "replay", "--format", "json"))),
+       Row.new(key: "report", what: "`report` of #{millions} million events, time of one core", unit: :s,
+               requirement: 15.0 * 2 * calls / RECORDING_EVENTS, rbprobe: Samples.new([seconds])),
+       Row.new(key: "report-memory", what: "the same, memory at most", unit: :mib, requirement: 512,
+               rbprobe: Samples.new([mebibytes]))]
+    end
+  end
+
+  private
+
+  # Events a second of each repetition.
+  def recorded(overflow, *options, lost_shares: [])
+    count = amount(:sustained_calls)
+    Samples.new(Array.new(amount(:repetitions)) do
+      with(Target.new(RbprobeTool)) do |target|
+        calls, lost, client, began_ns = record_calls(target, count, "--overflow=#{overflow}", *options)
+        raise NotMeasured, "#{calls} + #{lost} calls of #{count}" unless calls + lost == count
+        raise NotMeasured, "#{lost} calls lost" if lost > 0 && overflow == "block"
+
+        lost_shares << lost.to_f / count
+        2 * calls / ((client.ended_ns - began_ns) / 1e9)
+      end
+    end)
+  end
+
+  def record_calls(target, count, *options)
+    client = RbprobeTool.attach_by(target, "record", "-o", output, *options, SELECTOR)
+    _, began_ns = target.run("traced", count)
+    [*RbprobeTool.stop(client, count, lines: nil), client, began_ns]
+  ensure
+    client&.kill
+  end
+
+  # The block gets how many calls are in it, and how many seconds of a processor the client took.
+  def with_recording
+    with(Target.new(RbprobeTool)) do |target|
+      before = Process.times
+      calls, lost = record_calls(target, amount(:recorded_calls), "--overflow=block")
+      after = Process.times
+      raise NotMeasured, "#{lost} calls lost" if lost > 0
+
+      yield calls, after.cutime + after.cstime - before.cutime - before.cstime
+    end
+  ensure
+    FileUtils.rm_f(output)
+  end
+
+  def web_recording
+    selectors = hottest(:calls)
+    with(WebServer.new(RbprobeTool)) do |server|
+      server.load(1, "/orders/17")
+      client = RbprobeTool.attach_by(server, "record", "-o", output, *selectors)
+      server.load(amount(:recorded_web_s), "/orders/17")
+      calls, lost = RbprobeTool.stop(client, nil, lines: nil)
+      raise NotMeasured, "#{lost} calls lost" if lost > 0
+
+      yield calls
+    ensure
+      client&.kill
+    end
+  ensure
+    FileUtils.rm_f(output)
+  end
+
+  def readings(calls, *command)
+    Array.new(amount(:repetitions)) do
+      seconds, = usage_of(RbprobeTool::PROGRAM, *command, "-q", output, out: File::NULL)
+      2 * calls / seconds
+    end
+  end
+end
