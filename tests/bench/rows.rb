@@ -17,8 +17,8 @@ require_relative "measure"
 # noise: Samples of the same where nothing was traced; what is among them cannot be told from nothing.
 Row = Struct.new(:key, :what, :unit, :requirement, :relative, :untraced, :noise, :rbprobe, :rbtrace, :notes,
                  keyword_init: true) do
-  UNITS = { ratio: "", s: " s", ms: " ms", us: " µs", ns: " ns", mib: " MiB", bytes: " bytes", mb_per_s: " MB/s", events_per_s: " events/s",
-            requests_per_s: " requests/s" }.freeze
+  UNITS = { ratio: "", s: " s", ms: " ms", us: " µs", ns: " ns", mib: " MiB", bytes: " bytes", mb_per_s: " MB/s",
+            events_per_s: " events/s", requests_per_s: " requests/s" }.freeze
 
   def rate?
     unit.to_s.end_with?("_per_s")
