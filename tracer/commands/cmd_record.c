@@ -83,29 +83,29 @@ static const char *check_rotation(const struct record_run *record)
 	return options->append ? "--rotate begins files, and cannot append to one (-a)" : NULL;
 }
 
+static const char *wrong_usage(struct record_run *record)
+{
+	const struct invocation *invocation = &record->invocation;
+	const struct options *options = &invocation->options;
+	const char *wrong;
+
+	if (!options->output_path)
+		return "record writes to a file; name it with -o FILE";
+	if (!invocation->words && !options->pids.count)
+		return "record needs -p PID (`rbprobe ps` lists the Ruby processes), or a command after --";
+	if (invocation->words && (options->pids.count || options->children))
+		return "record takes processes, or a command after -- that it starts, not both";
+	wrong = check_rotation(record);
+	return wrong ? wrong : record_flight_check(&record->flight, options);
+}
+
 static int record_check(void *self)
 {
 	struct record_run *record = self;
-	const struct invocation *invocation = &record->invocation;
 	struct options *options = &record->invocation.options;
-	const char *wrong;
+	const char *wrong = wrong_usage(record);
 	int status;
 
-	if (!options->output_path) {
-		message("record writes to a file; name it with -o FILE");
-		return STATUS_USAGE;
-	}
-	if (!invocation->words && !options->pids.count) {
-		message("record needs -p PID (`rbprobe ps` lists the Ruby processes), or a command after --");
-		return STATUS_USAGE;
-	}
-	if (invocation->words && (options->pids.count || options->children)) {
-		message("record takes processes, or a command after -- that it starts, not both");
-		return STATUS_USAGE;
-	}
-	wrong = check_rotation(record);
-	if (!wrong)
-		wrong = record_flight_check(&record->flight, options);
 	if (wrong) {
 		message("%s", wrong);
 		return STATUS_USAGE;
@@ -113,7 +113,7 @@ static int record_check(void *self)
 	tracers_want_events(options);
 	tracers_drop_keys(options);
 	status = options_check_trace(options);
-	return status || !invocation->words ? status : launched_check(options);
+	return status || !record->invocation.words ? status : launched_check(options);
 }
 
 /* Those of tracers are left out, as they may match nothing. */

@@ -4,6 +4,7 @@
 #include "tracer/recording/figures_parts.h"
 #include "tracer/recording/meant.h"
 #include "tracer/recording/slowest.h"
+#include "tracer/recording/texts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -110,11 +111,7 @@ static uint32_t thread_word(struct figures *figures, struct fiber *fiber)
 
 	if (fiber->prepared.size)
 		return remembered(&fiber->prepared);
-	buffer_add_format(&text, "%" PRIu32, fiber->native_id);
-	if (fiber->thread_name.size) {
-		buffer_add_char(&text, ' ');
-		buffer_add_printable(&text, fiber->thread_name.bytes, fiber->thread_name.size);
-	}
+	texts_add_thread(&text, fiber);
 	number = word_of(figures, (struct slice){text.bytes, text.size});
 	buffer_free(&text);
 	return remember(&fiber->prepared, number);

@@ -3,6 +3,7 @@
 #include "tracer/recording/filter.h"
 
 #include "tracer/recording/meant.h"
+#include "tracer/recording/texts.h"
 #include "tracer/stream/calls.h"
 #include "tracer/stream/decode.h"
 #include "tracer/stream/sink.h"
@@ -145,12 +146,7 @@ static void pass_event(struct filter *filter, const struct batch_event *event)
 static struct slice packed(struct buffer *to, const struct values *values)
 {
 	to->size = 0;
-	if (!values->count)
-		return (struct slice){NULL, 0};
-	buffer_reserve(to, VALUES_HEADER_SIZE);
-	values_header(values, to->bytes);
-	to->size = VALUES_HEADER_SIZE;
-	buffer_add(to, (const char *)values->bytes, (size_t)(values->end - values->bytes));
+	texts_add_values(to, values);
 	return (struct slice){to->bytes, to->size};
 }
 
@@ -208,11 +204,8 @@ static void on_start(struct sink *sink, struct fiber *fiber, struct call *call, 
 	buffer_add(&fiber->kept, (const char *)&kept, sizeof(kept));
 	if (kept.told)
 		pass(filter, event);
-	if (kept.waiting && event->values.count) {
-		struct slice values = packed(&filter->values, &event->values);
-
-		buffer_add(&fiber->kept, values.bytes, values.size);
-	}
+	if (kept.waiting)
+		texts_add_values(&fiber->kept, &event->values);
 }
 
 /* One that was begun anew needs a start, between which and the end this is said. */

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "tracer/recording/session_state.h"
 
+#include "tracer/recording/texts.h"
 #include "tracer/stream/calls.h"
 
 #include <search.h>
@@ -92,17 +93,9 @@ void session_state_note(struct session_state *state, const struct record *record
 	}
 }
 
-/* Values are kept as one msgpack array, which is how they are written again. */
 void session_state_begin(struct fiber *fiber, const struct event *event)
 {
-	const struct values *values = &event->values;
-	char header[VALUES_HEADER_SIZE];
-
-	if (!values->count)
-		return;
-	values_header(values, header);
-	buffer_add(&fiber->kept, header, sizeof(header));
-	buffer_add(&fiber->kept, (const char *)values->bytes, (size_t)(values->end - values->bytes));
+	texts_add_values(&fiber->kept, &event->values);
 }
 
 void session_state_end(struct fiber *fiber, const struct call *call)

@@ -3,6 +3,7 @@
 #include "tracer/recording/slowest.h"
 
 #include "tracer/base/json.h"
+#include "tracer/recording/texts.h"
 #include "tracer/stream/sink_text_parts.h"
 
 #include <stdlib.h>
@@ -100,11 +101,8 @@ static void add_text(struct slowest *slowest, struct buffer *to, const struct si
 {
 	sink_text_add_start_time(&slowest->second, to, fiber->stream, call->start_ns);
 	sink_text_add_pid(sink, to, fiber->stream);
-	buffer_add_format(to, "[%u", fiber->native_id);
-	if (fiber->thread_name.size) {
-		buffer_add_char(to, ' ');
-		buffer_add_printable(to, fiber->thread_name.bytes, fiber->thread_name.size);
-	}
+	buffer_add_char(to, '[');
+	texts_add_thread(to, fiber);
 	buffer_add_text(to, "] ");
 	buffer_add_slice(to, call->method->shown);
 	if (call->values.count) {
