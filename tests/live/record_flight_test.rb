@@ -199,6 +199,7 @@ class RecordFlightTest < LiveTest
     assert_refused 2, /--until needs --last/, *record, "--until", "raised", "x"
     assert_refused 2, /--last takes seconds/, *record, "--last", "some", "x"
     assert_refused 2, /a size of at least 1M/, *record, "--last", "64K", "x"
+    assert_refused 2, /0\.1 at least/, *record, "--last", "0.01", "x"
     last = [*record, "--last", "5"]
     assert_refused 2, /--until takes slow=MS, .*, not "fast"/, *last, "--until", "fast=1", "x"
     assert_refused 2, /--until slow takes milliseconds/, *last, "--until", "slow=soon", "x"

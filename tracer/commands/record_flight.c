@@ -2,6 +2,7 @@
 
 #include "tracer/commands/record_flight.h"
 
+#include "proto/clock.h"
 #include "tracer/base/message.h"
 #include "tracer/base/output_name.h"
 
@@ -10,19 +11,18 @@
 #include <string.h>
 
 #define LAST_MIN (1u << 20) /* bytes; less holds hardly a record */
+#define LAST_NS_MIN (NS_PER_S / 10)
 
 int record_flight_last(struct record_flight *flight, const char *text)
 {
 	size_t length = strlen(text);
 	bool is_size = length && strchr("KkMmGg", text[length - 1]);
 
-	if (!is_size && options_seconds("--last", text, &flight->last.ns) == 0)
-		return 0;
-	if (!is_size || options_size("--last", text, &flight->last.size))
+	if (is_size ? options_size("--last", text, &flight->last.size) : options_seconds("--last", text, &flight->last.ns))
 		return EINVAL;
-	if (flight->last.size >= LAST_MIN)
+	if (is_size ? flight->last.size >= LAST_MIN : flight->last.ns >= LAST_NS_MIN)
 		return 0;
-	message("--last takes seconds, or a size of at least 1M, not \"%s\"", text);
+	message("--last takes seconds, 0.1 at least, or a size of at least 1M, not \"%s\"", text);
 	return EINVAL;
 }
 

@@ -419,7 +419,7 @@ bool sink_record_waits(const struct sink *sink)
 {
 	const struct sink_record *recorder = (const struct sink_record *)sink;
 
-	return recorder->manner.triggers && recorder->manner.triggers->count && !recorder->flight.met;
+	return recorder->flight.recent && recorder->manner.triggers->count && !recorder->flight.met;
 }
 
 bool sink_record_is_cut(const struct sink *sink)
