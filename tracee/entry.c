@@ -156,15 +156,18 @@ static void start(void)
 static void start_job(void *unused)
 {
 	struct quiet quiet;
+	uint64_t began_ns;
 
 	(void)unused;
 	/* Too early for anything of ours; the ringer asks again. */
 	if (!compat_vm_is_ready())
 		return;
+	began_ns = ringer_attempt_begins();
 	quiet_init();
 	quiet = quiet_begin();
 	start();
 	quiet_end(quiet);
+	ringer_attempt_ends(began_ns);
 }
 
 int rbprobe_start(int make_queue)
@@ -183,6 +186,8 @@ int rbprobe_start(int make_queue)
 	waiting_note_start();
 	state_set(STARTUP_ASKED);
 	compat_start_trigger();
+	/* One that an earlier client has started may have stopped asking. */
+	ringer_ring();
 	ringer_start();
 	return 0;
 }

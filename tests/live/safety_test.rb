@@ -287,6 +287,18 @@ class SafetyTest < LiveTest
     children.each { |pid| Process.kill(:KILL, pid) }
   end
 
+  # Work that takes long lets other threads run in between, on the thread that sleeps.
+  test "the main thread sleeps on while rbprobe works beside a thread that computes" do
+    target = start("console")
+    target.run("40.times { |i| Object.const_set(%(Many\#{i}), Class.new { 100.times { |j| define_method(%(m\#{j})) { } } }) }; " \
+               "Thread.new { loop { } }; nil")
+    target.run_in_background("slept = -Process.clock_gettime(1); sleep(#{2 * Processes::PATIENCE}); " \
+                             "slept + Process.clock_gettime(1) >= #{2 * Processes::PATIENCE}")
+    3.times { assert_exit 0, rbprobe("methods", "-p", target.pid.to_s, "Many*#") }
+    assert_exit 0, rbprobe("eval", "-p", target.pid.to_s, "1 + 2")
+    assert_equal "true", target.answer
+  end
+
   test "what an application counts is as if nobody had been there: object ids" do
     count = "Object.new.object_id - $last.tap { $last = Object.new.object_id }"
     target = start("console")

@@ -43,6 +43,8 @@
 #define ASK_NS (30 * NS_PER_S) /* for so long where there is no queue, which is as long as somebody wants something */
 #define MINUTE 60
 #define QUIET_MS_MAX 100
+#define ATTEMPT_MAX_NS (10 * NS_PER_S)
+#define ATTEMPT_SHARE 10 /* the process gets as many times as long as an attempt took */
 
 static struct {
 	_Atomic pid_t process; /* in which it runs: a forked child has none */
@@ -51,6 +53,7 @@ static struct {
 	atomic_bool busy;     /* with the VM, which must not go down meanwhile */
 	atomic_bool creating; /* perhaps, a queue */
 	atomic_uint jobs;
+	_Atomic uint64_t not_before_ns; /* nothing is asked of the VM */
 } ringer;
 
 /* What there is to ring for. */
@@ -84,7 +87,7 @@ static void wake(bool forced)
 static void push(struct cause *cause)
 {
 	atomic_store(&ringer.busy, true);
-	if (!wake_is_over()) {
+	if (!wake_is_over() && clock_now_ns() >= atomic_load(&ringer.not_before_ns)) {
 		wake_trigger();
 		wake(cause->forced);
 	}
@@ -228,6 +231,22 @@ bool ringer_ring(void)
 	errno = saved_errno;
 	/* One that is just beginning asks for a job by itself. */
 	return atomic_load(&ringer.process) == getpid();
+}
+
+uint64_t ringer_attempt_begins(void)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	/* It may not come to its end: one that raises, a child that is forked meanwhile. */
+	atomic_store(&ringer.not_before_ns, now_ns + ATTEMPT_MAX_NS);
+	return now_ns;
+}
+
+void ringer_attempt_ends(uint64_t began_ns)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	atomic_store(&ringer.not_before_ns, now_ns + (now_ns - began_ns) * ATTEMPT_SHARE);
 }
 
 void ringer_job_begins(void)

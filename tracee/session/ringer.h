@@ -2,6 +2,7 @@
 #define RBPROBE_TRACEE_RINGER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /*
@@ -30,6 +31,13 @@ bool ringer_ring(void);
 
 /* Its number as a thread, for a timer; 0: there is none. Async-signal-safe. */
 pid_t ringer_thread(void);
+
+/*
+ * Around the start of the extension, which where the stack is full takes long to fail: the VM is not asked for the next attempt
+ * meanwhile, nor for ten times as long as it took. The VM does not go on before it has done what it was asked for. Job context.
+ */
+uint64_t ringer_attempt_begins(void);
+void ringer_attempt_ends(uint64_t began_ns);
 
 /* A job begins: what was rung for until now, it does. */
 void ringer_job_begins(void);

@@ -6,6 +6,7 @@
 
 #include <ruby/debug.h>
 #include <ruby/io.h>
+#include <ruby/thread.h>
 #include <ruby/version.h>
 #include <string.h>
 #ifdef HAVE_RB_RACTOR_LOCAL_STORAGE_PTR_NEWKEY
@@ -151,6 +152,19 @@ void *compat_data(VALUE object)
 bool compat_block_method_shares_hooks(void)
 {
 	return RUBY_AT_LEAST(3, 2);
+}
+
+static void *nothing(void *argument)
+{
+	return argument;
+}
+
+void compat_yield(void)
+{
+	if (RUBY_AT_LEAST(4, 0))
+		rb_thread_call_without_gvl2(nothing, NULL, NULL, NULL);
+	else
+		rb_thread_schedule();
 }
 
 static void no_event(rb_event_flag_t event, VALUE data, VALUE self, ID id, VALUE class)

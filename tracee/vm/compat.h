@@ -63,6 +63,13 @@ bool compat_target_survives_hooks(void);
 /* Whether enabling a targeted TracePoint leaves others alone that are on for the same instructions (see targeted.h). */
 bool compat_target_keeps_others(void);
 
+/*
+ * Lets the other threads run that wait for the GVL. From 4.0 on rb_thread_schedule() marks its caller as running
+ * (thread_sched_yield() in thread_pthread.c), and a sleep that a job has interrupted ends. Leaving the GVL for a moment keeps
+ * that mark, and hands the GVL to who waits (before 3.3 it may come straight back). Raises nothing.
+ */
+void compat_yield(void);
+
 /* Which compiler is at work that keeps the addresses of C functions in its code: MJIT does not. Job context. */
 enum compat_compiler { COMPAT_COMPILER_NONE, COMPAT_COMPILER_YJIT, COMPAT_COMPILER_OTHER };
 enum compat_compiler compat_compiler(void);

@@ -3,6 +3,7 @@
 #include "tracee/vm/gvl_slice.h"
 
 #include "proto/clock.h"
+#include "tracee/vm/compat.h"
 #include "tracee/vm/gc_stress.h"
 
 #include <ruby.h>
@@ -108,7 +109,7 @@ void gvl_slice_yield(void)
 {
 	unsigned own = gc_stress_let_run();
 
-	rb_thread_schedule();
+	compat_yield();
 	gc_stress_let_run_end(own);
 }
 
