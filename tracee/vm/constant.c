@@ -3,8 +3,11 @@
 #define _GNU_SOURCE
 #include "tracee/vm/constant.h"
 
+#include "tracee/vm/builtin_methods.h"
+
 #include <ruby/encoding.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Qundef: there is none, or one that would have to be loaded. */
@@ -17,9 +20,8 @@ static VALUE constant_in(VALUE module, struct slice name)
 	return rb_const_get_at(module, id);
 }
 
-VALUE constant_module(struct slice path)
+static VALUE module_within(VALUE module, struct slice path)
 {
-	VALUE module = rb_cObject;
 	size_t from = 0;
 
 	while (from < path.size) {
@@ -32,6 +34,46 @@ VALUE constant_module(struct slice path)
 		from = to + 2;
 	}
 	return module;
+}
+
+/*
+ * With RUBY_BOX=1 (since 4.0) a program's constants are those of its box, a Module. A job runs in the root box, whose Object has
+ * Ruby's own.
+ */
+static bool has_boxes(void)
+{
+	const char *value = getenv("RUBY_BOX");
+
+	return value && strcmp(value, "1") == 0;
+}
+
+static VALUE add(RB_BLOCK_CALL_FUNC_ARGLIST(box, boxes))
+{
+	(void)argc;
+	(void)argv;
+	(void)blockarg;
+	return rb_ary_push(boxes, box);
+}
+
+static VALUE module_in_boxes(struct slice path)
+{
+	static const char name[] = "Ruby::Box";
+	VALUE class = module_within(rb_cObject, ((struct slice){name, sizeof(name) - 1})), boxes = rb_ary_new(), found = Qnil;
+
+	if (NIL_P(class))
+		return Qnil;
+	builtin_iterate(BUILTIN_EACH_OBJECT, rb_path2class("ObjectSpace"), 1, &class, add, boxes);
+	for (long i = 0; i < RARRAY_LEN(boxes) && NIL_P(found); i++)
+		found = module_within(rb_ary_entry(boxes, i), path);
+	RB_GC_GUARD(boxes);
+	return found;
+}
+
+VALUE constant_module(struct slice path)
+{
+	VALUE module = module_within(rb_cObject, path);
+
+	return NIL_P(module) && has_boxes() ? module_in_boxes(path) : module;
 }
 
 static bool ends_with(struct slice text, const char *end)
