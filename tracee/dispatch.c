@@ -181,6 +181,7 @@ static void sweep(void)
 
 	left_over = engine_target_sweep();
 	left_over = engine_line_sweep() || left_over;
+	left_over = (!selection_watches() && compiler_watch_end()) || left_over;
 	left_over = (patch_compiler_untold() && !patch_compiler_starts_anew()) || left_over;
 	if (!was_left || left_over)
 		return;

@@ -28,6 +28,7 @@ class BacktraceTest < LiveTest
   end
 
   test "an idle process" do
+    only_without_yjit
     target = start("threads")
     result = backtrace(target)
     lines = result.stdout.lines
@@ -62,6 +63,7 @@ class BacktraceTest < LiveTest
   end
 
   test "who holds the Mutex that a thread waits for" do
+    only_without_yjit
     target = start("threads")
     target.run("contended_mutex")
     waiting = thread(target, "waiter")
@@ -227,6 +229,7 @@ class BacktraceTest < LiveTest
   end
 
   test "a deep stack whole, and its innermost frames" do
+    only_without_yjit
     target = start("threads")
     target.run("deep_thread(8000)")
     # In pieces: it does not fit a record.

@@ -33,6 +33,7 @@ class BacktraceWaitsTest < LiveTest
   end
 
   test "which thread one joins" do
+    only_without_yjit
     target = prepared(<<~RUBY)
       a = thread("a") { sleep }
       resting(thread("joins") { a.join }, thread("values") { a.value }, thread("limited") { a.join(600) })
@@ -50,11 +51,13 @@ class BacktraceWaitsTest < LiveTest
 
   # Jobs run on the main thread, too, which is awake then.
   test "which thread the main one joins" do
+    only_without_yjit
     target = start("states", "join")
     assert_match(/^thread .* main, sleeping in \S*join on thread /, look(target).stdout)
   end
 
   test "a circle of a Mutex, a Monitor and a join" do
+    only_without_yjit
     target = prepared(<<~RUBY)
       mutex = Mutex.new
       monitor = Monitor.new
@@ -81,6 +84,7 @@ class BacktraceWaitsTest < LiveTest
   end
 
   test "threads that join each other; one with a limit is no deadlock for ever" do
+    only_without_yjit
     target = prepared(<<~RUBY)
       a = b = nil
       a = thread("a") { Thread.pass until b; b.join }
@@ -93,6 +97,7 @@ class BacktraceWaitsTest < LiveTest
   end
 
   test "threads held up by one that waits at a Queue or ConditionVariable, with their locks" do
+    only_without_yjit
     target = prepared(<<~RUBY)
       $outer, $inner, queue = Mutex.new, Mutex.new, Queue.new
       condition = ConditionVariable.new
@@ -112,6 +117,7 @@ class BacktraceWaitsTest < LiveTest
 
   # Ruby itself ends a program none of whose threads can be woken, but for one that sleeps.
   test "no thread can wake another" do
+    only_without_yjit
     only_where_loading_is_possible
     { "sleep" => true, "sleep 600" => false, "$queue.pop" => true, "thread.join" => true, "thread.join(600)" => false,
       "Mutex.new.then { |m| m.synchronize { ConditionVariable.new.wait(m, 600) } }" => false,
@@ -132,6 +138,7 @@ class BacktraceWaitsTest < LiveTest
   end
 
   test "which Mutex the main thread waits for" do
+    only_without_yjit
     target = start("states", "mutex")
     assert_match(/^thread .* main, waiting for Mutex 0x\h+ held by thread /, look(target).stdout)
   end
@@ -155,6 +162,7 @@ class BacktraceWaitsTest < LiveTest
   end
 
   test "which Queue or ConditionVariable" do
+    only_without_yjit
     target = prepared(<<~RUBY)
       $queue = Queue.new
       mutex = Mutex.new
@@ -197,6 +205,7 @@ class BacktraceWaitsTest < LiveTest
   # --- Databases
 
   test "the statement that a method of a driver was given, around the method that waits, and no other" do
+    only_without_yjit
     target = prepared(<<~RUBY)
       module Mysql2
         class Client

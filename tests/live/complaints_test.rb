@@ -99,6 +99,7 @@ class ComplaintsTest < LiveTest
   # Code ran inside a signal handler, where Ruby allows no Mutex: no logger, no ActiveRecord, no Thread#join with a lock.
   test "ThreadError in eval: can't be called from trap context" do
     target = start("console")
+    only_with_library("logger")
     code = "require 'logger'; require 'monitor'; Logger.new(STDERR.class.new(IO.sysopen('/dev/null', 'w'), 'w')).info('x'); " \
            "Monitor.new.synchronize { Mutex.new.synchronize { Thread.new { Queue.new.tap { |q| q << 42 }.pop }.value } }"
     assert_equal "42\n", eval_in(target, code).stdout

@@ -168,6 +168,21 @@ class LiveTest < Minitest::Test
     skip "with a sanitizer's malloc in the target nothing can be loaded" unless Processes::TARGET_ENV.empty?
   end
 
+  # From 3.2 on such a process would crash, and rbprobe refuses it.
+  def only_where_ractors_can_be_traced
+    skip "YJIT and Ractors: refused" if target_ruby?(">= 3.2") && Processes.yjit?
+  end
+
+  # bt leaves out, and says so, what would make the compiler drop its code; --locals allows it.
+  def only_without_yjit
+    skip "bt asks for --locals beside YJIT" if Processes.yjit?
+  end
+
+  # What some Rubies have as a gem that need not be there.
+  def only_with_library(name)
+    skip "this Ruby has no #{name}" unless system(*Processes::RUBY, "-e", "require '#{name}'", err: File::NULL)
+  end
+
   def only_with_gems(*names)
     code = names.map { |name| "require '#{name}'" }.join(";")
     if Processes::RUBY.first == "chroot" || !system(*Processes::RUBY, "-e", code, err: File::NULL)

@@ -283,6 +283,7 @@ class LinesTest < LiveTest
     skip "no Ractors before 3.0" unless Processes.target_ruby?(">= 3.0")
     target = prepared
     target.expects_stderr = true
+    only_where_ractors_can_be_traced
     target.run("$ractor = Ractor.new { loop { Order.new('ada').total([9]) } }; sleep 0.1; nil")
     result = traced("Order.new('ada').total([1, 2])", at("double", "item"), target: target)
     assert_equal %w[1 2], items_of(result)

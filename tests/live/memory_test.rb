@@ -99,6 +99,7 @@ class MemoryTest < LiveTest
   test "Ractors: those of others are not followed, and nothing breaks" do
     skip "no Ractors before 3.0" unless target_ruby?(">= 3.0")
     target = start("shop", ruby_options: ["-W:no-experimental"])
+    only_where_ractors_can_be_traced
     target.run("$ractors = Array.new(2) { Ractor.new { loop { Shop.new.price(:elsewhere) } } }; nil")
     3.times do
       tracer = trace(target, "Shop#price(item)")
@@ -108,5 +109,21 @@ class MemoryTest < LiveTest
       refute_includes tree, "elsewhere"
     end
     assert target.alive?
+  end
+
+  # TracePoints alone crash such a process.
+  test "Ractors: beside YJIT nothing is traced that would crash the process" do
+    unless target_ruby?(">= 3.2") && system(*Processes::RUBY, "--yjit", "-e", "exit RubyVM::YJIT.enabled?", err: File::NULL)
+      skip "this Ruby has no YJIT that crashes"
+    end
+    target = start("shop", ruby_options: ["-W:no-experimental", "--yjit"])
+    target.run("$ractors = Array.new(2) { Ractor.new { loop { Shop.new.price(:elsewhere) } } }; nil")
+    3.times do
+      result = rbprobe("trace", "-p", target.pid.to_s, "--yes", "--duration", "0.2", "Shop#price", "Shop#stock", "shop.rb:17")
+      assert_equal 3, result.stderr.scan(/cannot be traced.*this Ruby crashes where tracing begins while YJIT/).size, result.stderr
+      assert_exit 0, rbprobe("bt", "-p", target.pid.to_s, "--locals")
+      rbprobe("selftest", "-p", target.pid.to_s)
+    end
+    assert_equal '"alive"', target.run('"alive"')
   end
 end

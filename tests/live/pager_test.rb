@@ -89,6 +89,7 @@ class PagerTest < LiveTest
   end
 
   test "nothing is wider than a terminal of 80 columns" do
+    only_without_yjit
     target = start("threads")
     target.run("waiting_threads; Thread.new { Thread.current.name = 'a name ' * 20; sleep }; nil")
     pid = target.pid.to_s

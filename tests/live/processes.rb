@@ -24,6 +24,13 @@ module Processes
 
   module_function
 
+  # Whether YJIT compiles what targets run. It drops all of it for each TracePoint: what would make it do so is not done unasked.
+  def yjit?
+    return @yjit if defined?(@yjit)
+
+    @yjit = system(*RUBY, "-e", "exit defined?(RubyVM::YJIT.enabled?) && RubyVM::YJIT.enabled? ? 0 : 1", err: File::NULL) || false
+  end
+
   # Returns the block's value as soon as it is true; fails after that many seconds.
   def wait_until(what, seconds = 15)
     deadline = now + seconds * PATIENCE

@@ -271,6 +271,7 @@ class SafetyTest < LiveTest
   end
 
   test "while ten thousand methods are armed and let go other threads run, and may fork" do
+    skip "YJIT drops its code for each method: so many are refused" if Processes.yjit?
     target = start("console")
     target.run("$many = 100.times.map { Class.new { 100.times { |i| class_eval %(def m\#{i}(a, b = 1); [a, b].map { |x| x }; " \
                "end) } } }; " \

@@ -61,6 +61,10 @@ static bool is_struct_accessor(const struct match *match)
 
 static bool hook_can(const struct match *match, struct text *reason)
 {
+	if (!compat_tracing_is_safe()) {
+		text_append_cstr(reason, "; " COMPAT_TRACING_UNSAFE);
+		return false;
+	}
 	if (!compat_instruction_events() && patch_bypassed(match->owner, match->name, false)) {
 		text_append_cstr(reason, "; this Ruby gives no events for what it has instructions for");
 		return false;

@@ -108,6 +108,10 @@ int engine_line_arm(struct probe *probe, VALUE code, uint32_t line, bool once, s
 	struct line_site *site = calloc(1, sizeof(*site));
 	int failed = 0;
 
+	if (!compat_tracing_is_safe()) {
+		free(site);
+		return error_set(err, -ENOTSUP, COMPAT_TRACING_UNSAFE);
+	}
 	if (!site)
 		return error_set(err, -ENOMEM, "no memory for a probe");
 	*site = (struct line_site){.probe = probe, .line = line, .once = once, .tracepoint = Qnil, .code = code};

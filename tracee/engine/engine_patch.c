@@ -57,6 +57,9 @@ static bool patch_can(const struct match *match, struct text *reason)
 
 	if (!NIL_P(method_definition_instructions(match->method)))
 		return refuse(reason, "written in Ruby");
+	/* First: what patching stands on could not be tried, either. */
+	if (compiler == COMPAT_COMPILER_YJIT && !compat_is_only_ractor())
+		return refuse(reason, patch_compiler_ractors);
 	why = patch_unready();
 	if (why)
 		return refuse(reason, why);
@@ -75,8 +78,6 @@ static bool patch_can(const struct match *match, struct text *reason)
 		return refuse(reason, why);
 	if (compiler == COMPAT_COMPILER_YJIT && OBJ_FROZEN(match->owner))
 		return refuse(reason, "its class is frozen, so that YJIT cannot be told");
-	if (compiler == COMPAT_COMPILER_YJIT && !compat_is_only_ractor())
-		return refuse(reason, patch_compiler_ractors);
 	if (compiler == COMPAT_COMPILER_YJIT && refinements_have(match->owner, match->name))
 		return refuse(reason, "a refinement has it, too, so that YJIT cannot be told");
 	return true;

@@ -123,6 +123,10 @@ static bool target_can(const struct match *match, struct text *reason)
 		text_append_cstr(reason, "not written in Ruby");
 		return false;
 	}
+	if (!compat_tracing_is_safe()) {
+		text_append_cstr(reason, COMPAT_TRACING_UNSAFE);
+		return false;
+	}
 	if (method_definition_has_short_form(method)) {
 		text_append_cstr(reason, "Ruby runs other instructions for calls without optional arguments");
 		return false;

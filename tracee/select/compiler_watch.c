@@ -83,13 +83,17 @@ static VALUE tracepoints_disable(VALUE unused)
 	return Qnil;
 }
 
-void compiler_watch_end(void)
+bool compiler_watch_end(void)
 {
+	bool left = false;
 	int failed = 0;
 
 	rb_protect(tracepoints_disable, Qnil, &failed);
 	if (failed)
 		rb_set_errinfo(Qnil);
+	for (size_t i = 0; i < COMPILERS; i++)
+		left = left || is_on(watch.tracepoints[i]);
+	return left;
 }
 
 bool compiler_watch_take(void)

@@ -12,8 +12,8 @@ void compiler_watch_init(void);
 
 /* From now on, if no compiler is at work yet. */
 void compiler_watch_begin(void);
-/* No more; nothing of it stays. */
-void compiler_watch_end(void);
+/* No more. Whether anything of it stays, since other Ractors run: then to be called again. */
+bool compiler_watch_end(void);
 
 /* Whether one of the methods that do it has been called since this was asked last. */
 bool compiler_watch_take(void);

@@ -200,6 +200,11 @@ bool compat_target_keeps_others(void)
 	return RUBY_AT_LEAST(3, 0);
 }
 
+bool compat_tracing_is_safe(void)
+{
+	return !RUBY_AT_LEAST(3, 2) || compat_compiler() != COMPAT_COMPILER_YJIT || compat_is_only_ractor();
+}
+
 static void on_nothing(VALUE tracepoint, void *data)
 {
 	(void)tracepoint;
@@ -214,7 +219,7 @@ void compat_compile_anew(void)
 {
 	VALUE code, tracepoint;
 
-	if (compat_compiler() != COMPAT_COMPILER_YJIT || !compat_target_may_be_disabled())
+	if (compat_compiler() != COMPAT_COMPILER_YJIT || !compat_target_may_be_disabled() || !compat_tracing_is_safe())
 		return;
 	code = builtin_lambda("-> { }");
 	tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_B_CALL, on_nothing, NULL);

@@ -75,6 +75,13 @@ enum compat_compiler { COMPAT_COMPILER_NONE, COMPAT_COMPILER_YJIT, COMPAT_COMPIL
 enum compat_compiler compat_compiler(void);
 
 /*
+ * Whether code can be made to fire events now. At that YJIT drops all that it has compiled, and where several Ractors run, in
+ * which it is just running, the process crashes (seen on 3.4, 4.0 and 4.1 with nothing but TracePoints; not on 3.1). Job context.
+ */
+bool compat_tracing_is_safe(void);
+#define COMPAT_TRACING_UNSAFE "this Ruby crashes where tracing begins while YJIT is at work and several Ractors run"
+
+/*
  * Has YJIT compile everything anew, after hooks or targeted TracePoints were on. Enabling them makes it drop all it has compiled;
  * what it then compiles while C calls are hooked leaves them to the interpreter for good; and what is called seldom while a
  * traced method, uncompiled, is called often, counts as cold (rb_yjit_threshold_hit() in vm.c of 4.0) and is never looked at

@@ -3,6 +3,7 @@
 #include "tracee/vm/scratch.h"
 
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/compat.h"
 #include "tracee/vm/event_flags.h"
 
 #include <stdbool.h>
@@ -64,6 +65,8 @@ static VALUE enable_and_run(VALUE argument)
 {
 	struct scratch_watch *watch = (struct scratch_watch *)argument;
 
+	if (!compat_tracing_is_safe())
+		rb_raise(rb_eRuntimeError, COMPAT_TRACING_UNSAFE);
 	if (!watch->targets[0])
 		rb_tracepoint_enable(watch->tracepoints[0]);
 	for (size_t i = 0; i < SCRATCH_TARGETS && watch->targets[i]; i++)
