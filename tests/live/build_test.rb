@@ -30,7 +30,8 @@ class BuildTest < LiveTest
 
   test "extension-dir names the directory from which it is loaded" do
     skip "asks the host's Ruby" if Processes::RUBY.first == "chroot"
-    assert_equal File.realpath(File.dirname(EXTENSION)), File.realpath(rbprobe("extension-dir", Processes::RUBY.first).stdout.chomp)
+    said = rbprobe("extension-dir", Processes::RUBY.first).stdout.chomp
+    assert_equal File.realpath(File.dirname(EXTENSION)), File.realpath(said)
   end
 
   test "make install puts everything where it is found, and uninstall takes it away" do

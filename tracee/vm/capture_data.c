@@ -123,7 +123,8 @@ static VALUE (*shown_by(VALUE data))(VALUE)
 		return show_date;
 	if (capture_is_data(data, "BigDecimal") && builtin_is_found(BUILTIN_BIG_DECIMAL_INSPECT))
 		return show_decimal;
-	if (capture_is_data(data, "enumerator"))
+	/* The second: of arithmetic sequences, since 4.0. */
+	if (capture_is_data(data, "enumerator") || capture_is_data(data, "arithmetic_sequence"))
 		return capture_show_enumerator;
 	if (RTEST(rb_obj_is_kind_of(data, rb_cThread)) && builtin_is_found(BUILTIN_THREAD_NAME))
 		return show_thread;
