@@ -144,6 +144,7 @@ help:
 	@echo '                      SESSIONS (300); by hand'
 	@echo 'make check-tsan       the unit tests of what runs in several threads under ThreadSanitizer'
 	@echo 'make matrix           the live tests on Ruby 2.7, 3.1 and 3.3 in chroots (root), and on RUBIES=/path/a:/path/b'
+	@echo '                      or, of SOURCES=/path/a,/path/b, on what is built: VARIANTS="shared static jemalloc cf lto"'
 	@echo 'make matrix-arm64     unit tests and chosen live tests on aarch64, which it emulates (root)'
 	@echo 'make cross            what compiles of both sides for aarch64, ppc64el and riscv64'
 	@echo 'make truth            what is shown of programs that know what is true of them, by every engine'

@@ -110,7 +110,7 @@ OTHERS ?=
 matrix:
 	@mk/setup build test matrix
 	@+$(MAKE) --no-print-directory tracer
-	@RUBIES='$(RUBIES)' tests/matrix/run $(if $(OTHERS),--others) $(TESTS)
+	@RUBIES='$(RUBIES)' SOURCES='$(SOURCES)' VARIANTS='$(VARIANTS)' tests/matrix/run $(if $(OTHERS),--others) $(TESTS)
 
 # Unit tests and chosen live tests on an emulated aarch64. TESTS as for `make test`.
 .PHONY: matrix-arm64
