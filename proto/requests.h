@@ -18,6 +18,7 @@
 	X(14, SOURCE, source)                                                                                                    \
 	X(15, SELFTEST, selftest)                                                                                                \
 	X(16, STATISTICS, statistics)                                                                                            \
-	X(17, VERSIONS, versions)
+	X(17, VERSIONS, versions)                                                                                                \
+	X(18, PROFILE, profile)
 
 #endif

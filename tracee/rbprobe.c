@@ -17,6 +17,7 @@
 #include "tracee/observe/measure.h"
 #include "tracee/observe/observe.h"
 #include "tracee/observe/overhead.h"
+#include "tracee/requests/profile.h"
 #include "tracee/requests/silent_fork.h"
 #include "tracee/select/code_compiled.h"
 #include "tracee/select/compiler_watch.h"
@@ -52,6 +53,7 @@ static void at_fork_in_child(void)
 	fork_gate_fork_child();
 	session_fork_child();
 	silent_forks_fork_child();
+	profile_fork_child();
 	dispatch_fork_child();
 	arming_fork_child();
 	gc_stress_fork_child();

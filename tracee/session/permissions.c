@@ -98,6 +98,7 @@ uint32_t permissions_needed(const struct command *command, bool strict)
 	case COMMAND_SOURCE:
 		return 1u << PERMIT_EVAL;
 	case COMMAND_BACKTRACE:
+	case COMMAND_PROFILE:
 		return 1u << PERMIT_BACKTRACE;
 	case COMMAND_HEAP_DUMP:
 		return 1u << PERMIT_HEAP;

@@ -50,7 +50,8 @@ static struct {
 	_Atomic pid_t process; /* in which it runs: a forked child has none */
 	_Atomic pid_t thread;
 	atomic_bool wanted;
-	atomic_bool busy;     /* with the VM, which must not go down meanwhile */
+	atomic_bool busy;     /* with the VM, which must not go down meanwhile; */
+	atomic_bool pushes;   /* likewise, in ringer_push() */
 	atomic_bool creating; /* perhaps, a queue */
 	atomic_uint jobs;
 	_Atomic uint64_t not_before_ns; /* nothing is asked of the VM */
@@ -68,13 +69,13 @@ static void send(pid_t thread, int signal)
 	syscall(SYS_tgkill, getpid(), thread, signal);
 }
 
-static void wake(bool forced)
+static bool wake(bool forced)
 {
 	enum waiting where = waiting_where();
 	struct sigaction action;
 
 	if (!forced && (where == WAITING_NOT || where == WAITING_ALONE))
-		return;
+		return false;
 	if (compat_timer_thread_wakes() || where == WAITING_WAKE_LOCK || sigaction(SIGVTALRM, NULL, &action) != 0 ||
 	    !wake_is_handler_of_vm(action.sa_handler))
 		wake_vm();
@@ -82,6 +83,7 @@ static void wake(bool forced)
 		send(getpid(), SIGVTALRM);
 	if (forced)
 		send(getpid(), SIGVTALRM);
+	return true;
 }
 
 static void push(struct cause *cause)
@@ -95,6 +97,19 @@ static void push(struct cause *cause)
 	cause->forced = false; /* once a ring */
 	if ((cause->pause_ns *= 2) > PAUSE_MAX_NS)
 		cause->pause_ns = PAUSE_MAX_NS;
+}
+
+bool ringer_push(void (*trigger)(void), bool wakes)
+{
+	bool woken = false;
+
+	atomic_store(&ringer.pushes, true);
+	if (!wake_is_over()) {
+		trigger();
+		woken = wakes && wake(false);
+	}
+	atomic_store(&ringer.pushes, false);
+	return woken;
 }
 
 static bool is_over(const struct cause *cause)
@@ -179,6 +194,7 @@ void ringer_start(void)
 		return;
 	atomic_store(&ringer.thread, 0);
 	atomic_store(&ringer.busy, false);
+	atomic_store(&ringer.pushes, false);
 	atomic_store(&ringer.creating, false);
 	if (!wake_thread(run, NULL))
 		atomic_store(&ringer.process, 0);
@@ -212,7 +228,8 @@ void ringer_renew(void)
 
 void ringer_await_quiet(void)
 {
-	for (int ms = 0; ms < QUIET_MS_MAX && ringer_thread() && atomic_load(&ringer.busy); ms++)
+	for (int ms = 0; ms < QUIET_MS_MAX && ((ringer_thread() && atomic_load(&ringer.busy)) || atomic_load(&ringer.pushes));
+	     ms++)
 		nanosleep(&(struct timespec){.tv_nsec = (long)NS_PER_MS}, NULL);
 }
 

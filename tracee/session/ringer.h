@@ -39,6 +39,13 @@ pid_t ringer_thread(void);
 uint64_t ringer_attempt_begins(void);
 void ringer_attempt_ends(uint64_t began_ns);
 
+/*
+ * For a job of its own that another part of the extension wants: calls trigger(), and where wakes is true and the main thread
+ * waits in what goes on afterwards as if nothing had been, wakes that for it. Does nothing when the VM goes down. Returns whether
+ * it has woken it. From a native thread of ours; one at a time.
+ */
+bool ringer_push(void (*trigger)(void), bool wakes);
+
 /* A job begins: what was rung for until now, it does. */
 void ringer_job_begins(void);
 

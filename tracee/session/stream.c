@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -43,6 +44,7 @@
 #define STACK_SIZE (256u << 10)  /* the writer's; more than twice what its deepest call was seen to need */
 
 static _Atomic unsigned running_writers;
+static _Atomic pid_t threads_of_writers[STREAM_THREADS_MAX];
 static _Atomic uint64_t sent_by_all; /* bytes, of all writers ever */
 
 struct writer {
@@ -343,14 +345,39 @@ static void watch_job(struct writer *writer)
 	record_encode(&writer->output, &record);
 }
 
+/* Returns where its number is noted; NULL: there is no room. */
+static _Atomic pid_t *note_thread(void)
+{
+	for (size_t i = 0; i < STREAM_THREADS_MAX; i++) {
+		pid_t none = 0;
+
+		if (atomic_compare_exchange_strong(&threads_of_writers[i], &none, (pid_t)syscall(SYS_gettid)))
+			return &threads_of_writers[i];
+	}
+	return NULL;
+}
+
+size_t stream_threads(pid_t threads[STREAM_THREADS_MAX])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < STREAM_THREADS_MAX; i++) {
+		threads[count] = atomic_load_explicit(&threads_of_writers[i], memory_order_relaxed);
+		count += threads[count] != 0;
+	}
+	return count;
+}
+
 static void *stream_main(void *argument)
 {
 	struct writer writer = {.session = argument, .descriptor = -1};
 	struct session *session = writer.session;
+	_Atomic pid_t *noted;
 	bool reachable;
 	uint64_t ring_at = 0;
 
 	fork_gate_thread_is_here();
+	noted = note_thread();
 	reachable = output_open(&writer);
 	encoder_open(&writer.encoder, &session->ring, &writer.output);
 	while (reachable && !atomic_load_explicit(&session->closing, memory_order_acquire)) {
@@ -378,6 +405,8 @@ static void *stream_main(void *argument)
 	if (writer.output.data != MAP_FAILED)
 		munmap(writer.output.data, OUTPUT_SIZE);
 	session_free(session);
+	if (noted)
+		atomic_store(noted, 0);
 	atomic_fetch_sub(&running_writers, 1);
 	return NULL;
 }
@@ -401,6 +430,8 @@ void stream_await_all(unsigned timeout_ms)
 void stream_forget_all(void)
 {
 	atomic_store(&running_writers, 0);
+	for (size_t i = 0; i < STREAM_THREADS_MAX; i++)
+		atomic_store(&threads_of_writers[i], 0);
 }
 
 int stream_start(struct session *session)

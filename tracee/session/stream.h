@@ -3,6 +3,8 @@
 
 #include "tracee/session/session.h"
 
+#include <sys/types.h>
+
 /*
  * The writer thread of a session: takes messages and ring records, encodes them in batches, and writes them to the client's
  * socket. It never takes the GVL and has all signals blocked. It frees the session when it is done with it.
@@ -10,6 +12,11 @@
 
 /* Starts it. 0 or -errno. Job context. */
 int stream_start(struct session *session);
+
+#define STREAM_THREADS_MAX (2 * SESSIONS_MAX)
+
+/* The numbers of the writers' threads, as far as there is room. Any thread. */
+size_t stream_threads(pid_t threads[STREAM_THREADS_MAX]);
 
 /* Appends a message to the session's list. GVL. Ownership of message goes to the writer. */
 void stream_post(struct session *session, struct message *message);

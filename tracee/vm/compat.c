@@ -42,6 +42,20 @@ void compat_start_trigger(void)
 		rb_postponed_job_trigger(start_handle);
 }
 
+static rb_postponed_job_handle_t sample_handle = POSTPONED_JOB_HANDLE_INVALID;
+
+void compat_sample_register(void (*job)(void *))
+{
+	if (sample_handle == POSTPONED_JOB_HANDLE_INVALID)
+		sample_handle = rb_postponed_job_preregister(0, job, NULL);
+}
+
+void compat_sample_trigger(void)
+{
+	if (sample_handle != POSTPONED_JOB_HANDLE_INVALID)
+		rb_postponed_job_trigger(sample_handle);
+}
+
 #else
 
 static void (*job_function)(void *);
@@ -68,6 +82,19 @@ void compat_start_trigger(void)
 {
 	if (start_function)
 		rb_postponed_job_register_one(0, start_function, NULL);
+}
+
+static void (*sample_function)(void *);
+
+void compat_sample_register(void (*job)(void *))
+{
+	sample_function = job;
+}
+
+void compat_sample_trigger(void)
+{
+	if (sample_function)
+		rb_postponed_job_register_one(0, sample_function, NULL);
 }
 
 #endif

@@ -23,6 +23,13 @@ void compat_job_trigger(void);
 void compat_start_register(void (*job)(void *));
 void compat_start_trigger(void);
 
+/*
+ * The same for the job that takes a sample of the threads' stacks. Registered by a job, and for good; triggered by any native
+ * thread.
+ */
+void compat_sample_register(void (*job)(void *));
+void compat_sample_trigger(void);
+
 /* Whether the caller runs in the main Ractor. Cheap, but not for every event. compat_init() first. */
 bool compat_in_main_ractor(void);
 /* Makes the extension's methods callable in every Ractor. Before the first is defined. */

@@ -3,9 +3,11 @@
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
 #include "tracer/cli/subcommand.h"
+#include "tracer/commands/profile_show.h"
 #include "tracer/commands/replay_session.h"
 #include "tracer/commands/report_diff.h"
 #include "tracer/commands/stat_report.h"
+#include "tracer/profile/profile_text.h"
 #include "tracer/recording/slowest.h"
 
 #include <errno.h>
@@ -38,7 +40,8 @@ struct report {
 	struct slowest *slowest;
 	struct replay_when from, to;
 	struct figures *figures[2];
-	bool read; /* something of them, at least */
+	struct profile *profile; /* the file is one, and has no calls */
+	bool read;               /* something of them, at least */
 };
 
 static int parse_by(const char *word, struct report *report)
@@ -211,6 +214,27 @@ static struct sink *make_sink(void *owner, struct output *output)
 	return figures_sink(making->figures, output, &making->options->style);
 }
 
+/* What profile_take() said. 0, or an exit status after a line on stderr. */
+static int profile_taken(struct report *report, int status, const struct error *err)
+{
+	const struct options *options = &report->invocation.options;
+
+	if (status < 0)
+		message("%s", err->text);
+	if (status < 0 && status != -ENODATA)
+		return STATUS_FAILED;
+	if (!report->profile || report->paths[1]) {
+		message("profiles are not compared");
+		return STATUS_USAGE;
+	}
+	if (report->view.tree || report->by != FIGURES_BY_METHOD || report->sort_given || report->view.histogram ||
+	    report->slowest_count || options->selectors.count) {
+		message("%s is a profile, whose report takes --top and --format alone", report->paths[0]);
+		return STATUS_USAGE;
+	}
+	return 0;
+}
+
 /* 0, or an exit status after a line on stderr. */
 static int add_up(struct report *report, size_t at, int signals)
 {
@@ -225,6 +249,11 @@ static int add_up(struct report *report, size_t at, int signals)
 	if (recording_open(&reader, report->paths[at], signals, &err) < 0) {
 		message("%s", err.text);
 		return STATUS_FAILED;
+	}
+	status = profile_take(at ? NULL : &report->profile, reader, &err);
+	if (status != 0) {
+		recording_close(reader);
+		return profile_taken(report, status, &err);
 	}
 	replay_open(&sessions, report->paths[at], options, &report->invocation.output);
 	sessions.maker = &maker;
@@ -253,13 +282,26 @@ static void show_table(const struct report *report, struct buffer *to)
 	stat_table_free(&table);
 }
 
+static void show_profile(const struct report *report, struct buffer *to)
+{
+	const struct profile_style style = {.top = report->view.top ? (uint32_t)report->view.top : PROFILE_TOP_DEFAULT,
+	                                    .width = report->invocation.output.width};
+
+	if (report->invocation.json)
+		profile_json(report->profile, &style, to);
+	else
+		profile_text(report->profile, &style, to);
+}
+
 static void show(struct report *report)
 {
 	struct buffer *to = &report->invocation.output.buffer;
 	const struct report_diff diff = {report->figures[0], report->figures[1], report->view.top};
 
 	report->view.width = report->invocation.output.width;
-	if (report->slowest)
+	if (report->profile)
+		show_profile(report, to);
+	else if (report->slowest)
 		slowest_show(report->slowest, to);
 	else if (!report->figures[1])
 		show_table(report, to);
@@ -303,16 +345,19 @@ static void report_free(void *self)
 	slowest_free(report->slowest);
 	selector_list_free(&report->callers);
 	selector_list_free(&report->callees);
+	profile_free(report->profile);
 }
 
 const struct subcommand cmd_report = {
 	.name = "report",
 	.arguments = "FILE [FILE2]",
-	.summary = "add up a recording, or compare two",
+	.summary = "add up a recording, compare two, or show a profile",
 	.usage = "FILE\nFILE FILE2",
 	.description =
 		"Add up the calls that `rbprobe record` has kept: how many, how long they took, by method, thread or path; or "
-		"which took longest. With two recordings, show what is different in the second one. No process is involved. "
+		"which took longest. With two recordings, show what is different in the second one. A profile of `rbprobe "
+		"profile "
+		"-o` is shown as that command shows it. No process is involved. "
 		"FILE may be - for standard input.",
 	.pids = PIDS_NONE,
 	.format = "A table, or one JSON object a line",

@@ -366,6 +366,8 @@ static int take(struct replay_sessions *sessions, struct recording_reader *reade
 
 	switch (item->part) {
 	case RECORDING_HEAD:
+		if (item->head.rate_hz)
+			return error_set(err, -EINVAL, "this is a profile, and has no calls; `rbprobe report` shows it");
 		replay_head(sessions, &item->head);
 		return 0;
 	case RECORDING_SESSION:

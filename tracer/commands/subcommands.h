@@ -12,9 +12,11 @@
 	X(trace)                                                                                                                 \
 	X(stat)                                                                                                                  \
 	X(top)                                                                                                                   \
+	X(profile)                                                                                                               \
 	X(record)                                                                                                                \
 	X(replay)                                                                                                                \
 	X(report)                                                                                                                \
+	X(export)                                                                                                                \
 	X(methods)                                                                                                               \
 	X(tracers)                                                                                                               \
 	X(eval)                                                                                                                  \

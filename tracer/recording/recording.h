@@ -40,6 +40,7 @@ struct recording_head {
 	uint32_t marks;    /* bits by enum mark_kind */
 	bool slow;         /* --slow: a call that begins without an end was still running */
 	bool several;      /* more than one process may be in it */
+	uint32_t rate_hz;  /* of a profile: samples a second that were asked for; 0: it is none, and has calls */
 	uint32_t selector_count;
 	const struct slice *selectors;
 };

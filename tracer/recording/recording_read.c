@@ -29,6 +29,8 @@ struct recording_reader {
 	uint64_t position;
 	bool begun;  /* a head was seen */
 	bool failed; /* nothing more can be read */
+	bool again;  /* the next item is this one: */
+	struct recording_item item;
 	struct recording_block block;
 	uint32_t pending; /* bytes of the packed frame that comes next, and was not unpacked */
 	struct buffer bytes;
@@ -175,6 +177,7 @@ static void read_head(struct recording_reader *reader, const msgpack_object *map
 	                                .marks = small(map, "marks"),
 	                                .slow = value_bool(value_get(map, "slow")),
 	                                .several = value_bool(value_get(map, "several")),
+	                                .rate_hz = small(map, "rate_hz"),
 	                                .selector_count = count < SELECTORS_MAX ? count : SELECTORS_MAX,
 	                                .selectors = reader->selectors};
 	for (uint32_t i = 0; i < head->selector_count; i++)
@@ -292,6 +295,11 @@ int recording_next(struct recording_reader *reader, struct recording_item *item,
 {
 	int status = 1;
 
+	if (reader->again) {
+		reader->again = false;
+		*item = reader->item;
+		return 1;
+	}
 	if (reader->failed)
 		return 0;
 	if (reader->pending) {
@@ -305,6 +313,12 @@ int recording_next(struct recording_reader *reader, struct recording_item *item,
 	while (status > 0 && item->part == RECORDING_NOTHING)
 		status = is_stopped(reader) ? interrupted(reader, err) : next_frame(reader, item, err);
 	return status;
+}
+
+void recording_put_back(struct recording_reader *reader, const struct recording_item *item)
+{
+	reader->item = *item;
+	reader->again = true;
 }
 
 int recording_unpack(struct recording_reader *reader, struct buffer *records, struct error *err)

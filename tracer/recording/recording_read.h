@@ -34,6 +34,8 @@ void recording_close(struct recording_reader *reader);
  */
 int recording_next(struct recording_reader *reader, struct recording_item *item, struct error *err);
 
+/* The item that was just read is the next one as well. */
+void recording_put_back(struct recording_reader *reader, const struct recording_item *item);
 /* The records of the block that recording_next() has just found, into an emptied buffer. 0, or negative as there. */
 int recording_unpack(struct recording_reader *reader, struct buffer *records, struct error *err);
 

@@ -27,6 +27,12 @@ int recording_next(struct recording_reader *reader, struct recording_item *item,
 	return library_require(LIBRARY_ZSTD, "replay", err);
 }
 
+void recording_put_back(struct recording_reader *reader, const struct recording_item *item)
+{
+	(void)reader;
+	(void)item;
+}
+
 int recording_unpack(struct recording_reader *reader, struct buffer *records, struct error *err)
 {
 	(void)reader;

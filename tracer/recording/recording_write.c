@@ -77,7 +77,7 @@ static void part_end(struct recording_writer *writer)
 
 void recording_write_head(struct recording_writer *writer, const struct recording_head *head)
 {
-	part_begin(writer, RECORDING_HEAD, 9);
+	part_begin(writer, RECORDING_HEAD, head->rate_hz ? 10 : 9);
 	number(writer, "version", RECORDING_VERSION);
 	text(writer, "program", head->program);
 	text(writer, "host", head->host);
@@ -86,6 +86,8 @@ void recording_write_head(struct recording_writer *writer, const struct recordin
 	number(writer, "marks", head->marks);
 	truth(writer, "slow", head->slow);
 	truth(writer, "several", head->several);
+	if (head->rate_hz)
+		number(writer, "rate_hz", head->rate_hz);
 	pack_text(&writer->packer, "selectors", strlen("selectors"));
 	msgpack_pack_array(&writer->packer, head->selector_count);
 	for (uint32_t i = 0; i < head->selector_count; i++)

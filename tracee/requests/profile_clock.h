@@ -1,0 +1,41 @@
+#ifndef RBPROBE_PROFILE_CLOCK_H
+#define RBPROBE_PROFILE_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The clock of a profile: a native thread that asks the VM for a sample so many times a second, and adds up the time for which
+ * none was taken. See profile_clock.c. Context: GVL held, where nothing else is said.
+ */
+
+struct profile_clock;
+
+/* What is to be accounted for since the last sample. */
+struct profile_time {
+	uint64_t still_ns, still_ticks; /* so long no thread did anything: all were where that sample saw them */
+	uint64_t moved_ns, moved_ticks; /* and so long some did; */
+	uint64_t period_ns;             /* of a tick */
+	uint64_t asked_ns;              /* when the sample was asked for */
+};
+
+/* trigger: asks for the sample, from any thread. NULL: there is no memory, or no thread could be made. */
+struct profile_clock *profile_clock_start(uint32_t rate_hz, void (*trigger)(void));
+/* Ends the thread, and waits for that a moment. The clock is gone then. */
+void profile_clock_stop(struct profile_clock *clock);
+/* The same in a forked child, which does not have the thread. */
+void profile_clock_forget(struct profile_clock *clock);
+
+/* A sample begins. */
+struct profile_time profile_clock_take(struct profile_clock *clock);
+/* It is over. cpu_ns: what it took, of which the clock makes sure that it does not become too much. */
+void profile_clock_taken(struct profile_clock *clock, uint64_t cpu_ns);
+
+/* What the clock's thread has taken itself. */
+uint64_t profile_clock_cpu_ns(const struct profile_clock *clock);
+/* Samples a second, now: fewer than were asked for where they take too much. */
+double profile_clock_rate_hz(const struct profile_clock *clock);
+/* How often the main thread was woken for a sample. */
+uint64_t profile_clock_woken(const struct profile_clock *clock);
+
+#endif

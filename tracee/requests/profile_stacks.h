@@ -1,0 +1,33 @@
+#ifndef RBPROBE_PROFILE_STACKS_H
+#define RBPROBE_PROFILE_STACKS_H
+
+#include "tracee/base/msgpack_builder.h"
+
+#include <ruby.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The stacks of a profile, as a tree: a node is a function at a line, below the node of its caller. Both are numbered, from 1 on.
+ * The client is told of each once, by profile_stacks_tell(). What they refer to is marked, so that no other object gets its
+ * address. Job context, GVL held; only telling allocates Ruby's objects.
+ */
+
+struct profile_stacks;
+
+#define PROFILE_FRAMES_MAX 600        /* of a stack: the innermost; the others are cut off */
+#define PROFILE_STACK_NONE UINT32_MAX /* there is no room for it */
+
+/* NULL: no memory. */
+struct profile_stacks *profile_stacks_new(void);
+void profile_stacks_free(struct profile_stacks *stacks);
+/* In GC. */
+void profile_stacks_mark(const struct profile_stacks *stacks);
+
+/* The number of the thread's stack as it is now; 0: it has no frames. *cut: there are more than are kept. */
+uint32_t profile_stack_of(struct profile_stacks *stacks, VALUE thread, bool *cut);
+
+/* Adds "functions" and "stacks" that are new to the map that is open, so many at most. False: there are more. May raise. */
+bool profile_stacks_tell(struct profile_stacks *stacks, struct msgpack_builder *answer);
+
+#endif

@@ -1,0 +1,167 @@
+/* The threads that a profile has seen. See profile_threads.h. */
+
+#define _GNU_SOURCE
+#include "tracee/requests/profile_threads.h"
+
+#include "proto/clock.h"
+#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/string_slice.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROOM_FIRST 16u
+#define OWN_NAME "rbprobe "
+#define THREAD_CPU_CLOCK(native_id) ((clockid_t)((~(unsigned)(native_id) << 3) | 4 | 2))
+
+void profile_threads_free(struct profile_threads *threads)
+{
+	free(threads->items);
+	*threads = (struct profile_threads){0};
+}
+
+void profile_threads_mark(const struct profile_threads *threads)
+{
+	for (uint32_t i = 0; i < threads->count; i++)
+		rb_gc_mark(threads->items[i].thread);
+}
+
+void profile_threads_begin(struct profile_threads *threads)
+{
+	threads->round++;
+}
+
+/* Before 3.1 no other thread tells its number: it is known when the sample runs on it. */
+static void learn_native_id(struct profile_thread *thread)
+{
+	if (thread->thread == rb_thread_current()) {
+		thread->native_id = (uint32_t)syscall(SYS_gettid);
+	} else if (builtin_has(BUILTIN_THREAD_NATIVE_ID)) {
+		VALUE native_id = builtin_call0(BUILTIN_THREAD_NATIVE_ID, thread->thread);
+
+		thread->native_id = FIXNUM_P(native_id) ? (uint32_t)FIX2ULONG(native_id) : 0;
+	} else if (thread->thread == rb_thread_main()) {
+		thread->native_id = (uint32_t)getpid();
+	}
+}
+
+static void learn_name(struct profile_thread *thread)
+{
+	VALUE string = builtin_call0(BUILTIN_THREAD_NAME, thread->thread);
+	struct slice name = string_slice(string);
+	char now[sizeof(thread->name)] = "";
+
+	memcpy(now, name.bytes, name.size < sizeof(now) ? name.size : sizeof(now) - 1);
+	thread->untold = thread->untold || memcmp(now, thread->name, sizeof(now)) != 0;
+	memcpy(thread->name, now, sizeof(now));
+	thread->ours = strncmp(now, OWN_NAME, strlen(OWN_NAME)) == 0;
+	RB_GC_GUARD(string);
+}
+
+static struct profile_thread *add(struct profile_threads *threads, VALUE thread)
+{
+	if (threads->count == PROFILE_THREADS_MAX) {
+		threads->left_out++;
+		return NULL;
+	}
+	if (threads->count == threads->room) {
+		uint32_t room = threads->room ? 2 * threads->room : ROOM_FIRST;
+		struct profile_thread *larger = realloc(threads->items, room * sizeof(*larger));
+
+		if (!larger) {
+			threads->left_out++;
+			return NULL;
+		}
+		threads->items = larger;
+		threads->room = room;
+	}
+	threads->items[threads->count] = (struct profile_thread){.thread = thread, .number = ++threads->numbers, .untold = true};
+	return &threads->items[threads->count++];
+}
+
+struct profile_thread *profile_threads_get(struct profile_threads *threads, VALUE thread, uint32_t probably)
+{
+	struct profile_thread *found = NULL;
+
+	if (probably < threads->count && threads->items[probably].thread == thread)
+		found = &threads->items[probably];
+	for (uint32_t i = 0; i < threads->count && !found; i++)
+		if (threads->items[i].thread == thread)
+			found = &threads->items[i];
+	if (!found) {
+		found = add(threads, thread);
+		if (!found)
+			return NULL;
+		learn_name(found);
+	}
+	found->round = threads->round;
+	if (!found->native_id)
+		learn_native_id(found);
+	return found;
+}
+
+void profile_threads_end(struct profile_threads *threads)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < threads->count; i++)
+		if (threads->items[i].round == threads->round || threads->items[i].untold)
+			threads->items[kept++] = threads->items[i];
+	threads->count = kept;
+}
+
+uint64_t profile_thread_cpu_ns(struct profile_thread *thread, uint64_t own_ns)
+{
+	struct timespec time;
+	uint64_t now_ns, used_ns = 0;
+
+	if (!thread->native_id || clock_gettime(THREAD_CPU_CLOCK(thread->native_id), &time) != 0)
+		return 0;
+	now_ns = (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
+	if (thread->has_cpu && now_ns > thread->cpu_ns + own_ns)
+		used_ns = now_ns - thread->cpu_ns - own_ns;
+	thread->used_ns += used_ns;
+	thread->cpu_ns = now_ns;
+	thread->has_cpu = true;
+	return used_ns;
+}
+
+void profile_threads_tell_clocks(const struct profile_threads *threads, struct msgpack_builder *answer)
+{
+	builder_array(answer, "clocks");
+	for (uint32_t i = 0; i < threads->count; i++) {
+		const struct profile_thread *thread = &threads->items[i];
+
+		if (thread->ours || !thread->has_cpu)
+			continue;
+		builder_uint(answer, NULL, thread->number);
+		builder_uint(answer, NULL, thread->used_ns);
+	}
+	builder_end(answer);
+}
+
+void profile_threads_tell(struct profile_threads *threads, struct msgpack_builder *answer)
+{
+	builder_array(answer, "threads");
+	for (uint32_t i = 0; i < threads->count; i++) {
+		struct profile_thread *thread = &threads->items[i];
+
+		learn_name(thread);
+		if (thread->ours)
+			thread->untold = false;
+		if (!thread->untold)
+			continue;
+		builder_map(answer, NULL);
+		builder_uint(answer, "thread", thread->number);
+		builder_uint(answer, "id", (uint64_t)thread->thread);
+		builder_uint(answer, "native_id", thread->native_id);
+		builder_text(answer, "name", thread->name, strlen(thread->name));
+		builder_bool(answer, "main", thread->thread == rb_thread_main());
+		builder_end(answer);
+		thread->untold = false;
+	}
+	builder_end(answer);
+}

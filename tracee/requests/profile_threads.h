@@ -1,0 +1,59 @@
+#ifndef RBPROBE_PROFILE_THREADS_H
+#define RBPROBE_PROFILE_THREADS_H
+
+#include "tracee/base/msgpack_builder.h"
+
+#include <ruby.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The threads that a profile has seen, numbered from 1 on. Job context, GVL held. */
+
+#define PROFILE_THREADS_MAX 2048 /* alive at a time */
+
+struct profile_thread {
+	VALUE thread;
+	uint32_t number;
+	uint32_t native_id; /* 0: not known (yet) */
+	bool ours;          /* none of the application's */
+	bool has_cpu;       /* cpu_ns is known: at the last sample */
+	bool untold;
+	uint64_t cpu_ns;
+	uint64_t used_ns; /* of that, since it was seen first */
+	uint64_t round;   /* the last one in which it was there */
+	uint32_t stack;   /* that the last sample saw, where has_stack; 0: it has no frames */
+	bool has_stack;
+	char name[128];
+};
+
+struct profile_threads {
+	struct profile_thread *items;
+	uint32_t count, room, numbers;
+	uint64_t round;
+	uint64_t left_out; /* so often a thread was one too many */
+};
+
+void profile_threads_free(struct profile_threads *threads);
+/* In GC. */
+void profile_threads_mark(const struct profile_threads *threads);
+
+/* A sample begins. */
+void profile_threads_begin(struct profile_threads *threads);
+/*
+ * The thread, by an index that it probably has; NULL: there is no room. Valid until the next call. May raise: asks Ruby's own
+ * methods.
+ */
+struct profile_thread *profile_threads_get(struct profile_threads *threads, VALUE thread, uint32_t probably);
+/* The sample is over: forgets those that were not there. */
+void profile_threads_end(struct profile_threads *threads);
+
+/* The CPU time that the thread has used since the last call; own_ns of it was ours. 0 where it is not known. */
+uint64_t profile_thread_cpu_ns(struct profile_thread *thread, uint64_t own_ns);
+
+/* Adds "clocks": of each thread whose CPU time is known, how much it has used so far. */
+void profile_threads_tell_clocks(const struct profile_threads *threads, struct msgpack_builder *answer);
+
+/* Adds "threads" that are new, or have another name, to the map that is open. May raise. */
+void profile_threads_tell(struct profile_threads *threads, struct msgpack_builder *answer);
+
+#endif

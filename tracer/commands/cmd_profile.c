@@ -1,0 +1,183 @@
+/* rbprobe profile: what the threads of a process do, by samples of their stacks. */
+
+#include "proto/clock.h"
+#include "tracer/base/exit_status.h"
+#include "tracer/base/message.h"
+#include "tracer/cli/subcommand.h"
+#include "tracer/profile/profile_file.h"
+#include "tracer/profile/profile_text.h"
+
+#include <unistd.h>
+
+#define RATE_DEFAULT 100
+#define RATE_MAX 1000
+#define DURATION_DEFAULT_NS (10 * NS_PER_S)
+
+enum long_option {
+	OPTION_RATE = 0x200,
+	OPTION_DURATION,
+	OPTION_WALL,
+	OPTION_CPU,
+	OPTION_THREADS,
+	OPTION_NO_TREE,
+	OPTION_TOP,
+};
+
+struct profiling {
+	struct invocation invocation;
+	uint64_t rate_hz, duration_ns, top;
+	struct profile_style style;
+	struct profile *profile;
+	struct profile_writer *writer; /* NULL: it is shown, and not kept */
+	struct error error;
+};
+
+static error_t parse_profile(int key, char *argument, struct argp_state *state)
+{
+	struct profiling *profiling = state->input;
+
+	switch (key) {
+	case OPTION_RATE:
+		return options_whole_number("--rate", argument, 1, RATE_MAX, &profiling->rate_hz);
+	case OPTION_DURATION:
+		return options_seconds("--duration", argument, &profiling->duration_ns);
+	case OPTION_WALL:
+		profiling->style.weight = PROFILE_WALL;
+		return 0;
+	case OPTION_CPU:
+		profiling->style.weight = PROFILE_CPU;
+		return 0;
+	case OPTION_THREADS:
+		profiling->style.threads = true;
+		return 0;
+	case OPTION_NO_TREE:
+		profiling->style.no_tree = true;
+		return 0;
+	case OPTION_TOP:
+		return options_whole_number("--top", argument, 1, UINT32_MAX, &profiling->top);
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp_option profile_list[] = {
+	{"duration", OPTION_DURATION, "SEC", 0, "For so long (default 10); Ctrl-C ends it earlier", 2},
+	{"rate", OPTION_RATE, "HZ", 0, "So many samples a second (default 100, at most 1000)", 2},
+	{"wall", OPTION_WALL, NULL, 0, "By time, be a thread running or waiting (default)", 3},
+	{"cpu", OPTION_CPU, NULL, 0, "By the CPU time that threads used", 3},
+	{"threads", OPTION_THREADS, NULL, 0, "A tree for each thread", 3},
+	{"no-tree", OPTION_NO_TREE, NULL, 0, "Show the tables alone", 3},
+	{"top", OPTION_TOP, "N", 0, "Show so many rows of a table (default 20)", 3},
+	{0},
+};
+
+static const struct argp options_profile = {.options = profile_list, .parser = parse_profile};
+
+static void profile_init(void *self)
+{
+	struct profiling *profiling = self;
+
+	profiling->rate_hz = RATE_DEFAULT;
+	profiling->duration_ns = DURATION_DEFAULT_NS;
+	profiling->top = PROFILE_TOP_DEFAULT;
+}
+
+static int profile_check(void *self)
+{
+	struct profiling *profiling = self;
+	const struct options *options = &profiling->invocation.options;
+	struct error err;
+
+	if (profiling->duration_ns / NS_PER_MS > INT32_MAX) {
+		message("--duration takes at most %d seconds", (int)(INT32_MAX / 1000));
+		return STATUS_USAGE;
+	}
+	if (options->append) {
+		message("a profile begins a file, and is not appended to one (-a)");
+		return STATUS_USAGE;
+	}
+	if (options->output_path && library_require(LIBRARY_ZSTD, "profile -o", &err) < 0) {
+		message("%s", err.text);
+		return STATUS_FAILED;
+	}
+	return 0;
+}
+
+static int on_data(struct request *request, const msgpack_object *object, struct error *err)
+{
+	struct profiling *profiling = request->owner;
+	const struct target *target = &request->attachment.target;
+
+	request->stream->answered = 0; /* it comes as long as the profile lasts; what is kept of it is limited */
+	if (profiling->writer)
+		profile_write(profiling->writer, target, object);
+	return profile_add(profiling->profile, profile_process(profiling->profile, target->pid, 0), object, err);
+}
+
+static void profile_fill(const void *self, struct command *command)
+{
+	const struct profiling *profiling = self;
+
+	command->arguments.number = profiling->rate_hz;
+	command->arguments.timeout_ms = (uint32_t)(profiling->duration_ns / NS_PER_MS);
+}
+
+static int profile_run(void *self)
+{
+	struct profiling *profiling = self;
+	struct invocation *invocation = &profiling->invocation;
+	struct options *options = &invocation->options;
+	int status;
+
+	profiling->style.top = (uint32_t)profiling->top;
+	profiling->style.width = invocation->output.width;
+	profiling->profile = profile_new();
+	profiling->profile->rate_hz = (uint32_t)profiling->rate_hz;
+	if (options->output_path)
+		profiling->writer = profile_writer_new(&invocation->output, (uint32_t)profiling->rate_hz);
+	else if (!options->quiet && isatty(STDERR_FILENO))
+		message("sampling for %g s; Ctrl-C ends it and shows what there is", (double)profiling->duration_ns / 1e9);
+	status = invocation_request(invocation, options->pids.items, options->pids.count);
+	if (!profiling->profile->process_count)
+		return status;
+	if (!profiling->writer && invocation->json)
+		profile_json(profiling->profile, &profiling->style, &invocation->output.buffer);
+	else if (!profiling->writer)
+		profile_text(profiling->profile, &profiling->style, &invocation->output.buffer);
+	else if (!options->quiet)
+		message("%s has the profile; `rbprobe report %s` shows it, `rbprobe export %s` makes flame graphs of it",
+		        invocation->output.name, invocation->output.name, invocation->output.name);
+	return status;
+}
+
+static void profile_end(void *self)
+{
+	struct profiling *profiling = self;
+
+	profile_writer_free(profiling->writer);
+	profile_free(profiling->profile);
+}
+
+const struct subcommand cmd_profile = {
+	.name = "profile",
+	.arguments = "-p PID[,PID...]",
+	.summary = "what its threads do, by samples of their stacks",
+	.usage = "-p PID",
+	.description =
+		"Sample the stacks of all threads of running Ruby processes, and show which methods take the time, a table of "
+		"threads, and a tree. rbprobe says what it took of the process; where that would be more than 1 % of a "
+		"processor at 100 samples a second, or 3 % at 1000, it takes fewer samples and says so.\vA method counts "
+		"with the time of the samples that found it. They are taken where Ruby can be interrupted: a method written in "
+		"C that had ended by then counts as its caller.",
+	.report = true,
+	.pids = PIDS_SOME,
+	.format = "Tables for people, or one JSON object a line",
+	.options = (const struct argp *const[]){&options_profile, &options_file, NULL},
+	.size = sizeof(struct profiling),
+	.init = profile_init,
+	.check = profile_check,
+	.kind = COMMAND_PROFILE,
+	.fill = profile_fill,
+	.handler = {.data = on_data},
+	.run = profile_run,
+	.free = profile_end,
+};

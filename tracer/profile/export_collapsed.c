@@ -1,0 +1,57 @@
+/*
+ * Collapsed stacks: a line for each, its frames from the outermost one on with semicolons between, a blank, and a whole number:
+ * microseconds. What separates is replaced in names.
+ */
+
+#include "tracer/profile/export.h"
+
+#include "proto/clock.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static void add_name(const struct profile_view *view, const struct profile_view_node *node, struct buffer *to)
+{
+	struct buffer name = {0};
+	size_t from = to->size;
+
+	profile_view_name(view, node, &name);
+	buffer_add_printable(to, name.bytes, name.size);
+	for (size_t i = from; i < to->size; i++)
+		if (to->bytes[i] == ';')
+			to->bytes[i] = ':';
+	buffer_free(&name);
+}
+
+static void write_collapsed(const struct profile_view *view, struct buffer *to)
+{
+	struct buffer path = {0};
+	uint32_t number = view->nodes[0].first_child;
+	size_t *ends = memory_zeroed((view->node_count + 1) * sizeof(*ends));
+
+	while (number) {
+		const struct profile_view_node *node = &view->nodes[number];
+		uint64_t us = (node->self_ns + NS_PER_US / 2) / NS_PER_US;
+
+		path.size = ends[node->depth - 1];
+		if (path.size)
+			buffer_add_char(&path, ';');
+		add_name(view, node, &path);
+		ends[node->depth] = path.size;
+		if (us) {
+			buffer_add(to, path.bytes, path.size);
+			buffer_add_format(to, " %" PRIu64 "\n", us);
+		}
+		if (node->first_child) {
+			number = node->first_child;
+			continue;
+		}
+		while (number && !view->nodes[number].next)
+			number = view->nodes[number].parent;
+		number = view->nodes[number].next;
+	}
+	free(ends);
+	buffer_free(&path);
+}
+
+const struct export_format export_collapsed = {.name = "collapsed", .write = write_collapsed};

@@ -1,0 +1,326 @@
+/* What samples of stacks add up to. See profile.h. Everything in an answer may be anybody's. */
+
+#include "tracer/profile/profile.h"
+
+#include "proto/limits.h"
+#include "tracer/base/buffer.h"
+#include "tracer/base/value.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NUMBERS_MAX (1u << 18) /* of one process's functions, stacks, threads */
+#define SUM_NUMBERS 5
+#define STACK_NUMBERS 3
+#define FUNCTION_VALUES 3
+#define TEXTS_MAX (256ull << 20) /* bytes */
+
+/* Room for one more of the items. */
+static void *grown(void *items, uint32_t count, uint32_t *room, size_t size)
+{
+	if (count < *room)
+		return items;
+	*room = *room ? 2 * *room : 64;
+	return memory_resize(items, *room * size);
+}
+
+struct profile *profile_new(void)
+{
+	struct profile *profile = memory_zeroed(sizeof(*profile));
+
+	profile->nodes = grown(NULL, 0, &profile->node_room, sizeof(*profile->nodes));
+	profile->nodes[0] = (struct profile_node){0};
+	profile->node_count = 1;
+	return profile;
+}
+
+void profile_free(struct profile *profile)
+{
+	if (!profile)
+		return;
+	for (uint32_t i = 0; i < profile->process_count; i++) {
+		free(profile->processes[i].functions.items);
+		free(profile->processes[i].stacks.items);
+		free(profile->processes[i].threads.items);
+	}
+	words_free(&profile->texts);
+	free(profile->functions);
+	free(profile->function_slots);
+	free(profile->nodes);
+	free(profile->threads);
+	free(profile->sums);
+	free(profile->slots);
+	free(profile->processes);
+	free(profile);
+}
+
+struct profile_process *profile_process(struct profile *profile, pid_t pid, uint32_t session)
+{
+	uint32_t count = profile->process_count;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (profile->processes[i].pid == pid && profile->processes[i].session == session)
+			return &profile->processes[i];
+	profile->processes = memory_resize(profile->processes, (count + 1) * sizeof(*profile->processes));
+	profile->processes[count] = (struct profile_process){.pid = pid, .session = session};
+	return &profile->processes[profile->process_count++];
+}
+
+struct slice profile_label(const struct profile *profile, uint32_t function)
+{
+	return profile->texts.texts[profile->functions[function].label];
+}
+
+struct slice profile_path(const struct profile *profile, uint32_t function)
+{
+	return profile->texts.texts[profile->functions[function].path];
+}
+
+/* --- Numbers of the process */
+
+static void number_add(struct profile_numbers *numbers, uint32_t ours)
+{
+	numbers->items = grown(numbers->items, numbers->count, &numbers->room, sizeof(*numbers->items));
+	numbers->items[numbers->count++] = ours;
+}
+
+/* False: it has no such number. */
+static bool number_find(const struct profile_numbers *numbers, const msgpack_object *value, uint32_t *ours)
+{
+	uint64_t number = value_uint(value);
+
+	if (number == 0 || number > numbers->count)
+		return false;
+	*ours = numbers->items[number - 1];
+	return true;
+}
+
+/* --- Frames */
+
+static uint32_t *function_slot(const struct profile *profile, const struct profile_function *function)
+{
+	uint64_t at = ((uint64_t)function->label << 32 | function->path) * UINT64_C(0x9e3779b97f4a7c15);
+
+	at = (at ^ (uint32_t)function->line) * UINT64_C(0xbf58476d1ce4e5b9) >> 32;
+	for (;; at++) {
+		uint32_t *slot = &profile->function_slots[at & (profile->function_slot_count - 1)];
+		const struct profile_function *there = *slot ? &profile->functions[*slot - 1] : NULL;
+
+		if (!there || (there->label == function->label && there->path == function->path && there->line == function->line))
+			return slot;
+	}
+}
+
+static void grow_functions(struct profile *profile)
+{
+	profile->functions =
+		grown(profile->functions, profile->function_count, &profile->function_room, sizeof(*profile->functions));
+	if (profile->function_slot_count >= 2 * profile->function_room)
+		return;
+	free(profile->function_slots);
+	profile->function_slot_count = 2 * profile->function_room;
+	profile->function_slots = memory_zeroed(profile->function_slot_count * sizeof(*profile->function_slots));
+	for (uint32_t i = 0; i < profile->function_count; i++)
+		*function_slot(profile, &profile->functions[i]) = i + 1;
+}
+
+static uint32_t function_of(struct profile *profile, struct slice label, struct slice path, int32_t line)
+{
+	struct profile_function function = {words_number(&profile->texts, label), words_number(&profile->texts, path), line};
+	uint32_t *slot;
+
+	grow_functions(profile);
+	slot = function_slot(profile, &function);
+	if (!*slot) {
+		profile->functions[profile->function_count] = function;
+		*slot = ++profile->function_count;
+	}
+	return *slot - 1;
+}
+
+static uint32_t node_of(struct profile *profile, uint32_t parent, uint32_t function, int32_t line)
+{
+	uint32_t child = profile->nodes[parent].first_child;
+
+	while (child && (profile->nodes[child].function != function || profile->nodes[child].line != line))
+		child = profile->nodes[child].next;
+	if (child)
+		return child;
+	profile->nodes = grown(profile->nodes, profile->node_count, &profile->node_room, sizeof(*profile->nodes));
+	profile->nodes[profile->node_count] = (struct profile_node){
+		.parent = parent, .function = function, .line = line, .next = profile->nodes[parent].first_child};
+	profile->nodes[parent].first_child = profile->node_count;
+	return profile->node_count++;
+}
+
+/* --- Sums */
+
+static uint32_t *slot_of(const struct profile *profile, uint32_t thread, uint32_t node)
+{
+	uint64_t at = ((uint64_t)node * UINT64_C(0x9e3779b97f4a7c15) + thread) * UINT64_C(0xbf58476d1ce4e5b9) >> 32;
+
+	for (;; at++) {
+		uint32_t *slot = &profile->slots[at & (profile->slot_count - 1)];
+
+		if (!*slot || (profile->sums[*slot - 1].thread == thread && profile->sums[*slot - 1].node == node))
+			return slot;
+	}
+}
+
+static void grow_sums(struct profile *profile)
+{
+	profile->sums = grown(profile->sums, profile->sum_count, &profile->sum_room, sizeof(*profile->sums));
+	if (profile->slot_count >= 2 * profile->sum_room)
+		return;
+	free(profile->slots);
+	profile->slot_count = 2 * profile->sum_room;
+	profile->slots = memory_zeroed(profile->slot_count * sizeof(*profile->slots));
+	for (uint32_t i = 0; i < profile->sum_count; i++)
+		*slot_of(profile, profile->sums[i].thread, profile->sums[i].node) = i + 1;
+}
+
+static struct profile_sum *sum_of(struct profile *profile, uint32_t thread, uint32_t node)
+{
+	uint32_t *slot;
+
+	grow_sums(profile);
+	slot = slot_of(profile, thread, node);
+	if (!*slot) {
+		profile->sums[profile->sum_count] = (struct profile_sum){.thread = thread, .node = node};
+		*slot = ++profile->sum_count;
+	}
+	return &profile->sums[*slot - 1];
+}
+
+/* --- An answer */
+
+static int malformed(const struct profile_process *process, struct error *err)
+{
+	return error_set(err, -EPROTO, "process %d sends a profile that is none", (int)process->pid);
+}
+
+static bool add_threads(struct profile *profile, struct profile_process *process, const msgpack_object *threads)
+{
+	for (uint32_t i = 0; i < value_count(threads); i++) {
+		const msgpack_object *map = value_at(threads, i);
+		uint64_t number = value_uint(value_get(map, "thread"));
+		struct profile_thread *thread;
+
+		if (number == 0 || number > NUMBERS_MAX)
+			return false;
+		/* Some are none of the application's, and are not sent. */
+		while (process->threads.count < number) {
+			number_add(&process->threads, profile->thread_count);
+			profile->threads =
+				grown(profile->threads, profile->thread_count, &profile->thread_room, sizeof(*profile->threads));
+			profile->threads[profile->thread_count++] =
+				(struct profile_thread){.process = (uint32_t)(process - profile->processes), .name = {"", 0}};
+		}
+		thread = &profile->threads[process->threads.items[number - 1]];
+		thread->id = value_uint(value_get(map, "id"));
+		thread->native_id = (uint32_t)value_uint(value_get(map, "native_id"));
+		thread->main = value_bool(value_get(map, "main"));
+		thread->name = (struct slice){"", 0};
+		if (value_text(value_get(map, "name")).size) {
+			uint32_t word = words_number(&profile->texts, value_text(value_get(map, "name")));
+
+			thread->name = profile->texts.texts[word];
+		}
+	}
+	return true;
+}
+
+static bool add_functions(struct profile *profile, struct profile_process *process, const msgpack_object *functions)
+{
+	if (value_count(functions) % FUNCTION_VALUES || process->functions.count > NUMBERS_MAX ||
+	    profile->texts.memory > TEXTS_MAX)
+		return false;
+	for (uint32_t i = 0; i < value_count(functions); i += FUNCTION_VALUES)
+		number_add(&process->functions,
+		           function_of(profile, value_text(value_at(functions, i)), value_text(value_at(functions, i + 1)),
+		                       value_line(value_at(functions, i + 2))));
+	return true;
+}
+
+static bool add_stacks(struct profile *profile, struct profile_process *process, const msgpack_object *stacks)
+{
+	if (value_count(stacks) % STACK_NUMBERS || process->stacks.count > NUMBERS_MAX)
+		return false;
+	for (uint32_t i = 0; i < value_count(stacks); i += STACK_NUMBERS) {
+		uint32_t parent = 0, function;
+
+		if (value_uint(value_at(stacks, i)) && !number_find(&process->stacks, value_at(stacks, i), &parent))
+			return false;
+		if (!number_find(&process->functions, value_at(stacks, i + 1), &function))
+			return false;
+		number_add(&process->stacks, node_of(profile, parent, function, value_line(value_at(stacks, i + 2))));
+	}
+	return true;
+}
+
+static bool add_sums(struct profile *profile, struct profile_process *process, const msgpack_object *sums)
+{
+	if (value_count(sums) % SUM_NUMBERS)
+		return false;
+	for (uint32_t i = 0; i < value_count(sums); i += SUM_NUMBERS) {
+		uint32_t thread, node = 0;
+		struct profile_sum *sum;
+
+		if (!number_find(&process->threads, value_at(sums, i), &thread))
+			return false;
+		if (value_uint(value_at(sums, i + 1)) && !number_find(&process->stacks, value_at(sums, i + 1), &node))
+			return false;
+		sum = sum_of(profile, thread, node);
+		sum->ticks += value_uint(value_at(sums, i + 2));
+		sum->wall_ns += value_uint(value_at(sums, i + 3));
+		sum->cpu_ns += value_uint(value_at(sums, i + 4));
+	}
+	return true;
+}
+
+static bool add_clocks(struct profile *profile, struct profile_process *process, const msgpack_object *clocks)
+{
+	for (uint32_t i = 0; i + 1 < value_count(clocks); i += 2) {
+		uint32_t thread;
+
+		if (!number_find(&process->threads, value_at(clocks, i), &thread))
+			return false;
+		profile->threads[thread].has_clock = true;
+		profile->threads[thread].clock_ns = value_uint(value_at(clocks, i + 1));
+	}
+	return true;
+}
+
+static void take_summary(struct profile_summary *summary, const msgpack_object *map)
+{
+	*summary = (struct profile_summary){
+		.elapsed_ns = value_uint(value_get(map, "elapsed_ns")),
+		.samples = value_uint(value_get(map, "samples")),
+		.late_ticks = value_uint(value_get(map, "late_ticks")),
+		.late_ns = value_uint(value_get(map, "late_ns")),
+		.no_room_ticks = value_uint(value_get(map, "no_room_ticks")),
+		.threads_left_out = value_uint(value_get(map, "threads_left_out")),
+		.cut = value_uint(value_get(map, "cut")),
+		.woken = value_uint(value_get(map, "woken")),
+		.own_cpu_ns = value_uint(value_get(map, "own_cpu_ns")),
+		.rate_hz = value_number(value_get(map, "rate_hz")),
+		.with_c = value_bool(value_get(map, "with_c")),
+		.with_cpu = value_bool(value_get(map, "with_cpu")),
+		.there = true,
+	};
+}
+
+int profile_add(struct profile *profile, struct profile_process *process, const msgpack_object *map, struct error *err)
+{
+	const msgpack_object *summary = value_get(map, "summary");
+
+	if (!add_threads(profile, process, value_get(map, "threads")) ||
+	    !add_functions(profile, process, value_get(map, "functions")) ||
+	    !add_stacks(profile, process, value_get(map, "stacks")) || !add_sums(profile, process, value_get(map, "sums")) ||
+	    !add_clocks(profile, process, value_get(map, "clocks")))
+		return malformed(process, err);
+	if (summary)
+		take_summary(&process->summary, summary);
+	return 0;
+}

@@ -1,0 +1,98 @@
+#ifndef RBPROBE_TRACER_PROFILE_H
+#define RBPROBE_TRACER_PROFILE_H
+
+#include "tracer/recording/words.h"
+
+#include "proto/error.h"
+#include "proto/slice.h"
+
+#include <msgpack.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * What samples of stacks add up to, of one process or several: a tree of frames, and how long each thread was found in each. It
+ * is filled by the answers of the PROFILE request (PROTOCOL.md), as they come or from a file.
+ */
+
+struct profile_function {
+	uint32_t label, path; /* in texts */
+	int32_t line;         /* its first one */
+};
+
+/* Node 0 is above all outermost frames. A parent has a lower number than its children. */
+struct profile_node {
+	uint32_t parent, function;
+	int32_t line;               /* 0: none */
+	uint32_t first_child, next; /* 0: none */
+};
+
+struct profile_thread {
+	uint32_t process; /* in processes */
+	uint64_t id;      /* as Thread#inspect shows it */
+	uint32_t native_id;
+	bool main;
+	struct slice name; /* empty: none */
+	bool has_clock;
+	uint64_t clock_ns; /* the CPU time that it used; what sums have of it are samples */
+};
+
+struct profile_sum {
+	uint32_t thread, node;
+	uint64_t ticks, wall_ns, cpu_ns;
+};
+
+/* What the process says of the sampling. */
+struct profile_summary {
+	uint64_t elapsed_ns, samples, late_ticks, late_ns, no_room_ticks, threads_left_out, cut, woken, own_cpu_ns;
+	double rate_hz;
+	bool with_c, with_cpu;
+	bool there;
+};
+
+struct profile_numbers { /* a process's own numbers, from 1 on, and ours */
+	uint32_t *items, count, room;
+};
+
+struct profile_process {
+	pid_t pid;
+	uint32_t session; /* which of its sessions: of a file */
+	struct profile_numbers functions, stacks, threads;
+	struct profile_summary summary;
+	struct slice ruby_version, command; /* empty: not known */
+};
+
+struct profile {
+	struct words texts;
+	struct profile_function *functions;
+	uint32_t function_count, function_room;
+	uint32_t *function_slots, function_slot_count;
+	struct profile_node *nodes;
+	uint32_t node_count, node_room;
+	struct profile_thread *threads;
+	uint32_t thread_count, thread_room;
+	struct profile_sum *sums;
+	uint32_t sum_count, sum_room;
+	uint32_t *slots; /* of sums, by thread and node */
+	uint32_t slot_count;
+	struct profile_process *processes;
+	uint32_t process_count;
+	uint32_t rate_hz; /* that was asked for */
+};
+
+struct profile *profile_new(void);
+void profile_free(struct profile *profile);
+
+/* The process, by its PID and the number of its session; it is added. Valid until the next one is. */
+struct profile_process *profile_process(struct profile *profile, pid_t pid, uint32_t session);
+
+/* A map of the answer. What is wrong in it ends with -EPROTO and err. */
+int profile_add(struct profile *profile, struct profile_process *process, const msgpack_object *map, struct error *err);
+
+/* What a frame is called. */
+struct slice profile_label(const struct profile *profile, uint32_t function);
+/* Empty: it is written in C. */
+struct slice profile_path(const struct profile *profile, uint32_t function);
+
+#endif

@@ -1,0 +1,154 @@
+/* A profile as it is shown. See profile_view.h. */
+
+#include "tracer/profile/profile_view.h"
+
+#include "tracer/base/buffer.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static uint64_t weight_of(const struct profile_sum *sum, enum profile_weight weight)
+{
+	return weight == PROFILE_CPU ? sum->cpu_ns : sum->wall_ns;
+}
+
+static uint32_t add_node(struct profile_view *view, uint32_t parent, uint32_t function)
+{
+	uint32_t number = view->node_count;
+
+	if (number == view->node_room) {
+		view->node_room = number ? 2 * number : 256;
+		view->nodes = memory_resize(view->nodes, view->node_room * sizeof(*view->nodes));
+	}
+	view->nodes[number] = (struct profile_view_node){.parent = parent, .function = function};
+	if (number) {
+		view->nodes[number].depth = view->nodes[parent].depth + 1;
+		view->nodes[number].next = view->nodes[parent].first_child;
+		view->nodes[parent].first_child = number;
+	}
+	view->node_count++;
+	return number;
+}
+
+static uint32_t child_of(struct profile_view *view, uint32_t parent, uint32_t function)
+{
+	uint32_t child = view->nodes[parent].first_child;
+
+	while (child && view->nodes[child].function != function)
+		child = view->nodes[child].next;
+	return child ? child : add_node(view, parent, function);
+}
+
+/* The node for a stack. Recursion of the profile's depth is bounded: PROFILE_FRAMES_MAX, which a lying process may exceed. */
+static uint32_t place_of(struct profile_view *view, const struct profile_sum *sum, uint32_t *path)
+{
+	const struct profile_node *nodes = view->profile->nodes;
+	uint32_t depth = 0, place = view->threads ? child_of(view, 0, sum->thread) : 0;
+
+	for (uint32_t node = sum->node; node; node = nodes[node].parent)
+		path[depth++] = nodes[node].function;
+	while (depth > 0)
+		place = child_of(view, place, path[--depth]);
+	return place;
+}
+
+/* Each function of the stack once. */
+static void add_to_functions(struct profile_view *view, const struct profile_sum *sum, uint32_t *last, uint32_t number)
+{
+	const struct profile_node *nodes = view->profile->nodes;
+	uint64_t weight_ns = weight_of(sum, view->weight);
+
+	if (sum->node) {
+		struct profile_view_function *function = &view->functions[nodes[sum->node].function];
+
+		function->self_ns += weight_ns;
+		function->self_other_ns += weight_of(sum, view->weight == PROFILE_CPU ? PROFILE_WALL : PROFILE_CPU);
+	}
+	for (uint32_t node = sum->node; node; node = nodes[node].parent) {
+		uint32_t function = nodes[node].function;
+
+		if (last[function] == number)
+			continue;
+		last[function] = number;
+		view->functions[function].total_ns += weight_ns;
+	}
+}
+
+static void sort_children(struct profile_view *view, uint32_t parent)
+{
+	uint32_t sorted = 0, child = view->nodes[parent].first_child;
+
+	/* Insertion: few have many. */
+	while (child) {
+		uint32_t next = view->nodes[child].next, *link = &sorted;
+
+		while (*link && view->nodes[*link].total_ns >= view->nodes[child].total_ns)
+			link = &view->nodes[*link].next;
+		view->nodes[child].next = *link;
+		*link = child;
+		child = next;
+	}
+	view->nodes[parent].first_child = sorted;
+}
+
+struct profile_view profile_view_make(const struct profile *profile, enum profile_weight weight, bool threads)
+{
+	struct profile_view view = {.profile = profile, .weight = weight, .threads = threads};
+	uint32_t *path = memory_zeroed((profile->node_count + 1) * sizeof(*path));
+	uint32_t *last = memory_zeroed((profile->function_count + 1) * sizeof(*last));
+
+	view.functions = memory_zeroed((profile->function_count + 1) * sizeof(*view.functions));
+	add_node(&view, 0, 0);
+	for (uint32_t i = 0; i < profile->sum_count; i++) {
+		const struct profile_sum *sum = &profile->sums[i];
+		uint32_t place;
+
+		if (!weight_of(sum, weight) && !sum->wall_ns)
+			continue;
+		place = place_of(&view, sum, path);
+		view.nodes[place].self_ns += weight_of(sum, weight);
+		view.total_ns += weight_of(sum, weight);
+		add_to_functions(&view, sum, last, i + 1);
+	}
+	for (uint32_t i = view.node_count; i-- > 0;) {
+		view.nodes[i].total_ns += view.nodes[i].self_ns;
+		if (i)
+			view.nodes[view.nodes[i].parent].total_ns += view.nodes[i].total_ns;
+	}
+	for (uint32_t i = 0; i < view.node_count; i++)
+		sort_children(&view, i);
+	free(path);
+	free(last);
+	return view;
+}
+
+void profile_view_free(struct profile_view *view)
+{
+	free(view->nodes);
+	free(view->functions);
+	*view = (struct profile_view){0};
+}
+
+void profile_thread_name(const struct profile *profile, uint32_t number, struct buffer *to)
+{
+	const struct profile_thread *thread = &profile->threads[number];
+
+	if (profile->process_count > 1)
+		buffer_add_format(to, "%d: ", (int)profile->processes[thread->process].pid);
+	if (thread->name.size)
+		buffer_add_slice(to, thread->name);
+	else if (thread->main)
+		buffer_add_text(to, "main");
+	else if (thread->native_id)
+		buffer_add_format(to, "thread %" PRIu32, thread->native_id);
+	else
+		buffer_add_format(to, "thread 0x%016" PRIx64, thread->id);
+}
+
+void profile_view_name(const struct profile_view *view, const struct profile_view_node *node, struct buffer *to)
+{
+	if (view->threads && node->depth == 1)
+		profile_thread_name(view->profile, node->function, to);
+	else
+		buffer_add_slice(to, profile_label(view->profile, node->function));
+}
