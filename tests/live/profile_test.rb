@@ -1,5 +1,6 @@
 # `rbprobe profile`: samples of all threads' stacks, shown and kept.
 
+require "open3"
 require_relative "helper"
 
 class ProfileTest < LiveTest
@@ -100,6 +101,35 @@ class ProfileTest < LiveTest
     sleeps = lines.find { |line| line[1].start_with?("sleeps;") }
     assert_in_delta 1_000_000, sleeps[2].to_i, 300_000
     assert_refused 1, /is a profile, and has no calls/, "replay", file
+  end
+
+  test "other programs read what is exported" do
+    file = "#{directory}/profile"
+    assert_exit 0, rbprobe("profile", "-p", working.pid.to_s, "--duration", "1", "-q", "-o", file)
+    exported = %w[speedscope callgrind svg].to_h do |format|
+      result = rbprobe("export", file, "--to", format, "--threads")
+      assert_exit 0, result
+      [format, result.stdout]
+    end
+    scope = JSON.parse(exported["speedscope"])
+    computes = scope["profiles"].find { |one| one["name"] == "computes" } or flunk scope["profiles"].inspect
+    assert_equal computes["endValue"], computes["weights"].sum
+    assert_equal computes["samples"].size, computes["weights"].size
+    names = computes["samples"].flatten.uniq.map { |frame| scope["shared"]["frames"].fetch(frame)["name"] }
+    assert_includes names, "Work#busy"
+    assert_read(exported["callgrind"], /^ *[\d,]+ \( *[\d.]+%\) .*Work#(add|busy)/, "callgrind_annotate", "%s")
+    assert_read(exported["svg"], /\A\z/, "xmllint", "--noout", "%s")
+    assert_includes exported["svg"], "<title>Work#busy ("
+  end
+
+  # The program accepts it, and says that.
+  def assert_read(text, expected, *command)
+    skip "needs #{command.first}" unless system("command -v #{command.first} >/dev/null")
+    path = "#{directory}/exported"
+    File.write(path, text)
+    output, status = Open3.capture2e(*command.map { |word| word == "%s" ? path : word })
+    assert_predicate status, :success?, output
+    assert_match expected, output
   end
 
   test "a forked child goes on without it, and its parent with it" do

@@ -132,6 +132,23 @@ static void what_comes_again_is_added(void **state)
 	                 PROFILE_CPU, true);
 }
 
+static void samples_of_cpu_time_are_brought_to_the_clock(void **state)
+{
+	static const int64_t clocks[] = {1, 15 * MS};
+	struct error err;
+
+	(void)state;
+	add_frames();
+	add_sums();
+	msgpack_pack_map(&packer, 1);
+	numbers("clocks", clocks, 2);
+	assert_int_equal(add(&err), 0);
+	profile_settle(profile);
+	assert_collapsed("<main>;Order#save;String#: 10000\n"
+	                 "<main>;Order#save;Order#save 5000\n",
+	                 PROFILE_CPU, false);
+}
+
 static void a_method_that_calls_itself_counts_once(void **state)
 {
 	struct profile_view view;
@@ -211,6 +228,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(frames_of_one_method_at_several_lines_are_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_comes_again_is_added, setup, teardown),
+		cmocka_unit_test_setup_teardown(samples_of_cpu_time_are_brought_to_the_clock, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_method_that_calls_itself_counts_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_text_has_methods_threads_and_a_tree, setup, teardown),
 		cmocka_unit_test_setup_teardown(numbers_that_stand_for_nothing_are_refused, setup, teardown),

@@ -107,7 +107,8 @@ const struct subcommand cmd_export = {
 	.usage = "FILE --to FORMAT",
 	.description =
 		"Write the profile that `rbprobe profile -o FILE` has kept in a format of other programs.\vFormats: collapsed "
-		"(flamegraph.pl; whole numbers are microseconds). FILE may be - for standard input.",
+		"(flamegraph.pl; its numbers are microseconds), speedscope (its JSON), callgrind (kcachegrind and "
+		"callgrind_annotate), svg (a flame graph by itself). FILE may be - for standard input.",
 	.pids = PIDS_NONE,
 	.options = (const struct argp *const[]){&options_export, &options_file, NULL},
 	.positional = &options_export,

@@ -139,6 +139,7 @@ static int profile_run(void *self)
 	status = invocation_request(invocation, options->pids.items, options->pids.count);
 	if (!profiling->profile->process_count)
 		return status;
+	profile_settle(profiling->profile);
 	if (!profiling->writer && invocation->json)
 		profile_json(profiling->profile, &profiling->style, &invocation->output.buffer);
 	else if (!profiling->writer)

@@ -24,6 +24,7 @@ int profile_take(struct profile **made, struct recording_reader *reader, struct 
 	*made = profile_new();
 	(*made)->rate_hz = item.head.rate_hz;
 	status = profile_read(*made, reader, err);
+	profile_settle(*made);
 	return status < 0 ? status : 1;
 }
 

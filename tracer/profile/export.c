@@ -4,4 +4,5 @@
 
 #include <stddef.h>
 
-const struct export_format *const export_formats[] = {&export_collapsed, NULL};
+const struct export_format *const export_formats[] = {&export_collapsed, &export_speedscope, &export_callgrind, &export_svg,
+                                                      NULL};

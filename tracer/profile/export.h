@@ -12,10 +12,13 @@ struct export_format {
 };
 
 extern const struct export_format export_collapsed; /* what flamegraph.pl reads */
+extern const struct export_format export_speedscope;
+extern const struct export_format export_callgrind;
+extern const struct export_format export_svg;
 
 /* All of them, for options and for people. */
-#define EXPORT_FORMATS "collapsed"
-#define EXPORT_FORMATS_SAID "collapsed"
+#define EXPORT_FORMATS "collapsed|speedscope|callgrind|svg"
+#define EXPORT_FORMATS_SAID "collapsed, speedscope, callgrind or svg"
 
 /* All, up to a NULL. */
 extern const struct export_format *const export_formats[];

@@ -324,3 +324,20 @@ int profile_add(struct profile *profile, struct profile_process *process, const 
 		take_summary(&process->summary, summary);
 	return 0;
 }
+
+void profile_settle(struct profile *profile)
+{
+	uint64_t *sampled_ns = memory_zeroed((profile->thread_count + 1) * sizeof(*sampled_ns));
+
+	for (uint32_t i = 0; i < profile->sum_count; i++)
+		sampled_ns[profile->sums[i].thread] += profile->sums[i].cpu_ns;
+	for (uint32_t i = 0; i < profile->sum_count; i++) {
+		struct profile_sum *sum = &profile->sums[i];
+		const struct profile_thread *thread = &profile->threads[sum->thread];
+
+		if (thread->has_clock && sampled_ns[sum->thread])
+			sum->cpu_ns =
+				(uint64_t)((double)sum->cpu_ns * (double)thread->clock_ns / (double)sampled_ns[sum->thread]);
+	}
+	free(sampled_ns);
+}

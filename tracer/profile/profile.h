@@ -90,6 +90,12 @@ struct profile_process *profile_process(struct profile *profile, pid_t pid, uint
 /* A map of the answer. What is wrong in it ends with -EPROTO and err. */
 int profile_add(struct profile *profile, struct profile_process *process, const msgpack_object *map, struct error *err);
 
+/*
+ * When all is there: what samples say of a thread's CPU time is brought to what its clock says. A sample that found the thread
+ * running stands for a whole tick, of which another process may have had a part.
+ */
+void profile_settle(struct profile *profile);
+
 /* What a frame is called. */
 struct slice profile_label(const struct profile *profile, uint32_t function);
 /* Empty: it is written in C. */

@@ -1,0 +1,74 @@
+/*
+ * Callgrind's format, for kcachegrind and callgrind_annotate: what each function has itself and by each function that it called,
+ * in microseconds. Samples know no number of calls: it is given as 1. With threads, these are functions as well.
+ */
+
+#include "tracer/profile/export.h"
+
+#include "proto/clock.h"
+
+#include <inttypes.h>
+
+static uint64_t us(uint64_t ns)
+{
+	return (ns + NS_PER_US / 2) / NS_PER_US;
+}
+
+static void add_name(const struct profile_view *view, const char *key, const struct profile_view_node *node, struct buffer *to)
+{
+	struct buffer name = {0};
+
+	profile_view_name(view, node, &name);
+	buffer_add_format(to, "%s=", key);
+	/* "(7)" in front would be a number that stands for the name. */
+	if (name.size && name.bytes[0] == '(')
+		buffer_add_char(to, ' ');
+	buffer_add_printable(to, name.bytes, name.size);
+	buffer_add_char(to, '\n');
+	buffer_free(&name);
+}
+
+static void add_file(const struct profile_view *view, const char *key, const struct profile_view_node *node, struct buffer *to)
+{
+	struct slice path =
+		view->threads && node->depth == 1 ? (struct slice){"", 0} : profile_path(view->profile, node->function);
+
+	buffer_add_format(to, "%s=", key);
+	if (path.size)
+		buffer_add_printable(to, path.bytes, path.size);
+	else
+		buffer_add_text(to, "[C]");
+	buffer_add_char(to, '\n');
+}
+
+static int32_t line_of(const struct profile_view *view, const struct profile_view_node *node)
+{
+	int32_t line = view->threads && node->depth == 1 ? 0 : view->profile->functions[node->function].line;
+
+	return line > 0 ? line : 0;
+}
+
+static void write_callgrind(const struct profile_view *view, struct buffer *to)
+{
+	buffer_add_format(
+		to, "# callgrind format\nversion: 1\ncreator: rbprobe\npositions: line\nevents: %s_us\nsummary: %" PRIu64 "\n",
+		view->weight == PROFILE_CPU ? "CPU" : "Wall", us(view->total_ns));
+	for (uint32_t i = 1; i < view->node_count; i++) {
+		const struct profile_view_node *node = &view->nodes[i];
+
+		buffer_add_char(to, '\n');
+		add_file(view, "fl", node, to);
+		add_name(view, "fn", node, to);
+		buffer_add_format(to, "%" PRId32 " %" PRIu64 "\n", line_of(view, node), us(node->self_ns));
+		for (uint32_t child = node->first_child; child; child = view->nodes[child].next) {
+			const struct profile_view_node *called = &view->nodes[child];
+
+			add_file(view, "cfi", called, to);
+			add_name(view, "cfn", called, to);
+			buffer_add_format(to, "calls=1 %" PRId32 "\n%" PRId32 " %" PRIu64 "\n", line_of(view, called),
+			                  line_of(view, node), us(called->total_ns));
+		}
+	}
+}
+
+const struct export_format export_callgrind = {.name = "callgrind", .write = write_callgrind};
