@@ -33,7 +33,8 @@ struct profile_writer *profile_writer_new(struct output *output, uint32_t rate_h
 		head.host = (struct slice){host, strlen(host)};
 	head.program = (struct slice){RBPROBE_VERSION, strlen(RBPROBE_VERSION)};
 	writer->output = output;
-	writer->recording = recording_write_open(output, &head);
+	writer->recording = recording_write_open(output);
+	recording_write_head(writer->recording, &head);
 	msgpack_sbuffer_init(&writer->packed);
 	msgpack_sbuffer_init(&writer->record);
 	return writer;
