@@ -56,11 +56,11 @@ class RecordRotateTest < LiveTest
     files = [file_of, file_of(".1")]
     target.run("class Shop; def day(name, queue); queue.pop; end; end; $open = Queue.new; nil")
     record_files(2, target, "--overflow", "block", "--args", "Shop#day", "Shop#price") do
-      target.run("Thread.new { $shop.day('monday', $open) }; #{BUSY}")
+      target.run("$day = Thread.new { $shop.day('monday', $open) }; #{BUSY}")
       wait_for_rotations
       target.run("$busy = false; $shop.price(:drained); nil")
-      wait_until("all calls are written") { files.any? { |file| replay(file).stdout.include?(":drained") } }
-      target.run("$open << 1; nil")
+      wait_until("all calls are written") { files.any? { |file| rbprobe("replay", file).stdout.include?(":drained") } }
+      target.run("$open << 1; $day.join; nil")
     end
     day = files.flat_map { |file| replay(file, "--format", "json").events("call") }
                .find { |call| call["method"] == "Shop#day" && call["duration_ns"] }
