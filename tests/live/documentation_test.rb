@@ -39,7 +39,8 @@ class DocumentationTest < LiveTest
       commands << [] if found[:separator]
       commands.last << Shellwords.split(found[:word].gsub(/\$\([^)]*\)/, "1")).join if found[:word]
     end
-    commands.map { |words| words.drop_while { |word| word == "do" } }.select { |words| words.first&.match?(%r{\A(?:build/)?rbprobe\z}) }
+    commands.map { |words| words.drop_while { |word| word == "do" } }
+            .select { |words| words.first&.match?(%r{\A(?:build/)?rbprobe\z}) }
             .map { |words| words.drop(1).map { |word| in_place_of(word) } }.reject(&:empty?)
   end
 
