@@ -176,9 +176,9 @@ static void mistakes_are_refused_with_their_place(void **state)
 		{"Billing::order.save",
 	         "\"order\" is no class: its name begins with a capital letter; write Billing::Order#save or "
 	         "Billing::Order.save"},
-		{"save#",
-	         "\"save\" is no class; write save alone for the methods of that name in all classes, or with its class, as in "
-	         "Order#save"},
+		{"save#", "\"save\" is no class; write save alone for the methods of that name in all classes; `rbprobe methods "
+	                  "-p PID save` "
+	                  "lists them"},
 		{"Billing::order#save", "\"order\" is no class"},
 		{"Billing::Order::save", "\"save\" is no class; write Billing::Order#save or Billing::Order.save"},
 		{"Order::save(self)", "\"save\" is no class; write Order#save or Order.save"},

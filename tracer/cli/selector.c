@@ -41,8 +41,7 @@ static int refuse_lower_case(const char *text, size_t at, size_t to, struct erro
 		name = text + at;
 		return error_set(err, -EINVAL,
 		                 "selector \"%.200s\": \"%.*s\" is no class; write %.*s alone for the methods of that name in "
-		                 "all classes, or with "
-		                 "its class, as in Order#%.*s",
+		                 "all classes; `rbprobe methods -p PID %.*s` lists them",
 		                 text, (int)(end - at), name, (int)(end - at), name, (int)(end - at), name);
 	}
 	buffer_add(&class, text, at);
