@@ -100,4 +100,53 @@ class DocumentationTest < LiveTest
       end
     end
   end
+
+  # The shop of the examples, and its visitors. The guide's has a server around it; what it shows of that is not looked at here.
+  SHOP = <<~RUBY
+    load "#{Processes::ROOT}/tests/apps/demo/shop.rb"
+    Thread.new do
+      add = lambda do |sku, count|
+        cart = Cart.new(Catalogue.new)
+        cart.add(sku, count) rescue next
+        JSON.generate({total: cart.total}, nil)
+      end
+      loop do
+        JSON.generate(Catalogue.new.search("cup").map(&:to_h), nil)
+        [["tea", 3], ["tea", 2], ["whisk", 1], ["pot", 1]].each { |sku, count| add.(sku, count) }
+        sleep 0.05
+      end
+    end.name = "puma srv tp 001"
+    nil
+  RUBY
+
+  # What the examples show of the shop alone, with their commands: those that end by themselves, and are about no server.
+  EXAMPLES = ["README.md", "doc/guide.md"].flat_map { |page|
+    File.read("#{Processes::ROOT}/#{page}").scan(/^```console\n(.*?)^```/m).flatten.flat_map do |block|
+      block.split(/^\$ /).drop(1).map { |example| [page, *example.split("\n", 2)] }
+    end
+  }.select { |_, command, _|
+    command.match?(/\Arbprobe (methods|(trace|stat) .*--(duration|count)) .*(Cart|Catalogue|shop\.rb)/) &&
+      command.include?("-p 10626") && !command.match?(/Session|Shop#|__source__|--stack/)
+  }.freeze
+
+  # Threads and servers are those of the example; numbers are any.
+  def comparable(text)
+    text.lines.map { |line| line.chomp.gsub(/\d+(\.\d+)?([num]?s\b)?/, "N").squeeze(" ").strip }
+        .map { |line| line.gsub(%r{/srv/shop/|#{Processes::ROOT}/tests/apps/demo/}, "") }
+        .map { |line| line.sub(/\bN call,/, "N calls,").sub(/; N more ha(s|ve) not ended/, "") }
+  end
+
+  test "the examples of the README and the guide print what they show" do
+    only_with_gems("sinatra/base")
+    target = start("console")
+    target.run(SHOP)
+    assert_operator EXAMPLES.size, :>, 8
+    EXAMPLES.each do |page, command, shown|
+      words = commands_in(command).first.map { |word| word == "10626" ? target.pid.to_s : word }
+      out, err, = Open3.capture3({ "NO_COLOR" => "1" }, "timeout", "60", Processes::RBPROBE, *words, stdin_data: "")
+      printed = comparable("#{out}#{err}")
+      missing = comparable(shown).reject { |line| line.empty? || line.end_with?("...") || line.start_with?("[thread") } - printed
+      assert_empty missing, "#{page}: #{command}\n#{out}#{err}"
+    end
+  end
 end
