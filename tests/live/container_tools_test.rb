@@ -103,7 +103,7 @@ class ContainerToolsTest < LiveTest
   test "inside, of an application that has a user of its own: as that user" do
     name, pid = application("--user", USER.to_s)
     assert_shows look_inside(name)
-    assert_says(/this root has no CAP_SYS_PTRACE/, look_inside(name, "--user", "0"))
+    assert_says(/has no CAP_SYS_PTRACE and CAP_IPC_OWNER/, look_inside(name, "--user", "0"))
     assert_shows look_from_host(pid)
   end
 
