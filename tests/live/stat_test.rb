@@ -126,6 +126,14 @@ class StatTest < LiveTest
     assert_equal expected, counts(rows(counter.stop))
   end
 
+  test "a method that Ruby leaves out from the second call on is counted each time" do
+    target = prepared
+    target.run("class Work; def distance(number); number.abs; end; end")
+    counter = stat(target, "--yes", "--format", "json", "Integer#abs", "Work#distance")
+    target.run("work = Work.new; 40.times { |i| work.distance(-i) }")
+    assert_equal({ "Integer#abs" => [40, 0], "Work#distance" => [40, 0] }, counts(rows(counter.stop)))
+  end
+
   test "times: total, self, percentiles in their order" do
     target = prepared
     counter = stat(target, "--format", "json", "Work#long", "Work#short", "Work#named")

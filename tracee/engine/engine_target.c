@@ -131,6 +131,10 @@ static bool target_can(const struct match *match, struct text *reason)
 		text_append_cstr(reason, "Ruby runs other instructions for calls without optional arguments");
 		return false;
 	}
+	if (method_definition_is_bypassed(method)) {
+		text_append_cstr(reason, "Ruby calls the C function in it directly, without the method, from the second call on");
+		return false;
+	}
 	if (must_share(method) && (method_definition_of(method) == 0 || !targeted_known())) {
 		text_append_cstr(reason, "this Ruby does not tell whether the define_method method is traced already");
 		return false;

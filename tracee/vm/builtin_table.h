@@ -93,6 +93,7 @@
 	METHOD(ISEQ_EVAL, "RubyVM::InstructionSequence", "eval", 0)                                                              \
 	METHOD(ISEQ_LABEL, "RubyVM::InstructionSequence", "label", 0)                                                            \
 	METHOD(ISEQ_TO_A, "RubyVM::InstructionSequence", "to_a", 0)                                                              \
+	METHOD(ISEQ_DISASM, "RubyVM::InstructionSequence", "disasm", 0)                                                          \
 	METHOD(ISEQ_EACH_CHILD, "RubyVM::InstructionSequence", "each_child", 0)                                                  \
 	METHOD(ISEQ_TRACE_POINTS, "RubyVM::InstructionSequence", "trace_points", 0)                                              \
 	METHOD(ISEQ_PATH, "RubyVM::InstructionSequence", "path", 0)                                                              \

@@ -181,6 +181,13 @@ bool compat_block_method_shares_hooks(void)
 	return RUBY_AT_LEAST(3, 2);
 }
 
+enum compat_direct_calls compat_direct_calls(void)
+{
+	if (RUBY_AT_LEAST(3, 4))
+		return COMPAT_DIRECT_CALLS_TOLD;
+	return RUBY_AT_LEAST(3, 3) ? COMPAT_DIRECT_CALLS_UNTOLD : COMPAT_DIRECT_CALLS_NONE;
+}
+
 static void *nothing(void *argument)
 {
 	return argument;

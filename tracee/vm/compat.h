@@ -48,6 +48,13 @@ void *compat_data(VALUE object);
 bool compat_block_method_shares_hooks(void);
 
 /*
+ * Whether the VM calls a C function directly where a method of its own, written in Ruby, does nothing else (vm_insnhelper.c,
+ * since 3.3), and whether it says of which methods that is so (in their disassembly, since 3.4).
+ */
+enum compat_direct_calls { COMPAT_DIRECT_CALLS_NONE, COMPAT_DIRECT_CALLS_UNTOLD, COMPAT_DIRECT_CALLS_TOLD };
+enum compat_direct_calls compat_direct_calls(void);
+
+/*
  * To be called after a targeted TracePoint was disabled. Before Ruby 3.2, disabling one on a define_method method takes the
  * method's list of hooks for the global one and leaves the VM believing that no global hook is on: attr_* methods then give no
  * events (seen on 3.1.2).

@@ -7,6 +7,7 @@
  * 3.1.2: entry at word 3 (4 on 3.3.8 and 4.0.5), definition at word 2. Memory is read by a system call that does not fault.
  */
 
+#define _GNU_SOURCE
 #include "tracee/vm/method_definition.h"
 
 #include "tracee/base/safe_read.h"
@@ -245,6 +246,47 @@ bool method_definition_has_short_form(VALUE method)
 			return is_builtin(method_definition_instructions(method));
 	}
 	return false;
+}
+
+/* Of what an instruction sequence is, as text: the VM says the kind of method there. */
+static bool first_line_has(VALUE string, const char *words)
+{
+	const char *text = RSTRING_PTR(string), *end = memchr(text, '\n', (size_t)RSTRING_LEN(string));
+
+	return memmem(text, end ? (size_t)(end - text) : (size_t)RSTRING_LEN(string), words, strlen(words)) != NULL;
+}
+
+/* Where the VM does not say of which methods it is so: those that have no variables, and nothing but the call and the return. */
+static bool is_one_call(VALUE iseq)
+{
+	VALUE data = builtin_call0(BUILTIN_ISEQ_TO_A, iseq), locals, body, only = Qnil;
+	long instructions = 0;
+
+	if (!RB_TYPE_P(data, T_ARRAY) || RARRAY_LEN(data) < 14)
+		return false;
+	locals = RARRAY_AREF(data, 10);
+	body = RARRAY_AREF(data, 13);
+	if (!RB_TYPE_P(locals, T_ARRAY) || RARRAY_LEN(locals) || !RB_TYPE_P(body, T_ARRAY))
+		return false;
+	for (long i = 0; i < RARRAY_LEN(body); i++)
+		if (RB_TYPE_P(RARRAY_AREF(body, i), T_ARRAY) && instructions++ == 0)
+			only = RARRAY_AREF(RARRAY_AREF(body, i), 0);
+	return instructions == 2 && only == ID2SYM(rb_intern("opt_invokebuiltin_delegate_leave"));
+}
+
+bool method_definition_is_bypassed(VALUE method)
+{
+	VALUE iseq, text;
+
+	if (compat_direct_calls() == COMPAT_DIRECT_CALLS_NONE)
+		return false;
+	iseq = method_definition_instructions(method);
+	if (!is_builtin(iseq))
+		return false;
+	if (compat_direct_calls() == COMPAT_DIRECT_CALLS_UNTOLD)
+		return is_one_call(iseq);
+	text = builtin_call0(BUILTIN_ISEQ_DISASM, iseq);
+	return RB_TYPE_P(text, T_STRING) && first_line_has(text, " SINGLE_NOARG_LEAF");
 }
 
 bool method_definition_is_block_method(VALUE method)

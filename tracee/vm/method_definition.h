@@ -50,6 +50,12 @@ bool method_definition_encloses(VALUE code, VALUE inner);
  */
 bool method_definition_has_short_form(VALUE method);
 
+/*
+ * Whether the method, one of Ruby's own and written in Ruby, does nothing but call a C function without arguments, and the VM
+ * calls that directly from a place that has called the method once: no event tells of it but the global hook's, while that is on.
+ */
+bool method_definition_is_bypassed(VALUE method);
+
 /* Whether the method was made by define_method with a block. */
 bool method_definition_is_block_method(VALUE method);
 
