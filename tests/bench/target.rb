@@ -163,6 +163,8 @@ many = lambda do |number|
   RUBY
 end
 WORKLOADS["many-build"] = many
+WORKLOADS["objects-build"] = ->(count) { $objects = Array.new(count) { Object.new } and GC.start }
+WORKLOADS["chain-build"] = ->(count) { $chain = (1..count).inject(Object) { |type, _| Class.new(type) } and GC.start }
 
 STATES = {
   "sleep" => -> { sleep },

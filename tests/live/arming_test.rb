@@ -56,6 +56,32 @@ class ArmingTest < LiveTest
     assert_operator result.stderr.scan("disarming goes on in another job").size, :>, 1
   end
 
+  # The heap's pages come and go, and objects move to other pages, also to those that were looked at.
+  CHURN = <<~'RUBY'
+    $churn = Thread.new do
+      until $stop
+        GC.compact if GC.respond_to?(:compact) && rand(3) == 0
+        Array.new(100_000) { Object.new }
+        sleep 0.01
+      end
+    end
+    nil
+  RUBY
+
+  test "a large process runs while its modules are listed, and none is missed, also where objects move meanwhile" do
+    target = start("console")
+    target.run("$keep = []; 400.times { |i| Object.const_set(%(Listed\#{i}), Class.new { def m; end }); " \
+               "$keep << Array.new(10_000) { Object.new } }; GC.start; nil")
+    tracer = launch("trace", "-v", "-p", target.pid.to_s, "Listed*#m", env: { "RBPROBE_DEBUG" => "select" })
+    tracer.wait_until_armed
+    result = tracer.stop
+    assert_operator result.stderr.scan("looking for methods goes on in another job").size, :>, 1
+    assert_match(/tracing 400 methods/, result.stderr)
+    target.run(CHURN)
+    5.times { assert_equal 400, rbprobe("methods", "-p", target.pid.to_s, "Listed*#m").stdout.scan(/^Listed\d+#m /).size }
+    target.run("$stop = true; $churn.join; nil")
+  end
+
   test "a process that forks between two parts of the arming: the child has none of it" do
     skip "YJIT drops its code for each method: so many are refused" if Processes.yjit?
     target = start_with_code(20_000)

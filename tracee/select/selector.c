@@ -97,21 +97,15 @@ static VALUE existing_singleton_class(VALUE module)
 	return class_name_is_singleton(class) ? class : Qnil;
 }
 
-static VALUE collect(RB_BLOCK_CALL_FUNC_ARGLIST(module, modules))
-{
-	(void)argc;
-	(void)argv;
-	(void)blockarg;
-	return rb_ary_push(modules, module);
-}
-
 VALUE selector_all_modules(void)
 {
-	VALUE modules = rb_ary_new();
-	VALUE class = rb_cModule;
+	struct module_list list;
 
-	builtin_iterate(BUILTIN_EACH_OBJECT, rb_path2class("ObjectSpace"), 1, &class, collect, modules);
-	return modules;
+	module_list_begin(&list);
+	while (module_list_next(&list))
+		gvl_slice_pass_current();
+	RB_GC_GUARD(list.pages);
+	return list.modules;
 }
 
 static bool owner_matches(const struct selector *selector, VALUE owner)
@@ -248,7 +242,8 @@ void selector_walk_begin(struct selector_walk *walk, const struct selector *sele
 	VALUE module;
 
 	if (!selector_is_exact(selector)) {
-		walk_begin(walk, selector, selector_all_modules(), false);
+		walk_begin(walk, selector, Qnil, false);
+		module_list_begin(&walk->list);
 		return;
 	}
 	module = constant_module(selector->class_pattern);
@@ -257,6 +252,11 @@ void selector_walk_begin(struct selector_walk *walk, const struct selector *sele
 
 bool selector_walk_next(struct selector_walk *walk)
 {
+	if (NIL_P(walk->modules)) {
+		if (!module_list_next(&walk->list))
+			walk->modules = walk->list.modules;
+		return true;
+	}
 	if (!NIL_P(walk->names) && name_next(walk))
 		return true;
 	walk->names = Qnil;
@@ -267,6 +267,7 @@ void selector_walk_mark(const struct selector_walk *walk)
 {
 	if (!walk->selector)
 		return;
+	module_list_mark(&walk->list);
 	rb_gc_mark(walk->modules);
 	rb_gc_mark(walk->module);
 	rb_gc_mark(walk->names);
@@ -276,6 +277,8 @@ static void walk_to_end(struct selector_walk *walk)
 {
 	while (selector_walk_next(walk))
 		gvl_slice_pass_current();
+	RB_GC_GUARD(walk->list.modules);
+	RB_GC_GUARD(walk->list.pages);
 	RB_GC_GUARD(walk->modules);
 	RB_GC_GUARD(walk->module);
 	RB_GC_GUARD(walk->names);

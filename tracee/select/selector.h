@@ -3,6 +3,7 @@
 
 #include "proto/command.h"
 #include "tracee/engine/match.h"
+#include "tracee/vm/module_list.h"
 
 #include <ruby.h>
 
@@ -25,7 +26,8 @@ struct selector_walk {
 	struct selector adapted;         /* what it means of `module` */
 	bool exact;                      /* modules has what its constant is, */
 	bool alone;                      /* or one module */
-	VALUE modules;                   /* Array */
+	struct module_list list;         /* where modules are still looked for; */
+	VALUE modules;                   /* Array; nil: they are */
 	long next_module;
 	bool singletons_turn; /* of the next module its singleton class is next */
 	VALUE module;         /* whose names are gone through; nil: none */
@@ -81,7 +83,7 @@ bool selector_has_method(VALUE module, VALUE name);
 /* The method that is named by its name, as a Symbol; nil where no such Symbol exists: then there is no such method either. */
 VALUE selector_literal_name(const struct selector *selector);
 
-/* Every class and module there is: one walk over the object space. */
+/* Every class and module there is. Other threads may run meanwhile. */
 VALUE selector_all_modules(void);
 
 /* The selector as the user would write it, without expressions; cut to size with a NUL. */
