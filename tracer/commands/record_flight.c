@@ -73,7 +73,7 @@ int record_flight_until(struct record_flight *flight, const char *text)
 	}
 	*trigger = (struct trigger){.text = text};
 	flight->words[triggers->count] = rest = memory_zeroed(strlen(text) + 1);
-	memcpy(rest, text, strlen(text));
+	memcpy(rest, text, strlen(text) + 1);
 	while ((one = strsep(&rest, ",")))
 		if (word(flight, trigger, one))
 			return EINVAL;
