@@ -261,6 +261,7 @@ static void sample_job(void *unused)
 
 	(void)unused;
 	if (orphan) {
+		profile_clock_forget(orphan->clock);
 		free_profiler(orphan);
 		orphan = NULL;
 	}
