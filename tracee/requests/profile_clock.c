@@ -10,8 +10,8 @@
  *   not cut short what it waits in (session/waiting.h). Where it may not be, the time is that of the sample that comes next.
  *
  * The CPU time is the process's, without that of our own native threads. A main thread that was woken uses some to go back to
- * where it waited: so after such a sample the comparison begins at the next tick. That could hide another thread's move; so
- * nothing counts as still for longer than STILL_MAX_NS.
+ * where it waited, and the VM's timer thread some more: so after such a sample the comparison begins SETTLE_NS later. That could
+ * hide another thread's move; so nothing counts as still for longer than STILL_MAX_NS.
  *
  * Context: the thread (no GVL, all signals blocked), where the header says nothing else.
  */
@@ -35,6 +35,7 @@
 #define THREAD_NAME "rbprobe-profile"
 #define STILL_CPU_NS (3 * NS_PER_US)    /* less than a thread needs to wake up and wait again */
 #define SETTLE_CPU_NS (500 * NS_PER_US) /* what a woken thread may take until it waits again */
+#define SETTLE_NS (25 * NS_PER_MS)      /* for so long; the VM's own timer thread has something to do after it */
 #define STILL_MAX_NS (1 * NS_PER_S)
 #define WAKE_AGAIN_NS (10 * NS_PER_MS)
 #define BUDGET_NS (1 * NS_PER_S) /* over so long it is looked at what samples take */
@@ -97,7 +98,7 @@ static bool has_moved(struct profile_clock *clock, uint64_t now_ns)
 	if (now_ns > atomic_load(&clock->sampled_ns) + STILL_MAX_NS)
 		return true;
 	if (atomic_load(&clock->settles) && more_ns < SETTLE_CPU_NS) {
-		atomic_store(&clock->settles, false);
+		atomic_store(&clock->settles, now_ns < clock->woke_ns + SETTLE_NS);
 		atomic_store(&clock->base_cpu_ns, cpu_ns);
 		return false;
 	}
