@@ -16,6 +16,7 @@
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/gvl_slice.h"
+#include "tracee/vm/heap_list.h"
 #include "tracee/vm/line_code.h"
 #include "tracee/vm/method_definition.h"
 #include "tracee/vm/string_slice.h"
@@ -170,22 +171,16 @@ void lines_consider_method(const struct match *match, void *argument)
 	RB_GC_GUARD(candidate.code);
 }
 
-static VALUE collect(RB_BLOCK_CALL_FUNC_ARGLIST(object, objects))
-{
-	(void)argc;
-	(void)argv;
-	(void)blockarg;
-	return rb_ary_push(objects, object);
-}
-
 /* Blocks and methods that somebody keeps and no module has. */
 static void consider_objects(const struct lines_wanted *wanted, VALUE class)
 {
-	VALUE objects = rb_ary_new();
+	struct heap_list list;
 
-	builtin_iterate(BUILTIN_EACH_OBJECT, rb_path2class("ObjectSpace"), 1, &class, collect, objects);
-	for (long i = 0; i < RARRAY_LEN(objects); i++) {
-		VALUE object = rb_ary_entry(objects, i);
+	heap_list_begin(&list, class);
+	while (heap_list_next(&list))
+		gvl_slice_pass_current();
+	for (long i = 0; i < RARRAY_LEN(list.objects); i++) {
+		VALUE object = rb_ary_entry(list.objects, i);
 		struct candidate candidate = {.owner = Qnil, .name = Qnil, .block = class == rb_cProc ? object : Qnil};
 
 		gvl_slice_pass_current();
@@ -195,7 +190,8 @@ static void consider_objects(const struct lines_wanted *wanted, VALUE class)
 		consider(wanted, &candidate);
 		RB_GC_GUARD(candidate.code);
 	}
-	RB_GC_GUARD(objects);
+	RB_GC_GUARD(list.objects);
+	RB_GC_GUARD(list.pages);
 }
 
 struct frame_look {

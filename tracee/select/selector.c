@@ -99,13 +99,13 @@ static VALUE existing_singleton_class(VALUE module)
 
 VALUE selector_all_modules(void)
 {
-	struct module_list list;
+	struct heap_list list;
 
-	module_list_begin(&list);
-	while (module_list_next(&list))
+	heap_list_begin(&list, rb_cModule);
+	while (heap_list_next(&list))
 		gvl_slice_pass_current();
 	RB_GC_GUARD(list.pages);
-	return list.modules;
+	return list.objects;
 }
 
 static bool owner_matches(const struct selector *selector, VALUE owner)
@@ -243,7 +243,7 @@ void selector_walk_begin(struct selector_walk *walk, const struct selector *sele
 
 	if (!selector_is_exact(selector)) {
 		walk_begin(walk, selector, Qnil, false);
-		module_list_begin(&walk->list);
+		heap_list_begin(&walk->list, rb_cModule);
 		return;
 	}
 	module = constant_module(selector->class_pattern);
@@ -253,8 +253,8 @@ void selector_walk_begin(struct selector_walk *walk, const struct selector *sele
 bool selector_walk_next(struct selector_walk *walk)
 {
 	if (NIL_P(walk->modules)) {
-		if (!module_list_next(&walk->list))
-			walk->modules = walk->list.modules;
+		if (!heap_list_next(&walk->list))
+			walk->modules = walk->list.objects;
 		return true;
 	}
 	if (!NIL_P(walk->names) && name_next(walk))
@@ -267,7 +267,7 @@ void selector_walk_mark(const struct selector_walk *walk)
 {
 	if (!walk->selector)
 		return;
-	module_list_mark(&walk->list);
+	heap_list_mark(&walk->list);
 	rb_gc_mark(walk->modules);
 	rb_gc_mark(walk->module);
 	rb_gc_mark(walk->names);
@@ -277,7 +277,7 @@ static void walk_to_end(struct selector_walk *walk)
 {
 	while (selector_walk_next(walk))
 		gvl_slice_pass_current();
-	RB_GC_GUARD(walk->list.modules);
+	RB_GC_GUARD(walk->list.objects);
 	RB_GC_GUARD(walk->list.pages);
 	RB_GC_GUARD(walk->modules);
 	RB_GC_GUARD(walk->module);

@@ -3,7 +3,7 @@
 
 #include "proto/command.h"
 #include "tracee/engine/match.h"
-#include "tracee/vm/module_list.h"
+#include "tracee/vm/heap_list.h"
 
 #include <ruby.h>
 
@@ -26,7 +26,7 @@ struct selector_walk {
 	struct selector adapted;         /* what it means of `module` */
 	bool exact;                      /* modules has what its constant is, */
 	bool alone;                      /* or one module */
-	struct module_list list;         /* where modules are still looked for; */
+	struct heap_list list;           /* where modules are still looked for; */
 	VALUE modules;                   /* Array; nil: they are */
 	long next_module;
 	bool singletons_turn; /* of the next module its singleton class is next */

@@ -1,5 +1,5 @@
 /*
- * Every class and module. See module_list.h.
+ * Every object of a class. See heap_list.h.
  *
  * Facts that this relies on, seen on 2.7, 3.1, 3.3, 3.4, 4.0 and 4.1:
  * - rb_objspace_each_objects() shows the heap page by page. Told to stop, it shows no more pages of that size of slots, but goes
@@ -11,7 +11,7 @@
  * compaction the walk begins anew.
  */
 
-#include "tracee/vm/module_list.h"
+#include "tracee/vm/heap_list.h"
 
 #include "proto/clock.h"
 #include "tracee/vm/builtin_methods.h"
@@ -27,7 +27,7 @@
 #define TABLE_FIRST (4 * PIECE_PAGES)
 
 struct piece {
-	struct module_list *list;
+	struct heap_list *list;
 	uintptr_t *table;
 	size_t size; /* of the table */
 	uint64_t until_ns;
@@ -53,11 +53,13 @@ static uintptr_t *place_of(uintptr_t *table, size_t size, uintptr_t page)
 int rb_objspace_internal_object_p(VALUE object);
 
 /* As ObjectSpace.each_object() has it. A VM that is built with a sanitizer poisons its free slots. */
-__attribute__((no_sanitize("address"))) static bool is_module(VALUE slot)
+__attribute__((no_sanitize("address"))) static bool is_wanted(VALUE slot, VALUE class)
 {
 	VALUE type = RBASIC(slot)->flags & RUBY_T_MASK;
 
-	return (type == RUBY_T_CLASS || type == RUBY_T_MODULE) && !rb_objspace_internal_object_p(slot);
+	if (class == rb_cModule)
+		return (type == RUBY_T_CLASS || type == RUBY_T_MODULE) && !rb_objspace_internal_object_p(slot);
+	return type == RUBY_T_DATA && !rb_objspace_internal_object_p(slot) && RTEST(rb_obj_is_kind_of(slot, class));
 }
 
 static bool walk_pages(int (*page)(void *start, void *end, size_t stride, void *data), void *data)
@@ -67,9 +69,10 @@ static bool walk_pages(int (*page)(void *start, void *end, size_t stride, void *
 
 #else
 
-static bool is_module(VALUE slot)
+static bool is_wanted(VALUE slot, VALUE class)
 {
 	(void)slot;
+	(void)class;
 	return false;
 }
 
@@ -101,7 +104,7 @@ static int look_at_page(void *start, void *end, size_t stride, void *data)
 	*place = (uintptr_t)start;
 	piece->pages++;
 	for (char *slot = start; slot < (char *)end; slot += stride)
-		if (is_module((VALUE)slot))
+		if (is_wanted((VALUE)slot, piece->list->class))
 			piece->found[piece->found_count++] = (VALUE)slot;
 	return 0;
 }
@@ -125,7 +128,7 @@ static size_t size_of(VALUE table)
 }
 
 /* Half of it stays empty. */
-static void make_room(struct module_list *list)
+static void make_room(struct heap_list *list)
 {
 	size_t size = size_of(list->pages);
 	VALUE larger;
@@ -142,40 +145,39 @@ static void make_room(struct module_list *list)
 	list->pages = larger;
 }
 
-static VALUE collect(RB_BLOCK_CALL_FUNC_ARGLIST(module, modules))
+static VALUE collect(RB_BLOCK_CALL_FUNC_ARGLIST(object, objects))
 {
 	(void)argc;
 	(void)argv;
 	(void)blockarg;
-	return rb_ary_push(modules, module);
+	return rb_ary_push(objects, object);
 }
 
-static void take_all(struct module_list *list)
+static void take_all(struct heap_list *list)
 {
-	VALUE class = rb_cModule;
-
-	list->modules = rb_ary_new();
-	builtin_iterate(BUILTIN_EACH_OBJECT, rb_path2class("ObjectSpace"), 1, &class, collect, list->modules);
+	list->objects = rb_ary_new();
+	builtin_iterate(BUILTIN_EACH_OBJECT, rb_path2class("ObjectSpace"), 1, &list->class, collect, list->objects);
 	list->pages = Qnil;
 }
 
-static void begin_anew(struct module_list *list)
+static void begin_anew(struct heap_list *list)
 {
 	list->attempts++;
 	list->page_count = 0;
 	list->compactions = compactions();
-	list->modules = rb_ary_new();
+	list->objects = rb_ary_new();
 	list->pages = new_table(TABLE_FIRST);
 }
 
-void module_list_begin(struct module_list *list)
+void heap_list_begin(struct heap_list *list, VALUE class)
 {
+	list->class = class;
 	list->attempts = 0;
 	list->pages = Qnil;
 	begin_anew(list);
 }
 
-bool module_list_next(struct module_list *list)
+bool heap_list_next(struct heap_list *list)
 {
 	struct piece piece;
 
@@ -196,15 +198,15 @@ bool module_list_next(struct module_list *list)
 	}
 	list->page_count += piece.pages;
 	for (size_t i = 0; i < piece.found_count; i++)
-		rb_ary_push(list->modules, piece.found[i]);
+		rb_ary_push(list->objects, piece.found[i]);
 	/* What the last pages have given may have been moved there meanwhile. */
 	if (!piece.stopped && list->compactions == compactions())
 		list->pages = Qnil;
 	return true;
 }
 
-void module_list_mark(const struct module_list *list)
+void heap_list_mark(const struct heap_list *list)
 {
-	rb_gc_mark(list->modules);
+	rb_gc_mark(list->objects);
 	rb_gc_mark(list->pages);
 }
