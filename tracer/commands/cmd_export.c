@@ -103,7 +103,7 @@ static int export_run(void *self)
 const struct subcommand cmd_export = {
 	.name = "export",
 	.arguments = "FILE --to FORMAT",
-	.summary = "a profile for other programs: flame graphs and more",
+	.summary = "a profile for other programs",
 	.usage = "FILE --to FORMAT",
 	.description =
 		"Write the profile that `rbprobe profile -o FILE` has kept in a format of other programs.\vFormats: collapsed "

@@ -161,7 +161,7 @@ static void profile_end(void *self)
 const struct subcommand cmd_profile = {
 	.name = "profile",
 	.arguments = "-p PID[,PID...]",
-	.summary = "what its threads do, by samples of their stacks",
+	.summary = "what its threads do, by samples",
 	.usage = "-p PID",
 	.description =
 		"Sample the stacks of all threads of running Ruby processes, and show which methods take the time, a table of "

@@ -351,7 +351,7 @@ static void report_free(void *self)
 const struct subcommand cmd_report = {
 	.name = "report",
 	.arguments = "FILE [FILE2]",
-	.summary = "add up a recording, compare two, or show a profile",
+	.summary = "add up a recording or two; a profile",
 	.usage = "FILE\nFILE FILE2",
 	.description =
 		"Add up the calls that `rbprobe record` has kept: how many, how long they took, by method, thread or path; or "
