@@ -87,6 +87,9 @@ class RefinementsTest < LiveTest
     assert_equal "\"B!\"", target.run("Horn.new.call('b')")
     tree = tracer.stop.tree
     assert_match(/^ *Horn#call$/, tree)
+    # YJIT calls the String's by itself: it is left out, and that is said.
+    return assert_match(/^ *#<refinement:String@Louder>#upcase <time>$/, tree) if Processes.yjit?
+
     assert_match(/^ *#<refinement:String@Louder>#upcase$/, tree)
     assert_match(/^ *String#upcase <time>$/, tree)
   end
