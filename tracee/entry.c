@@ -167,7 +167,7 @@ static void start_job(void *unused)
 	quiet = quiet_begin();
 	start();
 	quiet_end(quiet);
-	ringer_attempt_ends(began_ns);
+	ringer_attempt_ends(began_ns, state_now() == STARTUP_DONE);
 }
 
 int rbprobe_start(int make_queue)

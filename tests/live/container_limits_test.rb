@@ -176,7 +176,7 @@ class ContainerLimitsTest < LiveTest
     skip "there is swap, which counts as memory" unless File.read("/proc/meminfo")[/^SwapFree: +(\d+)/, 1] == "0"
     group = group("memory")
     target = start_in(group)
-    target.run("def work(text) = text; $text = 'x' * 500; nil")
+    target.run("def work(text); text; end; $text = 'x' * 500; nil")
     leave(group, 12 * MIB)
     tracer = trace(target, "-f", "--args", "Object#work")
     tracer.signal(:STOP)

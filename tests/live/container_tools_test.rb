@@ -6,7 +6,7 @@ require "open3"
 
 class ContainerToolsTest < LiveTest
   USER = 65_534
-  APPLICATION = "def work = sleep(0.05); $0 = %(app at work); trap(:TERM) { exit! }; loop { work }".freeze
+  APPLICATION = "def work; sleep 0.05; end; $0 = %(app at work); trap(:TERM) { exit! }; loop { work }".freeze
   VOLUMES = ["/usr:/usr:ro", "/etc/alternatives:/etc/alternatives:ro", "#{Processes::ROOT}:#{Processes::ROOT}:ro",
              "#{File.realpath(Processes::BUILD)}:#{File.realpath(Processes::BUILD)}:ro"].uniq.freeze
 

@@ -17,7 +17,7 @@ class ContainersTest < LiveTest
     namespaces = %w[unshare -p -f -i -m --mount-proc --kill-child]
     skip "namespaces are not allowed here" unless system(*namespaces, "true", %i[out err] => File::NULL)
     unshare = start_beside(*namespaces, "setpriv", "--reuid=#{USER}", "--regid=#{USER}", "--clear-groups", *Processes::RUBY, "-e",
-                           "def work = sleep(0.05); $0 = %(app at work); loop { work }")
+                           "def work; sleep 0.05; end; $0 = %(app at work); loop { work }")
     inner = nil
     wait_until("it runs") do
       inner = File.read("/proc/#{unshare}/task/#{unshare}/children").to_i

@@ -33,7 +33,7 @@ class StatByTest < LiveTest
 
   test "on a terminal of 80 columns long names and keys are cut; -v, a pipe and JSON have them whole" do
     target = start("console")
-    target.run("module Billing; module Adapters; class Connection; def log(sql) = sql; end; end; end; nil")
+    target.run("module Billing; module Adapters; class Connection; def log(sql); sql; end; end; end; end; nil")
     selector = "Billing::Adapters::Connection#log(statement: sql)"
     statement = "SELECT items.* FROM items WHERE items.order_id = ? AND items.kind = ? ORDER BY items.id"
     shown = lambda do |*options|

@@ -259,11 +259,11 @@ uint64_t ringer_attempt_begins(void)
 	return now_ns;
 }
 
-void ringer_attempt_ends(uint64_t began_ns)
+void ringer_attempt_ends(uint64_t began_ns, bool done)
 {
 	uint64_t now_ns = clock_now_ns();
 
-	atomic_store(&ringer.not_before_ns, now_ns + (now_ns - began_ns) * ATTEMPT_SHARE);
+	atomic_store(&ringer.not_before_ns, done ? 0 : now_ns + (now_ns - began_ns) * ATTEMPT_SHARE);
 }
 
 void ringer_job_begins(void)

@@ -34,10 +34,11 @@ pid_t ringer_thread(void);
 
 /*
  * Around the start of the extension, which where the stack is full takes long to fail: the VM is not asked for the next attempt
- * meanwhile, nor for ten times as long as it took. The VM does not go on before it has done what it was asked for. Job context.
+ * meanwhile, nor, where it has failed, for ten times as long as it took. The VM does not go on before it has done what it was
+ * asked for. Job context.
  */
 uint64_t ringer_attempt_begins(void);
-void ringer_attempt_ends(uint64_t began_ns);
+void ringer_attempt_ends(uint64_t began_ns, bool done);
 
 /*
  * For a job of its own that another part of the extension wants: calls trigger(), and where wakes is true and the main thread

@@ -256,12 +256,18 @@ static bool first_line_has(VALUE string, const char *words)
 	return memmem(text, end ? (size_t)(end - text) : (size_t)RSTRING_LEN(string), words, strlen(words)) != NULL;
 }
 
-/* Where the VM does not say of which methods it is so: those that have no variables, and nothing but the call and the return. */
+/*
+ * Where the VM does not say of which methods it is so: those of two files that have no variables, and nothing but the call and
+ * the return. Seen on 3.3.8: others like them, in <internal:gc> or <internal:ractor>, are called each time.
+ */
 static bool is_one_call(VALUE iseq)
 {
+	VALUE path = builtin_call0(BUILTIN_ISEQ_PATH, iseq);
 	VALUE data = builtin_call0(BUILTIN_ISEQ_TO_A, iseq), locals, body, only = Qnil;
 	long instructions = 0;
 
+	if (strcmp(RSTRING_PTR(path), "<internal:kernel>") != 0 && strcmp(RSTRING_PTR(path), "<internal:numeric>") != 0)
+		return false;
 	if (!RB_TYPE_P(data, T_ARRAY) || RARRAY_LEN(data) < 14)
 		return false;
 	locals = RARRAY_AREF(data, 10);
