@@ -43,7 +43,7 @@ struct tally_entry {
 	uint64_t elapsed, inner;
 };
 
-#define TALLY_ENTRIES 251u /* a prime: what they take together must not always meet the events that overhead.h measures */
+#define TALLY_ENTRIES 61u /* a prime: what they take together must not always meet the events that overhead.h measures */
 
 /* A session's. */
 struct tallies {
