@@ -105,13 +105,12 @@ void engine_line_prepare(void)
 
 int engine_line_arm(struct probe *probe, VALUE code, uint32_t line, bool once, struct error *err)
 {
-	struct line_site *site = calloc(1, sizeof(*site));
+	struct line_site *site;
 	int failed = 0;
 
-	if (!compat_tracing_is_safe()) {
-		free(site);
+	if (!compat_tracing_is_safe())
 		return error_set(err, -ENOTSUP, COMPAT_TRACING_UNSAFE);
-	}
+	site = calloc(1, sizeof(*site));
 	if (!site)
 		return error_set(err, -ENOMEM, "no memory for a probe");
 	*site = (struct line_site){.probe = probe, .line = line, .once = once, .tracepoint = Qnil, .code = code};

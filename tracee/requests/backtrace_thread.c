@@ -3,24 +3,18 @@
 #define _GNU_SOURCE
 #include "tracee/requests/backtrace_thread.h"
 
+#include "proto/clock.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/capture.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LABELS_MAX 16
 #define LABEL_SIZE_MAX 64
 #define OWN_NAME "rbprobe "
-
-/*
- * The kernel's number for "CPU time of that thread of this process" (linux/posix-timers.h); pthread_getcpuclockid() wants a
- * pthread_t instead.
- */
-#define THREAD_CPU_CLOCK(native_id) ((clockid_t)((~(unsigned)(native_id) << 3) | 4 | 2))
 
 /*
  * --- From inspect: "#<Thread:0x000f00 (file:line) status>", "#<Thread:0x000f00@name file:line sleep_forever>", "#<Fiber:0x000f00
@@ -176,7 +170,7 @@ void thread_facts_add(struct msgpack_builder *answer, const struct thread_facts 
 {
 	VALUE priority = builtin_call0(BUILTIN_THREAD_PRIORITY, thread);
 	VALUE group = builtin_call0(BUILTIN_THREAD_GROUP, thread);
-	struct timespec cpu;
+	uint64_t cpu_ns;
 
 	builder_uint(answer, "id", facts->id);
 	if (facts->name.used)
@@ -188,8 +182,8 @@ void thread_facts_add(struct msgpack_builder *answer, const struct thread_facts 
 		builder_text(answer, "created_at", facts->created_at.bytes, facts->created_at.used);
 	if (facts->native_id) {
 		builder_uint(answer, "native_id", facts->native_id);
-		if (clock_gettime(THREAD_CPU_CLOCK(facts->native_id), &cpu) == 0)
-			builder_uint(answer, "cpu_ns", (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec);
+		if (clock_thread_ns((pid_t)facts->native_id, &cpu_ns))
+			builder_uint(answer, "cpu_ns", cpu_ns);
 	}
 	if (FIXNUM_P(priority))
 		builder_int(answer, "priority", FIX2LONG(priority));

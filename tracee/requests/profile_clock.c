@@ -42,9 +42,6 @@
 #define PERIOD_MAX_NS (1 * NS_PER_S)
 #define STOP_WAIT_MS 100
 
-/* Of a thread of this process, by its number; pthread_getcpuclockid() wants a pthread_t instead. */
-#define THREAD_CPU_CLOCK(thread) ((clockid_t)((~(unsigned)(thread) << 3) | 4 | 2))
-
 struct profile_clock {
 	void (*trigger)(void);
 	_Atomic uint32_t stop;   /* a futex */
@@ -77,14 +74,13 @@ static uint64_t application_cpu_ns(const struct profile_clock *clock)
 {
 	pid_t threads[STREAM_THREADS_MAX + 2];
 	size_t count = stream_threads(threads);
-	uint64_t own_ns = 0, all_ns;
-	struct timespec time;
+	uint64_t own_ns = 0, all_ns, used_ns;
 
 	threads[count++] = atomic_load(&clock->thread);
 	threads[count++] = ringer_thread();
 	for (size_t i = 0; i < count; i++)
-		if (threads[i] && clock_gettime(THREAD_CPU_CLOCK(threads[i]), &time) == 0)
-			own_ns += (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
+		if (threads[i] && clock_thread_ns(threads[i], &used_ns))
+			own_ns += used_ns;
 	all_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	return all_ns > own_ns ? all_ns - own_ns : 0;
 }

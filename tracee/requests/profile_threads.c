@@ -10,12 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ROOM_FIRST 16u
 #define OWN_NAME "rbprobe "
-#define THREAD_CPU_CLOCK(native_id) ((clockid_t)((~(unsigned)(native_id) << 3) | 4 | 2))
 
 void profile_threads_free(struct profile_threads *threads)
 {
@@ -115,12 +113,10 @@ void profile_threads_end(struct profile_threads *threads)
 
 uint64_t profile_thread_cpu_ns(struct profile_thread *thread, uint64_t own_ns)
 {
-	struct timespec time;
 	uint64_t now_ns, used_ns = 0;
 
-	if (!thread->native_id || clock_gettime(THREAD_CPU_CLOCK(thread->native_id), &time) != 0)
+	if (!thread->native_id || !clock_thread_ns((pid_t)thread->native_id, &now_ns))
 		return 0;
-	now_ns = (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
 	if (thread->has_cpu && now_ns > thread->cpu_ns + own_ns)
 		used_ns = now_ns - thread->cpu_ns - own_ns;
 	thread->used_ns += used_ns;
