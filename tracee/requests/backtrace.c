@@ -13,6 +13,7 @@
 #include "tracee/session/ruby_msgpack.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/frame_classes.h"
+#include "tracee/vm/heap_list.h"
 #include "tracee/vm/string_slice.h"
 #include "tracee/vm/thread_layout.h"
 
@@ -188,15 +189,6 @@ static void send_thread(struct work *work, VALUE threads, long number)
 
 /* --- Fibers */
 
-static VALUE collect(RB_BLOCK_CALL_FUNC_ARGLIST(fiber, array))
-{
-	(void)argc;
-	(void)argv;
-	(void)blockarg;
-	rb_ary_push(array, fiber);
-	return Qnil;
-}
-
 struct one_fiber {
 	struct work *work;
 	VALUE fiber;
@@ -238,10 +230,8 @@ static VALUE send_fiber(VALUE argument)
 
 static void send_fibers(struct work *work)
 {
-	VALUE fibers = rb_ary_new();
-	VALUE class = rb_path2class("Fiber");
+	VALUE fibers = heap_list_all(rb_path2class("Fiber"));
 
-	builtin_iterate(BUILTIN_EACH_OBJECT, rb_path2class("ObjectSpace"), 1, &class, collect, fibers);
 	for (long i = 0; i < RARRAY_LEN(fibers); i++) {
 		struct one_fiber one = {work, RARRAY_AREF(fibers, i)};
 		int failed = 0;

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "tracee/vm/constant.h"
 
-#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/heap_list.h"
 
 #include <ruby/encoding.h>
 #include <stdbool.h>
@@ -47,22 +47,14 @@ static bool has_boxes(void)
 	return value && strcmp(value, "1") == 0;
 }
 
-static VALUE add(RB_BLOCK_CALL_FUNC_ARGLIST(box, boxes))
-{
-	(void)argc;
-	(void)argv;
-	(void)blockarg;
-	return rb_ary_push(boxes, box);
-}
-
 static VALUE module_in_boxes(struct slice path)
 {
 	static const char name[] = "Ruby::Box";
-	VALUE class = module_within(rb_cObject, ((struct slice){name, sizeof(name) - 1})), boxes = rb_ary_new(), found = Qnil;
+	VALUE class = module_within(rb_cObject, ((struct slice){name, sizeof(name) - 1})), boxes, found = Qnil;
 
 	if (NIL_P(class))
 		return Qnil;
-	builtin_iterate(BUILTIN_EACH_OBJECT, rb_path2class("ObjectSpace"), 1, &class, add, boxes);
+	boxes = heap_list_all(class);
 	for (long i = 0; i < RARRAY_LEN(boxes) && NIL_P(found); i++)
 		found = module_within(rb_ary_entry(boxes, i), path);
 	RB_GC_GUARD(boxes);

@@ -153,10 +153,17 @@ static VALUE collect(RB_BLOCK_CALL_FUNC_ARGLIST(object, objects))
 	return rb_ary_push(objects, object);
 }
 
+VALUE heap_list_all(VALUE class)
+{
+	VALUE objects = rb_ary_new();
+
+	builtin_iterate(BUILTIN_EACH_OBJECT, rb_path2class("ObjectSpace"), 1, &class, collect, objects);
+	return objects;
+}
+
 static void take_all(struct heap_list *list)
 {
-	list->objects = rb_ary_new();
-	builtin_iterate(BUILTIN_EACH_OBJECT, rb_path2class("ObjectSpace"), 1, &list->class, collect, list->objects);
+	list->objects = heap_list_all(list->class);
 	list->pages = Qnil;
 }
 

@@ -26,6 +26,8 @@ struct heap_list {
 void heap_list_begin(struct heap_list *list, VALUE class);
 /* The next piece; false: the list is complete. */
 bool heap_list_next(struct heap_list *list);
+/* All of them at once: for one moment's picture, and what there are few of. Any class. Returns an Array. */
+VALUE heap_list_all(VALUE class);
 /* In GC; also of a list that is all zero. */
 void heap_list_mark(const struct heap_list *list);
 

@@ -3,6 +3,7 @@
 #include "tracee/vm/refinements.h"
 
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/heap_list.h"
 #include "tracee/vm/own.h"
 
 static VALUE known; /* Array; Qfalse: to be looked for */
@@ -47,21 +48,11 @@ void refinements_method_added(VALUE module)
 		refinements_forget();
 }
 
-static VALUE collect(RB_BLOCK_CALL_FUNC_ARGLIST(refinement, refinements))
-{
-	(void)argc;
-	(void)argv;
-	(void)blockarg;
-	return rb_ary_push(refinements, refinement);
-}
-
 static void look(void)
 {
-	VALUE class = refinement_class(), found = rb_ary_new();
+	VALUE class = refinement_class();
 
-	if (!NIL_P(class))
-		builtin_iterate(BUILTIN_EACH_OBJECT, rb_path2class("ObjectSpace"), 1, &class, collect, found);
-	known = found;
+	known = NIL_P(class) ? rb_ary_new() : heap_list_all(class);
 }
 
 bool refinements_have(VALUE owner, VALUE name)
