@@ -110,6 +110,48 @@ class InterruptedTest < LiveTest
     end
   end
 
+  # The limit of an expression may pass while a job runs in its thread. That job lets others run when it starts an evaluation:
+  # these keep the thread waiting that interrupts the expression, and a job is where the VM delivers what that one sends. Every
+  # other expression ends by itself a little later.
+  OVERDUE = <<~RUBY.freeze
+    class Victim
+      8.times { |i| define_method("hit\#{i}") { |number| @hits = number } }
+
+      def linger(from = Process.clock_gettime(Process::CLOCK_MONOTONIC))
+        1 while Process.clock_gettime(Process::CLOCK_MONOTONIC) - from < 1.2
+      end
+    end
+    $strays, $calls = [], 0
+    $others = Array.new(3) { Thread.new { 1 until $done } }
+    $worker = Thread.new do
+      victim = Victim.new
+      until $done
+        begin
+          8.times { |i| victim.public_send("hit\#{i}", $calls += 1) }
+          sleep 0.001
+        rescue Exception
+          $strays << $!.message
+        end
+      end
+    end
+    nil
+  RUBY
+
+  test "the time limit of an expression that the VM delivers in a job does not reach the application" do
+    target = start("console")
+    target.run(OVERDUE)
+    expressions = Array.new(8) { |i| "Victim#hit#{i}(#{i.odd? ? "linger" : "(1 while true)"})" }
+    tracer = trace(target, "--inspect", "--timeout", "1", *expressions)
+    wait_until("each expression has been shown", 60) do
+      assert_equal "1\n", rbprobe("eval", "-p", target.pid.to_s, "1").stdout
+      tracer.stdout.scan(/hit\d/).uniq.size == 8
+    end
+    result = tracer.stop
+    assert_exit 0, result
+    assert_includes result.stdout, "timed out after 1000 ms"
+    assert_equal "[]", target.run("$done = true; $worker.join; $others.each { |one| one.join }; $strays")
+  end
+
   # Recursion through C and Ruby until the stack is full. What overflows while rbprobe works there is rbprobe's; nothing
   # comes later.
   DEEP = <<~RUBY.freeze

@@ -128,6 +128,7 @@ static bool is_current(const struct evaluation *evaluation)
 static void put_off(struct evaluation *evaluation)
 {
 	evaluation->exception = Qnil;
+	evaluation->sent = false;
 	evaluation->deadline_ns = clock_now_ns() + evaluation->pause_ms * NS_PER_MS;
 	if (evaluation->pause_ms < PAUSE_MAX_MS)
 		evaluation->pause_ms *= 2;
@@ -149,18 +150,21 @@ static VALUE raise_protected(VALUE argument)
 static VALUE raise_in(void *serial)
 {
 	struct evaluation *evaluation;
+	VALUE exception;
 	int failed = 0;
 
 	fiber_suppress_begin();
 	evaluation = find((uintptr_t)serial);
 	if (!evaluation)
 		return Qnil;
+	exception = evaluation->exception;
 	rb_protect(raise_protected, (VALUE)evaluation, &failed);
 	if (failed)
 		rb_set_errinfo(Qnil);
 	evaluation = find((uintptr_t)serial);
-	if (evaluation)
-		evaluation->sent = !NIL_P(evaluation->exception);
+	if (evaluation && !NIL_P(exception) && evaluation->exception == exception)
+		evaluation->sent = true;
+	RB_GC_GUARD(exception);
 	return Qnil;
 }
 
@@ -216,6 +220,19 @@ void evaluation_cancel_overdue(void)
 	update_earliest();
 }
 
+bool evaluation_take_back(VALUE exception)
+{
+	struct evaluation *evaluation = evaluations.running;
+
+	if (RB_SPECIAL_CONST_P(exception) || rb_obj_class(exception) != evaluations.exception_class)
+		return false;
+	while (evaluation && evaluation->exception != exception)
+		evaluation = evaluation->next;
+	if (evaluation)
+		put_off(evaluation);
+	return true;
+}
+
 void evaluation_end(const void *owner)
 {
 	for (struct evaluation *evaluation = evaluations.running; evaluation; evaluation = evaluation->next) {
@@ -253,6 +270,29 @@ static void set_open(struct evaluation *evaluation, bool open)
 	update_earliest();
 }
 
+/*
+ * An exception of ours that is on its way must not reach the application. It takes the place of what the code has returned,
+ * unless it is taken back meanwhile (evaluation_take_back()).
+ */
+static void await_exception(struct protected_run *protected)
+{
+	const struct evaluation *evaluation = protected->evaluation;
+
+	while (!NIL_P(evaluation->exception) && protected->error != evaluation->exception) {
+		VALUE awaited = evaluation->exception;
+		bool sent = evaluation->sent;
+		int failed = 0;
+
+		rb_protect(wait_for_interrupt, Qnil, &failed);
+		/* What had been sent before has arrived by now, or the code has rescued it. */
+		if (evaluation->exception == awaited && (failed ? rb_errinfo() == awaited : sent)) {
+			protected->failed = 1;
+			protected->error = awaited;
+		}
+		RB_GC_GUARD(awaited);
+	}
+}
+
 /* The user's code, with everything it does to end itself kept in `protected`. */
 static VALUE run_protected(VALUE argument)
 {
@@ -265,22 +305,8 @@ static VALUE run_protected(VALUE argument)
 	}
 	set_open(evaluation, true);
 	protected->value = rb_protect(protected->run, protected->argument, &protected->failed);
-	for (;;) {
-		bool sent = evaluation->sent;
-
-		protected->error = protected->failed ? rb_errinfo() : Qnil;
-		if (NIL_P(evaluation->exception) || protected->error == evaluation->exception)
-			break;
-		/* Our exception is on its way: it must not reach the application. */
-		protected->failed = 0;
-		rb_protect(wait_for_interrupt, Qnil, &protected->failed);
-		/* What had been sent before has arrived by now, or the code has rescued it. */
-		if (sent && !protected->failed) {
-			protected->error = evaluation->exception;
-			protected->failed = 1;
-			break;
-		}
-	}
+	protected->error = protected->failed ? rb_errinfo() : Qnil;
+	await_exception(protected);
 	set_open(evaluation, false);
 	return Qnil;
 }

@@ -64,6 +64,13 @@ bool evaluation_overdue(void);
 void evaluation_cancel_overdue(void);
 
 /*
+ * Whether this exception is one that interrupts an evaluation. The VM has delivered it where the evaluation does not see it, in a
+ * job: that evaluation, if it still runs, gets another one a little later. Sent again, the exception might arrive when the
+ * evaluation has been left, in the application's code. GVL held.
+ */
+bool evaluation_take_back(VALUE exception);
+
+/*
  * Nobody waits any more for what this owner has under way: it is interrupted as if its time were over, by a job after this one.
  * Job context.
  */

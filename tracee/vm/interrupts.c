@@ -4,6 +4,7 @@
 
 #include "tracee/vm/builtin_find.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/evaluation.h"
 #include "tracee/vm/interrupts_queue.h"
 #include "tracee/vm/layout.h"
 #include "tracee/vm/own.h"
@@ -356,7 +357,7 @@ void interrupts_send_again(bool wait)
 		return;
 	error = sendable(rb_errinfo());
 	rb_set_errinfo(Qnil);
-	if (error != Qundef)
+	if (error != Qundef && !evaluation_take_back(error))
 		send_by_another(error, wait);
 	RB_GC_GUARD(error);
 }
