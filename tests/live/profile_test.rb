@@ -160,7 +160,7 @@ class ProfileTest < LiveTest
 
   test "what cannot be is refused" do
     assert_refused 2, /--rate/, "profile", "-p", Process.pid.to_s, "--rate", "100000"
-    assert_refused 2, /which profile\?/, "export", "--to", "collapsed"
+    assert_refused 2, /which file\?/, "export", "--to", "collapsed"
     assert_refused 2, /--to takes/, "export", "file", "--to", "gif"
     assert_refused 1, /no recording/, "export", "/etc/passwd", "--to", "collapsed"
   end

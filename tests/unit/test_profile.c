@@ -1,7 +1,7 @@
 /* What samples add up to, whatever the process says, and how it is exported. */
 
 #include "proto/fields.h"
-#include "tracer/profile/export.h"
+#include "tracer/export/export.h"
 #include "tracer/profile/profile_text.h"
 #include "unit.h"
 
@@ -103,7 +103,7 @@ static void assert_collapsed(const char *expected, enum profile_weight weight, b
 	struct profile_view view = profile_view_make(profile, weight, threads);
 	struct buffer text = {0};
 
-	export_collapsed.write(&view, &text);
+	export_collapsed.profile(&view, &text);
 	buffer_add_char(&text, '\0');
 	assert_string_equal(text.bytes, expected);
 	buffer_free(&text);

@@ -1,18 +1,23 @@
-/* rbprobe export: a profile in a format of other programs. Reads files only. */
+/* rbprobe export: a recording or a profile in a format of other programs. Reads files only. */
 
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
 #include "tracer/cli/subcommand.h"
 #include "tracer/commands/profile_show.h"
-#include "tracer/profile/export.h"
+#include "tracer/commands/replay_session.h"
+#include "tracer/export/call_stacks.h"
+#include "tracer/export/export.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 enum long_option {
 	OPTION_TO = 0x200,
 	OPTION_CPU,
 	OPTION_THREADS,
+	OPTION_FROM,
+	OPTION_UNTIL,
 };
 
 struct exporting {
@@ -21,6 +26,8 @@ struct exporting {
 	const struct export_format *format;
 	enum profile_weight weight;
 	bool threads;
+	struct replay_when from, until;
+	struct call_stacks *stacks; /* of a recording, where the format has a form for profiles alone */
 };
 
 static int parse_format(const char *word, struct exporting *exporting)
@@ -37,6 +44,8 @@ static int parse_format(const char *word, struct exporting *exporting)
 static error_t parse_export(int key, char *argument, struct argp_state *state)
 {
 	struct exporting *exporting = state->input;
+	struct options *options = &exporting->invocation.options;
+	struct error err;
 
 	switch (key) {
 	case OPTION_TO:
@@ -47,9 +56,21 @@ static error_t parse_export(int key, char *argument, struct argp_state *state)
 	case OPTION_THREADS:
 		exporting->threads = true;
 		return 0;
+	case OPTION_FROM:
+		return replay_when_parse("--from", argument, &exporting->from);
+	case OPTION_UNTIL:
+		return replay_when_parse("--until", argument, &exporting->until);
+	case 'm':
+		if (selector_parse(&options->selectors, argument, &err) == 0)
+			return 0;
+		message("%s", err.text);
+		return EINVAL;
+	case 'q':
+		options->quiet = true;
+		return 0;
 	case ARGP_KEY_ARG:
 		if (exporting->path) {
-			message("export takes one profile, not also \"%s\"", argument);
+			message("export takes one file, not also \"%s\"; methods are chosen with -m", argument);
 			return EINVAL;
 		}
 		exporting->path = argument;
@@ -60,61 +81,185 @@ static error_t parse_export(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option export_list[] = {
 	{"to", OPTION_TO, EXPORT_FORMATS, 0, "The format", 2},
-	{"cpu", OPTION_CPU, NULL, 0, "By the CPU time that threads used, and not by all time", 3},
+	{"cpu", OPTION_CPU, NULL, 0, "A profile: by the CPU time that threads used, and not by all time", 3},
 	{"threads", OPTION_THREADS, NULL, 0, "Stacks begin with their thread", 3},
+	{"methods", 'm', "SELECTOR", 0, "A recording: only calls of such methods", 10},
+	{"from", OPTION_FROM, "TIME", 0, "Only calls that begin at this time or later, as `rbprobe replay` takes it", 10},
+	{"until", OPTION_UNTIL, "TIME", 0, "Only calls that begin before this time", 10},
+	{"quiet", 'q', NULL, 0, "Say nothing but errors on standard error", 9},
 	{0},
 };
 
 static const struct argp options_export = {.options = export_list, .parser = parse_export};
 
+static int check_library(const struct export_format *format)
+{
+	char what[48];
+	struct error err;
+
+	snprintf(what, sizeof(what), "--to %s", format->name);
+	for (int i = 0; i < LIBRARY_COUNT; i++)
+		if (format->needs[i] && library_require((enum library)i, what, &err) < 0) {
+			message("%s", err.text);
+			return STATUS_FAILED;
+		}
+	return 0;
+}
+
 static int export_check(void *self)
 {
 	const struct exporting *exporting = self;
+	const char *wrong = options_check_filter(&exporting->invocation.options);
 
 	if (!exporting->path)
-		message("which profile? Give the file of `rbprobe profile -o FILE`");
+		wrong = "which file? Give that of `rbprobe record -o FILE` or `rbprobe profile -o FILE`";
 	else if (!exporting->format)
-		message("which format? --to takes " EXPORT_FORMATS_SAID);
-	return exporting->path && exporting->format ? 0 : STATUS_USAGE;
+		wrong = "which format? --to takes " EXPORT_FORMATS_SAID;
+	if (!wrong)
+		return check_library(exporting->format);
+	message("%s", wrong);
+	return STATUS_USAGE;
+}
+
+/* --- A profile */
+
+static void write_profile(struct exporting *exporting, const struct profile *profile, const char *nothing)
+{
+	struct profile_view view = profile_view_make(profile, exporting->weight, exporting->threads);
+
+	exporting->format->profile(&view, &exporting->invocation.output.buffer);
+	if (!view.total_ns)
+		message("%s has no %s", exporting->path, nothing);
+	profile_view_free(&view);
+}
+
+/* 0, or an exit status after a line on stderr. */
+static int check_profile(const struct exporting *exporting)
+{
+	const struct options *options = &exporting->invocation.options;
+
+	if (!exporting->format->profile)
+		message("%s is a profile, which knows no order of calls in time; --to %s is for what `rbprobe record` has kept",
+		        exporting->path, exporting->format->name);
+	else if (options->selectors.count || options->trace.conditions.slow_ns || exporting->from.kind || exporting->until.kind)
+		message("%s is a profile, of which calls cannot be chosen", exporting->path);
+	else
+		return 0;
+	return STATUS_USAGE;
+}
+
+/* --- Recorded calls */
+
+static struct sink *make_sink(void *owner, struct output *output)
+{
+	struct exporting *exporting = owner;
+	const struct sink_style *style = &exporting->invocation.options.style;
+
+	if (exporting->format->calls)
+		return sink_new(exporting->format->calls, output, style);
+	if (!exporting->stacks)
+		exporting->stacks = call_stacks_new();
+	return call_stacks_sink(exporting->stacks, output, style);
+}
+
+static void write_stacks(struct exporting *exporting)
+{
+	const struct call_stacks *stacks = exporting->stacks;
+	uint64_t open = call_stacks_open(stacks), folded = call_stacks_folded(stacks);
+
+	write_profile(exporting, call_stacks_profile(stacks), "calls that have ended");
+	if (exporting->invocation.options.quiet)
+		return;
+	if (open)
+		message("%" PRIu64 " call%s not ended in it, and %s no time", open, open == 1 ? " has" : "s have",
+		        open == 1 ? "has" : "have");
+	if (folded)
+		message("%" PRIu64 " calls are in the time of those around them: they have too many different stacks", folded);
+}
+
+static int export_calls(struct exporting *exporting, struct recording_reader *reader)
+{
+	struct output *output = &exporting->invocation.output;
+	const struct sink_maker maker = {.make = make_sink, .owner = exporting};
+	struct replay_sessions sessions;
+	struct error err;
+	int status;
+
+	if (exporting->weight == PROFILE_CPU) {
+		message("%s is a recording; --cpu is for profiles", exporting->path);
+		return STATUS_USAGE;
+	}
+	replay_open(&sessions, exporting->path, &exporting->invocation.options, output);
+	sessions.maker = &maker;
+	sessions.from = exporting->from;
+	sessions.to = exporting->until;
+	status = replay_all(&sessions, reader, &err);
+	replay_close(&sessions);
+	if (exporting->stacks)
+		write_stacks(exporting);
+	output_flush(output);
+	if (status < 0)
+		message("%s", err.text);
+	return status < 0 && status != -ENODATA ? STATUS_FAILED : STATUS_DONE;
 }
 
 static int export_run(void *self)
 {
 	struct exporting *exporting = self;
-	int signals = invocation_signals(&exporting->invocation);
+	int signals = invocation_signals(&exporting->invocation), status;
 	struct profile *profile = NULL;
-	struct profile_view view;
-	int status;
+	struct recording_reader *reader;
+	struct error err;
 
 	if (signals < 0)
 		return STATUS_FAILED;
-	status = profile_open(&profile, exporting->path, signals);
-	if (status)
-		return status;
-	view = profile_view_make(profile, exporting->weight, exporting->threads);
-	exporting->format->write(&view, &exporting->invocation.output.buffer);
-	if (!view.total_ns)
-		message("%s has no %s", exporting->path, exporting->weight == PROFILE_CPU ? "CPU time" : "samples");
-	profile_view_free(&view);
+	if (replay_overwrites(&exporting->invocation.output, exporting->path))
+		return STATUS_USAGE;
+	if (recording_open(&reader, exporting->path, signals, &err) < 0) {
+		message("%s", err.text);
+		return STATUS_FAILED;
+	}
+	options_settle(&exporting->invocation.options, exporting->invocation.output.fd);
+	status = profile_take(&profile, reader, &err);
+	if (status < 0)
+		message("%s", err.text);
+	if (profile) {
+		status = check_profile(exporting);
+		if (!status)
+			write_profile(exporting, profile, exporting->weight == PROFILE_CPU ? "CPU time" : "samples");
+	} else if (status == 0) {
+		status = export_calls(exporting, reader);
+	} else {
+		status = STATUS_FAILED;
+	}
 	profile_free(profile);
-	return STATUS_DONE;
+	recording_close(reader);
+	return status;
+}
+
+static void export_free(void *self)
+{
+	call_stacks_free(((struct exporting *)self)->stacks);
 }
 
 const struct subcommand cmd_export = {
 	.name = "export",
 	.arguments = "FILE --to FORMAT",
-	.summary = "a profile for other programs",
+	.summary = "a recording or a profile for other programs",
 	.usage = "FILE --to FORMAT",
 	.description =
-		"Write the profile that `rbprobe profile -o FILE` has kept in a format of other programs.\vFormats: collapsed "
+		"Write what `rbprobe record` or `rbprobe profile -o FILE` has kept in a format of other programs.\vFormats: "
+		"chrome (JSON of trace events: chrome://tracing, Perfetto's UI; of recordings alone), collapsed "
 		"(flamegraph.pl; its numbers are microseconds), speedscope (its JSON), callgrind (kcachegrind and "
-		"callgrind_annotate), svg (a flame graph by itself). FILE may be - for standard input.",
+		"callgrind_annotate), svg (a flame graph by itself). Of a recording, the last four have the own time of its "
+		"calls by stack. FILE may be - for standard input.",
 	.pids = PIDS_NONE,
-	.options = (const struct argp *const[]){&options_export, &options_file, NULL},
+	.options = (const struct argp *const[]){&options_export, &options_file, &options_filter, NULL},
 	.positional = &options_export,
 	.words = WORDS_FILES,
 	.needs = {[LIBRARY_ZSTD] = true},
 	.size = sizeof(struct exporting),
 	.check = export_check,
 	.run = export_run,
+	.free = export_free,
 };

@@ -2,11 +2,7 @@
 
 #include "tracer/commands/profile_show.h"
 
-#include "tracer/base/exit_status.h"
-#include "tracer/base/message.h"
 #include "tracer/profile/profile_file.h"
-
-#include <errno.h>
 
 int profile_take(struct profile **made, struct recording_reader *reader, struct error *err)
 {
@@ -26,27 +22,4 @@ int profile_take(struct profile **made, struct recording_reader *reader, struct 
 	status = profile_read(*made, reader, err);
 	profile_settle(*made);
 	return status < 0 ? status : 1;
-}
-
-int profile_open(struct profile **made, const char *path, int signals)
-{
-	struct recording_reader *reader;
-	struct error err;
-	int status = recording_open(&reader, path, signals, &err);
-
-	*made = NULL;
-	if (status == 0) {
-		status = profile_take(made, reader, &err);
-		recording_close(reader);
-	}
-	if (status == 0)
-		status = error_set(&err, -EINVAL,
-		                   "%s has calls, and is no profile; `rbprobe report` and `rbprobe replay` show it", path);
-	if (status < 0)
-		message("%s", err.text);
-	if (status < 0 && status != -ENODATA) {
-		profile_free(*made);
-		*made = NULL;
-	}
-	return *made ? STATUS_DONE : STATUS_FAILED;
 }

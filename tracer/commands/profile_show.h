@@ -12,7 +12,4 @@
  */
 int profile_take(struct profile **made, struct recording_reader *reader, struct error *err);
 
-/* Opens the file of a profile and reads it. 0, or an exit status after a line on stderr. */
-int profile_open(struct profile **made, const char *path, int signals);
-
 #endif

@@ -125,7 +125,7 @@ static void grow_functions(struct profile *profile)
 		*function_slot(profile, &profile->functions[i]) = i + 1;
 }
 
-static uint32_t function_of(struct profile *profile, struct slice label, struct slice path, int32_t line)
+uint32_t profile_function_number(struct profile *profile, struct slice label, struct slice path, int32_t line)
 {
 	struct profile_function function = {words_number(&profile->texts, label), words_number(&profile->texts, path), line};
 	uint32_t *slot;
@@ -139,13 +139,22 @@ static uint32_t function_of(struct profile *profile, struct slice label, struct 
 	return *slot - 1;
 }
 
-static uint32_t node_of(struct profile *profile, uint32_t parent, uint32_t function, int32_t line)
+uint32_t profile_node_number(struct profile *profile, uint32_t parent, uint32_t function, int32_t line, uint32_t max)
 {
-	uint32_t child = profile->nodes[parent].first_child;
+	struct profile_node *nodes = profile->nodes;
+	uint32_t child = nodes[parent].first_child, before = 0;
 
-	while (child && (profile->nodes[child].function != function || profile->nodes[child].line != line))
-		child = profile->nodes[child].next;
-	if (child)
+	while (child && (nodes[child].function != function || nodes[child].line != line)) {
+		before = child;
+		child = nodes[child].next;
+	}
+	/* It is looked for first the next time: few of many are found again and again. */
+	if (child && before) {
+		nodes[before].next = nodes[child].next;
+		nodes[child].next = nodes[parent].first_child;
+		nodes[parent].first_child = child;
+	}
+	if (child || profile->node_count >= max)
 		return child;
 	profile->nodes = grown(profile->nodes, profile->node_count, &profile->node_room, sizeof(*profile->nodes));
 	profile->nodes[profile->node_count] = (struct profile_node){
@@ -180,7 +189,7 @@ static void grow_sums(struct profile *profile)
 		*slot_of(profile, profile->sums[i].thread, profile->sums[i].node) = i + 1;
 }
 
-static struct profile_sum *sum_of(struct profile *profile, uint32_t thread, uint32_t node)
+struct profile_sum *profile_sum_add(struct profile *profile, uint32_t thread, uint32_t node)
 {
 	uint32_t *slot;
 
@@ -191,6 +200,26 @@ static struct profile_sum *sum_of(struct profile *profile, uint32_t thread, uint
 		*slot = ++profile->sum_count;
 	}
 	return &profile->sums[*slot - 1];
+}
+
+/* --- Threads of who has no numbers of the process's */
+
+uint32_t profile_thread_number(struct profile *profile, const struct profile_thread *thread, uint32_t max)
+{
+	struct profile_thread *made;
+
+	for (uint32_t i = 0; i < profile->thread_count; i++)
+		if (profile->threads[i].process == thread->process && profile->threads[i].id == thread->id)
+			return i;
+	if (profile->thread_count >= max)
+		return max - 1;
+	profile->threads = grown(profile->threads, profile->thread_count, &profile->thread_room, sizeof(*profile->threads));
+	made = &profile->threads[profile->thread_count];
+	*made = *thread;
+	made->name = (struct slice){"", 0};
+	if (thread->name.size)
+		made->name = profile->texts.texts[words_number(&profile->texts, thread->name)];
+	return profile->thread_count++;
 }
 
 /* --- An answer */
@@ -237,9 +266,9 @@ static bool add_functions(struct profile *profile, struct profile_process *proce
 	    profile->texts.memory > TEXTS_MAX)
 		return false;
 	for (uint32_t i = 0; i < value_count(functions); i += FUNCTION_VALUES)
-		number_add(&process->functions,
-		           function_of(profile, value_text(value_at(functions, i)), value_text(value_at(functions, i + 1)),
-		                       value_line(value_at(functions, i + 2))));
+		number_add(&process->functions, profile_function_number(profile, value_text(value_at(functions, i)),
+		                                                        value_text(value_at(functions, i + 1)),
+		                                                        value_line(value_at(functions, i + 2))));
 	return true;
 }
 
@@ -254,7 +283,8 @@ static bool add_stacks(struct profile *profile, struct profile_process *process,
 			return false;
 		if (!number_find(&process->functions, value_at(stacks, i + 1), &function))
 			return false;
-		number_add(&process->stacks, node_of(profile, parent, function, value_line(value_at(stacks, i + 2))));
+		number_add(&process->stacks,
+		           profile_node_number(profile, parent, function, value_line(value_at(stacks, i + 2)), UINT32_MAX));
 	}
 	return true;
 }
@@ -271,7 +301,7 @@ static bool add_sums(struct profile *profile, struct profile_process *process, c
 			return false;
 		if (value_uint(value_at(sums, i + 1)) && !number_find(&process->stacks, value_at(sums, i + 1), &node))
 			return false;
-		sum = sum_of(profile, thread, node);
+		sum = profile_sum_add(profile, thread, node);
 		sum->ticks += value_uint(value_at(sums, i + 2));
 		sum->wall_ns += value_uint(value_at(sums, i + 3));
 		sum->cpu_ns += value_uint(value_at(sums, i + 4));

@@ -96,6 +96,14 @@ int profile_add(struct profile *profile, struct profile_process *process, const 
  */
 void profile_settle(struct profile *profile);
 
+/* --- For who fills it by other means. Items move when more are added. */
+uint32_t profile_function_number(struct profile *profile, struct slice label, struct slice path, int32_t line);
+/* Beyond max of them: 0, for those that are not there yet. */
+uint32_t profile_node_number(struct profile *profile, uint32_t parent, uint32_t function, int32_t line, uint32_t max);
+struct profile_sum *profile_sum_add(struct profile *profile, uint32_t thread, uint32_t node);
+/* By its process and its id; its name is copied. Beyond max of them all others are the last one. */
+uint32_t profile_thread_number(struct profile *profile, const struct profile_thread *thread, uint32_t max);
+
 /* What a frame is called. */
 struct slice profile_label(const struct profile *profile, uint32_t function);
 /* Empty: it is written in C. */

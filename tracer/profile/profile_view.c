@@ -107,6 +107,7 @@ struct profile_view profile_view_make(const struct profile *profile, enum profil
 			continue;
 		place = place_of(&view, sum, path);
 		view.nodes[place].self_ns += weight_of(sum, weight);
+		view.nodes[place].ticks += sum->ticks;
 		view.total_ns += weight_of(sum, weight);
 		add_to_functions(&view, sum, last, i + 1);
 	}

@@ -15,6 +15,7 @@ struct profile_view_node {
 	uint32_t first_child, next; /* 0: none; the heaviest first */
 	uint32_t depth;
 	uint64_t self_ns, total_ns;
+	uint64_t ticks; /* of itself */
 };
 
 struct profile_view_function {

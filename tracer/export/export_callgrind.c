@@ -1,9 +1,10 @@
 /*
  * Callgrind's format, for kcachegrind and callgrind_annotate: what each function has itself and by each function that it called,
- * in microseconds. Samples know no number of calls: it is given as 1. With threads, these are functions as well.
+ * in microseconds. Samples know no number of calls: it is given as 1; recorded calls are counted. With threads, these are
+ * functions as well.
  */
 
-#include "tracer/profile/export.h"
+#include "tracer/export/export.h"
 
 #include "proto/clock.h"
 
@@ -65,10 +66,11 @@ static void write_callgrind(const struct profile_view *view, struct buffer *to)
 
 			add_file(view, "cfi", called, to);
 			add_name(view, "cfn", called, to);
-			buffer_add_format(to, "calls=1 %" PRId32 "\n%" PRId32 " %" PRIu64 "\n", line_of(view, called),
-			                  line_of(view, node), us(called->total_ns));
+			buffer_add_format(to, "calls=%" PRIu64 " %" PRId32 "\n%" PRId32 " %" PRIu64 "\n",
+			                  view->profile->rate_hz ? 1 : called->ticks, line_of(view, called), line_of(view, node),
+			                  us(called->total_ns));
 		}
 	}
 }
 
-const struct export_format export_callgrind = {.name = "callgrind", .write = write_callgrind};
+const struct export_format export_callgrind = {.name = "callgrind", .profile = write_callgrind};

@@ -3,7 +3,7 @@
  * has a profile of its own. The order of samples in time is not known: they stand in the order of the tree.
  */
 
-#include "tracer/profile/export.h"
+#include "tracer/export/export.h"
 
 #include "tracer/base/json.h"
 
@@ -94,4 +94,4 @@ static void write_speedscope(const struct profile_view *view, struct buffer *to)
 	json_close_line(to);
 }
 
-const struct export_format export_speedscope = {.name = "speedscope", .write = write_speedscope};
+const struct export_format export_speedscope = {.name = "speedscope", .profile = write_speedscope};

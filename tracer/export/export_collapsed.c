@@ -3,7 +3,7 @@
  * microseconds. What separates is replaced in names.
  */
 
-#include "tracer/profile/export.h"
+#include "tracer/export/export.h"
 
 #include "proto/clock.h"
 
@@ -54,4 +54,4 @@ static void write_collapsed(const struct profile_view *view, struct buffer *to)
 	buffer_free(&path);
 }
 
-const struct export_format export_collapsed = {.name = "collapsed", .write = write_collapsed};
+const struct export_format export_collapsed = {.name = "collapsed", .profile = write_collapsed};

@@ -3,7 +3,7 @@
  * says its time where the mouse rests on it. No scripts. Boxes narrower than half a pixel are left out.
  */
 
-#include "tracer/profile/export.h"
+#include "tracer/export/export.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -117,4 +117,4 @@ static void write_svg(const struct profile_view *view, struct buffer *to)
 	free(places);
 }
 
-const struct export_format export_svg = {.name = "svg", .write = write_svg};
+const struct export_format export_svg = {.name = "svg", .profile = write_svg};

@@ -1,0 +1,34 @@
+#ifndef RBPROBE_EXPORT_H
+#define RBPROBE_EXPORT_H
+
+#include "tracer/base/buffer.h"
+#include "tracer/base/library.h"
+#include "tracer/profile/profile_view.h"
+#include "tracer/stream/sink.h"
+
+/*
+ * Formats of other programs. One file each, export_NAME.c, and a line in export.c. A format has one of the two, or both.
+ */
+struct export_format {
+	const char *name;
+	/* A profile; and recorded calls added up by stack (call_stacks.h), where it has no form for calls. */
+	void (*profile)(const struct profile_view *view, struct buffer *to);
+	/* Recorded calls as they come, of one process or several. */
+	const struct sink_ops *calls;
+	bool needs[LIBRARY_COUNT]; /* refused where rbprobe was built without one of these libraries */
+};
+
+extern const struct export_format export_chrome;
+extern const struct export_format export_collapsed; /* what flamegraph.pl reads */
+extern const struct export_format export_speedscope;
+extern const struct export_format export_callgrind;
+extern const struct export_format export_svg;
+
+/* All of them, for options and for people. */
+#define EXPORT_FORMATS "chrome|collapsed|speedscope|callgrind|svg"
+#define EXPORT_FORMATS_SAID "chrome, collapsed, speedscope, callgrind or svg"
+
+/* All, up to a NULL. */
+extern const struct export_format *const export_formats[];
+
+#endif
