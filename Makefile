@@ -23,13 +23,13 @@ WITHOUT ?=
 # STATIC=1 is how `make static` calls us.
 STATIC ?=
 LIBRARIES := $(shell WITHOUT='$(WITHOUT)' CC='$(CC)' CXX='$(CXX)' STATIC='$(STATIC)' mk/libraries)
-HAVE := $(addprefix -DHAVE_,$(shell echo '$(LIBRARIES)' | tr a-z A-Z)) $(if $(STATIC),-DRBPROBE_STATIC)
+HAVE := $(addprefix -DHAVE_,$(shell echo '$(LIBRARIES)' | tr a-z- A-Z_)) $(if $(STATIC),-DRBPROBE_STATIC)
 OWN_CXX_FLAGS := -std=gnu++17 -fno-rtti -fno-exceptions -iquote . -Wall -Wextra $(HAVE) $(WERROR)
 OWN_FLAGS := -std=gnu11 -pthread -iquote . $(WARNINGS) $(HAVE) $(WERROR)
 # The name of libmsgpack's pkg-config file up to version 5, and since.
 MSGPACK := $(shell pkg-config --exists msgpack-c && echo msgpack-c || echo msgpack)
 PACKAGES := $(MSGPACK) $(LIBRARIES)
-PACKAGE_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
+PACKAGE_CFLAGS = $(shell pkg-config --cflags $(PACKAGES)) -isystem $(BUILD)/generated
 PACKAGE_LIBS   = $(shell pkg-config $(if $(STATIC),--static) --libs $(PACKAGES)) -lm \
 	$(if $(filter simdjson,$(LIBRARIES)),-lstdc++)
 export CC BUILD RUBY V WITHOUT
@@ -37,7 +37,12 @@ export CC BUILD RUBY V WITHOUT
 PROTO_OBJECTS  := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard proto/*.c))
 TRACER_SOURCES := $(wildcard tracer/*.c tracer/*/*.c)
 TRACER_CXX_SOURCES := $(if $(filter simdjson,$(LIBRARIES)),$(wildcard tracer/*/*.cpp))
-TRACER_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(TRACER_SOURCES)) $(patsubst %.cpp,$(BUILD)/obj/%.o,$(TRACER_CXX_SOURCES))
+# Messages of protobuf, in C: a file X.proto is <X.pb-c.h>.
+SCHEMAS := $(if $(filter libprotobuf-c,$(LIBRARIES)),$(wildcard tracer/*/*.proto))
+SCHEMA_SOURCES := $(SCHEMAS:%.proto=$(BUILD)/generated/%.pb-c.c)
+SCHEMA_OBJECTS := $(SCHEMA_SOURCES:.c=.o)
+TRACER_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(TRACER_SOURCES)) $(patsubst %.cpp,$(BUILD)/obj/%.o,$(TRACER_CXX_SOURCES)) \
+	$(SCHEMA_OBJECTS)
 # The parts of the extension that know no Ruby are unit-tested outside of it.
 RUBYLESS_SOURCES := $(addprefix tracee/,$(addsuffix .c,base/msgpack_builder base/encoder base/command_inbox \
 	base/fork_gate base/job_due base/ring base/counter base/ruby_words base/ticks session/permissions session/stream \
@@ -68,6 +73,16 @@ $(BUILD)/obj/libraries: FORCE
 	@echo '$(LIBRARIES)' | cmp -s - $@ || echo '$(LIBRARIES)' >$@
 
 $(TRACER_OBJECTS): $(BUILD)/obj/libraries
+
+$(filter-out $(SCHEMA_OBJECTS),$(TRACER_OBJECTS)): | $(SCHEMA_SOURCES)
+
+$(BUILD)/generated/%.pb-c.c: %.proto
+	@mkdir -p $(@D)
+	$(call say,PROTOC,$<)protoc-c --c_out=$(BUILD)/generated $<
+
+# It is not ours to be warned of.
+$(SCHEMA_OBJECTS): %.o: %.c
+	$(call say,CC,$<)$(CC) -std=gnu11 $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -w -c -o $@ $<
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -126,7 +141,7 @@ install uninstall:
 
 clean:
 	rm -rf compile_commands.json \
-		$(addprefix $(BUILD)/,rbprobe obj ext tracee static unit fuzz security asan ruby-asan tsan lint floor)
+		$(addprefix $(BUILD)/,rbprobe obj generated ext tracee static unit fuzz security asan ruby-asan tsan lint floor)
 
 help:
 	@echo 'make                  the tracer (build/rbprobe) and the extension (build/tracee/ABI/) for RUBY (ruby)'

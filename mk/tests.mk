@@ -126,8 +126,9 @@ CROSS_DEFINES = $(shell sed -n 's/^CPPFLAGS = //p' $(wildcard $(BUILD)/ext/*/Mak
 .PHONY: cross
 cross:
 	@mk/setup build test cross
-	@+$(MAKE) --no-print-directory extension
-	@MACHINES='$(CROSS)' mk/cross '$(OWN_FLAGS)' '-std=gnu11 -pthread -iquote . $(WARNINGS) $(RUBY_INCLUDES) $(CROSS_DEFINES)'
+	@+$(MAKE) --no-print-directory extension $(SCHEMA_SOURCES)
+	@MACHINES='$(CROSS)' mk/cross '$(OWN_FLAGS) -isystem $(BUILD)/generated' \
+		'-std=gnu11 -pthread -iquote . $(WARNINGS) $(RUBY_INCLUDES) $(CROSS_DEFINES)'
 
 # --- Static analysis
 
@@ -156,7 +157,7 @@ RUBY_INCLUDES = $(shell $(RUBY) -rrbconfig -e 'c = RbConfig::CONFIG; \
 	print c.values_at("rubyarchhdrdir", "rubyhdrdir").map { |d| "-isystem " + d + " " }.join')
 # What extconf.rb found out about this Ruby.
 EXTENSION_DEFINES = $(shell sed -n 's/^CPPFLAGS = //p' $(wildcard $(BUILD)/lint/ext/*/Makefile) | grep -o -e '-DHAVE_[A-Z_]*')
-tidy:
+tidy: $(SCHEMA_SOURCES)
 	@FILES='$(FILES)' mk/tidy '$(RUBY_INCLUDES) $(EXTENSION_DEFINES)' '$(OWN_CXX_FLAGS) $(PACKAGE_CFLAGS)' \
 		$(OWN_FLAGS) $(PACKAGE_CFLAGS)
 
@@ -175,7 +176,7 @@ $(BUILD)/fuzz/%: tests/fuzz/%.c $(FUZZ_SOURCES) $(wildcard proto/*.h tracer/*/*.
 	$(call say,CLANG,$<)$(CLANG) $(OWN_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer,address,undefined \
 		-o $@ $< $(FUZZ_SOURCES) $(PACKAGE_LIBS)
 
-$(BUILD)/fuzz/obj/%.o: %.c $(wildcard proto/*.h tracer/*/*.h) tests/fuzz/records.h tracer/stream/decode.c
+$(BUILD)/fuzz/obj/%.o: %.c $(wildcard proto/*.h tracer/*/*.h) tests/fuzz/records.h tracer/stream/decode.c | $(SCHEMA_SOURCES)
 	@mkdir -p $(@D)
 	$(call say,CLANG,$<)$(CLANG) $(OWN_FLAGS) $(PACKAGE_CFLAGS) -O1 -g -fsanitize=fuzzer-no-link,address,undefined -c -o $@ $<
 

@@ -1,6 +1,7 @@
 # `rbprobe export` of recorded calls: what other programs read, compared with what is replayed.
 
 require "open3"
+require "zlib"
 require_relative "helper"
 
 class ExportTest < LiveTest
@@ -57,6 +58,33 @@ class ExportTest < LiveTest
     (nanoseconds / 1000.0).round(3)
   end
 
+  # A message as protoc reads it: [[field, text, number or message], ...].
+  def protobuf(bytes, schema, message)
+    skip "needs protoc" unless system("command -v protoc >/dev/null")
+    skip "rbprobe was built without libprotobuf-c" if rbprobe("--version").stdout.include?("without libprotobuf-c")
+    text, status = Open3.capture2("protoc", "-I", Processes::ROOT, "--decode=#{message}",
+                                  "#{Processes::ROOT}/tracer/export/#{schema}", stdin_data: bytes, binmode: true)
+    assert_predicate status, :success?
+    text.lines.each_with_object([[]]) do |line, open|
+      case line.strip
+      when /\A(\w+) \{\z/ then open.last << [$1, message = []] and open.push(message)
+      when "}" then open.pop
+      when /\A(\w+): (".*")\z/ then open.last << [$1, $2.undump]
+      when /\A(\w+): (\d+)\z/ then open.last << [$1, $2.to_i]
+      when /\A(\w+): (\w+)\z/ then open.last << [$1, $2]
+      else flunk line
+      end
+    end.first
+  end
+
+  def field(message, *path)
+    path.reduce(message) { |at, name| at&.assoc(name)&.last }
+  end
+
+  def fields(message, name)
+    message.select { |one, _| one == name }.map(&:last)
+  end
+
   TWO_THREADS = <<~RUBY.freeze
     [:tea, :cup].map { |item| Thread.new { Thread.current.name = item.to_s; $shop.sell_all([item, item]) } }.each(&:join)
     $shop.try(:cup)
@@ -80,11 +108,75 @@ class ExportTest < LiveTest
   end
 
   test "chrome: calls that have no end, and events beside calls" do
-    record("Thread.new { $shop.wait }; Thread.pass until $shop.try(:cup); :done", "--raise", "Shop#")
+    record("thread = Thread.new { $shop.wait }; Thread.pass until thread.stop?; $shop.try(:cup)", "--raise", "Shop#")
     events = JSON.parse(export("chrome"))["traceEvents"]
     assert_equal %w[B], events.select { |event| event["name"] == "Shop#wait" }.map { |event| event["ph"] }
     raise_ = events.find { |event| event["ph"] == "i" }
     assert_equal ["raise", "Shop::SoldOut"], [raise_["name"], raise_["args"]["class"]]
+  end
+
+  test "perfetto: the same calls on tracks of threads, with names, categories and values" do
+    target = record(TWO_THREADS, "--args", "--return", "Shop#")
+    packets = fields(protobuf(export("perfetto"), "perfetto.proto", "perfetto.protos.Trace"), "packet")
+    assert_equal([[1, 1]] + [[1, 2]] * (packets.size - 1),
+                 packets.map { |packet| [field(packet, "trusted_packet_sequence_id"), field(packet, "sequence_flags")] })
+    tracks = packets.map { |packet| field(packet, "track_descriptor") }.compact
+    threads, processes = tracks.partition { |track| field(track, "thread") }
+    assert_equal [target.pid], tracks.map { |track| field(track, "process", "pid") || field(track, "thread", "pid") }.uniq
+    assert_equal %w[cup main tea], threads.map { |track| field(track, "thread", "thread_name") }.sort
+    assert_equal processes.map { |track| field(track, "uuid") }.uniq, threads.map { |track| field(track, "parent_uuid") }.uniq
+    names = packets.map { |packet| field(packet, "interned_data", "event_names") }.compact
+                   .to_h { |name| [field(name, "iid"), field(name, "name")] }
+    events = packets.map { |packet| [field(packet, "timestamp"), field(packet, "track_event")] }.select(&:last).map do |at, event|
+      { "ts" => at, "track" => field(event, "track_uuid"), "name" => names[field(event, "name_iid")],
+        "ph" => { "TYPE_SLICE_BEGIN" => "B", "TYPE_SLICE_END" => "E" }.fetch(field(event, "type")),
+        "args" => fields(event, "debug_annotations").to_h { |note| [field(note, "name"), field(note, "string_value")] } }
+    end
+    assert_equal(replayed.events("call").map { |call| call.values_at("method", "start_ns", "duration_ns") }.sort,
+                 events.group_by { |event| event["track"] }.values.flat_map { |of| slices(of) }.sort)
+    assert_equal threads.map { |track| field(track, "uuid") }.sort, events.map { |event| event["track"] }.uniq.sort
+    assert_includes events.map { |event| event["args"] }, { "exception" => "Shop::SoldOut", "message" => "no cup" }
+  end
+
+  test "pprof: calls and own time by stack, packed by gzip" do
+    record(TWO_THREADS, "Shop#")
+    profile = protobuf(Zlib.gunzip(export("pprof")), "pprof.proto", "perftools.profiles.Profile")
+    strings = fields(profile, "string_table")
+    assert_equal "", strings.first
+    assert_equal([%w[calls count], %w[wall nanoseconds]],
+                 fields(profile, "sample_type").map { |kind| [strings[field(kind, "type")], strings[field(kind, "unit")]] })
+    functions = fields(profile, "function").to_h { |function| [field(function, "id"), strings[field(function, "name")]] }
+    locations = fields(profile, "location").to_h { |place| [field(place, "id"), functions[field(place, "line", "function_id")]] }
+    samples = fields(profile, "sample")
+    found = samples.map do |sample|
+      assert_equal "thread", strings[field(sample, "label", "key")]
+      [strings[field(sample, "label", "str")], *fields(sample, "location_id").map { |id| locations.fetch(id) }.reverse,
+       fields(sample, "value").first]
+    end
+    shop = %w[Shop#sell_all Shop#sell Shop#price]
+    expected = %w[tea cup].flat_map { |name| [1, 2, 3].map { |depth| [name, *shop.first(depth), depth == 1 ? 1 : 2] } }
+    expected += [["main", "Shop#try", 1], ["main", "Shop#try", "Shop#refuse", 1]]
+    assert_equal expected.sort_by(&:join), found.sort_by(&:join)
+    assert_equal(replayed.events("call").select { |call| call["depth"].zero? }.sum { |call| call["duration_ns"] },
+                 samples.sum { |sample| fields(sample, "value").last })
+  end
+
+  # What is published, and never changes.
+  test "the schemas have the numbers that Perfetto and pprof publish" do
+    { "perfetto.proto" => ["TracePacket packet = 1;", "ClockSnapshot clock_snapshot = 6;", "uint64 timestamp = 8;",
+                           "uint32 trusted_packet_sequence_id = 10;", "TrackEvent track_event = 11;",
+                           "InternedData interned_data = 12;", "uint32 sequence_flags = 13;",
+                           "TrackDescriptor track_descriptor = 60;", "DebugAnnotation debug_annotations = 4;", "Type type = 9;",
+                           "uint64 name_iid = 10;", "uint64 track_uuid = 11;", "string categories = 22;", "string name = 23;",
+                           "EventName event_names = 2;", "uint64 parent_uuid = 5;", "string thread_name = 5;",
+                           "string string_value = 6;"],
+      "pprof.proto" => ["ValueType sample_type = 1;", "Sample sample = 2;", "Location location = 4;", "Function function = 5;",
+                        "string string_table = 6;", "uint64 location_id = 1;", "int64 value = 2;", "Label label = 3;",
+                        "Line line = 4;", "uint64 function_id = 1;", "int64 filename = 4;", "int64 default_sample_type = 14;"] }
+      .each do |schema, published|
+      text = File.read("#{Processes::ROOT}/tracer/export/#{schema}")
+      published.each { |line| assert_includes text, line }
+    end
   end
 
   test "collapsed, speedscope and callgrind: the own time of calls by stack" do

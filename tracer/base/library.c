@@ -35,7 +35,7 @@ static const struct {
                               true
 #endif
         },
-	[LIBRARY_ZLIB] = {"zlib", "zlib1g-dev", "heap dumps packed by gzip",
+	[LIBRARY_ZLIB] = {"zlib", "zlib1g-dev", "heap dumps packed by gzip, export --to pprof",
 #ifdef HAVE_ZLIB
                           true
 #endif
@@ -43,6 +43,11 @@ static const struct {
 	[LIBRARY_ZSTD] = {"libzstd", "libzstd-dev", "record, replay, heap dumps packed by zstd",
 #ifdef HAVE_LIBZSTD
                           true
+#endif
+        },
+	[LIBRARY_PROTOBUF] = {"libprotobuf-c", "libprotobuf-c-dev, protobuf-c-compiler", "export --to perfetto or pprof",
+#ifdef HAVE_LIBPROTOBUF_C
+                              true
 #endif
         },
 };

@@ -249,9 +249,10 @@ const struct subcommand cmd_export = {
 	.usage = "FILE --to FORMAT",
 	.description =
 		"Write what `rbprobe record` or `rbprobe profile -o FILE` has kept in a format of other programs.\vFormats: "
-		"chrome (JSON of trace events: chrome://tracing, Perfetto's UI; of recordings alone), collapsed "
-		"(flamegraph.pl; its numbers are microseconds), speedscope (its JSON), callgrind (kcachegrind and "
-		"callgrind_annotate), svg (a flame graph by itself). Of a recording, the last four have the own time of its "
+		"chrome (JSON of trace events, also for Perfetto's UI) and perfetto (its own format), of recordings alone; "
+		"pprof; "
+		"collapsed (flamegraph.pl; its numbers are microseconds); speedscope (its JSON); callgrind (kcachegrind and "
+		"callgrind_annotate); svg (a flame graph by itself). Of a recording, the last five have the own time of its "
 		"calls by stack. FILE may be - for standard input.",
 	.pids = PIDS_NONE,
 	.options = (const struct argp *const[]){&options_export, &options_file, &options_filter, NULL},

@@ -58,6 +58,7 @@ uint32_t words_number(struct words *words, struct slice text)
 	word = memory_resize(NULL, sizeof(*word));
 	copy = memory_resize(NULL, text.size + 1);
 	memcpy(copy, text.bytes, text.size);
+	copy[text.size] = '\0';
 	*word = (struct word){words->count, {copy, text.size}};
 	if (!tsearch(word, &words->tree, compare))
 		memory_resize(NULL, SIZE_MAX); /* says so and ends the program */

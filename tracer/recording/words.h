@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* Texts that many things have in common, by number. A zeroed one is empty. */
+/* Texts that many things have in common, by number, each with a zero after it. A zeroed one is empty. */
 struct words {
 	void *tree;          /* private */
 	struct slice *texts; /* by number */

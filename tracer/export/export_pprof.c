@@ -1,0 +1,228 @@
+/*
+ * pprof's profile.proto, packed by gzip: a sample for each stack of each thread, with how often it was found, or how many
+ * recorded calls there were, its time, and of samples the CPU time. The thread is a label.
+ */
+
+#include "tracer/export/export.h"
+
+#if defined(HAVE_LIBPROTOBUF_C) && defined(HAVE_ZLIB)
+
+#include "tracer/export/pack.h"
+#include "tracer/recording/words.h"
+
+#include <stdlib.h>
+#include <tracer/export/pprof.pb-c.h>
+#include <zlib.h>
+
+#define GZIP_WINDOW (15 + 16)
+#define KINDS 3u
+
+struct writing {
+	const struct profile_view *view;
+	struct buffer message;
+	struct words strings; /* the first one is "" */
+	struct buffer text;
+};
+
+static void add(struct writing *writing, const Perftools__Profiles__Profile *part)
+{
+	pack_message(&writing->message, &part->base);
+}
+
+/* The number of a text, as it may be shown: nothing in it ends a string. */
+static int64_t string_of(struct writing *writing, struct slice text)
+{
+	writing->text.size = 0;
+	buffer_add_printable(&writing->text, text.bytes, text.size);
+	return words_number(&writing->strings, (struct slice){writing->text.size ? writing->text.bytes : "", writing->text.size});
+}
+
+static int64_t word(struct writing *writing, const char *text)
+{
+	return string_of(writing, (struct slice){text, strlen(text)});
+}
+
+static void add_kind(struct writing *writing, const char *type, const char *unit)
+{
+	Perftools__Profiles__Profile part = PERFTOOLS__PROFILES__PROFILE__INIT;
+	Perftools__Profiles__ValueType kind = PERFTOOLS__PROFILES__VALUE_TYPE__INIT, *kinds = &kind;
+
+	kind.type = word(writing, type);
+	kind.unit = word(writing, unit);
+	part.n_sample_type = 1;
+	part.sample_type = &kinds;
+	add(writing, &part);
+}
+
+static void add_function(struct writing *writing, uint32_t number)
+{
+	const struct profile *profile = writing->view->profile;
+	Perftools__Profiles__Profile part = PERFTOOLS__PROFILES__PROFILE__INIT;
+	Perftools__Profiles__Function function = PERFTOOLS__PROFILES__FUNCTION__INIT, *functions = &function;
+
+	function.id = number + 1;
+	function.name = function.system_name = string_of(writing, profile_label(profile, number));
+	function.filename = string_of(writing, profile_path(profile, number));
+	function.start_line = profile->functions[number].line > 0 ? profile->functions[number].line : 0;
+	part.n_function = 1;
+	part.function = &functions;
+	add(writing, &part);
+}
+
+static void add_location(struct writing *writing, uint64_t id, const struct profile_node *node)
+{
+	Perftools__Profiles__Profile part = PERFTOOLS__PROFILES__PROFILE__INIT;
+	Perftools__Profiles__Location location = PERFTOOLS__PROFILES__LOCATION__INIT, *locations = &location;
+	Perftools__Profiles__Line line = PERFTOOLS__PROFILES__LINE__INIT, *lines = &line;
+
+	line.function_id = node->function + 1;
+	line.line = node->line > 0 ? node->line : writing->view->profile->functions[node->function].line;
+	location.id = id;
+	location.n_line = 1;
+	location.line = &lines;
+	part.n_location = 1;
+	part.location = &locations;
+	add(writing, &part);
+}
+
+struct place {
+	uint32_t function, node;
+	int32_t line;
+};
+
+static int compare_places(const void *one, const void *other)
+{
+	const struct place *a = one, *b = other;
+
+	if (a->function != b->function)
+		return a->function > b->function ? 1 : -1;
+	return (a->line > b->line) - (a->line < b->line);
+}
+
+/* Nodes of the same line of the same function are one location. By node, from 1 on; for free(). */
+static uint64_t *add_locations(struct writing *writing)
+{
+	const struct profile *profile = writing->view->profile;
+	struct place *places = memory_zeroed(profile->node_count * sizeof(*places));
+	uint64_t *ids = memory_zeroed(profile->node_count * sizeof(*ids)), id = 0;
+	uint32_t count = profile->node_count - 1;
+
+	for (uint32_t i = 0; i < count; i++)
+		places[i] = (struct place){profile->nodes[i + 1].function, i + 1, profile->nodes[i + 1].line};
+	qsort(places, count, sizeof(*places), compare_places);
+	for (uint32_t i = 0; i < count; i++) {
+		if (i == 0 || compare_places(&places[i - 1], &places[i]) != 0)
+			add_location(writing, ++id, &profile->nodes[places[i].node]);
+		ids[places[i].node] = id;
+	}
+	free(places);
+	return ids;
+}
+
+static void add_sample(struct writing *writing, const struct profile_sum *sum, const uint64_t *ids, uint64_t *stack)
+{
+	const struct profile *profile = writing->view->profile;
+	Perftools__Profiles__Profile part = PERFTOOLS__PROFILES__PROFILE__INIT;
+	Perftools__Profiles__Sample sample = PERFTOOLS__PROFILES__SAMPLE__INIT, *samples = &sample;
+	Perftools__Profiles__Label label = PERFTOOLS__PROFILES__LABEL__INIT, *labels = &label;
+	int64_t values[KINDS] = {(int64_t)sum->ticks, (int64_t)sum->wall_ns, (int64_t)sum->cpu_ns};
+	struct buffer thread = {0};
+
+	for (uint32_t node = sum->node; node; node = profile->nodes[node].parent)
+		stack[sample.n_location_id++] = ids[node];
+	sample.location_id = stack;
+	sample.n_value = profile->rate_hz ? KINDS : KINDS - 1;
+	sample.value = values;
+	profile_thread_name(profile, sum->thread, &thread);
+	label.key = word(writing, "thread");
+	label.str = string_of(writing, (struct slice){thread.bytes, thread.size});
+	sample.n_label = 1;
+	sample.label = &labels;
+	part.n_sample = 1;
+	part.sample = &samples;
+	add(writing, &part);
+	buffer_free(&thread);
+}
+
+static void add_strings(struct writing *writing)
+{
+	for (uint32_t i = 0; i < writing->strings.count; i++) {
+		Perftools__Profiles__Profile part = PERFTOOLS__PROFILES__PROFILE__INIT;
+		char *text = (char *)writing->strings.texts[i].bytes;
+
+		part.n_string_table = 1;
+		part.string_table = &text;
+		add(writing, &part);
+	}
+}
+
+static void add_numbers(struct writing *writing)
+{
+	const struct profile *profile = writing->view->profile;
+	Perftools__Profiles__Profile part = PERFTOOLS__PROFILES__PROFILE__INIT;
+	Perftools__Profiles__ValueType kind = PERFTOOLS__PROFILES__VALUE_TYPE__INIT;
+
+	part.default_sample_type = word(writing, writing->view->weight == PROFILE_CPU ? "cpu" : "wall");
+	for (uint32_t i = 0; i < profile->process_count; i++)
+		if ((int64_t)profile->processes[i].summary.elapsed_ns > part.duration_nanos)
+			part.duration_nanos = (int64_t)profile->processes[i].summary.elapsed_ns;
+	if (profile->rate_hz) {
+		kind.type = word(writing, "wall");
+		kind.unit = word(writing, "nanoseconds");
+		part.period_type = &kind;
+		part.period = 1000000000 / (int64_t)profile->rate_hz;
+	}
+	add(writing, &part);
+}
+
+static void add_gzip(const struct buffer *message, struct buffer *to)
+{
+	z_stream gzip = {0};
+
+	if (deflateInit2(&gzip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+		return;
+	gzip.next_in = (Bytef *)message->bytes;
+	gzip.avail_in = (uInt)message->size;
+	gzip.avail_out = (uInt)deflateBound(&gzip, message->size);
+	gzip.next_out = (Bytef *)buffer_reserve(to, gzip.avail_out);
+	deflate(&gzip, Z_FINISH);
+	to->size += gzip.total_out;
+	deflateEnd(&gzip);
+}
+
+static void write_pprof(const struct profile_view *view, struct buffer *to)
+{
+	const struct profile *profile = view->profile;
+	uint64_t *stack = memory_zeroed(profile->node_count * sizeof(*stack)), *ids;
+	struct writing writing = {.view = view};
+
+	word(&writing, "");
+	add_kind(&writing, profile->rate_hz ? "samples" : "calls", "count");
+	add_kind(&writing, "wall", "nanoseconds");
+	if (profile->rate_hz)
+		add_kind(&writing, "cpu", "nanoseconds");
+	for (uint32_t i = 0; i < profile->function_count; i++)
+		add_function(&writing, i);
+	ids = add_locations(&writing);
+	for (uint32_t i = 0; i < profile->sum_count; i++)
+		add_sample(&writing, &profile->sums[i], ids, stack);
+	add_numbers(&writing);
+	add_strings(&writing);
+	add_gzip(&writing.message, to);
+	free(ids);
+	free(stack);
+	buffer_free(&writing.message);
+	buffer_free(&writing.text);
+	words_free(&writing.strings);
+}
+
+#define WRITE_PPROF write_pprof
+#else
+#define WRITE_PPROF NULL
+#endif
+
+const struct export_format export_pprof = {
+	.name = "pprof",
+	.profile = WRITE_PPROF,
+	.needs = {[LIBRARY_PROTOBUF] = true, [LIBRARY_ZLIB] = true},
+};
