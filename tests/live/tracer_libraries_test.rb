@@ -63,38 +63,6 @@ class TracerLibrariesTest < LiveTest
     counter.stop.stdout
   end
 
-  test "jobs: Sidekiq" do
-    only_with_gems("sidekiq")
-    port = with_redis
-    target = start("console")
-    target.run(<<~RUBY)
-      require "sidekiq"
-      require "sidekiq/processor"
-      Redis.silence_deprecations = true
-      Sidekiq.configure_client { |config| config.redis = {url: "redis://127.0.0.1:#{port}"} }
-      class Mailer; include Sidekiq::Worker; def perform(*) end; end
-      nil
-    RUBY
-    text = shown(target, "jobs", <<~RUBY)
-      Mailer.perform_async(7, "tea")
-      Sidekiq::Client.push_bulk("class" => Mailer, "args" => [[1], [2]])
-      hash = {"class" => "Mailer", "args" => [7, "tea"], "jid" => "abc", "queue" => "default"}
-      options = {queues: ["default"], concurrency: 1}
-      options[:fetch] = Sidekiq::BasicFetch.new(options) rescue 1
-      manager = Struct.new(:options).new(options)
-      Sidekiq::Processor.allocate.tap { |p|
-        p.instance_variable_set(:@job_logger, Sidekiq::JobLogger.new(Logger.new(File::NULL)))
-        p.instance_variable_set(:@retrier, Sidekiq::JobRetry.new)
-        p.instance_variable_set(:@reloader, proc { |&block| block.call })
-        p.instance_variable_set(:@job, Struct.new(:queue_name).new("default"))
-        p.send(:dispatch, hash, "default", Sidekiq.dump_json(hash)) { |worker| p.send(:execute_job, worker, hash["args"]) }
-      }
-    RUBY
-    assert_match(/Sidekiq::Client#push\(job=Mailer, args=\[7, "tea"\]\)/, text)
-    assert_match(/Sidekiq::Client#push_bulk\(job=Mailer, count=2\)/, text)
-    assert_match(/Sidekiq::Processor#execute_job\(job="Mailer", args=\[7, "tea"\], queue="default", id="abc"\)/, text)
-  end
-
   # A Sidekiq process that knows these jobs: its PID, a part of its command line, and what enqueues some.
   def sidekiq_with(jobs)
     only_with_gems("sidekiq")
@@ -122,30 +90,52 @@ class TracerLibrariesTest < LiveTest
     RUBY
     client = launch("trace", "-v", "--ps", name, "--all", "-c", "jobs", "-c", "sql", "--slow", "300").wait_until_armed
     enqueue.("Quick.perform_async(1); Slow.perform_async(2)")
-    client.wait_for(/execute_job.*<[\d.]+>$/)
+    client.wait_for(/#process.*<[\d.]+>$/)
     result = client.stop
-    assert_match(/^Sidekiq::Processor#execute_job\(job="Slow", args=\[2\], queue="default", id="\h+"\)/, result.stdout)
+    assert_match(/^Sidekiq::Processor#process\(job="Slow", args=\[2\], queue="default", id="\h+"\)/, result.stdout)
     refute_includes result.stdout, "Quick"
     assert_match(/tracer sql fits nothing in process #{pid}/, result.stderr)
   end
 
-  test "jobs that fail in a Sidekiq process, with their own errors and not those by which it retries" do
+  test "jobs that fail in a Sidekiq process, in themselves, in middleware or for want of a class, with their own errors" do
     pid, _, enqueue = sidekiq_with(<<~RUBY)
+      class Gate; def call(job, item, queue) item["args"] == [9] ? raise(KeyError, "shut") : yield; end; end
+      Sidekiq.configure_server { |config| config.server_middleware { |chain| chain.add(Gate) } }
       class Fails; include Sidekiq::Worker; def perform(n) = raise(IOError, "no paper"); end
       class Once; include Sidekiq::Worker; sidekiq_options retry: false; def perform(n) = Integer("tea"); end
       class Quick; include Sidekiq::Worker; def perform(n) = n; end
     RUBY
     client = launch("trace", "-v", "-p", pid.to_s, "-c", "jobs", "--raised").wait_until_armed
     of_a_class = launch("trace", "-v", "-p", pid.to_s, "-c", "jobs", "--raised=IOError").wait_until_armed
-    enqueue.("Quick.perform_async(1); Fails.perform_async(2); Once.perform_async(3)")
-    %w[Fails Once].each { |job| client.wait_for(/"#{job}".* ! .*<[\d.]+>$/) }
+    enqueue.("Quick.perform_async(1); Fails.perform_async(2); Once.perform_async(3); Quick.perform_async(9); " \
+             "Sidekiq::Client.push('class' => 'Missing', 'args' => [4])")
+    %w[Fails Once Quick Missing].each { |job| client.wait_for(/"#{job}".* ! .*<[\d.]+>$/) }
     of_a_class.wait_for(/IOError.*$/)
-    shown = 'Sidekiq::Processor#execute_job\(job="%s", args=\[%d\], queue="default", id="\h+"\) ! %s <time>'
+    shown = 'Sidekiq::Processor#process\(job="%s", args=\[%d\], queue="default", id="\h+"\) ! %s <time>'
     # One may be tried again meanwhile.
-    calls = ->(result) { result.tree.lines.grep(/execute_job/).sort.uniq.join }
+    calls = ->(result) { result.tree.lines.grep(/#process/).sort.uniq.join }
     first = format(shown, "Fails", 2, "IOError: no paper")
-    assert_match(/\A#{first}\n#{format(shown, "Once", 3, 'ArgumentError: .*"tea"')}\n\z/, calls.(client.stop))
+    others = [["Missing", 4, "NameError: .*Missing.*"], ["Once", 3, 'ArgumentError: .*"tea"'], ["Quick", 9, 'KeyError: .*shut.*']]
+             .map { |other| format(shown, *other) }
+    assert_match(/\A#{[first, *others].join("\n")}\n\z/, calls.(client.stop))
     assert_match(/\A#{first}\n\z/, calls.(of_a_class.stop))
+  end
+
+  test "jobs that a Sidekiq process is given, and gives itself" do
+    pid, _, enqueue = sidekiq_with(<<~RUBY)
+      class Quick; include Sidekiq::Worker; def perform(*) = 1; end
+      class More; include Sidekiq::Worker; def perform(n) = Sidekiq::Client.push_bulk("class" => Quick, "args" => [[n], [n]]); end
+    RUBY
+    client = launch("trace", "-v", "-p", pid.to_s, "-c", "jobs").wait_until_armed
+    counter = launch("stat", "-v", "-p", pid.to_s, "-c", "jobs", "--by", "job").wait_until_armed
+    enqueue.("More.perform_async(7); Quick.perform_async(7, 'tea')")
+    client.wait_for(/args=\[7, "tea"\]/)
+    client.wait_for(/(process\(job="Quick", args=\[7\].*){2}/m)
+    text = client.stop.tree
+    assert_match(/^Sidekiq::Processor#process\(job="More", args=\[7\], queue="default", id="\h+"\)/, text)
+    assert_match(/^   Sidekiq::Client#push_bulk\(job=Quick, count=2\)/, text)
+    assert_match(/^Sidekiq::Processor#process\(job="Quick", args=\[7, "tea"\]/, text)
+    assert_match(/^ +3 +0 .*Sidekiq::Processor#process +"Quick"$/, counter.stop.stdout)
   end
 
   test "jobs: ActiveJob; rails: controllers, views, cache and mail" do

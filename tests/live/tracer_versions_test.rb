@@ -79,33 +79,38 @@ class TracerVersionsTest < LiveTest
      '$it.call_pipelined([["HELLO", "3", "p"], ["PING"]], nil)',
      "RedisClient::ConnectionMixin#call(command=[\"SET\", \"a\", \"1\"]) <time>\n" \
      'RedisClient::ConnectionMixin#call_pipelined(commands=[["HELLO"], ["PING"]]) <time>'],
-    # Around the job's own error Sidekiq raises another.
-    *{"5.0.5" => "worker", "6.5.12" => "inst", "8.1.7" => "instance"}.map do |version, parameter|
-      ["jobs", "Sidekiq #{version} (3 methods)", <<~RUBY,
+    # What retries raises an error of its own, around the job's and around middleware's. It leaves process as the one that it was.
+    *{"4.2.10" => "work", "6.4.2" => "work", "8.1.7" => "uow"}.map do |version, parameter|
+      ["jobs", "Sidekiq #{version} (4 methods)", <<~RUBY,
+        require "json"
         module Sidekiq
           VERSION = "#{version}"
+          def self.load_json(text) JSON.parse(text) end
           class Client; def push(item) item end; def push_bulk(items) items end; end
+          class Manager; def hard_shutdown() 1 end; end
           class Processor
-            def process(job) @job = job; execute_job(job, job.args); rescue IOError; raise "Skip"; end
-            private def execute_job(#{parameter}, cloned_args) #{parameter}.perform(*cloned_args) end
+            private def process(#{parameter})
+              dispatch(Sidekiq.load_json(#{parameter}.job))
+            rescue RuntimeError => error
+              raise error.cause
+            end
+            def dispatch(job) job["args"] == [0] && raise(IOError) rescue raise "Skip" end
           end
-          module ActiveJob; end
         end
-        $hash = {"class" => "Mailer", "args" => [7], "jid" => "abc", "queue" => "low"}
-        Mailer = Struct.new(:args) do
-          def jid() "abc" end
+        Work = Struct.new(:hash) do
+          def job() JSON.generate(hash.merge("jid" => "abc")) end
           def queue_name() "low" end
-          def perform(n) n.zero? && raise(IOError) end
         end
-        class Sidekiq::ActiveJob::Wrapper < Mailer; def perform(data) end; end
+        $mail = {"class" => "Mailer", "args" => [7]}
       RUBY
-       "Sidekiq::Client.new.push($hash); Sidekiq::Client.new.push_bulk('class' => 'Mailer', 'args' => [[1], [2]]); " \
-       "[Mailer.new([7]), Sidekiq::ActiveJob::Wrapper.new([{'job_class' => 'Report'}]), Mailer.new([0])]" \
-       ".each { |job| Sidekiq::Processor.new.process(job) } rescue 1",
+       "Sidekiq::Client.new.push($mail); Sidekiq::Client.new.push_bulk('class' => 'Mailer', 'args' => [[1], [2]]); " \
+       "[$mail, {'class' => 'Wrapper', 'wrapped' => 'Report', 'args' => [1]}, {'class' => 'Mailer', 'args' => [0]}]" \
+       ".each { |job| Sidekiq::Processor.new.send(:process, Work.new(job)) rescue Sidekiq::Manager.new.hard_shutdown }",
        "Sidekiq::Client#push(job=\"Mailer\", args=[7]) <time>\nSidekiq::Client#push_bulk(job=\"Mailer\", count=2) <time>\n" \
-       "Sidekiq::Processor#execute_job(job=\"Mailer\", args=[7], queue=\"low\", id=\"abc\") <time>\n" \
-       "Sidekiq::Processor#execute_job(job=\"Report\", args=[{\"job_class\"=>\"Report\"}], queue=\"low\", id=\"abc\") <time>\n" \
-       'Sidekiq::Processor#execute_job(job="Mailer", args=[0], queue="low", id="abc") ! IOError: IOError <time>']
+       "Sidekiq::Processor#process(job=\"Mailer\", args=[7], queue=\"low\", id=\"abc\") <time>\n" \
+       "Sidekiq::Processor#process(job=\"Report\", args=[1], queue=\"low\", id=\"abc\") <time>\n" \
+       "Sidekiq::Processor#process(job=\"Mailer\", args=[0], queue=\"low\", id=\"abc\") ! IOError: IOError <time>\n" \
+       "Sidekiq::Manager#hard_shutdown <time>"]
     end,
     *{"1.27.4" => "Version = VERSION = '1.27.4'", "3.0.0" => "VERSION = '3.0.0'"}.map do |version, constant|
       ["jobs", "Resque #{version} (2 methods)", <<~RUBY,
