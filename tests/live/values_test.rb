@@ -21,7 +21,17 @@ class ValuesTest < LiveTest
   end
 
   test "arguments without a name" do
-    skip "this Ruby gives them no names" unless Processes.target_ruby?(">= 3.2")
+    target = start("shop")
+    target.run("class Shop; def late(a, (b, c), d = 2, *, e, f: 1, **); f; end; def keys(*, **); 1; end; nil; end")
+    tracer = trace(target, "--args", "Shop#late", "Shop#keys")
+    target.run("$shop.late(1, [2, 3], 4, 5, 6, f: 7, z: 8); $shop.keys(9, z: [1]); $shop.keys")
+    lines = tracer.stop.tree.lines.map { |line| line[/\((.*)\)/, 1] }
+    assert_equal ["a=1, b=2, c=3, d=4, *=[5], e=6, f=7, **={:z=>8}", "*=[9], **={:z=>[1]}"], lines[0, 2]
+    assert_match(/\A\*=\[\](?:, \*\*=\{\})?\z/, lines[2])
+  end
+
+  test "arguments without a name, by each engine, of a short method, and passed on" do
+    skip "this Ruby has no `*` and `**` to pass on, and no short methods" unless Processes.target_ruby?(">= 3.2")
     target = start("shop")
     target.run("class Shop; def pass(a, *, k: 1, **, &) = a; def pass_on(...) = pass(...); end; nil")
     tracer = trace(target, "--args", "Shop#pass(a)")

@@ -296,14 +296,30 @@ void frame_locals_find(void)
 	layout_not_found(LAYOUT_ENVIRONMENT_LOCALS, "variables that were read there were not those of a Binding");
 }
 
-unsigned frame_locals_place(uintptr_t frame, ID name)
+/* The names of the frame's variables. */
+static const ID *names_of(uintptr_t frame, uint32_t *count)
 {
 	const uintptr_t *body = (const uintptr_t *)((const uintptr_t *)frame_locals_code(frame))[layout_value(LAYOUT_CODE_BODY)];
-	const ID *names = (const ID *)body[layout_value(LAYOUT_BODY_LOCALS)];
-	uint32_t count = *(const uint32_t *)((const char *)body + layout_value(LAYOUT_BODY_LOCAL_COUNT));
+
+	*count = *(const uint32_t *)((const char *)body + layout_value(LAYOUT_BODY_LOCAL_COUNT));
+	return (const ID *)body[layout_value(LAYOUT_BODY_LOCALS)];
+}
+
+unsigned frame_locals_place(uintptr_t frame, ID name)
+{
+	uint32_t count;
+	const ID *names = names_of(frame, &count);
 
 	for (uint32_t i = 0; i < count; i++)
 		if (names[i] == name)
 			return count - i - 1 + ENVIRONMENT_LAST;
 	return 0;
+}
+
+unsigned frame_locals_nameless_place(uintptr_t frame, unsigned index)
+{
+	uint32_t count;
+	const ID *names = names_of(frame, &count);
+
+	return index < count && !rb_is_local_id(names[index]) ? count - index - 1 + ENVIRONMENT_LAST : 0;
 }

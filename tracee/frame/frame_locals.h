@@ -33,6 +33,8 @@ FRAME_READS_STACK static inline uintptr_t frame_locals_code(uintptr_t frame)
 
 /* How many words before the environment the variable of that name is; 0: there is none. The same for all calls of the code. */
 unsigned frame_locals_place(uintptr_t frame, ID name);
+/* The same for the variable with that index, from 0, if it has no name: `*` and `**` before Ruby 3.2. */
+unsigned frame_locals_nameless_place(uintptr_t frame, unsigned index);
 
 FRAME_READS_STACK static inline VALUE frame_locals_read(uintptr_t frame, unsigned place)
 {

@@ -63,12 +63,44 @@ static void add_destructured(VALUE names, VALUE method, VALUE *patterns)
 		add_name(names, rb_ary_entry(pattern, i));
 }
 
-/* `*`, `**` and `&` by themselves. Ruby says so, and their variables have these names, from 3.2 on. */
+/* `*`, `**` and `&` by themselves. From 3.2 on Ruby says so, and their variables have these names. */
 static bool is_nameless(VALUE name)
 {
 	const char *text = RSTRING_PTR(rb_sym2str(name));
 
 	return strcmp(text, "*") == 0 || strcmp(text, "**") == 0 || strcmp(text, "&") == 0;
+}
+
+/* Before, it says the kind alone. */
+static VALUE name_of_kind(VALUE parameter)
+{
+	VALUE kind = rb_ary_entry(parameter, 0), name = rb_ary_entry(parameter, 1);
+
+	if (!NIL_P(name))
+		return name;
+	if (kind == ID2SYM(rb_intern("rest")))
+		return ID2SYM(rb_intern("*"));
+	return kind == ID2SYM(rb_intern("keyrest")) ? ID2SYM(rb_intern("**")) : Qnil;
+}
+
+/*
+ * Which of the frame's variables `*` or `**` is, from 1; 0: the one of that name, if any is. Where Ruby does not name them,
+ * they are in the order of the parameters; after keywords there is one that says which of them were given.
+ */
+static unsigned nameless_position(VALUE method, VALUE name)
+{
+	VALUE parameters = builtin_call0(BUILTIN_UNBOUND_METHOD_PARAMETERS, method);
+	unsigned keywords = 0;
+
+	for (long i = 0; i < RARRAY_LEN(parameters); i++) {
+		VALUE parameter = rb_ary_entry(parameters, i), kind = rb_ary_entry(parameter, 0);
+
+		if (name_of_kind(parameter) == name)
+			return NIL_P(rb_ary_entry(parameter, 1)) ? (unsigned)i + 1 + keywords : 0;
+		if (kind == ID2SYM(rb_intern("key")) || kind == ID2SYM(rb_intern("keyreq")))
+			keywords = 1;
+	}
+	return 0;
 }
 
 /* The parameters, as Symbols. */
@@ -81,7 +113,7 @@ static VALUE parameter_names(VALUE method)
 
 	for (long i = 0; i < RARRAY_LEN(parameters); i++) {
 		VALUE parameter = rb_ary_entry(parameters, i);
-		VALUE name = rb_ary_entry(parameter, 1);
+		VALUE name = name_of_kind(parameter);
 
 		if (is_destructured(parameter) && !early)
 			add_destructured(names, method, &patterns);
@@ -314,6 +346,7 @@ static void add_variable(struct list_draft *draft, VALUE name)
 		return;
 	item->id = rb_sym2id(name);
 	item->is_nameless = is_nameless(name);
+	item->position = item->is_nameless ? nameless_position(draft->method, name) : 0;
 	RB_GC_GUARD(string);
 }
 

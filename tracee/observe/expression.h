@@ -36,6 +36,7 @@ struct expression {
 	uintptr_t in_code; /* ... these instructions have it (frame_locals.h); 0: not known */
 	bool is_block;     /* EXPRESSION_LOCAL: it is the method's block, which no frame has */
 	bool is_nameless;  /* EXPRESSION_LOCAL: `*` or `**`, which only the frame has; left out where it does not */
+	unsigned position; /* ... and which of its variables that is, from 1, if none has the name */
 	bool optional;     /* left out where the call has no such argument, or the line no such variable at that moment */
 	bool switched_off; /* it ran into its time limit once */
 };

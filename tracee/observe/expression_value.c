@@ -73,10 +73,15 @@ static bool is_absent(const struct rendering *rendering)
 	if (rendering->item->is_nameless) {
 		VALUE local = expression_local_in_frame(rendering->item, rendering->call);
 
-		return local == Qundef || NIL_P(local);
+		return local == Qundef;
 	}
 	return rendering->item->optional && !NIL_P(binding_of(rendering)) &&
 	       !RTEST(builtin_call1(BUILTIN_BINDING_LOCAL_VARIABLE_DEFINED_P, *rendering->binding, ID2SYM(rendering->item->id)));
+}
+
+static VALUE collection_or_undefined(VALUE value)
+{
+	return RB_TYPE_P(value, T_ARRAY) || RB_TYPE_P(value, T_HASH) ? value : Qundef;
 }
 
 VALUE expression_local_in_frame(struct expression *item, const struct seen_call *call)
@@ -89,9 +94,14 @@ VALUE expression_local_in_frame(struct expression *item, const struct seen_call 
 	frame = frame_direct_frame(call->trace_arg);
 	if (item->in_code != frame_locals_code(frame)) {
 		item->place = frame_locals_place(frame, item->id);
+		if (!item->place && item->position)
+			item->place = frame_locals_nameless_place(frame, item->position - 1);
 		item->in_code = frame_locals_code(frame);
 	}
-	return item->place ? frame_locals_read(frame, item->place) : Qundef;
+	if (!item->place)
+		return Qundef;
+	return item->is_nameless ? collection_or_undefined(frame_locals_read(frame, item->place))
+	                         : frame_locals_read(frame, item->place);
 }
 
 VALUE expression_value_at_hand(struct expression *item, const struct seen_call *call)
