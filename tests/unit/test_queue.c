@@ -136,10 +136,22 @@ static void commands_arrive_whole_and_in_order(void **state)
 	outbox_free(&outbox);
 }
 
+/* The machine's limit may be higher: rbtrace raises it. */
+static int small_queue(void)
+{
+	int queue = target_child_make(&child, TARGET_MAKES_QUEUE);
+	struct msqid_ds facts;
+
+	assert_int_equal(msgctl(queue, IPC_STAT, &facts), 0);
+	facts.msg_qbytes = 16384;
+	assert_int_equal(msgctl(queue, IPC_SET, &facts), 0);
+	return queue;
+}
+
 static void one_that_is_larger_than_the_queue_goes_on_where_there_is_room(void **state)
 {
 	struct outbox outbox = {0};
-	int queue = target_child_make(&child, TARGET_MAKES_QUEUE), commands = 0, status = 0;
+	int queue = small_queue(), commands = 0, status = 0;
 	unsigned rounds = 0;
 
 	(void)state;
@@ -159,7 +171,7 @@ static void one_that_is_larger_than_the_queue_goes_on_where_there_is_room(void *
 static void after_the_queue_was_replaced_all_is_sent_again(void **state)
 {
 	struct outbox outbox = {0};
-	int queue = target_child_make(&child, TARGET_MAKES_QUEUE), again;
+	int queue = small_queue(), again;
 
 	(void)state;
 	add(&outbox, 1, 300000);
@@ -167,7 +179,7 @@ static void after_the_queue_was_replaced_all_is_sent_again(void **state)
 	queue_remove(&child.target);
 	assert_int_equal(sent(&outbox, queue), -EIDRM);
 	outbox_rewind(&outbox);
-	again = target_child_make(&child, TARGET_MAKES_QUEUE);
+	again = small_queue();
 	assert_int_not_equal(again, queue);
 	assert_int_equal(sent(&outbox, again), 0);
 	assert_int_equal(target_child_order(&child, TARGET_READS_ALL), 0);
