@@ -68,7 +68,7 @@ security:
 ASAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 TSAN_FLAGS := -fsanitize=thread
 # What runs in more than one thread.
-TSAN_TESTS := command_inbox ring stream ticks
+TSAN_TESTS := command_inbox ring state_ring stream ticks
 # Ruby leaves C frames by __builtin_longjmp, of which the sanitizer does not learn: what it has noted about the stack of the
 # frames that were left would be held against those that come after them.
 ASAN_EXTENSION_FLAGS := $(ASAN_FLAGS) --param asan-stack=0 -U_FORTIFY_SOURCE

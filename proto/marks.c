@@ -34,6 +34,7 @@ static const struct mark_form forms[MARK_COUNT] = {
                              .numbers = 1u << 2,
                              .stack = MARK_ALLOCATION_STACK,
                              .totals = {"made", "shown"}},
+	[MARK_STATE] = {.name = "state", .plural = "thread_states"},
 };
 
 const struct mark_form *mark_form(uint64_t kind)

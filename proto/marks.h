@@ -21,6 +21,7 @@ enum mark_kind {
 	MARK_GC_PAUSE = 3,   /* a long pause that was not the end of one */
 	MARK_GVL = 4,        /* a thread has waited for the GVL for long */
 	MARK_ALLOCATION = 5, /* an object was made */
+	MARK_STATE = 6,      /* what a thread does, which is told by STATES, and never by EVENTS */
 	MARK_COUNT,
 };
 

@@ -152,6 +152,9 @@ void record_encode(msgpack_sbuffer *buffer, const struct record *record)
 		pack_slice(&packer, record->caller.file);
 		msgpack_pack_uint32(&packer, (uint32_t)record->caller.line);
 		break;
+	case RECORD_STATES:
+		states_encode(&packer, &record->states);
+		break;
 	case RECORD_FIBER_GONE:
 		msgpack_pack_array(&packer, 2);
 		msgpack_pack_uint8(&packer, RECORD_FIBER_GONE);
@@ -345,6 +348,9 @@ int record_decode(struct record *record, const uint8_t *bytes, size_t size, msgp
 		break;
 	case RECORD_TOTALS:
 		totals_decode(&record->totals, &fields);
+		break;
+	case RECORD_STATES:
+		states_decode(&record->states, &fields, zone);
 		break;
 	case RECORD_CALLER:
 		record->caller.ref = (uint32_t)fields_uint(&fields, UINT32_MAX);

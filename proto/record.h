@@ -5,6 +5,7 @@
 #include "proto/events.h"
 #include "proto/limits.h"
 #include "proto/slice.h"
+#include "proto/states.h"
 #include "proto/wire.h"
 
 #include <msgpack.h>
@@ -186,6 +187,7 @@ struct record {
 		struct record_debug debug;
 		struct record_totals totals;
 		struct record_caller caller;
+		struct record_states states;
 	};
 };
 

@@ -41,6 +41,7 @@ enum record_kind {
 	RECORD_DEBUG = 16,
 	RECORD_TOTALS = 17,
 	RECORD_CALLER = 18,
+	RECORD_STATES = 19,
 };
 
 /* What an event tells of a call. */

@@ -24,6 +24,7 @@ class RubiesTest < LiveTest
     "who holds the Mutex that a thread waits for" => :"threads.mutex",
     "where a process is that is stuck in C code, without ptrace" => :"threads.handler",
     "waits for the GVL (`--gvl`)" => ["--gvl"],
+    "what threads do (`--timeline`)" => ["--timeline", "--format", "json"],
     "garbage collections (`--gc`)" => ["--gc"],
     "allocations (`--allocations`)" => ["--allocations", "Shop"],
   }.freeze

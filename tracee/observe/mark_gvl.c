@@ -309,4 +309,9 @@ static void on(void)
 	gvl_events_on(on_event);
 }
 
-const struct mark_source mark_gvl = {.kind = MARK_GVL, .check = check, .on = on, .off = gvl_events_off};
+static void off(void)
+{
+	gvl_events_off(on_event);
+}
+
+const struct mark_source mark_gvl = {.kind = MARK_GVL, .check = check, .on = on, .off = off};

@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const struct mark_source *const sources[] = {&mark_raise, &mark_gc, &mark_gvl, &mark_allocation};
+static const struct mark_source *const sources[] = {&mark_raise, &mark_gc, &mark_gvl, &mark_allocation, &mark_states};
 
 #define SOURCES (sizeof(sources) / sizeof(sources[0]))
 
@@ -311,6 +311,8 @@ int marks_start(struct session *session, const struct command *command, struct e
 	}
 	if (session->marking & 1u << MARK_GVL)
 		session->mark_state->gvl = mark_gvl_baseline();
+	if (session->marking & 1u << MARK_STATE)
+		timeline_begin(session);
 	return 0;
 }
 

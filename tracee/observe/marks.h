@@ -73,6 +73,10 @@ extern const struct mark_source mark_raise;
 extern const struct mark_source mark_gc;
 extern const struct mark_source mark_allocation;
 extern const struct mark_source mark_gvl;
+extern const struct mark_source mark_states;
+
+/* The writer sends what threads do from now on. While mark_states is on. */
+void timeline_begin(struct session *session);
 
 /* What a thread does, of the GVL. In the order of a TOTALS record. */
 enum { MARK_GVL_WAITING, MARK_GVL_HOLDING, MARK_GVL_OUTSIDE, MARK_GVL_DOINGS };

@@ -30,6 +30,7 @@
  *   something is added.
  */
 
+struct ticks_clock;
 struct console;
 struct decider;
 struct engine_hook_state;
@@ -122,6 +123,9 @@ struct session {
 	uint64_t pushed; /* of calls that were decided about: those whose start is in the ring */
 
 	/* Between the GVL holder and the writer. */
+	/* Set once: sends what threads do (observe/timeline.c), as much as goes into a record. NULL: nobody asks for that. */
+	void (*tell_states)(struct session *session, msgpack_sbuffer *to, const struct ticks_clock *clock);
+	uint64_t states_next; /* the writer's: the next one that it takes */
 	_Atomic bool rests; /* calls are shown so late or not at all that the writer may look rarely; set by the trace command */
 	_Atomic uint64_t look_ns; /* when a job is to look for calls that still run (observe/overdue.h); 0: never */
 	struct ring ring;

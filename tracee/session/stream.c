@@ -209,11 +209,31 @@ static int pause_after(struct writer *writer, bool nothing_left, uint64_t taken,
 	return ring_position(&writer->session->ring) ? POLL_EVENTS_MS : POLL_MS;
 }
 
+/* What threads do. False: there may be more. */
+static bool take_states(struct writer *writer)
+{
+	struct session *session = writer->session;
+	void (*tell)(struct session *, msgpack_sbuffer *, const struct ticks_clock *) =
+		__atomic_load_n(&session->tell_states, __ATOMIC_ACQUIRE);
+	size_t size;
+
+	if (!tell)
+		return true;
+	ticks_clock_adjust(&writer->encoder.clock);
+	do {
+		if (writer->output.size >= high_water(writer))
+			return false;
+		size = writer->output.size;
+		tell(session, &writer->output, &writer->encoder.clock);
+	} while (writer->output.size != size);
+	return true;
+}
+
 /* One round: all that is there goes out. */
 static bool round_trip(struct writer *writer, bool *idle)
 {
 	uint64_t position = ring_position(&writer->session->ring);
-	bool nothing_left = take_all(writer);
+	bool nothing_left = take_all(writer) && take_states(writer);
 	bool look_soon = nothing_left && encoder_tell_held_back(&writer->encoder);
 	bool reachable;
 

@@ -8,11 +8,16 @@
 #include <ruby.h>
 #include <stddef.h>
 
+#define GVL_HOOKS 3 /* marks, a profile, a timeline */
+
 #ifdef HAVE_RB_INTERNAL_THREAD_ADD_EVENT_HOOK
 #include <pthread.h>
 #include <ruby/thread.h>
 
-static rb_internal_thread_event_hook_t *registered;
+static struct {
+	void (*hook)(enum gvl_event, uintptr_t);
+	rb_internal_thread_event_hook_t *registered;
+} hooks[GVL_HOOKS];
 
 static void on_event(rb_event_flag_t event, const rb_internal_thread_event_data_t *data, void *user_data)
 {
@@ -49,17 +54,39 @@ bool gvl_events_possible(void)
 	return true;
 }
 
-void gvl_events_on(void (*hook)(enum gvl_event event, uintptr_t thread))
+uintptr_t gvl_current_thread(void)
 {
-	if (!registered)
-		registered = rb_internal_thread_add_event_hook(on_event, RUBY_INTERNAL_THREAD_EVENT_MASK, (void *)hook);
+#ifdef HAVE_RB_INTERNAL_THREAD_EVENT_DATA_T_THREAD
+	return (uintptr_t)rb_thread_current();
+#else
+	return (uintptr_t)pthread_self();
+#endif
 }
 
-void gvl_events_off(void)
+void gvl_events_on(void (*hook)(enum gvl_event event, uintptr_t thread))
 {
-	if (registered)
-		rb_internal_thread_remove_event_hook(registered);
-	registered = NULL;
+	int place = -1;
+
+	for (int i = 0; i < GVL_HOOKS; i++) {
+		if (hooks[i].hook == hook)
+			return;
+		if (!hooks[i].hook)
+			place = i;
+	}
+	if (place < 0)
+		return;
+	hooks[place].registered = rb_internal_thread_add_event_hook(on_event, RUBY_INTERNAL_THREAD_EVENT_MASK, (void *)hook);
+	hooks[place].hook = hook;
+}
+
+void gvl_events_off(void (*hook)(enum gvl_event event, uintptr_t thread))
+{
+	for (int i = 0; i < GVL_HOOKS; i++) {
+		if (hooks[i].hook != hook)
+			continue;
+		rb_internal_thread_remove_event_hook(hooks[i].registered);
+		hooks[i].hook = NULL;
+	}
 }
 
 #else
@@ -69,13 +96,19 @@ bool gvl_events_possible(void)
 	return false;
 }
 
+uintptr_t gvl_current_thread(void)
+{
+	return 0;
+}
+
 void gvl_events_on(void (*hook)(enum gvl_event event, uintptr_t thread))
 {
 	(void)hook;
 }
 
-void gvl_events_off(void)
+void gvl_events_off(void (*hook)(enum gvl_event event, uintptr_t thread))
 {
+	(void)hook;
 }
 
 #endif

@@ -25,7 +25,10 @@ bool gvl_events_possible(void);
  * event is of, with or without the GVL, inside the VM's scheduler: it may read and write memory, and nothing else.
  */
 void gvl_events_on(void (*hook)(enum gvl_event event, uintptr_t thread));
-/* When it returns the hook does not run any more. Both: job context; on() may raise. */
-void gvl_events_off(void);
+/* What the events of the thread that runs this say it is. It has the GVL. */
+uintptr_t gvl_current_thread(void);
+
+/* When it returns that hook does not run any more. Both: job context; on() may raise. */
+void gvl_events_off(void (*hook)(enum gvl_event event, uintptr_t thread));
 
 #endif

@@ -13,6 +13,7 @@ enum long_option {
 	OPTION_GC,
 	OPTION_GVL,
 	OPTION_ALLOCATIONS,
+	OPTION_TIMELINE,
 };
 
 /* CLASS, CLASS+, CLASS@N, CLASS+@N */
@@ -58,6 +59,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	case OPTION_GVL:
 		marks->kinds |= 1u << MARK_GVL;
 		return 0;
+	case OPTION_TIMELINE:
+		marks->kinds |= 1u << MARK_STATE;
+		return 0;
 	case OPTION_ALLOCATIONS:
 		return add_allocations(marks, argument);
 	}
@@ -79,6 +83,8 @@ static const struct argp_option list[] = {
          "done "
          "without (Ruby 3.2 and newer)",
          11},
+	{"timeline", OPTION_TIMELINE, NULL, 0,
+         "What each thread does, and when: runs, waits for the GVL, does without it, collects garbage (Ruby 3.2 and newer)", 11},
 	{0},
 };
 

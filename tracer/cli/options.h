@@ -119,6 +119,9 @@ const char *options_check_always(struct options *options);
 /* Adds the selector of an option that takes one of a method; NULL after a line on stderr. */
 struct selector *options_method_selector(struct options *options, const char *option, const char *text);
 
+/* The same of how it is shown, where it is shown at once. */
+int options_check_shown(const struct options *options);
+
 /* What no single option can see. Returns 0, or STATUS_USAGE after a line on stderr. */
 int options_check_trace(struct options *options);
 

@@ -2,6 +2,7 @@
 
 #include "tracer/cli/options.h"
 
+#include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
 
 #include <errno.h>
@@ -60,3 +61,11 @@ static const struct argp_option shown_list[] = {
 };
 
 const struct argp options_shown = {.options = shown_list, .parser = parse_shown};
+
+int options_check_shown(const struct options *options)
+{
+	if (!marks_wanted(&options->trace.marks, MARK_STATE) || options->format == &sink_json)
+		return 0;
+	message("--timeline is shown with --format json alone; `rbprobe record --timeline` keeps it for report and export");
+	return STATUS_USAGE;
+}

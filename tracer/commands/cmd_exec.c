@@ -19,7 +19,9 @@ static int exec_check(void *self)
 	}
 	tracers_want_events(&invocation->options);
 	tracers_drop_keys(&invocation->options);
-	status = options_check_trace(&invocation->options);
+	status = options_check_shown(&invocation->options);
+	if (!status)
+		status = options_check_trace(&invocation->options);
 	return status ? status : launched_check(&invocation->options);
 }
 

@@ -27,6 +27,7 @@ enum long_option {
 	OPTION_CALLEES,
 	OPTION_FROM,
 	OPTION_TO,
+	OPTION_TIMELINE,
 };
 
 struct report {
@@ -38,6 +39,8 @@ struct report {
 	struct selector_list callers, callees;
 	uint64_t slowest_count;
 	struct slowest *slowest;
+	bool timeline; /* what threads did, in the place of calls */
+	struct waits *waits;
 	struct replay_when from, to;
 	struct figures *figures[2];
 	struct profile *profile; /* the file is one, and has no calls */
@@ -113,6 +116,9 @@ static error_t parse_report(int key, char *argument, struct argp_state *state)
 		return parse_around("--callers", argument, &report->callers);
 	case OPTION_CALLEES:
 		return parse_around("--callees", argument, &report->callees);
+	case OPTION_TIMELINE:
+		report->timeline = true;
+		return 0;
 	case OPTION_FROM:
 		return replay_when_parse("--from", argument, &report->from);
 	case OPTION_TO:
@@ -138,6 +144,8 @@ static const struct argp_option report_list[] = {
          3},
 	{"callees", OPTION_CALLEES, "SELECTOR", 0, "What such a method calls: the calls directly inside its own", 3},
 	{"slowest", OPTION_SLOWEST, "N", 0, "The N calls that took longest, with their arguments, in the place of a table", 3},
+	{"timeline", OPTION_TIMELINE, NULL, 0,
+         "What each thread did, of a recording with --timeline: how long it ran, waited for the GVL, did without", 3},
 	{"sort", OPTION_SORT, "calls|errors|total|self|mean|min|p50|p90|p99|p99.9|max|method", 0,
          "Which rows come first: those with the most in this column (default total)", 4},
 	{"top", OPTION_TOP, "N", 0, "Show so many rows", 4},
@@ -180,6 +188,9 @@ static const char *wrong_usage(const struct report *report)
 		       "--raised, which are about single calls";
 	if (report->slowest_count && (report->view.tree || report->view.by || report->view.histogram || report->view.top))
 		return "--slowest shows calls, and no table: it goes without --tree, --by, --histogram and --top";
+	if (report->timeline && (compares || report->slowest_count || report->view.tree || report->view.by || is_around(report) ||
+	                         report->view.histogram || report->view.top || report->sort_given))
+		return "--timeline shows what threads did, and no calls: it is of one recording, and goes with --format alone";
 	return options_check_filter(&report->invocation.options);
 }
 
@@ -301,6 +312,8 @@ static void show(struct report *report)
 	report->view.width = report->invocation.output.width;
 	if (report->profile)
 		show_profile(report, to);
+	else if (report->timeline)
+		waits_table(report->waits, report->invocation.json, to);
 	else if (report->slowest)
 		slowest_show(report->slowest, to);
 	else if (!report->figures[1])
@@ -309,6 +322,19 @@ static void show(struct report *report)
 		report_diff_json(to, &diff);
 	else
 		report_diff_text(to, &diff);
+}
+
+static void say_of_threads(const struct report *report)
+{
+	uint64_t lost = waits_lost_count(report->waits), left_out = waits_left_out(report->waits);
+
+	if (report->timeline && !report->profile && !waits_any(report->waits))
+		message("%s does not have what threads did; `rbprobe record --timeline` keeps it", report->paths[0]);
+	if (lost)
+		message("%" PRIu64 " changes of threads' states were lost: what they did around these is not counted", lost);
+	if (left_out)
+		message("%" PRIu64 " stretches of time are not looked at: they would take more than %llu MiB", left_out,
+		        WAITS_MEMORY_MAX >> 20);
 }
 
 static int report_run(void *self)
@@ -322,10 +348,13 @@ static int report_run(void *self)
 		if (replay_overwrites(&report->invocation.output, report->paths[i]))
 			return STATUS_USAGE;
 	options_settle(&report->invocation.options, report->invocation.output.fd);
+	if (report->slowest_count || report->timeline)
+		report->waits = waits_new();
 	if (report->slowest_count)
-		report->slowest = slowest_new((uint32_t)report->slowest_count, report->invocation.json);
+		report->slowest = slowest_new((uint32_t)report->slowest_count, report->invocation.json, report->waits);
 	for (size_t i = 0; i < 2 && report->paths[i] && status == STATUS_DONE; i++) {
 		report->figures[i] = figures_new(report->by, report->slowest);
+		figures_follow(report->figures[i], report->waits);
 		figures_choose(report->figures[i], &(struct figures_choice){report->callers.items, report->callees.items,
 		                                                            report->callers.count, report->callees.count});
 		status = add_up(report, i, signals);
@@ -333,6 +362,8 @@ static int report_run(void *self)
 	/* Of a damaged file there is what came before the damage; but two are not compared then. */
 	if (status == STATUS_DONE || (report->read && !report->paths[1]))
 		show(report);
+	if (report->waits && status == STATUS_DONE)
+		say_of_threads(report);
 	return status;
 }
 
@@ -343,6 +374,7 @@ static void report_free(void *self)
 	figures_free(report->figures[0]);
 	figures_free(report->figures[1]);
 	slowest_free(report->slowest);
+	waits_free(report->waits);
 	selector_list_free(&report->callers);
 	selector_list_free(&report->callees);
 	profile_free(report->profile);

@@ -14,7 +14,7 @@ static int trace_check(void *self)
 
 	tracers_want_events(options);
 	tracers_drop_keys(options);
-	return options_check_trace(options);
+	return options_check_shown(options) ? STATUS_USAGE : options_check_trace(options);
 }
 
 static int trace_run(void *self)

@@ -16,6 +16,7 @@ static void describe_events(const struct sink_summary *summary, char *to, size_t
 		[MARK_GC_PAUSE] = {"long pause in another", "long pauses in others"},
 		[MARK_GVL] = {"long wait for the GVL", "long waits for the GVL"},
 		[MARK_ALLOCATION] = {"object made", "objects made"},
+		[MARK_STATE] = {"change of a thread's state", "changes of threads' states"},
 	};
 	size_t used = 0;
 

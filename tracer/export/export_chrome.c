@@ -10,6 +10,7 @@
 #include "proto/clock.h"
 #include "tracer/base/json.h"
 #include "tracer/stream/measures.h"
+#include "tracer/stream/thread_states.h"
 
 #include <inttypes.h>
 
@@ -18,7 +19,7 @@ struct chrome_sink {
 	struct tracks tracks;
 	bool begun;
 	int64_t zero_ns; /* by the wall clock */
-	uint64_t calls, lost;
+	uint64_t calls, lost, states_lost;
 	struct buffer name;
 };
 
@@ -199,6 +200,38 @@ static void on_mark(struct sink *sink, struct fiber *fiber, struct method *metho
 	add_instant(sink, fiber, "event", (struct slice){method->mark->name, strlen(method->mark->name)}, &labels, event);
 }
 
+static void on_thread(struct sink *sink, struct stream *stream, const struct thread_span *span)
+{
+	struct chrome_sink *chrome = chrome_of(sink);
+	int64_t wall_ns = (int64_t)span->from_ns + stream->wall_offset_ns;
+	uint32_t track = TRACK_STATES_FROM + span->number;
+	struct buffer *to;
+
+	if (!chrome->begun)
+		chrome->zero_ns = wall_ns;
+	if (span->first) {
+		chrome->name.size = 0;
+		thread_states_add_name(stream, span->native_id, &chrome->name);
+		buffer_add_text(&chrome->name, ": state");
+		add_name(chrome, "thread_name", stream->pid, track, (struct slice){chrome->name.bytes, chrome->name.size});
+	}
+	to = begin_event(chrome);
+	json_member_string(to, "ph", "X");
+	json_member_uint(to, "pid", (uint64_t)stream->pid);
+	json_member_uint(to, "tid", track);
+	add_us(to, "ts", wall_ns - chrome->zero_ns);
+	add_us(to, "dur", (int64_t)(span->to_ns - span->from_ns));
+	json_member_string(to, "name", thread_doing_name(span->doing));
+	json_member_string(to, "cat", "thread");
+	end_event(chrome);
+}
+
+static void on_threads_lost(struct sink *sink, struct stream *stream, uint64_t lost)
+{
+	(void)stream;
+	chrome_of(sink)->states_lost += lost;
+}
+
 /* It has no end. */
 static void on_open(struct sink *sink, struct fiber *fiber, struct call *call)
 {
@@ -255,6 +288,7 @@ static void on_close(struct sink *sink)
 	json_member_int(to, "began_ns", chrome->zero_ns);
 	json_member_uint(to, "calls", chrome->calls);
 	json_member_uint(to, "lost", chrome->lost);
+	json_member_uint(to, "states_lost", chrome->states_lost);
 	json_close_object(to);
 	json_close_line(to);
 	tracks_free(&chrome->tracks);
@@ -269,6 +303,8 @@ static const struct sink_ops sink_chrome = {
 	.whole = on_whole,
 	.mark = on_mark,
 	.line = on_line,
+	.thread = on_thread,
+	.threads_lost = on_threads_lost,
 	.open = on_open,
 	.lost = on_lost,
 	.summary = on_summary,

@@ -10,6 +10,7 @@
 #include "tracer/export/pack.h"
 #include "tracer/export/tracks.h"
 #include "tracer/stream/measures.h"
+#include "tracer/stream/thread_states.h"
 
 #include "proto/limits.h"
 
@@ -100,30 +101,30 @@ static void add_process(struct perfetto_sink *perfetto, const struct stream *str
 	add_packet(perfetto, &packet);
 }
 
-static void add_thread(struct perfetto_sink *perfetto, const struct fiber *fiber, uint64_t uuid, uint32_t number)
+static void add_track(struct perfetto_sink *perfetto, const struct stream *stream, uint32_t number, bool is_thread,
+                      const struct buffer *name)
 {
 	Perfetto__Protos__TracePacket packet = PERFETTO__PROTOS__TRACE_PACKET__INIT;
 	Perfetto__Protos__TrackDescriptor track = PERFETTO__PROTOS__TRACK_DESCRIPTOR__INIT;
 	Perfetto__Protos__ThreadDescriptor thread = PERFETTO__PROTOS__THREAD_DESCRIPTOR__INIT;
-	struct buffer name = {0}, shown = {0};
+	struct buffer shown = {0};
 
-	tracks_add_name(fiber, &name);
-	buffer_add_printable(&shown, name.bytes, name.size);
+	add_process(perfetto, stream);
+	buffer_add_printable(&shown, name->bytes, name->size);
 	buffer_add_char(&shown, '\0');
 	track.has_uuid = track.has_parent_uuid = true;
-	track.uuid = uuid;
-	track.parent_uuid = process_track(fiber->stream);
+	track.uuid = process_track(stream) | number;
+	track.parent_uuid = process_track(stream);
 	track.name = shown.bytes;
-	if (number < TRACK_FREE_FROM) {
+	if (is_thread) {
 		thread.has_pid = thread.has_tid = true;
-		thread.pid = (int32_t)fiber->stream->pid;
+		thread.pid = (int32_t)stream->pid;
 		thread.tid = number;
 		thread.thread_name = shown.bytes;
 		track.thread = &thread;
 	}
 	packet.track_descriptor = &track;
 	add_packet(perfetto, &packet);
-	buffer_free(&name);
 	buffer_free(&shown);
 }
 
@@ -131,15 +132,16 @@ static uint64_t track_of(struct perfetto_sink *perfetto, struct fiber *fiber, ui
 {
 	bool is_new;
 	uint32_t number = tracks_number(&perfetto->tracks, fiber, &is_new);
-	uint64_t uuid = process_track(fiber->stream) | number;
+	struct buffer name = {0};
 
 	if (!perfetto->begun)
 		add_clocks(perfetto, wall_ns);
 	if (is_new) {
-		add_process(perfetto, fiber->stream);
-		add_thread(perfetto, fiber, uuid, number);
+		tracks_add_name(fiber, &name);
+		add_track(perfetto, fiber->stream, number, number < TRACK_FREE_FROM, &name);
+		buffer_free(&name);
 	}
-	return uuid;
+	return process_track(fiber->stream) | number;
 }
 
 /* --- What comes with an event */
@@ -326,6 +328,26 @@ static void on_mark(struct sink *sink, struct fiber *fiber, struct method *metho
 	add_event(perfetto, PERFETTO__PROTOS__TRACK_EVENT__TYPE__TYPE_INSTANT, track, at_ns, NULL, "event", method->mark->name);
 }
 
+static void on_thread(struct sink *sink, struct stream *stream, const struct thread_span *span)
+{
+	struct perfetto_sink *perfetto = perfetto_of(sink);
+	uint64_t from_ns = wall_ns(stream, span->from_ns), track = process_track(stream) | (TRACK_STATES_FROM + span->number);
+	struct buffer name = {0};
+
+	if (!perfetto->begun)
+		add_clocks(perfetto, from_ns);
+	if (span->first) {
+		thread_states_add_name(stream, span->native_id, &name);
+		buffer_add_text(&name, ": state");
+		add_track(perfetto, stream, TRACK_STATES_FROM + span->number, false, &name);
+		buffer_free(&name);
+	}
+	add_event(perfetto, PERFETTO__PROTOS__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN, track, from_ns, NULL, "thread",
+	          thread_doing_name(span->doing));
+	add_event(perfetto, PERFETTO__PROTOS__TRACK_EVENT__TYPE__TYPE_SLICE_END, track, wall_ns(stream, span->to_ns), NULL, NULL,
+	          NULL);
+}
+
 /* It has no end. */
 static void on_open(struct sink *sink, struct fiber *fiber, struct call *call)
 {
@@ -362,6 +384,7 @@ static const struct sink_ops sink_perfetto = {
 	.whole = on_whole,
 	.mark = on_mark,
 	.line = on_line,
+	.thread = on_thread,
 	.open = on_open,
 	.lost = on_lost,
 	.close = on_close,

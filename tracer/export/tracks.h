@@ -16,6 +16,7 @@
  */
 
 #define TRACK_FREE_FROM (1u << 23)
+#define TRACK_STATES_FROM (1u << 30) /* what threads do: a track of its own, by their number */
 
 struct track {
 	uint64_t key;  /* PID, and native id or the fiber's number; 0: free */

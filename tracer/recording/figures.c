@@ -5,6 +5,7 @@
 #include "tracer/recording/meant.h"
 #include "tracer/recording/slowest.h"
 #include "tracer/recording/texts.h"
+#include "tracer/recording/waits.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -36,6 +37,11 @@ struct figures *figures_new(enum figures_by by, struct slowest *slowest)
 void figures_choose(struct figures *figures, const struct figures_choice *choice)
 {
 	figures->choice = *choice;
+}
+
+void figures_follow(struct figures *figures, struct waits *waits)
+{
+	figures->waits = waits;
 }
 
 void figures_free(struct figures *figures)
@@ -312,6 +318,8 @@ static void on_end(struct sink *sink, struct fiber *fiber, struct call *call, co
 		                                event->values});
 	}
 	fiber->kept.size = call->kept;
+	if (figures->waits)
+		waits_call(figures->waits, fiber, call->method, call->start_ns, duration_ns);
 	end_call(figures, fiber, &kept, event->ending, call->start_ns, duration_ns);
 }
 
@@ -324,6 +332,8 @@ static void on_whole(struct sink *sink, struct fiber *fiber, struct method *meth
 		slowest_add(figures->slowest, sink, fiber,
 		            &(struct slow_call){method, event->time_ns, event->duration_ns, 0, event->ending, event->values,
 		                                event->outcome});
+	if (figures->waits)
+		waits_call(figures->waits, fiber, method, event->time_ns, event->duration_ns);
 	end_call(figures, fiber, &call, event->ending, event->time_ns, event->duration_ns);
 }
 
@@ -344,6 +354,19 @@ static void on_mark(struct sink *sink, struct fiber *fiber, struct method *metho
 	(void)event;
 }
 
+static void on_thread(struct sink *sink, struct stream *stream, const struct thread_span *span)
+{
+	if (figures_of(sink)->waits)
+		waits_span(figures_of(sink)->waits, stream, span);
+}
+
+static void on_threads_lost(struct sink *sink, struct stream *stream, uint64_t lost)
+{
+	(void)stream;
+	if (figures_of(sink)->waits)
+		waits_lost(figures_of(sink)->waits, lost);
+}
+
 static void on_open(struct sink *sink, struct fiber *fiber, struct call *call)
 {
 	figures_of(sink)->open++;
@@ -361,6 +384,8 @@ static void on_summary(struct sink *sink, const struct sink_summary *summary)
 {
 	struct figures *figures = figures_of(sink);
 
+	if (figures->waits)
+		waits_end(figures->waits, summary->pid);
 	recorded_add(&figures->processes, summary->pid, summary->duration_ns);
 	figures->lost += summary->lost;
 	figures->left_out += summary->left_out;
@@ -374,6 +399,8 @@ static const struct sink_ops sink_figures = {
 	.whole = on_whole,
 	.mark = on_mark,
 	.line = on_line,
+	.thread = on_thread,
+	.threads_lost = on_threads_lost,
 	.open = on_open,
 	.lost = on_lost,
 	.summary = on_summary,

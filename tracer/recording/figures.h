@@ -20,6 +20,7 @@ struct figure_spread {
 
 struct figures;
 struct slowest;
+struct waits;
 
 /* Of paths: so many levels and rows, as `rbprobe stat --tree` has; the time of others is in that of the call around them. */
 #define FIGURES_LEVELS_MAX 64u
@@ -31,6 +32,9 @@ struct slowest;
 /* Ends the program without memory, as buffers do. slowest: gets each call that has ended; NULL: nobody. */
 struct figures *figures_new(enum figures_by by, struct slowest *slowest);
 void figures_free(struct figures *figures);
+
+/* What threads do goes there, too. It outlives the figures. */
+void figures_follow(struct figures *figures, struct waits *waits);
 
 /* By caller: whose callers are wanted, and whose callees. They outlive the figures. */
 struct figures_choice {

@@ -28,6 +28,7 @@ struct figures {
 	uint32_t *places; /* an open hash of rows' numbers and 1; 0: free */
 	uint32_t place_count;
 	struct slowest *slowest;
+	struct waits *waits; /* NULL: nobody asks */
 	struct figures_choice choice;
 	struct buffer values; /* of a call that ends */
 	uint64_t memory;

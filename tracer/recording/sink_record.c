@@ -219,6 +219,7 @@ static bool is_kept(enum record_kind kind)
 	case RECORD_NOTE:
 	case RECORD_FOUND:
 	case RECORD_TOTALS:
+	case RECORD_STATES:
 	case RECORD_END:
 		return true;
 	default:

@@ -10,6 +10,7 @@
 
 struct kept_line {
 	uint64_t duration_ns, start_ns;
+	struct waits_place place;
 	struct buffer line;
 };
 
@@ -17,16 +18,18 @@ struct kept_line {
 struct slowest {
 	uint32_t room, count;
 	bool json;
+	struct waits *waits;
 	struct second_text second;
 	struct kept_line lines[];
 };
 
-struct slowest *slowest_new(uint32_t count, bool json)
+struct slowest *slowest_new(uint32_t count, bool json, struct waits *waits)
 {
 	struct slowest *slowest = memory_zeroed(sizeof(*slowest) + count * sizeof(*slowest->lines));
 
 	slowest->room = count;
 	slowest->json = json;
+	slowest->waits = waits;
 	slowest->second.second = INT64_MIN;
 	return slowest;
 }
@@ -122,6 +125,8 @@ void slowest_add(struct slowest *slowest, const struct sink *sink, const struct 
 
 	line->duration_ns = call->duration_ns;
 	line->start_ns = call->start_ns;
+	if (slowest->waits)
+		line->place = waits_place(slowest->waits, fiber, call->start_ns, call->duration_ns);
 	line->line.size = 0;
 	if (slowest->json)
 		add_json(&line->line, fiber, call);
@@ -145,6 +150,21 @@ static int compare(const void *one, const void *other)
 void slowest_show(struct slowest *slowest, struct buffer *to)
 {
 	qsort(slowest->lines, slowest->count, sizeof(*slowest->lines), compare);
-	for (uint32_t i = 0; i < slowest->count; i++)
-		buffer_add(to, slowest->lines[i].line.bytes, slowest->lines[i].line.size);
+	for (uint32_t i = 0; i < slowest->count; i++) {
+		const struct kept_line *line = &slowest->lines[i];
+		bool explained = slowest->waits && waits_any(slowest->waits);
+
+		/* A line of JSON goes on before its last bracket. */
+		buffer_add(to, line->line.bytes, line->line.size - (explained && slowest->json ? 2 : 0));
+		if (!explained)
+			continue;
+		if (slowest->json) {
+			waits_explain_json(slowest->waits, &line->place, to);
+			json_close_line(to);
+		} else {
+			buffer_add_spaces(to, 3);
+			waits_explain(slowest->waits, &line->place, to);
+			buffer_add_char(to, '\n');
+		}
+	}
 }

@@ -1,6 +1,7 @@
 #ifndef RBPROBE_SLOWEST_H
 #define RBPROBE_SLOWEST_H
 
+#include "tracer/recording/waits.h"
 #include "tracer/stream/sink.h"
 
 /* The calls that took longest, as lines. */
@@ -16,7 +17,8 @@ struct slow_call {
 struct slowest;
 
 /* Ends the program without memory, as buffers do. */
-struct slowest *slowest_new(uint32_t count, bool json);
+/* waits: explains them, when they are shown; NULL: nobody does. */
+struct slowest *slowest_new(uint32_t count, bool json, struct waits *waits);
 void slowest_free(struct slowest *slowest);
 
 /* Whether a call that took so long is one of them so far. */

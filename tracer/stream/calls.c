@@ -5,6 +5,7 @@
 #include "tracer/stream/callers.h"
 #include "tracer/stream/calls_memory.h"
 #include "tracer/stream/sink.h"
+#include "tracer/stream/thread_states.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -406,6 +407,7 @@ void calls_finish(struct stream *stream)
 {
 	if (!stream->sink)
 		return;
+	thread_states_finish(stream);
 	for (size_t i = 0; i < REF_PAGES; i++)
 		for (size_t k = 0; stream->fibers.pages[i] && k < REFS_PER_PAGE; k++)
 			if (stream->fibers.pages[i][k])

@@ -7,6 +7,7 @@
 #include "tracer/stream/callers.h"
 #include "tracer/stream/calls.h"
 #include "tracer/stream/sink.h"
+#include "tracer/stream/thread_states.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -69,6 +70,8 @@ static int stream_record(struct stream *stream, struct record *record, size_t si
 		return handler->found ? handler->found(stream->owner, &record->found, err) : 0;
 	case RECORD_TOTALS:
 		return handler->totals ? handler->totals(stream->owner, &record->totals, err) : 0;
+	case RECORD_STATES:
+		return thread_states_note(stream, &record->states, err);
 	case RECORD_DEBUG:
 		debug_from_process((int)stream->pid, record->debug.domain, record->debug.text);
 		return 0;
@@ -132,6 +135,7 @@ void stream_free(struct stream *stream)
 	for (int descriptor; (descriptor = stream_take_descriptor(stream)) >= 0;)
 		stream_drop_descriptor(descriptor);
 	calls_free(stream);
+	thread_states_free(stream);
 	msgpack_zone_destroy(&stream->zone);
 	free(stream->bytes);
 	free(stream);

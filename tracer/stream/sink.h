@@ -12,6 +12,7 @@
 /* An output format is one struct sink_ops and the file that holds it. */
 
 struct sink;
+struct thread_span;
 
 /* A summary of one target. */
 struct sink_summary {
@@ -50,6 +51,10 @@ struct sink_ops {
 	void (*mark)(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event);
 	/* A line was reached; the event has its values. */
 	void (*line)(struct sink *sink, struct fiber *fiber, struct method *line, const struct event *event);
+	/* What a thread has done from one moment to another. NULL: the format has no such thing. */
+	void (*thread)(struct sink *sink, struct stream *stream, const struct thread_span *span);
+	/* So many changes of threads' states were lost: what they did is not known for a while. NULL: as well. */
+	void (*threads_lost)(struct sink *sink, struct stream *stream, uint64_t lost);
 	/* It is still open, and its end will not come any more. */
 	void (*open)(struct sink *sink, struct fiber *fiber, struct call *call);
 	/* Nothing more comes of the fiber, and it may be freed. NULL: only open calls are held. */

@@ -5,6 +5,7 @@
  */
 
 #include "tracer/stream/sink.h"
+#include "tracer/stream/sink_json_threads.h"
 
 #include "proto/wire.h"
 #include "tracer/base/json.h"
@@ -439,6 +440,8 @@ const struct sink_ops sink_json = {
 	.whole = json_whole,
 	.mark = json_mark,
 	.line = json_line,
+	.thread = json_thread,
+	.threads_lost = json_threads_lost,
 	.open = json_open,
 	.lost = json_lost,
 	.quiet = json_quiet,

@@ -24,6 +24,7 @@ struct caller;
 struct sink;
 struct stream_handler;
 struct text_part;
+struct thread_states;
 
 /* What values are called. */
 struct labels {
@@ -120,6 +121,8 @@ struct stream {
 	struct fiber *shown_fiber; /* the sink's: the one whose lines were printed last */
 	bool ended;                /* END has come */
 	bool takes_descriptors;    /* set by the owner, where records with descriptors were asked for */
+
+	struct thread_states *threads; /* thread_states.h; NULL: nothing is known */
 
 	struct caller **callers; /* callers.h; by their numbers, from 1 on */
 	uint32_t caller_count, caller_room;

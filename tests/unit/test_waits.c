@@ -1,0 +1,140 @@
+/* Why a call took long: spans of threads, from the changes on the wire, and who held the GVL. */
+
+#define _GNU_SOURCE
+#include "stream_fixture.h"
+#include "tracer/recording/figures.h"
+#include "tracer/recording/slowest.h"
+#include "tracer/recording/waits.h"
+
+#include <string.h>
+
+#define MS UINT64_C(1000)
+#define HOG 11u
+#define WEB 22u
+
+struct waiting {
+	struct fixture *fixture;
+	struct waits *waits;
+	struct slowest *slowest;
+	struct figures *figures;
+	struct sink *sink;
+};
+
+static int setup(void **state)
+{
+	static const struct sink_style style;
+	struct waiting *waiting = calloc(1, sizeof(*waiting));
+	void *fixture;
+
+	if (!waiting || fixture_open(&fixture, &sink_text, &style) != 0)
+		return -1;
+	waiting->fixture = fixture;
+	waiting->waits = waits_new();
+	waiting->slowest = slowest_new(1, true, waiting->waits);
+	waiting->figures = figures_new(FIGURES_BY_METHOD, waiting->slowest);
+	figures_follow(waiting->figures, waiting->waits);
+	waiting->sink = figures_sink(waiting->figures, &waiting->fixture->output, &style);
+	waiting->fixture->stream->sink = waiting->sink;
+	*state = waiting;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct waiting *waiting = *state;
+	void *fixture = waiting->fixture;
+
+	fixture_close(&fixture);
+	sink_free(waiting->sink);
+	figures_free(waiting->figures);
+	slowest_free(waiting->slowest);
+	waits_free(waiting->waits);
+	free(waiting);
+	return 0;
+}
+
+static void send_states(struct waiting *waiting, const struct thread_state *states, uint32_t count, uint64_t lost)
+{
+	const struct record record = {.kind = RECORD_STATES, .states = {.lost = lost, .count = count, .states = states}};
+
+	record_encode(&waiting->fixture->records, &record);
+}
+
+static struct thread_state at(uint64_t ms, uint32_t thread, enum state_event event)
+{
+	/* Who is woken does not say its native id. */
+	return (struct thread_state){.thread = thread,
+	                             .time_ns = ms * MS * MICROSECOND,
+	                             .native_id = event == STATE_WAITS ? 0 : thread,
+	                             .event = event};
+}
+
+static void contains(const struct buffer *text, const char *part)
+{
+	if (!memmem(text->bytes, text->size, part, strlen(part)))
+		fail_msg("no %s in %.*s", part, (int)text->size, text->bytes);
+}
+
+static void a_call_waited_while_another_thread_was_in_its_own(void **state)
+{
+	struct waiting *waiting = *state;
+	const struct thread_state states[] = {
+		at(1000, HOG, STATE_RUNS),    at(1010, WEB, STATE_WAITS),     at(1260, HOG, STATE_BLOCKED),
+		at(1260, WEB, STATE_RUNS),    at(1270, WEB, STATE_GC_BEGINS), at(1280, WEB, STATE_GC_ENDS),
+		at(1300, WEB, STATE_BLOCKED),
+	};
+	struct buffer text = {0};
+
+	method(waiting->fixture, 1, "JSON", "generate");
+	method(waiting->fixture, 2, "Web", "request");
+	method(waiting->fixture, 3, "Job", "perform");
+	fiber(waiting->fixture, 1, HOG, "hog");
+	fiber(waiting->fixture, 2, WEB, "web");
+	event(waiting->fixture, EVENT_START, ENDING_RETURNED, 3, 1, 900 * MS, NULL, NULL);
+	whole(waiting->fixture, ENDING_RETURNED, 1, 1, 1005 * MS, 250 * MS, NULL, NULL);
+	event(waiting->fixture, EVENT_END, ENDING_RETURNED, 3, 1, 1265 * MS, NULL, NULL);
+	whole(waiting->fixture, ENDING_RETURNED, 2, 2, 1000 * MS, 300 * MS, NULL, NULL);
+	send_states(waiting, states, sizeof(states) / sizeof(*states), 0);
+	fixture_output(waiting->fixture);
+	calls_finish(waiting->fixture->stream);
+	waits_table(waiting->waits, true, &text);
+	contains(&text, "\"name\":\"hog\",\"running_ns\":260000000,\"waiting_ns\":0,\"blocked_ns\":40000000,\"gc_ns\":0");
+	contains(&text,
+	         "\"name\":\"web\",\"running_ns\":30000000,\"waiting_ns\":250000000,\"blocked_ns\":10000000,\"gc_ns\":10000000,"
+	         "\"waits\":1,\"longest_wait_ns\":250000000");
+	text.size = 0;
+	waits_explain(waiting->waits,
+	              &(struct waits_place){
+			      .native_id = WEB, .start_ns = 1000 * MS * MICROSECOND, .duration_ns = 300 * MS * MICROSECOND},
+	              &text);
+	contains(&text, "waited 0.250000 s of 0.300000 for the GVL, held by hog for 0.250000 s in JSON#generate; ran 0.030000 s, "
+	                "blocked 0.010000 s, GC 0.010000 s");
+	buffer_free(&text);
+}
+
+static void a_gap_belongs_to_nobody(void **state)
+{
+	struct waiting *waiting = *state;
+	const struct thread_state before[] = {at(0, HOG, STATE_RUNS), at(10, HOG, STATE_BLOCKED)};
+	const struct thread_state after[] = {at(500, WEB, STATE_BLOCKED), at(510, HOG, STATE_RUNS), at(520, HOG, STATE_BLOCKED)};
+	struct buffer text = {0};
+
+	send_states(waiting, before, 2, 0);
+	send_states(waiting, after, 3, 77);
+	fixture_output(waiting->fixture);
+	calls_finish(waiting->fixture->stream);
+	assert_int_equal(waits_lost_count(waiting->waits), 77);
+	waits_table(waiting->waits, true, &text);
+	contains(&text, "\"thread\":11,\"name\":\"thread 11\",\"running_ns\":20000000,\"waiting_ns\":10000000,\"blocked_ns\":0");
+	buffer_free(&text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_call_waited_while_another_thread_was_in_its_own, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_gap_belongs_to_nobody, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,218 @@
+/* What threads waited for. See waits.h. */
+
+#include "tracer/recording/waits.h"
+
+#include "tracer/base/json.h"
+#include "tracer/recording/waits_parts.h"
+#include "tracer/recording/words.h"
+
+#include <stdlib.h>
+
+struct waits *waits_new(void)
+{
+	return memory_zeroed(sizeof(struct waits));
+}
+
+void waits_free(struct waits *waits)
+{
+	if (!waits)
+		return;
+	for (uint32_t i = 0; i < waits->count; i++) {
+		struct waits_process *process = &waits->processes[i];
+
+		for (uint32_t k = 0; k < process->thread_count; k++)
+			free(process->threads[k].name);
+		free(process->threads);
+		free(process->spans);
+		free(process->calls);
+	}
+	free(waits->processes);
+	words_free(&waits->words);
+	free(waits);
+}
+
+static uint32_t process_of(struct waits *waits, const struct stream *stream)
+{
+	for (uint32_t i = waits->count; i-- > 0;)
+		if (waits->processes[i].stream == stream)
+			return i;
+	waits->processes = memory_resize(waits->processes, (waits->count + 1) * sizeof(*waits->processes));
+	waits->processes[waits->count] = (struct waits_process){.stream = stream, .pid = stream->pid};
+	return waits->count++;
+}
+
+void waits_end(struct waits *waits, pid_t pid)
+{
+	for (uint32_t i = 0; i < waits->count; i++)
+		if (waits->processes[i].pid == pid)
+			waits->processes[i].stream = NULL;
+}
+
+/* Room for one more; NULL: there is none. */
+static void *one_more(struct waits *waits, void *items, uint32_t count, uint32_t *room, size_t size)
+{
+	if (count < *room)
+		return items;
+	if (waits->memory > WAITS_MEMORY_MAX)
+		return NULL;
+	*room = *room ? 2 * *room : 256;
+	waits->memory += (*room - count) * size;
+	return memory_resize(items, *room * size);
+}
+
+static char *name_of(const struct stream *stream, uint32_t native_id)
+{
+	struct buffer name = {0};
+
+	thread_states_add_name(stream, native_id, &name);
+	buffer_add_char(&name, '\0');
+	return name.bytes;
+}
+
+/* Numbers come one after the other. */
+static struct waits_thread *thread_of(struct waits *waits, struct waits_process *process, const struct thread_span *span,
+                                      const struct stream *stream)
+{
+	struct waits_thread *thread;
+
+	while (process->thread_count <= span->number) {
+		struct waits_thread *threads = one_more(waits, process->threads, process->thread_count, &process->thread_room,
+		                                        sizeof(*process->threads));
+
+		if (!threads)
+			return NULL;
+		process->threads = threads;
+		process->threads[process->thread_count++] = (struct waits_thread){0};
+	}
+	thread = &process->threads[span->number];
+	if (span->native_id && thread->native_id != span->native_id) {
+		free(thread->name);
+		thread->native_id = span->native_id;
+		thread->name = name_of(stream, span->native_id);
+	}
+	return thread;
+}
+
+void waits_span(struct waits *waits, const struct stream *stream, const struct thread_span *span)
+{
+	uint32_t at = process_of(waits, stream);
+	struct waits_process *process = &waits->processes[at];
+	struct waits_thread *thread = thread_of(waits, process, span, stream);
+	uint64_t ns = span->to_ns - span->from_ns;
+	struct waits_span *spans;
+
+	if (!thread) {
+		waits->left_out++;
+		return;
+	}
+	thread->ns[span->doing] += ns;
+	if (span->doing == THREAD_WAITS) {
+		thread->waits++;
+		thread->longest_ns = ns > thread->longest_ns ? ns : thread->longest_ns;
+	}
+	spans = one_more(waits, process->spans, process->span_count, &process->span_room, sizeof(*spans));
+	if (!spans) {
+		waits->left_out++;
+		return;
+	}
+	process->spans = spans;
+	spans[process->span_count++] = (struct waits_span){span->from_ns, span->to_ns, span->number, span->doing};
+}
+
+void waits_lost(struct waits *waits, uint64_t lost)
+{
+	waits->lost += lost;
+}
+
+void waits_call(struct waits *waits, const struct fiber *fiber, const struct method *method, uint64_t start_ns,
+                uint64_t duration_ns)
+{
+	struct waits_process *process;
+	struct waits_held *calls;
+	uint32_t at;
+
+	if (duration_ns < WAITS_CALL_NS)
+		return;
+	at = process_of(waits, fiber->stream);
+	process = &waits->processes[at];
+	calls = one_more(waits, process->calls, process->call_count, &process->call_room, sizeof(*calls));
+	if (!calls) {
+		waits->left_out++;
+		return;
+	}
+	process->calls = calls;
+	calls[process->call_count++] = (struct waits_held){start_ns, start_ns + duration_ns, fiber->native_id,
+	                                                   words_number(&waits->words, method->shown)};
+}
+
+struct waits_place waits_place(struct waits *waits, const struct fiber *fiber, uint64_t start_ns, uint64_t duration_ns)
+{
+	return (struct waits_place){process_of(waits, fiber->stream), fiber->native_id, start_ns, duration_ns};
+}
+
+bool waits_any(const struct waits *waits)
+{
+	for (uint32_t i = 0; i < waits->count; i++)
+		if (waits->processes[i].thread_count)
+			return true;
+	return false;
+}
+
+uint64_t waits_lost_count(const struct waits *waits)
+{
+	return waits->lost;
+}
+
+uint64_t waits_left_out(const struct waits *waits)
+{
+	return waits->left_out;
+}
+
+/* --- The table */
+
+static void add_seconds(struct buffer *to, uint64_t ns)
+{
+	buffer_add_format(to, "%9.3fs ", (double)ns / 1e9);
+}
+
+static void add_row(const struct waits_process *process, const struct waits_thread *thread, bool several, struct buffer *to)
+{
+	for (int i = 0; i < THREAD_DOINGS; i++)
+		add_seconds(to, thread->ns[i]);
+	buffer_add_format(to, "%8llu ", (unsigned long long)thread->waits);
+	add_seconds(to, thread->longest_ns);
+	buffer_add_char(to, ' ');
+	if (several)
+		buffer_add_format(to, "%d: ", (int)process->pid);
+	buffer_add_text(to, thread->name ? thread->name : "thread without a native id");
+	buffer_add_char(to, '\n');
+}
+
+static void add_row_json(const struct waits_process *process, const struct waits_thread *thread, struct buffer *to)
+{
+	static const char *const keys[THREAD_DOINGS] = {"running_ns", "waiting_ns", "blocked_ns", "gc_ns"};
+
+	json_open_object(to);
+	json_member_string(to, "type", "thread_states");
+	json_member_uint(to, "pid", (uint64_t)process->pid);
+	json_member_uint(to, "thread", thread->native_id);
+	if (thread->name)
+		json_member_string(to, "name", thread->name);
+	for (int i = 0; i < THREAD_DOINGS; i++)
+		json_member_uint(to, keys[i], thread->ns[i]);
+	json_member_uint(to, "waits", thread->waits);
+	json_member_uint(to, "longest_wait_ns", thread->longest_ns);
+	json_close_line(to);
+}
+
+void waits_table(const struct waits *waits, bool json, struct buffer *to)
+{
+	if (!json)
+		buffer_add_text(to, "   RUNNING    WAITING    BLOCKED         GC    WAITS    LONGEST   THREAD\n");
+	for (uint32_t i = 0; i < waits->count; i++)
+		for (uint32_t k = 0; k < waits->processes[i].thread_count; k++)
+			if (json)
+				add_row_json(&waits->processes[i], &waits->processes[i].threads[k], to);
+			else
+				add_row(&waits->processes[i], &waits->processes[i].threads[k], waits->count > 1, to);
+}

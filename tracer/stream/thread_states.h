@@ -1,0 +1,42 @@
+#ifndef RBPROBE_THREAD_STATES_H
+#define RBPROBE_THREAD_STATES_H
+
+#include "tracer/stream/stream.h"
+
+#include "proto/record.h"
+
+/*
+ * What the threads of a process do, from the changes that it tells: each change ends a span, which goes to the stream's sink. Of
+ * a thread that was there before, the first change says what it did until then, since the first change of any thread. Where
+ * changes were lost, spans end at the last one that is known, and others begin after the gap.
+ */
+
+enum thread_doing {
+	THREAD_RUNS,    /* it has the GVL */
+	THREAD_WAITS,   /* for the GVL */
+	THREAD_BLOCKED, /* it does without: input, a lock, sleep, C code that has released it */
+	THREAD_GC,      /* it collects garbage, with the GVL */
+	THREAD_DOINGS,
+};
+
+struct thread_span {
+	uint32_t number;    /* of the thread, in its process; never used again */
+	uint32_t native_id; /* 0: not known yet */
+	bool first;         /* its first one */
+	enum thread_doing doing;
+	uint64_t from_ns, to_ns; /* of the target's monotonic clock */
+};
+
+/* "running", "waiting for the GVL", "blocked", "GC" */
+const char *thread_doing_name(enum thread_doing doing);
+
+/* A record; 0, or negative with err. */
+int thread_states_note(struct stream *stream, const struct record_states *states, struct error *err);
+/* Nothing more comes: what threads do still ends with the last change of any. */
+void thread_states_finish(struct stream *stream);
+void thread_states_free(struct stream *stream);
+
+/* Adds the thread's name, if one of its fibers was told of, or "thread 4711". */
+void thread_states_add_name(const struct stream *stream, uint32_t native_id, struct buffer *to);
+
+#endif
