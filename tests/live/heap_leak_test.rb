@@ -151,6 +151,25 @@ class HeapLeakTest < LiveTest
     end
   end
 
+  test "--children: a worker that starts in the place of one that ended is watched, too, and of many that do only so many" do
+    with_workers do |target, workers|
+      leaking = "eval(#{LEAK.inspect}, TOPLEVEL_BINDING, 'leak.rb', 1); sleep"
+      tracer = leak(target, "--children", "--interval=3", "--format=json")
+      workers.each { |pid| tracer.wait_for(/process #{pid}, dump 1 of 3/) }
+      kill_without_session(target, workers[0])
+      more = target.run("Array.new(4) { fork { #{leaking} } }").scan(/\d+/).map { |pid| target.adopt(pid.to_i) }
+      workers.concat(more)
+      result = tracer.wait
+      joined = result.stderr.scan(/^rbprobe: worker (\d+) joined$/).flatten.map(&:to_i)
+      assert_equal 2, joined.size, result.stderr
+      assert_empty joined - more
+      found = result.stdout.lines.map { |line| JSON.parse(line) }
+      assert_equal [workers[1], *joined].sort, found.map { |report| report["pid"] }.sort
+      assert_match(/^rbprobe: process #{workers[0]} .*(ended|gone|killed|went away)/, result.stderr)
+      assert_empty Dir.children(@place)
+    end
+  end
+
   test "several processes: text under headings, a file for each, and one of them ends" do
     with_workers do |target, workers|
       text = leak(target, "--children").wait

@@ -259,15 +259,23 @@ static int run(struct invocation *invocation)
 struct each {
 	struct invocation *invocation;
 	struct pid_list parents, pids; /* those that were named, where their children are meant; those that are meant */
+	size_t most;                   /* of pids; 0: any number */
 };
 
-/* With --every, workers come and go. */
+/* Where they run at a time, workers come and go meanwhile. */
 static size_t each_count(void *owner)
 {
 	struct each *each = owner;
+	size_t known = each->pids.count;
 
-	for (size_t i = 0; i < each->parents.count && each->invocation->every_ns; i++)
+	if (!each->invocation->every_ns && !each->invocation->subcommand->together)
+		return known;
+	for (size_t i = 0; i < each->parents.count; i++)
 		choose_more_children(each->parents.items[i], &each->pids);
+	if (each->most && each->pids.count > each->most)
+		each->pids.count = each->most > known ? each->most : known;
+	for (size_t i = known; i < each->pids.count && !each->invocation->every_ns; i++)
+		message("worker %d joined", (int)each->pids.items[i]);
 	return each->pids.count;
 }
 
@@ -300,6 +308,8 @@ static int run_each(struct invocation *invocation)
 
 	each.pids = options->pids;
 	options->pids = (struct pid_list){0};
+	/* What ends by itself ends also where a worker starts again and again: each may be replaced once. */
+	each.most = invocation->every_ns ? 0 : 2 * each.pids.count;
 	if (!status)
 		status = apart_run(&apart);
 	free(each.parents.items);

@@ -73,7 +73,7 @@ struct subcommand {
 	enum subcommand_pids pids;
 	bool children_itself;              /* --children: run() looks for them */
 	bool file_each;                    /* -o with %p: run() opens the files, and output is none */
-	bool together;                     /* PIDS_EACH: its runs run at a time, as they do with --every */
+	bool together;                     /* PIDS_EACH: its runs run at a time, as they do with --every; workers join */
 	bool heading;                      /* PIDS_EACH: what runs show does not say of which process it is; a line does */
 	const char *pids_wanted;           /* said where -p names too few or too many; NULL: the usual sentence */
 	const char *pids_too_many;         /* said where it names too many; NULL: as for too few */
