@@ -78,6 +78,25 @@ class TracersTest < LiveTest
     assert_equal [%w[Work#bare 7], %w[Work#labelled 8]], rows_of(counter.stop).map { |row| row.values_at("method", "key") }.sort
   end
 
+  test "several tracers after one -c" do
+    config = directory
+    FileUtils.mkdir_p("#{config}/rbprobe/tracers")
+    File.write("#{config}/rbprobe/tracers/save.tracer", "Work#save(n)\n")
+    File.write("#{config}/rbprobe/tracers/load.tracer", "Work#load(n)\n")
+    File.write("#{config}/save,load.tracer", "Work#both\n")
+    target = start("console")
+    target.run("class Work; def save(n) = load(n); def load(n) = both; def both = 1; end; nil")
+    own = {"XDG_CONFIG_HOME" => config}
+    tracer = launch("trace", "-v", "-p", target.pid.to_s, "-c", "save,load", env: own).wait_until_armed
+    target.run("Work.new.save(7)")
+    assert_equal "Work#save(n=7)\n   Work#load(n=7) <time>\nWork#save <time>\n", tracer.stop.tree
+    assert_match(/there is no tracer "sav"; did you mean save\?/,
+                 rbprobe("trace", "-p", target.pid.to_s, "-c", "load,sav", env: own).stderr)
+    tracer = trace(target, "-c", "#{config}/save,load.tracer")
+    target.run("Work.new.save(7)")
+    assert_equal "Work#both <time>\n", tracer.stop.tree
+  end
+
   test "a tracer goes with selectors, whose calls stand around its own" do
     target = with_sqlite
     target.run("class Shop; def sell(id) Order.find(id) end; end")

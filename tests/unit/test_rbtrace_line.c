@@ -125,6 +125,21 @@ static void what_rbtrace_has_not(void **state)
 	assert_false(line.own[RBTRACE_NO_HOOK].given);
 }
 
+static void what_takes_no_value_has_a_contrary(void **state)
+{
+	(void)state;
+	assert_int_equal(read_line("-p 1 --no-gc --firehose --no-firehose -n --duration --no-append -m sleep"), 0);
+	has(RBTRACE_GC, NULL);
+	has(RBTRACE_FIREHOSE, NULL);
+	has(RBTRACE_NO_DURATION, NULL);
+	has(RBTRACE_APPEND, NULL);
+	has(RBTRACE_METHODS, "sleep");
+	assert_int_equal(read_line("-p 1 --no-slow"), STATUS_USAGE);
+	assert_string_equal(stderr_take(), "rbprobe: rbtrace: there is no option --no-slow; --help lists them\n");
+	assert_int_equal(read_line("-p 1 --no-gc 7"), STATUS_USAGE);
+	assert_string_equal(stderr_take(), "rbprobe: rbtrace: \"7\" belongs to no option; --help lists them\n");
+}
+
 static void refuses(const char *words, const char *said)
 {
 	assert_int_equal(read_line(words), STATUS_USAGE);
@@ -190,13 +205,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(some_take_all_that_follows),
-		TEST(some_take_one_or_nothing),
-		TEST(a_negative_number_is_a_value),
-		TEST(letters_may_stand_together),
-		TEST(the_command_is_all_that_follows_exec),
-		TEST(what_rbtrace_has_not),
-		TEST(what_is_wrong_is_named),
+		TEST(some_take_all_that_follows),           TEST(some_take_one_or_nothing),
+		TEST(a_negative_number_is_a_value),         TEST(letters_may_stand_together),
+		TEST(the_command_is_all_that_follows_exec), TEST(what_rbtrace_has_not),
+		TEST(what_takes_no_value_has_a_contrary),   TEST(what_is_wrong_is_named),
 		TEST(lists_have_names_or_are_files),
 	};
 

@@ -117,6 +117,23 @@ static int own_words(struct rbtrace_line *line, int argc, char **argv)
 	return argc;
 }
 
+/* rbtrace's parser has a contrary of each option without a value: --no-gc, and --duration of --no-duration. */
+static bool is_contrary(struct rbtrace_line *line, const char *word)
+{
+	for (int i = 0; i < (int)RBTRACE_OPTION_COUNT; i++) {
+		const char *name = option_at(i)->name;
+		bool negative = strncmp(name, "no-", 3) == 0;
+
+		if (option_at(i)->values != TAKES_NOTHING || strncmp(word, "--", 2) != 0 ||
+		    (!negative && strncmp(word + 2, "no-", 3) != 0) ||
+		    strcmp(word + (negative ? 2 : 5), name + (negative ? 3 : 0)) != 0)
+			continue;
+		given_at(line, i)->given = false;
+		return true;
+	}
+	return false;
+}
+
 int rbtrace_line_read(struct rbtrace_line *line, int argc, char **argv)
 {
 	struct option longs[COUNT + 1];
@@ -131,6 +148,9 @@ int rbtrace_line_read(struct rbtrace_line *line, int argc, char **argv)
 		struct rbtrace_given *given;
 
 		if (key == '?') {
+			last = -1;
+			if (is_contrary(line, argv[optind > 1 ? optind - 1 : 1]))
+				continue;
 			message("rbtrace: there is no option %s; --help lists them", argv[optind > 1 ? optind - 1 : 1]);
 			return STATUS_USAGE;
 		}
