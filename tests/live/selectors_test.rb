@@ -118,6 +118,23 @@ class SelectorsTest < LiveTest
     end
   end
 
+  test "letters that are wrong, of a method, of a class, and of a method without a class" do
+    target = start("shop")
+    target.run("#{SIMILAR}\nclass Billing::Order; def charge_all; end; private def refund; end; end; nil")
+    hints = {
+      "Billing::Order#svae" => "Billing::Order#save", "Api::Order#svae" => "Billing::Order#save, Deep::Er::Order#save",
+      "Order#refnud" => "Billing::Order#refund, Deep::Er::Order#refund", "Cart.openned" => "Cart.opened",
+      "Ordre#charge_all" => "Billing::Order#charge_all, Deep::Er::Order#charge_all",
+      "chargeall" => "Billing::Order#charge_all", "openned" => "Cart.opened",
+      "Billing::Order#nothing" => "", "zork_of_nobody" => "", "Zork#save" => "", "Order#vsae_all" => ""
+    }
+    texts = unmatched(target, *hints.keys)
+    assert_equal(hints.map { |name, meant| "no method matches #{name}#{". Did you mean #{meant}?" unless meant.empty?}" },
+                 texts[0].map { |line| line.sub(/(?<=mean ).*(?=\?\z)/) { |meant| meant.split(", ").sort.join(", ") } })
+    assert_equal texts[0].map { |line| line[/mean .*/] }, texts[1].map { |line| line[/mean .*/] }
+    assert_includes texts[1].first, "no method matches Billing::Order#svae yet (waiting for it). Did you mean"
+  end
+
   test "the same in a large heap, where only classes are asked" do
     target = start("shop")
     target.run("#{SIMILAR}\n$kept = Array.new(400_000) { Object.new }; nil")

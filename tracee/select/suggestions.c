@@ -8,6 +8,7 @@
 
 #include "tracee/select/suggestions.h"
 
+#include "proto/name_distance.h"
 #include "tracee/base/text.h"
 #include "tracee/select/selector.h"
 #include "tracee/vm/class_name.h"
@@ -33,28 +34,28 @@ static struct slice last_part(struct slice name)
 void suggestions_add(struct suggestions *suggestions, uint32_t index, const struct selector *selector)
 {
 	struct suggestion *one = &suggestions->items[suggestions->count];
-	VALUE name = Qnil;
+	bool any_class = selector->class_pattern.size == 0, is_pattern = selector_is_method_pattern(selector);
 
-	if (suggestions->count == SUGGESTIONS_MAX || !selector_is_exact(selector))
+	if (suggestions->count == SUGGESTIONS_MAX || (any_class ? is_pattern : !selector_is_exact(selector)))
 		return;
-	if (!selector_is_method_pattern(selector)) {
-		name = selector_literal_name(selector);
-		if (NIL_P(name))
-			return; /* no method of any class has it */
-	}
-	*one = (struct suggestion){
-		.index = index, .selector = selector, .last = last_part(selector->class_pattern), .name = name};
+	*one = (struct suggestion){.index = index,
+	                           .selector = selector,
+	                           .last = last_part(selector->class_pattern),
+	                           .name = is_pattern ? Qnil : selector_literal_name(selector),
+	                           .is_pattern = is_pattern,
+	                           .near_distance = NAME_DISTANCE_FAR};
 	suggestions->count++;
 }
 
 static bool has_method(const struct suggestion *one, VALUE module, char separator)
 {
-	return NIL_P(one->name) ? separator == one->selector->separator
-	                        : selector_has_method(separator == '#' ? module : rb_class_of(module), one->name);
+	if (one->is_pattern)
+		return separator == one->selector->separator;
+	return !NIL_P(one->name) && selector_has_method(separator == '#' ? module : rb_class_of(module), one->name);
 }
 
 /* quote: what stands around it where a shell would read it otherwise. */
-static void name_one(char *list, size_t size, uint32_t *count, const struct suggestion *one, VALUE module, char separator,
+static void name_one(char *list, size_t size, uint32_t *count, struct slice method, VALUE module, char separator,
                      const char *quote)
 {
 	struct text text = {.bytes = list, .size = size - 1, .used = strlen(list)};
@@ -65,7 +66,7 @@ static void name_one(char *list, size_t size, uint32_t *count, const struct sugg
 	text_append_cstr(&text, quote);
 	class_name_add(&text, module);
 	text_append(&text, &separator, 1);
-	text_append(&text, one->selector->method_pattern.bytes, one->selector->method_pattern.size);
+	text_append(&text, method.bytes, method.size);
 	text_append_cstr(&text, quote);
 	list[text.used] = '\0';
 }
@@ -76,19 +77,79 @@ static bool is_its_name(const struct suggestion *one, struct slice name)
 	       memcmp(name.bytes, one->selector->class_pattern.bytes, name.size) == 0;
 }
 
+/* A third of the letters may be wrong, one in any case; there are many names. */
+static bool is_near(struct slice written, struct slice name, unsigned *distance)
+{
+	size_t allowed = written.size < 6 ? 1 : written.size / 3;
+
+	if (written.size < 3 || name.size + allowed < written.size || written.size + allowed < name.size)
+		return false;
+	*distance = name_distance(written, name);
+	return *distance <= allowed;
+}
+
+/* Only the nearest are kept; of those of the class that was named, and of others, the former. */
+static void name_near(struct suggestion *one, VALUE module, char separator, struct slice method, unsigned letters)
+{
+	VALUE name = rb_mod_name(module);
+	bool elsewhere = NIL_P(name) || !is_its_name(one, (struct slice){RSTRING_PTR(name), (size_t)RSTRING_LEN(name)});
+	unsigned distance = 2 * letters + elsewhere;
+
+	RB_GC_GUARD(name);
+	if (distance > one->near_distance)
+		return;
+	if (distance < one->near_distance)
+		one->near_count = (uint32_t)(one->near[0] = '\0');
+	one->near_distance = distance;
+	name_one(one->near, sizeof(one->near), &one->near_count, method, module, separator, "");
+}
+
+/* Methods of the module, or of its singleton class, that have nearly that name. */
+static void consider_methods(struct suggestion *one, VALUE module, char separator, VALUE inherited)
+{
+	static VALUE (*const lists[])(int, const VALUE *, VALUE) = {rb_class_instance_methods, rb_class_private_instance_methods};
+	VALUE class = separator == '#' ? module : rb_class_of(module);
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		VALUE names = lists[i](1, &inherited, class);
+
+		for (long j = 0; j < RARRAY_LEN(names); j++) {
+			VALUE string = rb_sym2str(rb_ary_entry(names, j));
+			struct slice name = {RSTRING_PTR(string), (size_t)RSTRING_LEN(string)};
+			unsigned distance;
+
+			if (is_near(one->selector->method_pattern, name, &distance))
+				name_near(one, module, separator, name, distance);
+			RB_GC_GUARD(string);
+		}
+	}
+}
+
 static void consider(struct suggestion *one, VALUE module, struct slice name)
 {
 	char same = one->selector->separator, other = same == '#' ? '.' : '#';
-	struct slice last = last_part(name);
+	struct slice last = last_part(name), method = one->selector->method_pattern;
+	unsigned distance;
 
-	if (last.size != one->last.size || strncasecmp(last.bytes, one->last.bytes, last.size) != 0)
-		return;
-	if (has_method(one, module, same)) {
+	if (last.size != one->last.size || strncasecmp(last.bytes, one->last.bytes, last.size) != 0) {
+		if (is_near(one->last, last, &distance) && has_method(one, module, same))
+			name_near(one, module, same, method, distance);
+	} else if (has_method(one, module, same)) {
 		if (!is_its_name(one, name))
-			name_one(one->same, sizeof(one->same), &one->same_count, one, module, same, "");
+			name_one(one->same, sizeof(one->same), &one->same_count, method, module, same, "");
 	} else if (has_method(one, module, other)) {
-		name_one(one->other, sizeof(one->other), &one->other_count, one, module, other, "");
+		name_one(one->other, sizeof(one->other), &one->other_count, method, module, other, "");
+	} else {
+		consider_methods(one, module, same, Qtrue);
 	}
+}
+
+/* Of a selector without a class. Singleton methods are those of the module's own singleton class. */
+static void consider_any(struct suggestion *one, VALUE module)
+{
+	consider_methods(one, module, '#', Qfalse);
+	if (class_name_is_singleton(rb_class_of(module)))
+		consider_methods(one, module, '.', Qfalse);
 }
 
 static void note_found(const struct match *match, void *found)
@@ -112,7 +173,8 @@ static void consider_refinement(struct suggestion *one, VALUE refinement, VALUE 
 	of_any_class.separator = '#';
 	selector_each_match_in(&of_any_class, refinement, note_found, &found);
 	if (found)
-		name_one(one->refined, sizeof(one->refined), &one->refined_count, one, refinement, '#', "'");
+		name_one(one->refined, sizeof(one->refined), &one->refined_count, one->selector->method_pattern, refinement, '#',
+		         "'");
 }
 
 static bool begin(struct suggestions *suggestions)
@@ -147,7 +209,11 @@ bool suggestions_look(struct suggestions *suggestions)
 	name = rb_mod_name(module);
 	refined = refinements_refined(module);
 	for (uint32_t i = 0; i < suggestions->count; i++) {
-		if (!NIL_P(refined))
+		if (suggestions->items[i].last.size == 0 && !NIL_P(name) && NIL_P(refined))
+			consider_any(&suggestions->items[i], module);
+		else if (suggestions->items[i].last.size == 0)
+			continue;
+		else if (!NIL_P(refined))
 			consider_refinement(&suggestions->items[i], module, refined);
 		else if (!NIL_P(name))
 			consider(&suggestions->items[i], module, (struct slice){RSTRING_PTR(name), (size_t)RSTRING_LEN(name)});
@@ -161,8 +227,8 @@ void suggestions_write(const struct suggestions *suggestions, uint32_t index, ch
 	*text = '\0';
 	for (uint32_t i = 0; i < suggestions->count; i++) {
 		const struct suggestion *one = &suggestions->items[i];
-		const char *list = one->same_count ? one->same : one->other;
-		uint32_t count = one->same_count ? one->same_count : one->other_count;
+		const char *list = one->same_count ? one->same : one->other_count ? one->other : one->near;
+		uint32_t count = one->same_count ? one->same_count : one->other_count ? one->other_count : one->near_count;
 
 		if (one->index != index)
 			continue;

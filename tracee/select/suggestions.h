@@ -10,7 +10,7 @@
 
 /*
  * What was probably meant by selectors that match nothing: "Order#save" where there is Billing::Order#save, or Order.save, or
- * where only a refinement of Order has it. Only of selectors that name a class. Job context, GVL held, under rb_protect
+ * where only a refinement of Order has it; "Order#svae", "Oder#save" and "svae" likewise. Job context, GVL held, under rb_protect
  * (allocates, raises). Runs no application code.
  */
 
@@ -19,11 +19,13 @@
 struct suggestion {
 	uint32_t index; /* of the selector */
 	const struct selector *selector;
-	struct slice last; /* of its class's name: "Order" */
-	VALUE name;        /* of its method, a Symbol; nil: a pattern */
-	uint32_t same_count, other_count, refined_count;
-	/* Candidates with the same separator, with the other one, and of refinements, in quotes. */
-	char same[256], other[256], refined[256];
+	struct slice last; /* of its class's name: "Order"; empty: of any class */
+	VALUE name;        /* of its method, a Symbol; nil: a pattern, or no method of any class has it */
+	bool is_pattern;
+	uint32_t same_count, other_count, refined_count, near_count;
+	unsigned near_distance; /* of those; see name_near() */
+	/* Candidates with the same separator, with the other one, of refinements, in quotes, and with other letters. */
+	char same[256], other[256], refined[256], near[256];
 };
 
 /* All zero at first. Whoever keeps it marks it. */
