@@ -116,4 +116,23 @@ class PagerTest < LiveTest
     assert_equal 0, terminal.wait
     refute_includes terminal.raw, "\e["
   end
+
+  test "no line of a trace, and no message, is wider than the terminal, also when that has become narrower" do
+    target = start("shop")
+    terminal = on_terminal("trace", "-v", "-p", target.pid.to_s, "--args", "Shop#price", "Shop#no_such_method_that_anybody_has")
+    terminal.expect(/no method matches Shop#no_such_method_that_anybody_has yet \(waiting for it\)$.*tracing 1 method/m)
+    target.run("$shop.price('word ' * 40); nil")
+    wide = terminal.expect(/<\d\.\d{6}>\n/)
+    assert_equal ["Shop#price", "      ", "      "], wide.lines.grep(/word/).map { |line| line[/\A(?: +|[^(]+)/] }
+    terminal.resize(24, 40)
+    target.run("$shop.price('word ' * 40); nil")
+    narrow = terminal.expect(/<\d\.\d{6}>\n/)
+    terminal.type("\u0003")
+    assert_equal 0, terminal.wait
+    shown = terminal.lines_as_shown
+    assert_match(/Shop#no_such_method_that_anybody_has\n   yet/, shown)
+    assert_operator shown.lines.map { |line| line.chomp.size }.max, :<=, 80
+    assert_operator narrow.lines.map { |line| line.chomp.size }.max, :<=, 40
+    assert_equal 2, (wide + narrow).gsub(/\n +/, " ").scan(/^Shop#price\(item="#{"word " * 40}"\) <[\d.]+>$/).size
+  end
 end

@@ -31,7 +31,7 @@ module Processes
       "rbprobe #{Shellwords.join(@arguments)}"
     end
 
-    # All that was printed, as text.
+    # All that was printed.
     def raw
       read_more
       @read.dup.force_encoding(Encoding::UTF_8).scrub
@@ -48,7 +48,12 @@ module Processes
       IO.popen(["stty", "-g"], in: @output, &:read)
     end
 
+    # The same with rbprobe's messages in one line each, whatever the numbers in them are.
     def text
+      lines_as_shown.gsub(/^rbprobe: .*(?:\n   \S.*)+/) { |message| message.gsub(/\n   /, " ") }
+    end
+
+    def lines_as_shown
       raw.gsub(ESCAPES, "").gsub(/\r+\n/, "\n").gsub(/^\r+/, "")
     end
 

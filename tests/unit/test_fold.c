@@ -32,6 +32,8 @@ static void it_is_broken_where_it_pauses_or_at_a_blank_or_anywhere(void **state)
 	folds("one, two three four\n", 12, "one, two\n  three four\n");
 	folds("one two, three four five\n", 14, "one two,\n  three four\n  five\n");
 	folds("12345678901234\n", 10, "1234567890\n  1234\n");
+	folds("   one two three\n", 12, "   one two\n     three\n");
+	folds("        one two\n", 12, "        one\n      two\n");
 }
 
 static void characters_are_counted_and_stay_whole(void **state)

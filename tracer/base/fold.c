@@ -54,6 +54,16 @@ static size_t part_end(const char *line, size_t size, size_t room, size_t *next)
 	return blank;
 }
 
+/* Of what follows the line's first part. */
+static unsigned indentation_of(const char *line, size_t size, unsigned width, unsigned more)
+{
+	unsigned blanks = 0;
+
+	while (blanks < size && blanks < width && line[blanks] == ' ')
+		blanks++;
+	return blanks + more < width / 2 ? blanks + more : width / 2;
+}
+
 void buffer_fold(struct buffer *buffer, size_t from, unsigned width, unsigned indentation)
 {
 	struct buffer folded = {0};
@@ -65,13 +75,14 @@ void buffer_fold(struct buffer *buffer, size_t from, unsigned width, unsigned in
 	while (left > 0) {
 		const char *newline = memchr(text, '\n', left);
 		size_t size = newline ? (size_t)(newline - text) : left, at = 0, next;
+		unsigned blanks = indentation_of(text, size, width, indentation);
 
-		for (unsigned columns = width; at < size; columns = width - indentation) {
+		for (unsigned columns = width; at < size; columns = width - blanks) {
 			size_t end = part_end(text + at, size - at, fold_bytes(text + at, size - at, columns), &next);
 
 			if (at) {
 				buffer_add_char(&folded, '\n');
-				buffer_add_spaces(&folded, indentation);
+				buffer_add_spaces(&folded, blanks);
 			}
 			buffer_add(&folded, text + at, end);
 			at += next;

@@ -5,7 +5,7 @@
 
 /*
  * Breaks the lines from byte `from` on that are longer than so many columns: behind a comma or semicolon, else at a blank, else
- * anywhere. What follows is indented. width 0: not at all.
+ * anywhere. What follows is indented by so much more than the line, but not past the middle. width 0: not at all.
  */
 void buffer_fold(struct buffer *buffer, size_t from, unsigned width, unsigned indentation);
 

@@ -5,12 +5,16 @@
 #include "proto/clock.h"
 #include "tracer/base/buffer.h"
 #include "tracer/base/flood.h"
+#include "tracer/base/fold.h"
+#include "tracer/base/term.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#define FOLD_INDENTATION 3
 
 static uint64_t waited_ns;
 static const char *line_clear;
@@ -38,12 +42,15 @@ static void say(const char *prefix, const char *format, va_list args)
 	struct buffer line = {0};
 	char text[9000];
 	uint64_t began_ns;
+	size_t from;
 	int size = vsnprintf(text, sizeof(text), format, args);
 
 	if (size < 0)
 		return;
 	if (!diverted)
-		buffer_add_format(&line, "%s%s", line_clear ? line_clear : "", prefix);
+		buffer_add_text(&line, line_clear ? line_clear : "");
+	from = line.size;
+	buffer_add_text(&line, diverted ? "" : prefix);
 	buffer_add_printable(&line, text, (size_t)size < sizeof(text) ? (size_t)size : sizeof(text) - 1);
 	if (diverted) {
 		diverted(line.bytes, line.size);
@@ -51,6 +58,8 @@ static void say(const char *prefix, const char *format, va_list args)
 		return;
 	}
 	buffer_add_char(&line, '\n');
+	if (prefix[0])
+		buffer_fold(&line, from, term_width(STDERR_FILENO), FOLD_INDENTATION);
 	began_ns = clock_now_ns();
 	if (write(STDERR_FILENO, line.bytes, line.size) < 0)
 		line.size = 0; /* nowhere left to complain to */

@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 /*
- * Lines on standard error: "rbprobe: ...", each in one write, and printable whatever text of a target is in it.
+ * Lines on standard error: "rbprobe: ...", each in one write, and printable whatever text of a target is in it. On a terminal
+ * what is longer than that is wide is folded.
  * Only debug.c, cli/ and the rooms above cli/ speak; the rooms below fill a struct error.
  */
 void message(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -6,6 +6,7 @@
 #include "proto/clock.h"
 #include "tracer/base/fold.h"
 #include "tracer/base/place.h"
+#include "tracer/base/term.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -110,6 +111,8 @@ static void remove_made(struct output *output)
 void output_release(struct output *output)
 {
 	output->held = false;
+	if (output->width)
+		output->width = term_width(output->fd); /* which somebody may have made wider */
 	if (output->width)
 		buffer_fold(&output->buffer, 0, output->width, OUTPUT_FOLD_INDENTATION);
 }

@@ -4,13 +4,17 @@
 
 #include "tracer/base/message.h"
 #include "tracer/base/output_name.h"
+#include "tracer/base/term.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct sink *sink_make(const struct sink_maker *maker, const struct options *options, struct output *output)
 {
-	return maker && maker->make ? maker->make(maker->owner, output) : sink_new(options->format, output, &options->style);
+	if (maker && maker->make)
+		return maker->make(maker->owner, output);
+	output->width = options->format == &sink_text ? term_width(output->fd) : 0;
+	return sink_new(options->format, output, &options->style);
 }
 
 void sink_end(const struct sink_maker *maker, struct sink *sink)
