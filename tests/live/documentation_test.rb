@@ -1,6 +1,7 @@
 # Command lines of the README, the guide and the manual: rbprobe takes each of them.
 
 require_relative "helper"
+require_relative "terminal"
 require "open3"
 
 class DocumentationTest < LiveTest
@@ -148,5 +149,59 @@ class DocumentationTest < LiveTest
       missing = comparable(shown).reject { |line| line.empty? || line.end_with?("...") || line.start_with?("[thread") } - printed
       assert_empty missing, "#{page}: #{command}\n#{out}#{err}"
     end
+  end
+
+  # What else the examples do to a process, or to the files of examples before it. Time is dear.
+  RECIPES = ["README.md", "doc/guide.md"].flat_map { |page|
+    File.read("#{Processes::ROOT}/#{page}").scan(/^```(sh|console)\n(.*?)^```/m).flat_map do |kind, block|
+      lines = kind == "sh" ? block.lines(chomp: true) : block.scan(/^\$ (.*)$/).flatten
+      lines.grep(/\Arbprobe (bt|top|memory|heap|record|replay|report|profile|export) /).map { |line| [page, line] }
+    end
+  }.reject { |_, line|
+    line.match?(/--(children|ps|last|wait|retainers|leak|group|app)\b| -- |slow\.rec|before\.rec|3\.json|22389/)
+  }.freeze
+  SHORT = { "--duration" => "1", "--interval" => "0.2", "--every" => "0.2", "--allocations" => "0.5" }.freeze
+
+  def shortened(words, pid)
+    words.each_index.map do |i|
+      before = i.positive? ? words[i - 1] : ""
+      next pid.to_s if before == "-p"
+
+      SHORT.key?(before) && words[i].match?(/\A\d/) ? SHORT[before] : words[i]
+    end
+  end
+
+  def shown_by_top(words, pid)
+    terminal = Terminal.new(shortened(words, pid), columns: 120)
+    @tracers << terminal
+    terminal.expect(/\d[num]?s  [A-Z][\w:]*[#.]\w/)
+    terminal.type("q")
+    [terminal.wait, terminal.text]
+  end
+
+  # What each is to show of the shop, or nothing where it writes a file.
+  SHOWN = {
+    "bt" => /^thread .*"puma srv tp 001"/, "memory" => /^GC +\d+ runs/, "profile" => /SELF +TOTAL|has the profile/,
+    "top" => %r{calls/s}, "report" => /Catalogue#|METHOD/, "export" => /^.*;.* \d+$/
+  }.freeze
+
+  test "the recipes of top, bt, memory, heap, record and profile run, and show the process" do
+    target = start("console")
+    target.run(SHOP)
+    place = directory
+    assert_equal %w[bt export heap memory profile record replay report top], RECIPES.map { |_, line| line.split[1] }.uniq.sort
+    RECIPES.uniq.each do |page, line|
+      words = commands_in(line).first
+      status, text = shown_by_top(words, target.pid) if words[0] == "top"
+      unless status
+        out, err, ended = run_in(place, shortened(words, target.pid))
+        status = ended.exitstatus
+        text = "#{out}#{err}"
+      end
+      assert_equal 0, status, "#{page}: #{line}\n#{text}"
+      pattern = words[0] == "heap" && words[1] == "report" ? /^By type/ : SHOWN[words[0]]
+      assert_match pattern, text, "#{page}: #{line}" if pattern
+    end
+    assert_operator Dir.children(place).size, :>=, 4
   end
 end
