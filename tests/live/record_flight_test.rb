@@ -73,6 +73,20 @@ class RecordFlightTest < LiveTest
     assert_equal 2, naps["calls"]
   end
 
+  test "of a short time, no more than that and an eighth is kept, however much later it is asked for" do
+    target = start("shop")
+    client = recorder(target, "Shop#", last: "0.4")
+    target.run("ends = now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+                while now < ends + 1.5
+                  $shop.price(:tea)
+                  sleep 0.001
+                  now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+                end")
+    assert_exit 0, client.stop
+    times = replay("--format", "json").events("call").map { |call| call["start_ns"] }
+    assert_operator times.max - times.min, :<, 900_000_000
+  end
+
   test "exceptions: one that leaves a call, or one that is raised anywhere, of a class and in a thread" do
     target = start("shop")
     client = recorder(target, "--until", "raised=Shop::Sold*,thread=worker", "Shop#")

@@ -70,6 +70,11 @@ static struct stretch *newest(const struct recent *recent)
 
 /* --- Stretches */
 
+uint64_t recent_block_ns(const struct recent_limits *limits, uint64_t most_ns)
+{
+	return limits->ns && limits->ns / (2 * STRETCHES) < most_ns ? limits->ns / (2 * STRETCHES) : most_ns;
+}
+
 /* What must be known at its beginning may be much: then it is not said over and over again for little that is new. */
 uint64_t recent_due_ns(const struct recent *recent)
 {

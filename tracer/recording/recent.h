@@ -11,7 +11,7 @@
 struct recent;
 
 struct recent_limits {
-	uint64_t ns;   /* at least so long is kept, and an eighth more at most; 0: it is not about time */
+	uint64_t ns;   /* at least so long is kept, an eighth more, or as much again where little comes; 0: no limit */
 	uint64_t size; /* bytes; more only where what has to be known takes them */
 };
 
@@ -19,6 +19,8 @@ struct recent_limits {
 struct recent *recent_new(const struct recent_limits *limits);
 void recent_free(struct recent *recent);
 
+/* What comes is to be a block after so long, most_ns at most: what is in none yet is never too old. */
+uint64_t recent_block_ns(const struct recent_limits *limits, uint64_t most_ns);
 /* Whether, and when (UINT64_MAX: nothing waits), the next stretch is to begin. Times are of clock_now_ns(). */
 bool recent_is_due(const struct recent *recent, uint64_t now_ns);
 uint64_t recent_due_ns(const struct recent *recent);

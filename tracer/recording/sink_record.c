@@ -156,6 +156,7 @@ static void begin(struct sink_record *recorder)
 	recorder->block_size = recorder->flight.recent && recorder->manner.last.size / BLOCKS_MIN < BLOCK_SIZE
 	                               ? (uint32_t)recorder->manner.last.size / BLOCKS_MIN
 	                               : BLOCK_SIZE;
+	recorder->block_ns = recorder->flight.recent ? recent_block_ns(&recorder->manner.last, BLOCK_NS) : BLOCK_NS;
 	recorder->began_ns = clock_now_ns();
 	progress_line_begin(&recorder->progress, recorder->manner.progress);
 }
@@ -246,7 +247,7 @@ static void on_record(struct sink *sink, struct stream *stream, const struct rec
 	buffer_add(&session->records, (const char *)bytes, size);
 	if (session->state)
 		session_state_note(session->state, record, bytes, size);
-	if (session->records.size >= recorder->block_size || now_ns - session->since_ns >= BLOCK_NS)
+	if (session->records.size >= recorder->block_size || now_ns - session->since_ns >= recorder->block_ns)
 		write_block(recorder, session);
 	flight_step(recorder, now_ns);
 }

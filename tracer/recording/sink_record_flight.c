@@ -88,15 +88,31 @@ static uint64_t write_due_ns(const struct flight *flight)
 	return due_ns > flight->rest_ns ? due_ns : flight->rest_ns;
 }
 
+/* When what is in no block yet has been there for long enough. */
+static uint64_t block_due_ns(const struct sink_record *recorder)
+{
+	uint64_t due_ns = UINT64_MAX;
+
+	for (size_t i = 0; i < recorder->count; i++) {
+		const struct session *session = &recorder->sessions[i];
+
+		if (session->records.size && session->since_ns + recorder->block_ns < due_ns)
+			due_ns = session->since_ns + recorder->block_ns;
+	}
+	return due_ns;
+}
+
 uint64_t flight_due_ns(const struct sink_record *recorder)
 {
 	const struct flight *flight = &recorder->flight;
-	uint64_t write_ns, stretch_ns;
+	uint64_t write_ns, stretch_ns, block_ns;
 
 	if (!flight->recent || flight->over)
 		return UINT64_MAX;
 	write_ns = write_due_ns(flight);
 	stretch_ns = recent_due_ns(flight->recent);
+	block_ns = block_due_ns(recorder);
+	stretch_ns = block_ns < stretch_ns ? block_ns : stretch_ns;
 	return write_ns < stretch_ns ? write_ns : stretch_ns;
 }
 
@@ -112,7 +128,11 @@ void flight_step(struct sink_record *recorder, uint64_t now_ns)
 		flight->fiber = NULL;
 		flight->over = !recorder->manner.goes_on;
 	}
-	if (flight->over || !recent_is_due(flight->recent, now_ns))
+	if (flight->over)
+		return;
+	if (now_ns >= block_due_ns(recorder))
+		recorder_add_blocks(recorder);
+	if (!recent_is_due(flight->recent, now_ns))
 		return;
 	recorder_add_blocks(recorder);
 	recent_begin(flight->recent, now_ns);

@@ -42,6 +42,7 @@ struct sink_record {
 	struct record_manner manner;
 	struct flight flight;
 	uint32_t block_size;
+	uint64_t block_ns;
 	uint64_t file_began; /* what the output had written when the newest file began */
 	char host[256];
 	uint32_t rotated; /* files that are complete */
