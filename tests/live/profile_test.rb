@@ -158,6 +158,13 @@ class ProfileTest < LiveTest
     assert_attachable(target)
   end
 
+  test "a file that could not be written is not said to have the profile" do
+    result = profile(start("profiled"), "-o", "/dev/full")
+    assert_exit 1, result
+    assert_match(/cannot write to .*No space left/, result.stderr)
+    refute_match(/has the profile/, rbprobe("profile", "-p", @targets[0].pid.to_s, "--duration", "0.2", "-o", "/dev/full").stderr)
+  end
+
   test "what cannot be is refused" do
     assert_refused 2, /--rate/, "profile", "-p", Process.pid.to_s, "--rate", "100000"
     assert_refused 2, /which file\?/, "export", "--to", "collapsed"

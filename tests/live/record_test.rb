@@ -40,6 +40,34 @@ class RecordTest < LiveTest
     assert_equal "interrupted", replay("--format", "json").objects.last["reason"]
   end
 
+  test "what could not be read behind what a file has is not appended to it" do
+    target = start("shop")
+    record("$shop.sell(:tea)", "Shop#", target: target)
+    whole = File.binread(file_of)
+    { "cut" => [whole[0..-3], /cannot append to it: \S+cut was cut short/],
+      "other" => ["words\n", /cannot append to it: \S+other is no recording/] }.each do |name, (bytes, message)|
+      File.binwrite(file_of(name), bytes)
+      assert_refused 1, message, "record", "-p", target.pid.to_s, "-a", "-o", file_of(name), "Shop#"
+      assert_equal bytes.b, File.binread(file_of(name))
+    end
+    assert_exit 0, rbprobe("profile", "-p", target.pid.to_s, "--duration", "0.2", "-q", "-o", file_of("profile"))
+    assert_refused 1, /profile is a profile/, "record", "-p", target.pid.to_s, "-a", "-o", file_of("profile"), "Shop#"
+    record("$shop.sell(:tea)", "-a", "Shop#", target: target)
+    assert_equal 4, replay("--format", "json").events("call").size
+  end
+
+  test "two recorders do not spoil one file" do
+    target = start("shop")
+    client = recorder(target, "Shop#")
+    busy = /another rbprobe is writing to \S+calls\.rec/
+    assert_refused 1, busy, "record", "-p", target.pid.to_s, "-o", file_of, "Shop#"
+    assert_refused 1, busy, "record", "-p", target.pid.to_s, "-o", file_of, "--last", "5", "Shop#"
+    assert_refused 1, busy, "profile", "-p", target.pid.to_s, "-o", file_of
+    target.run("$shop.sell(:tea)")
+    assert_exit 0, client.stop
+    assert_equal 2, replay("--format", "json").events("call").size
+  end
+
   test "how it is shown is chosen when it is replayed" do
     record("$shop.sell(:tea)", "Shop#")
     assert_equal "Shop#sell\n Shop#price\nShop#sell <end>\n", replay("-n", "-r", "1").stdout

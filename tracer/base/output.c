@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,6 +72,16 @@ int output_open(struct output *output, const char *path, bool append, struct err
 		                 status == -EEXIST ? "it is a link that leads nowhere" : strerror(-status));
 	output->own_fd = true;
 	return 0;
+}
+
+int output_lock(const struct output *output, struct error *err)
+{
+	struct stat found;
+
+	if (fstat(output->fd, &found) != 0 || !S_ISREG(found.st_mode) || flock(output->fd, LOCK_EX | LOCK_NB) == 0 ||
+	    errno != EWOULDBLOCK)
+		return 0;
+	return error_set(err, -EBUSY, "another rbprobe is writing to %s; name another file", output->name);
 }
 
 static void output_fail(struct output *output, int code)

@@ -36,6 +36,11 @@ struct output {
 /* path NULL: standard output. What a file had is replaced by the first byte that is written, or by output_close(). */
 int output_open(struct output *output, const char *path, bool append, struct error *err);
 void output_flush(struct output *output);
+/*
+ * Nobody else writes to the same file until it is closed: two writers would spoil it. Negative with err: somebody does. What is
+ * no file, or cannot be locked where it is, is as it was.
+ */
+int output_lock(const struct output *output, struct error *err);
 /* What has not been written yet is as it would be written, and is not held any more. */
 void output_release(struct output *output);
 /* Flushes and closes; returns output->status. */

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 /* number 0: the newest, which has none. */
@@ -49,6 +50,7 @@ static int begin(struct output *output, const struct place *place, uint32_t file
 	fd = openat(place->directory, place->name, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, 0666);
 	if (fd < 0)
 		return -errno;
+	flock(fd, LOCK_EX | LOCK_NB); /* as the one before was */
 	if (close(output->fd) != 0 && errno != EINTR)
 		status = -errno;
 	output->fd = fd;

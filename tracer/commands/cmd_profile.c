@@ -6,6 +6,7 @@
 #include "tracer/cli/subcommand.h"
 #include "tracer/profile/profile_file.h"
 #include "tracer/profile/profile_text.h"
+#include "tracer/recording/recording_fit.h"
 
 #include <unistd.h>
 
@@ -132,6 +133,10 @@ static int profile_run(void *self)
 	profiling->style.width = invocation->output.width;
 	profiling->profile = profile_new();
 	profiling->profile->rate_hz = (uint32_t)profiling->rate_hz;
+	if (options->output_path && recording_fit(&invocation->output, options->output_path, false, &profiling->error) < 0) {
+		message("%s", profiling->error.text);
+		return STATUS_FAILED;
+	}
 	if (options->output_path)
 		profiling->writer = profile_writer_new(&invocation->output, (uint32_t)profiling->rate_hz);
 	else if (!options->quiet && isatty(STDERR_FILENO))
@@ -144,7 +149,7 @@ static int profile_run(void *self)
 		profile_json(profiling->profile, &profiling->style, &invocation->output.buffer);
 	else if (!profiling->writer)
 		profile_text(profiling->profile, &profiling->style, &invocation->output.buffer);
-	else if (!options->quiet)
+	else if (!options->quiet && !invocation->output.status)
 		message("%s has the profile; `rbprobe report %s` shows it, `rbprobe export %s` makes flame graphs of it",
 		        invocation->output.name, invocation->output.name, invocation->output.name);
 	return status;

@@ -11,6 +11,7 @@
 #include "tracer/commands/record_flight.h"
 #include "tracer/commands/trace_help.h"
 #include "tracer/commands/trace_loop.h"
+#include "tracer/recording/recording_fit.h"
 #include "tracer/recording/sink_record.h"
 
 #include <inttypes.h>
@@ -226,12 +227,19 @@ static void choose_manner(struct record_run *record)
 		options->size_max = 0; /* it ends files, not the recording */
 }
 
-/* What is renamed must be a file. */
+/* One that a recording can be in; and what is renamed must be a file. */
 static int check_file(const struct record_run *record)
 {
 	const struct output *output = &record->invocation.output;
+	const struct options *options = &record->invocation.options;
 	struct stat status;
+	struct error err;
 
+	if (!output_name_has_pid(options->output_path) &&
+	    recording_fit(output, options->output_path, options->append, &err) < 0) {
+		message("%s", err.text);
+		return STATUS_FAILED;
+	}
 	if ((!record->files && !record_flight_is_wanted(&record->flight)) ||
 	    (fstat(output->fd, &status) == 0 && S_ISREG(status.st_mode)))
 		return 0;
@@ -246,7 +254,7 @@ static int record_run(void *self)
 	struct invocation *invocation = &record->invocation;
 	struct options *options = &invocation->options;
 	struct output *output = &invocation->output;
-	const struct sink_maker maker = {make_sink, end_sink, record};
+	const struct sink_maker maker = {make_sink, end_sink, record, recording_fit};
 	int signals = invocation_signals(invocation), status;
 	struct error question = {0};
 

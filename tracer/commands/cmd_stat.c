@@ -242,7 +242,7 @@ static void end_sink(void *owner, struct sink *sink)
 
 static int count(struct stat *stat, int signals, struct error *question)
 {
-	const struct sink_maker maker = {make_sink, end_sink, stat};
+	const struct sink_maker maker = {.make = make_sink, .end = end_sink, .owner = stat};
 
 	return trace_loop(&stat->invocation.options, &stat->invocation.output, &maker, signals, 0, question);
 }

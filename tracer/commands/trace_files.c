@@ -30,6 +30,11 @@ int trace_file_open(struct trace_file *file, pid_t pid, const struct options *op
 	char *name = output_name_of(options->output_path, pid);
 	int status = output_open(&file->output, name, options->append, err);
 
+	if (status == 0 && maker && maker->fit) {
+		status = maker->fit(&file->output, name, options->append, err);
+		if (status < 0)
+			output_give_up(&file->output);
+	}
 	file->output.name = options->output_path; /* as it is said in errors: of all of them */
 	free(name);
 	if (status == 0)

@@ -14,6 +14,8 @@ struct sink_maker {
 	struct sink *(*make)(void *owner, struct output *output);
 	void (*end)(void *owner, struct sink *sink); /* shows what is left */
 	void *owner;
+	/* Each process's own file, before anything is written: 0, or negative with err. NULL: any will do. */
+	int (*fit)(const struct output *output, const char *path, bool append, struct error *err);
 };
 
 struct sink *sink_make(const struct sink_maker *maker, const struct options *options, struct output *output);
