@@ -3,7 +3,8 @@
 require "rbconfig"
 
 begin
-  require_relative "#{RbConfig::CONFIG["ruby_version"]}/rbprobe.so"
+  libc = RUBY_PLATFORM.include?("musl") ? "-musl" : ""
+  require_relative "#{RbConfig::CONFIG["ruby_version"]}#{libc}/rbprobe.so"
 rescue LoadError => e
   raise LoadError, "rbprobe has not been built for #{RUBY_ENGINE} #{RUBY_VERSION}; " \
                    "`make RUBY=#{RbConfig.ruby}` builds it (#{e.message})"

@@ -3,7 +3,7 @@
 require_relative "helper"
 
 class BuildTest < LiveTest
-  ABI = IO.popen([*Processes::RUBY, "-rrbconfig", "-e", 'print RbConfig::CONFIG["ruby_version"]'], &:read)
+  ABI = IO.popen({ "RUBY" => Shellwords.join(Processes::RUBY) }, "#{Processes::ROOT}/mk/abi", &:read)
   EXTENSION = "#{Processes::BUILD}/tracee/#{ABI}/rbprobe.so"
 
   def needed(path)
@@ -12,7 +12,7 @@ class BuildTest < LiveTest
 
   test "the extension needs nothing but libc" do
     sanitizers = needed(EXTENSION).grep(/\Alib(?:a|ub)san/)
-    assert_empty needed(EXTENSION) - sanitizers - %w[libc.so.6 libm.so.6 libpthread.so.0 ld-linux-x86-64.so.2]
+    assert_empty needed(EXTENSION) - sanitizers - %w[libc.so.6 libm.so.6 libpthread.so.0 ld-linux-x86-64.so.2 libc.so]
   end
 
   test "the extension shows its Init function, what the loader calls, and what an unreleased Ruby asks for, alone" do

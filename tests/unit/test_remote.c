@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -165,6 +166,84 @@ static void symbols_are_where_they_are_here(void **state)
 	assert_false(remote_symbol(&remote, NULL, "getppid", &address));
 }
 
+/* As the linker makes it with --hash-style=sysv: three symbols in two buckets, and two of them in one. */
+static const char old_names[] = "\0one\0two\0three";
+static Elf64_Sym old_symbols[4];
+static uint32_t old_hash[2 + 2 + 4] = {2, 4};
+static Elf64_Dyn old_dynamic[8];
+
+static uint32_t sysv_hash(const char *name)
+{
+	uint64_t hash = 0, high;
+
+	for (; *name; name++) {
+		hash = (hash << 4) + (unsigned char)*name;
+		high = hash & 0xf0000000;
+		hash ^= high >> 24;
+		hash &= ~high;
+	}
+	return (uint32_t)hash;
+}
+
+static int old_tables_make(void **state)
+{
+	static const uint32_t names_at[] = {0, 1, 5, 9};
+	uint32_t *buckets = old_hash + 2, *chains = old_hash + 4;
+
+	for (uint32_t i = 1; i < 4; i++) {
+		uint32_t *bucket = &buckets[sysv_hash(old_names + names_at[i]) % 2];
+
+		old_symbols[i] = (Elf64_Sym){
+			.st_name = names_at[i], .st_info = STT_FUNC, .st_shndx = 1, .st_value = 0x1000 * i, .st_size = 0x20};
+		chains[i] = *bucket;
+		*bucket = i;
+	}
+	old_symbols[3].st_shndx = SHN_UNDEF;
+	old_dynamic[0] = (Elf64_Dyn){DT_HASH, {address_of(old_hash)}};
+	old_dynamic[1] = (Elf64_Dyn){DT_SYMTAB, {address_of(old_symbols)}};
+	old_dynamic[2] = (Elf64_Dyn){DT_STRTAB, {address_of(old_names)}};
+	old_dynamic[3] = (Elf64_Dyn){DT_STRSZ, {sizeof(old_names)}};
+	return setup(state);
+}
+
+static void symbols_of_an_old_table(void **state)
+{
+	const struct remote_module module = {.bias = 0x40, .dynamic = address_of(old_dynamic)};
+	uint64_t address = 0, end = 0;
+
+	(void)state;
+	opened();
+	assert_true(remote_symbol(&remote, &module, "one", &address));
+	assert_int_equal(address, 0x1040);
+	assert_true(remote_function(&remote, &module, "two", &address, &end));
+	assert_int_equal(address, 0x2040);
+	assert_int_equal(end, 0x2060);
+	assert_false(remote_symbol(&remote, &module, "three", &address)); /* it needs it, and has it not */
+	assert_false(remote_symbol(&remote, &module, "four", &address));
+	assert_false(remote_function(&remote, NULL, "one", &address, &end));
+}
+
+/* A chain that goes round ends all the same, and so does one that leaves the table. */
+static int old_tables_break(void **state)
+{
+	int code = old_tables_make(state);
+
+	child_end(child);
+	for (size_t i = 0; i < 4; i++)
+		old_hash[4 + i] = i < 3 ? (uint32_t)i : UINT32_MAX;
+	return code < 0 ? code : setup(state);
+}
+
+static void an_old_table_that_lies(void **state)
+{
+	uint64_t address = 0;
+
+	(void)state;
+	opened();
+	assert_false(remote_symbol_in(&remote, 0, address_of(old_dynamic), "four", &address));
+	assert_false(remote_symbol_in(&remote, 0, address_of(old_dynamic), "five", &address));
+}
+
 static ssize_t find_our_text(const uint8_t *bytes, size_t size)
 {
 	const uint8_t *found = memmem(bytes, size, "\x0f\x05\xc3", 3); /* syscall; ret */
@@ -219,6 +298,8 @@ int main(void)
 		TEST(mappings_are_in_order_and_found_by_address),
 		TEST(libraries_are_found_by_name_and_not_by_a_beginning),
 		TEST(symbols_are_where_they_are_here),
+		cmocka_unit_test_setup_teardown(symbols_of_an_old_table, old_tables_make, teardown),
+		cmocka_unit_test_setup_teardown(an_old_table_that_lies, old_tables_break, teardown),
 		TEST(code_is_found_by_its_bytes),
 		TEST(who_is_gone_cannot_be_opened),
 	};

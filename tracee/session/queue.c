@@ -22,6 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef sigev_notify_thread_id /* glibc has the kernel's field under its own name only */
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
 /*
  * A job that does not come is asked for again: soon after the queue was made, then now and then. Each ring of the timer sets the
  * next in the handler, so that they end by themselves where an application takes the signal.
@@ -89,7 +93,7 @@ static void timer_make(void)
 		return;
 	if (ringer) {
 		event.sigev_notify = SIGEV_THREAD_ID;
-		event._sigev_un._tid = ringer;
+		event.sigev_notify_thread_id = ringer;
 	}
 	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) != 0)
 		return;

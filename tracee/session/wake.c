@@ -30,7 +30,7 @@
 #define THREAD_STACK_SIZE (PTHREAD_STACK_MIN + 65536)
 #define OWN_STACK_SIZE 131072
 #define REAL_TIME_SIGNAL_MAX 63 /* Ruby's table of pending signals ends at 64 on some versions */
-#define REAL_TIME_SIGNAL_MIN 34 /* the lower ones are libc's own */
+#define REAL_TIME_SIGNAL_MIN 35 /* the lower ones are libc's own; 34 is musl's */
 
 static struct {
 	void (*ruby_handler)(int);

@@ -39,11 +39,12 @@ static error_t parse_ruby(int key, char *argument, struct argp_state *state)
 
 static const struct argp options_ruby = {.parser = parse_ruby};
 
-/* Asks a Ruby for its ABI, "3.1.0", which names the directory. */
+/* Asks a Ruby for its ABI, "3.1.0" or "3.1.0-musl", which names the directory. */
 static int abi_ask(const char *ruby, char *abi, size_t size)
 {
-	char *arguments[] = {(char *)ruby, "--disable=gems,rubyopt", "-rrbconfig", "-e", "print RbConfig::CONFIG['ruby_version']",
-	                     NULL};
+	/* As mk/abi does. */
+	static char code[] = "print RbConfig::CONFIG['ruby_version'], RUBY_PLATFORM.include?('musl') ? '-musl' : ''";
+	char *arguments[] = {(char *)ruby, "--disable=gems,rubyopt", "-rrbconfig", "-e", code, NULL};
 	posix_spawn_file_actions_t actions;
 	int pipes[2], status = -1;
 	size_t filled = 0;

@@ -133,8 +133,11 @@ static int open_from_memory(struct load *load, uint64_t *handle, char *why, size
 /* The file is there, and yet not for this process. */
 static bool is_out_of_reach(const char *why)
 {
+	static const char musl[] = "Error loading shared library /";
+
 	return strstr(why, "cannot open shared object file") || strstr(why, "Permission denied") ||
-	       strstr(why, "failed to map") || strstr(why, "Operation not permitted");
+	       strstr(why, "failed to map") || strstr(why, "Operation not permitted") ||
+	       strncmp(why, musl, sizeof(musl) - 1) == 0;
 }
 
 int load_open(struct load *load, uint64_t *handle)
@@ -163,7 +166,7 @@ int load_open(struct load *load, uint64_t *handle)
 	if (status == 1)
 		return error_set(load->err, -ENOEXEC, "process %d could not load %s: %s%s", (int)load->target->pid,
 		                 load->file.path, why,
-		                 strstr(why, "GLIBC_") || strstr(why, "undefined symbol")
+		                 strstr(why, "GLIBC_") || strstr(why, "undefined symbol") || strstr(why, "symbol not found")
 		                         ? "; it was built for another libc or Ruby: build it where this process's Ruby is"
 		                         : "");
 	return status;

@@ -30,14 +30,12 @@ static const struct {
 	[PROGRAM_OTHER_MACHINE] = {"other machine", "process %d is a program for another processor than this rbprobe"},
 	[PROGRAM_STATIC] = {"static",
                             "process %d is linked statically: it has no dynamic loader, and nothing can be loaded into it"},
-	[PROGRAM_MUSL] = {"musl", "process %d uses the C library musl; rbprobe can be loaded into processes with glibc "
-                                  "only; " LOADER_READY_REMEDY},
 	[PROGRAM_OURS] = {NULL, NULL},
 };
 
 int loader_file_possible(const struct target *target, struct error *err)
 {
-	const char *sentence = refusals[program_kind(target)].sentence;
+	const char *sentence = refusals[program_kind(target->pid)].sentence;
 
 	return sentence ? error_set(err, -ENOEXEC, sentence, (int)target->pid) : 0;
 }
@@ -84,7 +82,7 @@ static int file_path(const struct target *target, const struct remote *remote, c
 		return error_set(err, -ENOEXEC, "cannot find out the version of Ruby in process %d", pid);
 	if (extension_directory(directory, sizeof(directory), err) < 0)
 		return err ? err->code : -ENOENT;
-	snprintf(path, size, "%s/%s/" EXTENSION_FILE, directory, abi);
+	snprintf(path, size, "%s/%s%s/" EXTENSION_FILE, directory, abi, extension_suffix(target->musl_mapped));
 	if (access(path, R_OK) == 0)
 		return 0;
 	ruby_command(target, command, sizeof(command));
@@ -94,8 +92,9 @@ static int file_path(const struct target *target, const struct remote *remote, c
 		snprintf(version, sizeof(version), "%s", abi);
 	else
 		snprintf(version, sizeof(version), "%s", looked_at.ruby_version);
-	return error_set(err, -ENOENT, "process %d runs Ruby %s, for which no extension is built in %s; run: %s", pid, version,
-	                 directory, extension_remedy(directory, command, remedy, sizeof(remedy)));
+	return error_set(err, -ENOENT, "process %d runs Ruby %s%s, for which no extension is built in %s; run: %s", pid, version,
+	                 target->musl_mapped ? " with the C library musl" : "", directory,
+	                 extension_remedy(directory, command, remedy, sizeof(remedy)));
 }
 
 /* Where the last segment ends. A process may be made to wait for a copy, and most of a file is for debuggers. */
@@ -148,7 +147,7 @@ int loader_file_open(struct loader_file *file, const struct target *target, cons
 const char *loader_obstacle(const struct target *target)
 {
 	const char *permission = trace_permission_obstacle(target);
-	enum program_kind kind = program_kind(target);
+	enum program_kind kind = program_kind(target->pid);
 	struct error err;
 	char path[PATH_MAX];
 
@@ -158,5 +157,7 @@ const char *loader_obstacle(const struct target *target)
 		return permission;
 	if (refusals[kind].words)
 		return refusals[kind].words;
-	return file_path(target, NULL, path, sizeof(path), &err) < 0 ? "ABI not built" : NULL;
+	if (file_path(target, NULL, path, sizeof(path), &err) == 0)
+		return NULL;
+	return target->musl_mapped ? "not built for musl" : "ABI not built";
 }

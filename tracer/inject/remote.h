@@ -60,7 +60,10 @@ bool remote_module_has(const struct remote_module *module, uint64_t address);
 
 /* The address of what a module defines under that name. False: it does not, or says nothing that makes sense. */
 bool remote_symbol(const struct remote *remote, const struct remote_module *module, const char *name, uint64_t *address);
-/* The same in a library that is known by its load bias and dynamic section (struct link_map has both). */
+/* Where a function that it defines begins and ends. */
+bool remote_function(const struct remote *remote, const struct remote_module *module, const char *name, uint64_t *start,
+                     uint64_t *end);
+/* The address of what is defined by a library that is known by its load bias and dynamic section (struct link_map has both). */
 bool remote_symbol_in(const struct remote *remote, uint64_t bias, uint64_t dynamic, const char *name, uint64_t *address);
 
 /* Looks for code by its bytes in a module's program text; `find` gives the offset in a piece of it, or -1. 0: not there. */

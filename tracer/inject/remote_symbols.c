@@ -1,5 +1,6 @@
 /*
- * What a module of another process defines, from the tables that its own dynamic loader uses. See remote.h.
+ * What a module of another process defines, from the tables that its own dynamic loader uses: DT_GNU_HASH, or the older
+ * DT_HASH where a linker was told to make only that. See remote.h.
  *
  * glibc's loader adds the load bias to the pointers in a dynamic section when it loads the module; musl's does not, and
  * neither is it done for the vDSO. So a pointer below the bias gets it added here. Of a name with several versions the
@@ -17,7 +18,8 @@
 #define NAME_MAX_SIZE 128u
 
 struct tables {
-	uint64_t hash;
+	uint64_t hash;     /* DT_GNU_HASH; 0: none */
+	uint64_t old_hash; /* DT_HASH; 0: none */
 	uint64_t symbols;
 	uint64_t names;
 	uint64_t names_size;
@@ -31,12 +33,30 @@ struct gnu_hash {
 	uint32_t bloom_shift;
 };
 
+/* The header of a DT_HASH table; the buckets and the chains follow, each an index of a symbol, and 0 at the end. */
+struct old_hash {
+	uint32_t bucket_count;
+	uint32_t chain_count;
+};
+
 static uint32_t name_hash(const char *name)
 {
 	uint32_t hash = 5381;
 
 	for (; *name; name++)
 		hash = hash * 33 + (unsigned char)*name;
+	return hash;
+}
+
+static uint32_t name_old_hash(const char *name)
+{
+	uint32_t hash = 0;
+
+	for (; *name; name++) {
+		hash = (hash << 4) + (unsigned char)*name;
+		hash ^= hash >> 24 & 0xf0;
+		hash &= 0x0fffffff;
+	}
 	return hash;
 }
 
@@ -58,6 +78,9 @@ static bool tables_find(const struct remote *remote, uint64_t bias, uint64_t dyn
 		case DT_GNU_HASH:
 			tables->hash = address;
 			break;
+		case DT_HASH:
+			tables->old_hash = address;
+			break;
 		case DT_SYMTAB:
 			tables->symbols = address;
 			break;
@@ -69,7 +92,7 @@ static bool tables_find(const struct remote *remote, uint64_t bias, uint64_t dyn
 			break;
 		}
 	}
-	return tables->hash && tables->symbols && tables->names && tables->names_size;
+	return (tables->hash || tables->old_hash) && tables->symbols && tables->names && tables->names_size;
 }
 
 static bool symbol_is(const struct remote *remote, const struct tables *tables, uint32_t index, const char *name,
@@ -84,22 +107,19 @@ static bool symbol_is(const struct remote *remote, const struct tables *tables, 
 	       remote_read(remote, tables->names + symbol->st_name, found, size) && memcmp(found, name, size) == 0;
 }
 
-bool remote_symbol_in(const struct remote *remote, uint64_t bias, uint64_t dynamic, const char *name, uint64_t *address)
+static bool find_by_hash(const struct remote *remote, const struct tables *tables, const char *name, Elf64_Sym *symbol)
 {
-	struct tables tables;
 	struct gnu_hash hash;
 	uint32_t wanted = name_hash(name), index, link;
 	uint64_t word, buckets, chains;
-	Elf64_Sym symbol;
 
-	if (!tables_find(remote, bias, dynamic, &tables) || !remote_read(remote, tables.hash, &hash, sizeof(hash)) ||
-	    hash.bucket_count == 0 || hash.bloom_size == 0)
+	if (!remote_read(remote, tables->hash, &hash, sizeof(hash)) || hash.bucket_count == 0 || hash.bloom_size == 0)
 		return false;
-	if (!remote_read(remote, tables.hash + sizeof(hash) + (wanted / 64) % hash.bloom_size * sizeof(word), &word,
+	if (!remote_read(remote, tables->hash + sizeof(hash) + (wanted / 64) % hash.bloom_size * sizeof(word), &word,
 	                 sizeof(word)) ||
 	    !(word >> (wanted % 64) & 1) || !(word >> ((wanted >> (hash.bloom_shift % 32)) % 64) & 1))
 		return false;
-	buckets = tables.hash + sizeof(hash) + (uint64_t)hash.bloom_size * sizeof(word);
+	buckets = tables->hash + sizeof(hash) + (uint64_t)hash.bloom_size * sizeof(word);
 	chains = buckets + (uint64_t)hash.bucket_count * sizeof(index);
 	if (!remote_read(remote, buckets + (uint64_t)(wanted % hash.bucket_count) * sizeof(index), &index, sizeof(index)) ||
 	    index < hash.first_symbol)
@@ -107,14 +127,64 @@ bool remote_symbol_in(const struct remote *remote, uint64_t bias, uint64_t dynam
 	for (uint32_t i = 0; i < CHAIN_MAX; i++, index++) {
 		if (!remote_read(remote, chains + (uint64_t)(index - hash.first_symbol) * sizeof(link), &link, sizeof(link)))
 			return false;
-		if ((link | 1) == (wanted | 1) && symbol_is(remote, &tables, index, name, &symbol)) {
-			*address = symbol.st_value + bias;
+		if ((link | 1) == (wanted | 1) && symbol_is(remote, tables, index, name, symbol))
 			return true;
-		}
 		if (link & 1)
 			return false;
 	}
 	return false;
+}
+
+static bool find_by_old_hash(const struct remote *remote, const struct tables *tables, const char *name, Elf64_Sym *symbol)
+{
+	struct old_hash hash;
+	uint64_t buckets = tables->old_hash + sizeof(hash), chains;
+	uint32_t index;
+
+	if (!remote_read(remote, tables->old_hash, &hash, sizeof(hash)) || hash.bucket_count == 0)
+		return false;
+	chains = buckets + (uint64_t)hash.bucket_count * sizeof(index);
+	buckets += (uint64_t)(name_old_hash(name) % hash.bucket_count) * sizeof(index);
+	if (!remote_read(remote, buckets, &index, sizeof(index)))
+		return false;
+	for (uint32_t i = 0; i < CHAIN_MAX && index != 0 && index < hash.chain_count; i++) {
+		if (symbol_is(remote, tables, index, name, symbol))
+			return true;
+		if (!remote_read(remote, chains + (uint64_t)index * sizeof(index), &index, sizeof(index)))
+			return false;
+	}
+	return false;
+}
+
+static bool find(const struct remote *remote, uint64_t bias, uint64_t dynamic, const char *name, Elf64_Sym *symbol)
+{
+	struct tables tables;
+
+	if (!tables_find(remote, bias, dynamic, &tables))
+		return false;
+	return tables.hash ? find_by_hash(remote, &tables, name, symbol) : find_by_old_hash(remote, &tables, name, symbol);
+}
+
+bool remote_symbol_in(const struct remote *remote, uint64_t bias, uint64_t dynamic, const char *name, uint64_t *address)
+{
+	Elf64_Sym symbol;
+
+	if (!find(remote, bias, dynamic, name, &symbol))
+		return false;
+	*address = symbol.st_value + bias;
+	return true;
+}
+
+bool remote_function(const struct remote *remote, const struct remote_module *module, const char *name, uint64_t *start,
+                     uint64_t *end)
+{
+	Elf64_Sym symbol;
+
+	if (!module || !find(remote, module->bias, module->dynamic, name, &symbol))
+		return false;
+	*start = symbol.st_value + module->bias;
+	*end = *start + symbol.st_size;
+	return true;
 }
 
 bool remote_symbol(const struct remote *remote, const struct remote_module *module, const char *name, uint64_t *address)

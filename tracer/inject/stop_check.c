@@ -21,6 +21,7 @@
 const char stop_check_new_stack[] = "its stack is new";
 
 #define STACK_WORDS 160              /* how far up the stack a caller inside the loader or malloc is looked for */
+#define MUSL_STACK_WORDS 512         /* the same for musl's dlopen, which has room for paths and headers of files on the stack */
 #define FRAME_REACH 8192             /* bytes; how far up a signal frame of a handler that is running is looked for */
 #define STACK_ROOM 65536             /* bytes that the loader may need of the thread's stack */
 #define ARENA_ALIGNMENT 0x3ffffffull /* malloc's secondary heaps are aligned to 64 MiB, their arena's lock is in the first page */
@@ -124,7 +125,7 @@ static int futex_operation(const struct arch_registers *registers)
 	return (int)arch.system_call_argument(registers, 1) & FUTEX_CMD_MASK;
 }
 
-static bool is_wait_safe(const struct arch_registers *registers)
+static bool is_wait_safe(const struct stop_check *check, const struct arch_registers *registers)
 {
 	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
 		if (waits[i].system_call == registers->system_call)
@@ -133,7 +134,7 @@ static bool is_wait_safe(const struct arch_registers *registers)
 	 * Condition variables, semaphores, timed locks. Those that belong to one of the two have been refused
 	 * (futex_objection).
 	 */
-	return registers->system_call == SYS_futex && futex_operation(registers) == FUTEX_WAIT_BITSET;
+	return registers->system_call == SYS_futex && (futex_operation(registers) == FUTEX_WAIT_BITSET || !check->loader);
 }
 
 static bool in_allocator(const struct stop_check *check, uint64_t address)
@@ -171,6 +172,28 @@ static void allocators_find(struct stop_check *check)
 	}
 }
 
+/*
+ * musl has a pointer to what is _r_debug elsewhere. Its file is called libc.so or ld-musl-x86_64.so.1. Before version 1.2.4 the
+ * state there is always that nothing is being loaded.
+ */
+static bool musl_find(struct stop_check *check, uint64_t *debug)
+{
+	const struct remote *remote = check->remote;
+	uint64_t pointer;
+
+	for (size_t i = 0; i < remote->module_count; i++) {
+		const struct remote_module *module = &remote->modules[i];
+
+		if (remote_symbol(remote, module, "_dl_debug_addr", &pointer) &&
+		    remote_function(remote, module, "dlopen", &check->dlopen_start, &check->dlopen_end) &&
+		    remote_read(remote, pointer, debug, sizeof(*debug))) {
+			check->libc = module;
+			return true;
+		}
+	}
+	return false;
+}
+
 bool stop_check_init(struct stop_check *check, const struct remote *remote)
 {
 	uint64_t debug = 0;
@@ -182,7 +205,7 @@ bool stop_check_init(struct stop_check *check, const struct remote *remote)
 	for (size_t i = 0; i < remote->module_count && !check->loader; i++)
 		if (remote_symbol(remote, &remote->modules[i], "_r_debug", &debug))
 			check->loader = &remote->modules[i];
-	if (!check->libc || !check->loader)
+	if ((!check->libc || !check->loader) && !musl_find(check, &debug))
 		return false;
 	check->loader_state = debug + offsetof(struct r_debug, r_state);
 	if (arch.find_restorer) {
@@ -206,8 +229,8 @@ static const char *futex_objection(const struct stop_check *check, const struct 
 		return "it was waiting for a lock of libc";
 	if (in_allocator(check, address))
 		return "it was waiting for a lock of malloc";
-	/* Condition variables, semaphores and timed locks; those of malloc's arenas are not timed. */
-	if (operation == FUTEX_WAIT_BITSET)
+	/* Condition variables, semaphores and timed locks; those of malloc's arenas are not timed. musl has no arenas. */
+	if (operation == FUTEX_WAIT_BITSET || !check->loader)
 		return NULL;
 	mapping = remote_mapping_at(check->remote, address);
 	/* Memory that was mapped after we looked is taken for anonymous. */
@@ -245,7 +268,7 @@ static const char *place_objection(const struct stop_check *check, const struct 
  */
 static const char *stack_objection(const struct stop_check *check, const struct injection *injection)
 {
-	uint64_t sp = arch.sp(&injection->registers), words[STACK_WORDS];
+	uint64_t sp = arch.sp(&injection->registers), words[MUSL_STACK_WORDS];
 	const struct remote_mapping *mapping = remote_mapping_at(check->remote, sp);
 	size_t count = STACK_WORDS;
 
@@ -253,14 +276,17 @@ static const char *stack_objection(const struct stop_check *check, const struct 
 		return stop_check_new_stack;
 	if (strcmp(mapping->path, "[stack]") != 0 && sp - mapping->start < STACK_ROOM)
 		return "its stack has too little room (a fiber's?)";
-	if (is_wait_safe(&injection->registers))
+	if (is_wait_safe(check, &injection->registers))
 		return NULL;
+	if (!check->loader)
+		count = MUSL_STACK_WORDS;
 	if ((mapping->end - sp) / sizeof(*words) < count)
 		count = (mapping->end - sp) / sizeof(*words);
 	if (!remote_read(check->remote, sp, words, count * sizeof(*words)))
 		return "its memory could not be read";
 	for (size_t i = 0; i < count; i++) {
-		if (remote_module_has(check->loader, words[i]) && is_text(check, words[i]))
+		if ((remote_module_has(check->loader, words[i]) && is_text(check, words[i])) ||
+		    (words[i] > check->dlopen_start && words[i] <= check->dlopen_end))
 			return "it was in the dynamic loader";
 		if (in_allocator(check, words[i]) && is_text(check, words[i]))
 			return "it was allocating memory";

@@ -41,6 +41,11 @@ int extension_directory(char *path, size_t size, struct error *err)
 	                 self, self);
 }
 
+const char *extension_suffix(bool musl)
+{
+	return musl ? "-musl" : "";
+}
+
 const char *extension_remedy(const char *directory, const char *ruby, char *text, size_t size)
 {
 	char mark[PATH_MAX + 8];

@@ -34,19 +34,17 @@ enum program_kind program_kind_of_auxv(const void *bytes, size_t size)
 	return PROGRAM_OURS; /* not known */
 }
 
-enum program_kind program_kind(const struct target *target)
+enum program_kind program_kind(pid_t pid)
 {
-	enum program_kind kind;
 	char path[64], vector[4096];
 	ssize_t size;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/auxv", (int)target->pid);
+	snprintf(path, sizeof(path), "/proc/%d/auxv", (int)pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return PROGRAM_OURS;
 	size = read(fd, vector, sizeof(vector));
 	close(fd);
-	kind = program_kind_of_auxv(vector, size > 0 ? (size_t)size : 0);
-	return kind == PROGRAM_OURS && target->musl_mapped ? PROGRAM_MUSL : kind;
+	return program_kind_of_auxv(vector, size > 0 ? (size_t)size : 0);
 }

@@ -63,9 +63,6 @@ static void mapping_judge(struct target *target, char *path)
 		name += 6;
 	if (strcmp(name, EXTENSION_FILE) == 0)
 		target->extension_mapped = true;
-	/* Its dynamic loader is its libc. */
-	if (strstr(path, "/ld-musl-"))
-		target->musl_mapped = true;
 	/* TruffleRuby's VM, by a name that begins like ours. */
 	if (strncmp(name, "librubyvm.", 10) == 0 || strncmp(name, "libtruffleruby", 14) == 0)
 		target->truffleruby_mapped = true;
@@ -74,6 +71,16 @@ static void mapping_judge(struct target *target, char *path)
 		snprintf(target->libruby, sizeof(target->libruby), "%s", path);
 	}
 	abi_from_path(target, path);
+}
+
+/* musl is one file, libc and dynamic loader: ld-musl-x86_64.so.1 (Alpine), or libc.so (Debian); glibc's has a number. */
+static void libc_judge(struct target *target, const char *line, const char *path)
+{
+	const char *access = strchr(line, ' ');
+
+	if (access && strncmp(access, " r-x", 4) == 0 &&
+	    (strstr(path, "/ld-musl-") || strcmp(strrchr(path, '/'), "/libc.so") == 0))
+		target->musl_mapped = true;
 }
 
 /* Device and inode of what a line maps under the name of the program. */
@@ -103,6 +110,7 @@ static bool lines_read(struct target *target, FILE *maps, uint64_t deadline_ns)
 			continue;
 		file[strcspn(file, "\n")] = '\0';
 		program_judge(target, line, file, program);
+		libc_judge(target, line, file);
 		mapping_judge(target, file);
 	}
 	free(line);
