@@ -31,6 +31,13 @@ module Processes
     @yjit = system(*RUBY, "-e", "exit defined?(RubyVM::YJIT.enabled?) && RubyVM::YJIT.enabled? ? 0 : 1", err: File::NULL) || false
   end
 
+  # Whether the C library of targets is musl.
+  def musl?
+    return @musl if defined?(@musl)
+
+    @musl = IO.popen([*RUBY, "-e", "print RUBY_PLATFORM"], &:read).include?("musl")
+  end
+
   # Returns the block's value as soon as it is true; fails after that many seconds.
   def wait_until(what, seconds = 15)
     deadline = now + seconds * PATIENCE

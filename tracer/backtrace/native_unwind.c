@@ -230,17 +230,27 @@ static int add_frame(Dwfl_Frame *state, void *argument)
 	return DWARF_CB_OK;
 }
 
+/* musl has no unwind tables. A thread begins in it. */
+static bool ends_in_musl(const struct stack *stack)
+{
+	const struct frame *last = &stack->frames[stack->count - 1];
+
+	return stack->count > 1 && ((last->module_size == 7 && memcmp(last->module, "libc.so", 7) == 0) ||
+	                            (last->module_size > 8 && memcmp(last->module, "ld-musl-", 8) == 0));
+}
+
 /*
  * Whether all frames up to the thread's beginning are known. To libdw a return address that it cannot read is one that does
- * not exist, as at a thread's beginning.
+ * not exist, as at a thread's beginning. Where musl ends what can be unwound, that may be the beginning or a call back from it:
+ * it will do, and there may be more.
  */
 static bool unwind_from(struct unwinding *unwinding, uint64_t pc, uint64_t sp)
 {
 	unwinding->pc = pc;
 	unwinding->sp = sp;
 	unwinding->lost = unwinding->beyond_copy = false;
-	return dwfl_getthread_frames(unwinding->dwfl, unwinding->snapshot->tid, add_frame, unwinding) == 0 &&
-	       !unwinding->beyond_copy;
+	unwinding->stack->cut = dwfl_getthread_frames(unwinding->dwfl, unwinding->snapshot->tid, add_frame, unwinding) != 0;
+	return !unwinding->beyond_copy && (!unwinding->stack->cut || ends_in_musl(unwinding->stack));
 }
 
 /* Whether the function of an inner frame can be what its outer one called. */
@@ -286,6 +296,7 @@ static bool bridge(struct unwinding *unwinding)
 			inner.frames = memory_resize(inner.frames, (inner.count + stack->count) * sizeof(*inner.frames));
 			memcpy(inner.frames + inner.count, stack->frames, stack->count * sizeof(*inner.frames));
 			inner.count += stack->count;
+			inner.cut = stack->cut;
 			free(stack->frames);
 			*stack = inner;
 			return true;
