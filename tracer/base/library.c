@@ -45,9 +45,15 @@ static const struct {
                           true
 #endif
         },
-	[LIBRARY_PROTOBUF] = {"libprotobuf-c", "libprotobuf-c-dev, protobuf-c-compiler", "export --to perfetto or pprof",
+	[LIBRARY_PROTOBUF] = {"libprotobuf-c", "libprotobuf-c-dev, protobuf-c-compiler",
+                              "--otlp, export --to perfetto, pprof or otlp",
 #ifdef HAVE_LIBPROTOBUF_C
                               true
+#endif
+        },
+	[LIBRARY_CURL] = {"libcurl", "libcurl4-openssl-dev", "--otlp",
+#ifdef HAVE_LIBCURL
+                          true
 #endif
         },
 };

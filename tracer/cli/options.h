@@ -53,6 +53,8 @@ struct options {
 	enum order_choice order;
 	const char *output_path;
 	bool append;
+	bool otlp;            /* it is sent, not shown: */
+	const char *otlp_url; /* there; NULL: where the environment says */
 	/* until when */
 	uint64_t duration_ns; /* 0: no limit */
 	uint64_t count;       /* 0: no limit */
@@ -79,6 +81,7 @@ extern const struct argp options_stack;      /* ... who called; action_options.c
 extern const struct argp options_events;     /* events beside calls; event_options.c */
 extern const struct argp options_run;        /* which methods altogether, and until when */
 extern const struct argp options_file;       /* where to */
+extern const struct argp options_otlp;       /* or else; otlp_options.c */
 extern const struct argp options_trace;      /* what of the calls, ... */
 extern const struct argp options_shown;      /* ... how it is shown, and until how many; shown_options.c */
 

@@ -1,11 +1,14 @@
 /* rbprobe stat: count calls and their times inside the process, and show the figures. */
 
+#include "proto/clock.h"
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
 #include "tracer/base/output_name.h"
 #include "tracer/cli/hook_question.h"
 #include "tracer/cli/subcommand.h"
 #include "tracer/cli/tracer_set.h"
+#include "tracer/commands/otlp_run.h"
+#include "tracer/commands/stat_otlp.h"
 #include "tracer/commands/stat_sink.h"
 #include "tracer/commands/trace_help.h"
 #include "tracer/commands/trace_loop.h"
@@ -18,7 +21,12 @@ struct stat {
 	enum stat_format format;
 	bool sum;
 	bool sort_given;
+	bool format_given;
+	struct otlp_run run;
+	struct stat_otlp otlp;
 };
+
+#define OTLP_INTERVAL_NS (10 * NS_PER_S)
 
 enum long_option {
 	OPTION_CALLS = 0x200,
@@ -90,6 +98,7 @@ static error_t parse_stat(int key, char *argument, struct argp_state *state)
 		stat->view.histogram = true;
 		return 0;
 	case OPTION_FORMAT:
+		stat->format_given = true;
 		return parse_format(argument, &stat->format);
 	case OPTION_BY:
 		return parse_by(argument, stat);
@@ -178,8 +187,14 @@ static const char *pointless(const struct stat *stat)
 		return "--sort cpu, gc and allocs need --measure, which brings that column";
 	if (view->histogram && stat->format == STAT_PROMETHEUS)
 		return "--format prometheus has no place for --histogram";
+	if (stat->invocation.options.otlp && stat->format_given)
+		return "--otlp sends metrics in the format of OpenTelemetry: leave out --format";
+	if (stat->invocation.options.otlp && (view->histogram || view->top))
+		return "--otlp sends the figures of all methods: leave out --top and --histogram";
 	if (!view->tree)
 		return NULL;
+	if (stat->invocation.options.otlp)
+		return "--otlp has no place for a --tree";
 	if (conditions_at_end(&trace->conditions))
 		return "stat --tree counts calls by the calls around them, and cannot go with conditions that are known at their "
 		       "end "
@@ -203,8 +218,12 @@ static int stat_check(void *self)
 	const char *wrong, *text = "";
 	int status = tracers_refuse_events(options, "stat");
 
+	if (!status)
+		status = otlp_run_check(options);
 	if (status)
 		return status;
+	if (options->otlp && !options->interval_ns)
+		options->interval_ns = OTLP_INTERVAL_NS;
 	choose_key(stat);
 	stat->view.tree = tree;
 	stat->view.whole = options->verbose;
@@ -224,13 +243,17 @@ static int stat_check(void *self)
 
 static struct sink *make_sink(void *owner, struct output *output)
 {
-	const struct stat *stat = owner;
+	struct stat *stat = owner;
 	struct sink *sink = sink_new(&sink_stat, output, &stat->invocation.options.style);
 	struct stat_sink *figures = (struct stat_sink *)sink;
 
 	figures->view = stat->view;
 	figures->format = stat->format;
 	figures->sum = stat->sum;
+	if (!stat->invocation.options.otlp)
+		return sink;
+	figures->format = STAT_OTLP;
+	figures->otlp = &stat->otlp;
 	return sink;
 }
 
@@ -256,11 +279,16 @@ static int stat_run(void *self)
 
 	if (signals < 0)
 		return STATUS_FAILED;
+	status = options->otlp ? otlp_run_open(&stat->run, options, OTLP_METRICS) : 0;
+	if (status)
+		return status;
+	stat->otlp = (struct stat_otlp){.run = &stat->run, .delta = stat->run.settings.delta, .measures = stat->view.measures};
 	options_settle(options, stat->invocation.output.fd);
 	status = count(stat, signals, hook_question_possible(options) ? &question : NULL);
 	if (question.code && hook_question_ask(options, question.text, signals))
 		status = count(stat, signals, NULL);
-	return status;
+	stat_otlp_free(&stat->otlp);
+	return otlp_run_close(&stat->run, signals, status);
 }
 
 const struct subcommand cmd_stat = {
@@ -278,8 +306,8 @@ const struct subcommand cmd_stat = {
 	.children_itself = true,
 	.file_each = true,
 	.timeout = TRACE_HELP_TIMEOUT,
-	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_run, &options_file, &options_stat,
-                                                &options_measure, &options_conditions, &options_engine, NULL},
+	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_run, &options_file, &options_otlp,
+                                                &options_stat, &options_measure, &options_conditions, &options_engine, NULL},
 	.size = sizeof(struct stat),
 	.init = stat_init,
 	.check = stat_check,

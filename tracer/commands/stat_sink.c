@@ -4,6 +4,7 @@
 
 #include "tracer/base/message.h"
 #include "tracer/base/term.h"
+#include "tracer/commands/stat_otlp.h"
 #include "tracer/stream/calls.h"
 
 #include <stdlib.h>
@@ -72,7 +73,9 @@ static void show(struct stat_sink *stat, const struct stat_table *const *tables,
 
 	/* It may have another size each time. */
 	stat->view.width = term_width(stat->sink.output->fd);
-	if (stat->format == STAT_PROMETHEUS) {
+	if (stat->format == STAT_OTLP) {
+		stat_otlp_send(stat->otlp, tables, count, stat->view.by);
+	} else if (stat->format == STAT_PROMETHEUS) {
 		stat_report_prometheus(to, tables, count, &stat->view);
 	} else if (stat->format == STAT_JSON) {
 		for (size_t i = 0; i < count; i++)
@@ -109,7 +112,12 @@ static void show_all(struct stat_sink *stat, struct stat_table *tables, size_t c
 	free(shown);
 }
 
-/* With Prometheus counters only ever grow: what has changed is for others to find out. */
+/* With Prometheus counters only ever grow: what has changed is for others to find out. So it is with OTLP, unless they do not. */
+static bool is_cumulative(const struct stat_sink *stat)
+{
+	return stat->format == STAT_PROMETHEUS || (stat->format == STAT_OTLP && !stat->otlp->delta);
+}
+
 static void on_round(struct sink *sink)
 {
 	struct stat_sink *stat = (struct stat_sink *)sink;
@@ -124,7 +132,7 @@ static void on_round(struct sink *sink)
 		if (!process->now.complete || process->reason[0] || !(process->fresh || stat->format == STAT_PROMETHEUS))
 			continue;
 		process->fresh = false;
-		since[count++] = stat_table_since(&process->now, stat->format == STAT_PROMETHEUS ? &none : &process->shown);
+		since[count++] = stat_table_since(&process->now, is_cumulative(stat) ? &none : &process->shown);
 		stat_table_free(&process->shown);
 		process->shown = stat_table_since(&process->now, &none);
 	}
@@ -151,6 +159,7 @@ void stat_sink_end(struct stat_sink *stat)
 {
 	struct stat_table *tables = memory_zeroed((stat->count + 1) * sizeof(*tables));
 	const char **reasons = memory_zeroed((stat->count + 1) * sizeof(*reasons));
+	bool rest = stat->format == STAT_OTLP && !is_cumulative(stat);
 	size_t count = 0;
 
 	for (size_t i = 0; i < stat->count; i++) {
@@ -158,15 +167,42 @@ void stat_sink_end(struct stat_sink *stat)
 
 		if (!process->now.complete)
 			continue;
-		tables[count] = process->now;
+		tables[count] = rest ? stat_table_since(&process->now, &process->shown) : process->now;
 		reasons[count++] = process->reason;
 	}
 	/* Of the sum, why the last of them ended. */
 	if (count && stat->sum)
 		reasons[0] = reasons[count - 1];
 	show_all(stat, tables, count, 0, reasons);
+	for (size_t i = 0; i < count && rest; i++)
+		stat_table_free(&tables[i]);
 	free(reasons);
 	free(tables);
+}
+
+static void on_record(struct sink *sink, struct stream *stream, const struct record *record, const uint8_t *bytes, size_t size)
+{
+	struct stat_otlp *otlp = ((struct stat_sink *)sink)->otlp;
+
+	(void)bytes;
+	(void)size;
+	if (otlp && record->kind == RECORD_HELLO)
+		stat_otlp_process(otlp, stream->pid, record->hello.ruby_version);
+}
+
+static uint64_t wake_ns(const struct sink *sink)
+{
+	const struct stat_otlp *otlp = ((const struct stat_sink *)sink)->otlp;
+
+	return otlp ? otlp->look_ns : UINT64_MAX;
+}
+
+static void wake(struct sink *sink, uint64_t now_ns)
+{
+	struct stat_otlp *otlp = ((struct stat_sink *)sink)->otlp;
+
+	if (otlp)
+		stat_otlp_look(otlp, sink->output, now_ns);
 }
 
 static void on_close(struct sink *sink)
@@ -185,6 +221,9 @@ const struct sink_ops sink_stat = {
 	.name = "stat",
 	.size = sizeof(struct stat_sink),
 	.lost = on_lost,
+	.wake_ns = wake_ns,
+	.wake = wake,
+	.record = on_record,
 	.data = on_data,
 	.round = on_round,
 	.summary = on_summary,

@@ -6,16 +6,18 @@
 
 /* Where figures go that processes have counted, until a round of them is shown. */
 
-enum stat_format { STAT_TEXT, STAT_JSON, STAT_PROMETHEUS };
+enum stat_format { STAT_TEXT, STAT_JSON, STAT_PROMETHEUS, STAT_OTLP };
 
+struct stat_otlp;
 struct stat_process; /* one of the processes; its figures */
 
 struct stat_sink {
 	struct sink sink;
 	struct stat_view view;
 	enum stat_format format;
-	bool sum;        /* one table of all processes */
-	uint64_t rounds; /* shown so far */
+	bool sum;               /* one table of all processes */
+	struct stat_otlp *otlp; /* STAT_OTLP: where to */
+	uint64_t rounds;        /* shown so far */
 	struct stat_process *processes;
 	size_t count;
 };

@@ -1,0 +1,116 @@
+/* A run with --otlp. See otlp_run.h. */
+
+#include "tracer/commands/otlp_run.h"
+
+#include "tracer/base/exit_status.h"
+#include "tracer/base/library.h"
+#include "tracer/base/message.h"
+#include "tracer/base/signals.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+static const char *variable(const char *name)
+{
+	return getenv(name);
+}
+
+int otlp_run_check(const struct options *options)
+{
+	struct error err;
+
+	if (!options->otlp)
+		return 0;
+	if (options->output_path) {
+		message("--otlp sends what -o would write: give one of them");
+		return STATUS_USAGE;
+	}
+	if (library_require(LIBRARY_PROTOBUF, "--otlp", &err) == 0 && library_require(LIBRARY_CURL, "--otlp", &err) == 0)
+		return 0;
+	message("%s", err.text);
+	return STATUS_FAILED;
+}
+
+static void give(void *owner, struct buffer *request, uint64_t items)
+{
+	otlp_run_give(owner, request, items);
+}
+
+static void look(void *owner, struct output *output)
+{
+	otlp_run_look(owner, output);
+}
+
+int otlp_run_open(struct otlp_run *run, const struct options *options, enum otlp_signal signal)
+{
+	struct error err;
+
+	*run = (struct otlp_run){
+		.manner = {give, look, run}, .item = signal == OTLP_TRACES ? "span" : "data point", .quiet = options->quiet};
+	if (otlp_settings_read(&run->settings, signal, options->otlp_url, variable, &err) == 0 &&
+	    otlp_sender_open(&run->sender, &run->settings, &err) == 0) {
+		/* Nothing, but the answer shows whether anything will be taken, before there is something. */
+		otlp_run_give(run, &(struct buffer){0}, 0);
+		return 0;
+	}
+	message("%s", err.text);
+	otlp_settings_free(&run->settings);
+	return err.code == -EINVAL ? STATUS_USAGE : STATUS_FAILED;
+}
+
+void otlp_run_give(struct otlp_run *run, struct buffer *request, uint64_t items)
+{
+	otlp_sender_give(run->sender, request, items, run->wait);
+}
+
+void otlp_run_look(struct otlp_run *run, struct output *output)
+{
+	struct error err;
+
+	if (!otlp_sender_ask(run->sender, &err))
+		return;
+	if (err.code == 0) {
+		message("cannot send to %s: %s; trying again", run->settings.shown_url, err.text);
+		return;
+	}
+	if (run->failed)
+		return;
+	run->failed = true;
+	output->status = error_set(&output->error, err.code, "cannot send to %s: %s", run->settings.shown_url, err.text);
+}
+
+static void say(const struct otlp_run *run, uint64_t number, const char *what, const char *why)
+{
+	if (number)
+		message("%" PRIu64 " %s%s %s%s%s%s", number, run->item, number == 1 ? "" : "s",
+		        number == 1 ? "is lost: " : "are lost: ", what, *why ? ": " : "", why);
+}
+
+int otlp_run_close(struct otlp_run *run, int signals, int status)
+{
+	struct otlp_counts counts;
+	struct output none = {0};
+
+	if (!run->sender)
+		return status;
+	/* Ctrl-C has ended the run; another one ends what is still to be sent. */
+	signals_take(&(bool){false});
+	signals_forgive();
+	otlp_sender_finish(run->sender, signals, &counts);
+	/* What has gone wrong at the end only is said here, where it cannot end the run. */
+	otlp_run_look(run, &none);
+	if (none.status)
+		message("%s", none.error.text);
+	say(run, counts.dropped, "they came faster than they were taken", "");
+	/* Why has been said where that ended the run, or was tried again. */
+	say(run, counts.refused, "they were not taken", run->failed ? "" : counts.why);
+	say(run, counts.unsent, "they could not be sent", "");
+	if (!run->quiet && !run->failed)
+		message("%" PRIu64 " %s%s sent to %s", counts.sent, run->item, counts.sent == 1 ? "" : "s",
+		        run->settings.shown_url);
+	otlp_sender_close(run->sender);
+	otlp_settings_free(&run->settings);
+	run->sender = NULL;
+	return status == STATUS_DONE && (counts.dropped || counts.refused || counts.unsent) ? STATUS_FAILED : status;
+}

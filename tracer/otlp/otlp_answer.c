@@ -1,0 +1,69 @@
+/* What a server's answer to OTLP means. See otlp_answer.h. The answer is anybody's. */
+
+#include "tracer/otlp/otlp_answer.h"
+
+#include <stdio.h>
+
+#ifdef HAVE_LIBPROTOBUF_C
+#include <tracer/otlp/otlp.pb-c.h>
+
+/* Taken, though perhaps not all of it. Another body than OTLP's says nothing. */
+static void read_partial(struct otlp_answer *answer, const struct buffer *body)
+{
+	Otlp__Response *response = otlp__response__unpack(NULL, body->size, (const uint8_t *)body->bytes);
+	const Otlp__PartialSuccess *partial = response ? response->partial_success : NULL;
+
+	if (partial && partial->rejected > 0)
+		answer->rejected = (uint64_t)partial->rejected;
+	if (partial && partial->error_message.len)
+		snprintf(answer->why, sizeof(answer->why), "%.*s", (int)partial->error_message.len,
+		         (const char *)partial->error_message.data);
+	if (response)
+		otlp__response__free_unpacked(response, NULL);
+}
+#else
+static void read_partial(struct otlp_answer *answer, const struct buffer *body)
+{
+	(void)answer;
+	(void)body;
+}
+#endif
+
+static const struct {
+	long status;
+	enum otlp_outcome outcome;
+	const char *hint;
+} meanings[] = {
+	{301, OTLP_NEVER, "Moved: it is at another URL"},
+	{302, OTLP_NEVER, "Found: it is at another URL"},
+	{307, OTLP_NEVER, "it is at another URL"},
+	{308, OTLP_NEVER, "it is at another URL"},
+	{401, OTLP_NEVER, "Unauthorized: give what it wants in OTEL_EXPORTER_OTLP_HEADERS"},
+	{403, OTLP_NEVER, "Forbidden: it does not take what OTEL_EXPORTER_OTLP_HEADERS gives it"},
+	{404, OTLP_NEVER, "Not Found: it takes no OTLP at this URL"},
+	{405, OTLP_NEVER, "Method Not Allowed: it takes no OTLP at this URL"},
+	{415, OTLP_NEVER, "Unsupported Media Type: it takes no OTLP in protobuf"},
+	{413, OTLP_REFUSED, "Content Too Large"},
+	{400, OTLP_REFUSED, "Bad Request"},
+	{408, OTLP_LATER, "Request Timeout"},
+	{429, OTLP_LATER, "Too Many Requests"},
+	{502, OTLP_LATER, "Bad Gateway"},
+	{503, OTLP_LATER, "Service Unavailable"},
+	{504, OTLP_LATER, "Gateway Timeout"},
+};
+
+void otlp_answer_read(struct otlp_answer *answer, long status, const struct buffer *body)
+{
+	if (status >= 200 && status < 300) {
+		answer->outcome = OTLP_TAKEN;
+		read_partial(answer, body);
+		return;
+	}
+	answer->outcome = OTLP_REFUSED;
+	snprintf(answer->why, sizeof(answer->why), "it answers %ld", status);
+	for (size_t i = 0; i < sizeof(meanings) / sizeof(*meanings); i++)
+		if (meanings[i].status == status) {
+			answer->outcome = meanings[i].outcome;
+			snprintf(answer->why, sizeof(answer->why), "it answers %ld %s", status, meanings[i].hint);
+		}
+}
