@@ -148,6 +148,27 @@ class OtlpTest < LiveTest
     receiver.metrics.fetch(metric, []).find { |point| point[:attributes]["code.function.name"] == method }&.fetch(:value)
   end
 
+  test "recorded calls become the same spans, in a file or where --otlp says" do
+    target = start("shop")
+    file = "#{directory}/calls.rec"
+    recorder = launch("record", "-v", "-p", target.pid.to_s, "--args", "-o", file, "Shop#try", "Shop#refuse").wait_until_armed
+    target.run("3.times { Shop.new.try(:tea) }")
+    assert_exit 0, recorder.stop
+    to = receiver
+    result = rbprobe("export", file, "--to", "otlp", "--otlp", to.url)
+    assert_exit 0, result
+    assert_match(/^rbprobe: 6 spans sent to/, result.stderr)
+    result = rbprobe("export", file, "--to", "otlp", "-o", "#{file}.otlp")
+    assert_exit 0, result
+    sent, written = [to.spans, Otlp.spans(File.binread("#{file}.otlp"))].map do |spans|
+      spans.map { |span| span.slice(:name, :start, :end, :attributes, :status, :resource) }
+    end
+    assert_equal sent, written
+    assert_equal ["Shop#refuse", "Shop#try"] * 3, sent.map { |span| span[:name] }
+    assert_equal [target.pid], sent.map { |span| span[:resource]["process.pid"] }.uniq
+    assert_refused 2, /\Arbprobe: --otlp sends spans: it goes with --to otlp\n\z/, "export", file, "--to", "chrome", "--otlp"
+  end
+
   test "a server that is busy is asked again when it wants, and nothing is lost" do
     target = start("shop")
     busy = receiver([503, { "Retry-After" => "1" }, ""], [429, {}, ""], [200, {}, ""])

@@ -3,6 +3,7 @@
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
 #include "tracer/cli/subcommand.h"
+#include "tracer/commands/export_spans.h"
 #include "tracer/commands/profile_show.h"
 #include "tracer/commands/replay_session.h"
 #include "tracer/export/call_stacks.h"
@@ -27,6 +28,7 @@ struct exporting {
 	enum profile_weight weight;
 	bool threads;
 	struct replay_when from, until;
+	struct export_spans spans;  /* --to otlp */
 	struct call_stacks *stacks; /* of a recording, where the format has a form for profiles alone */
 };
 
@@ -113,10 +115,15 @@ static int export_check(void *self)
 
 	if (!exporting->path)
 		wrong = "which file? Give that of `rbprobe record -o FILE` or `rbprobe profile -o FILE`";
+	else if (exporting->invocation.options.otlp && exporting->format != &export_otlp)
+		wrong = "--otlp sends spans: it goes with --to otlp";
 	else if (!exporting->format)
 		wrong = "which format? --to takes " EXPORT_FORMATS_SAID;
-	if (!wrong)
-		return check_library(exporting->format);
+	if (!wrong) {
+		int status = check_library(exporting->format);
+
+		return status ? status : otlp_run_check(&exporting->invocation.options);
+	}
 	message("%s", wrong);
 	return STATUS_USAGE;
 }
@@ -155,6 +162,8 @@ static struct sink *make_sink(void *owner, struct output *output)
 	struct exporting *exporting = owner;
 	const struct sink_style *style = &exporting->invocation.options.style;
 
+	if (exporting->format == &export_otlp)
+		return export_spans_sink(&exporting->spans, output, style);
 	if (exporting->format->calls)
 		return sink_new(exporting->format->calls, output, style);
 	if (!exporting->stacks)
@@ -193,6 +202,7 @@ static int export_calls(struct exporting *exporting, struct recording_reader *re
 	sessions.maker = &maker;
 	sessions.from = exporting->from;
 	sessions.to = exporting->until;
+	sessions.begins = exporting->format == &export_otlp ? export_spans_begin : NULL;
 	status = replay_all(&sessions, reader, &err);
 	replay_close(&sessions);
 	if (exporting->stacks)
@@ -228,7 +238,9 @@ static int export_run(void *self)
 		if (!status)
 			write_profile(exporting, profile, exporting->weight == PROFILE_CPU ? "CPU time" : "samples");
 	} else if (status == 0) {
-		status = export_calls(exporting, reader);
+		status = export_spans_open(&exporting->spans, &exporting->invocation.options, &exporting->invocation.output);
+		if (!status)
+			status = export_spans_close(&exporting->spans, signals, export_calls(exporting, reader));
 	} else {
 		status = STATUS_FAILED;
 	}
@@ -249,13 +261,15 @@ const struct subcommand cmd_export = {
 	.usage = "FILE --to FORMAT",
 	.description =
 		"Write what `rbprobe record` or `rbprobe profile -o FILE` has kept in a format of other programs.\vFormats: "
-		"chrome (JSON of trace events, also for Perfetto's UI) and perfetto (its own format), of recordings alone; "
+		"chrome (JSON of trace events, also for Perfetto's UI), perfetto (its own format) and otlp (OpenTelemetry's "
+		"protocol, "
+		"as a file or to --otlp), of recordings alone; "
 		"pprof; "
 		"collapsed (flamegraph.pl; its numbers are microseconds); speedscope (its JSON); callgrind (kcachegrind and "
 		"callgrind_annotate); svg (a flame graph by itself). Of a recording, the last five have the own time of its "
 		"calls by stack. FILE may be - for standard input.",
 	.pids = PIDS_NONE,
-	.options = (const struct argp *const[]){&options_export, &options_file, &options_filter, NULL},
+	.options = (const struct argp *const[]){&options_export, &options_file, &options_otlp, &options_filter, NULL},
 	.positional = &options_export,
 	.words = WORDS_FILES,
 	.needs = {[LIBRARY_ZSTD] = true},

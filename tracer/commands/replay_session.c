@@ -226,6 +226,7 @@ void replay_head(struct replay_sessions *sessions, const struct recording_head *
 			memcpy(sessions->selectors[i], text->bytes, text->size);
 	}
 	sessions->selector_count = head->selector_count;
+	snprintf(sessions->host, sizeof(sessions->host), "%.*s", (int)head->host.size, head->host.size ? head->host.bytes : "");
 	options->trace.flags = head->flags;
 	options->trace.marks.kinds = known_marks(head->marks);
 	options->style.flags = head->flags;
@@ -292,6 +293,8 @@ int replay_session(struct replay_sessions *sessions, const struct recording_sess
 		stream_new((pid_t)session->pid, replayed->traced.sink, &sessions->run.limit, &handlers, replayed);
 	replayed->traced.stream->wall_offset_ns = session->wall_offset_ns;
 	replayed->traced.stream->main_native_id = session->main_thread;
+	if (sessions->begins)
+		sessions->begins(sessions, replayed->traced.sink, replayed->traced.stream, session);
 	if (filter_wants_any(&sessions->wants))
 		replayed->filter = filter_new(&sessions->wants, replayed->traced.stream);
 	sessions->items = memory_resize(sessions->items, (sessions->count + 1) * sizeof(struct replayed *));

@@ -31,6 +31,10 @@ struct replay_sessions {
 	const char *path;               /* of the recording, which is none of these */
 	struct pid_list written;        /* those that have their file: another session goes on in it */
 	int status;                     /* negative: a file could not be written, which was said */
+	char host[256];                 /* where the recording was made */
+	/* A session begins, as whose sink `sink` will get its calls; set by the owner; NULL: nobody wants to know. */
+	void (*begins)(const struct replay_sessions *sessions, struct sink *sink, const struct stream *stream,
+	               const struct recording_session *session);
 };
 
 /* Whether the output goes into the recording itself, which is said. path: "-" is standard input. */

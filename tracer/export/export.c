@@ -5,6 +5,6 @@
 #include <stddef.h>
 
 const struct export_format *const export_formats[] = {
-	&export_chrome,     &export_perfetto,  &export_pprof, &export_collapsed,
-	&export_speedscope, &export_callgrind, &export_svg,   NULL,
+	&export_chrome,     &export_perfetto,  &export_otlp, &export_pprof, &export_collapsed,
+	&export_speedscope, &export_callgrind, &export_svg,  NULL,
 };

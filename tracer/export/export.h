@@ -21,14 +21,15 @@ struct export_format {
 extern const struct export_format export_chrome;
 extern const struct export_format export_perfetto;
 extern const struct export_format export_pprof;
+extern const struct export_format export_otlp;      /* its sink: sink_otlp_new() */
 extern const struct export_format export_collapsed; /* what flamegraph.pl reads */
 extern const struct export_format export_speedscope;
 extern const struct export_format export_callgrind;
 extern const struct export_format export_svg;
 
 /* All of them, for options and for people. */
-#define EXPORT_FORMATS "chrome|perfetto|pprof|collapsed|speedscope|callgrind|svg"
-#define EXPORT_FORMATS_SAID "chrome, perfetto, pprof, collapsed, speedscope, callgrind or svg"
+#define EXPORT_FORMATS "chrome|perfetto|otlp|pprof|collapsed|speedscope|callgrind|svg"
+#define EXPORT_FORMATS_SAID "chrome, perfetto, otlp, pprof, collapsed, speedscope, callgrind or svg"
 
 /* All, up to a NULL. */
 extern const struct export_format *const export_formats[];

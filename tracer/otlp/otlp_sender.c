@@ -221,11 +221,13 @@ int otlp_sender_open(struct otlp_sender **made, const struct otlp_settings *sett
 bool otlp_sender_give(struct otlp_sender *sender, struct buffer *bytes, uint64_t items, bool wait)
 {
 	struct request *request;
+	uint64_t until_ns;
 	bool taken;
 
 	pthread_mutex_lock(&sender->lock);
-	while (wait && sender->size && sender->size + bytes->size > OTLP_QUEUE_MAX && !sender->never)
-		wait_until(sender, UINT64_MAX);
+	until_ns = clock_now_ns() + sender->settings->timeout_ns;
+	while (wait && sender->size && sender->size + bytes->size > OTLP_QUEUE_MAX && !sender->never && clock_now_ns() < until_ns)
+		wait_until(sender, until_ns);
 	taken = !sender->never && (!sender->size || sender->size + bytes->size <= OTLP_QUEUE_MAX);
 	if (taken) {
 		request = memory_zeroed(sizeof(*request));

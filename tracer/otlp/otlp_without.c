@@ -6,6 +6,8 @@
 #include "tracer/otlp/otlp_resource.h"
 #include "tracer/otlp/sink_otlp.h"
 
+const struct sink_ops sink_otlp = {.name = "otlp"};
+
 struct sink *sink_otlp_new(struct output *output, const struct sink_style *style, const struct otlp_manner *manner)
 {
 	(void)output;
