@@ -87,6 +87,23 @@ class OtlpTest < LiveTest
     assert_nil alone[:parent]
   end
 
+  test "ids that expressions show by the names of the opentelemetry gem are a link to the application's own span" do
+    target = start("shop")
+    target.run(<<~RUBY)
+      module OpenTelemetry
+        SPAN = Struct.new(:hex_trace_id, :hex_span_id).new("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
+        NONE = SPAN.class.new("0" * 32, "0" * 16)
+      end
+    RUBY
+    ids = "OpenTelemetry::SPAN.hex_trace_id, OpenTelemetry::SPAN.hex_span_id"
+    none = "OpenTelemetry::NONE.hex_trace_id, OpenTelemetry::NONE.hex_span_id"
+    spans, = spans_of(target, "Shop.new.try(:tea); Shop.new.price(:tea)", "Shop#try(#{ids})", "Shop#price(#{none})",
+                      "Shop#refuse")
+    link = %w[0af7651916cd43dd8448eb211c80319c b7ad6b7169203331]
+    assert_equal({ "Shop#try" => [link], "Shop#price" => [], "Shop#refuse" => [] },
+                 spans.to_h { |span| [span[:name], span[:links]] })
+  end
+
   test "bytes that are no UTF-8 and text of hostile names arrive as text" do
     target = start("shop")
     spans, = spans_of(target, 'Shop.new.price("\\xff\\e[2J".b)', "--args", "Shop#price")

@@ -84,6 +84,46 @@ ProtobufCMessage *otlp_fill_event(Otlp__Span__Event *event, struct otlp_attribut
 
 /* --- Spans */
 
+/* A value of so many hexadecimal digits, in the quotes of a String, of an expression that ends in this word. Not all may be 0. */
+static bool id_of(const struct labels *labels, struct values values, const char *word, uint8_t *id, size_t size)
+{
+	struct slice value;
+
+	for (uint32_t i = 0; values_next(&values, &value) && i < labels->count; i++) {
+		struct slice label = labels->names[i];
+		size_t digits = 0;
+		uint8_t any = 0;
+
+		if (!value.bytes || value.size != 2 * size + 2 || label.size < strlen(word) ||
+		    memcmp(label.bytes + label.size - strlen(word), word, strlen(word)) != 0)
+			continue;
+		while (digits < 2 * size) {
+			char c = value.bytes[1 + digits];
+			int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+
+			if (digit < 0)
+				break;
+			id[digits / 2] = (uint8_t)(id[digits / 2] << 4 | digit);
+			any |= (uint8_t)digit;
+			digits++;
+		}
+		if (digits == 2 * size && any)
+			return true;
+	}
+	return false;
+}
+
+/* The application's own span, where expressions of the user's show it by the names that the opentelemetry gem has. */
+static bool fill_link(Otlp__Span__Link *link, struct span_ids *ids, const struct method *method, struct values values)
+{
+	if (!id_of(&method->labels, values, "hex_trace_id", ids->trace, TRACE_ID_SIZE) ||
+	    !id_of(&method->labels, values, "hex_span_id", ids->span, SPAN_ID_SIZE))
+		return false;
+	link->trace_id = otlp_bytes(ids->trace, TRACE_ID_SIZE);
+	link->span_id = otlp_bytes(ids->span, SPAN_ID_SIZE);
+	return true;
+}
+
 static void add_exception(struct otlp_attributes *to, struct values texts)
 {
 	if (!texts.count)
@@ -117,6 +157,8 @@ void otlp_call(struct otlp_sink *otlp, const struct fiber *fiber, const struct m
 	Otlp__Span__Status status = OTLP__SPAN__STATUS__INIT;
 	Otlp__Span__Event event = OTLP__SPAN__EVENT__INIT;
 	ProtobufCBinaryData events[SPAN_EVENTS_MAX + 1];
+	Otlp__Span__Link link = OTLP__SPAN__LINK__INIT, *links[] = {&link};
+	struct span_ids linked = {0};
 	struct otlp_attributes *to = &otlp->attributes;
 	struct buffer name = {0}, exception = {0};
 	const char *at = ended->events;
@@ -162,6 +204,8 @@ void otlp_call(struct otlp_sink *otlp, const struct fiber *fiber, const struct m
 	span.attributes = to->list;
 	span.n_attributes = to->count;
 	span.dropped_attributes_count = to->dropped;
+	span.links = links;
+	span.n_links = fill_link(&link, &linked, method, ended->values);
 	otlp_add_span(otlp, fiber->stream, &span);
 	otlp_attributes_clear(to);
 	otlp_attributes_clear(&otlp->event_attributes);
