@@ -47,7 +47,7 @@ static int trace_run(void *self)
 	struct error question = {0};
 	int signals = invocation_signals(invocation), status;
 	struct spans spans = {.options = options};
-	const struct sink_maker to_otlp = {make_spans, NULL, &spans}, *maker = options->otlp ? &to_otlp : NULL;
+	const struct sink_maker to_otlp = {make_spans, NULL, &spans, NULL}, *maker = options->otlp ? &to_otlp : NULL;
 
 	if (signals < 0)
 		return STATUS_FAILED;
