@@ -120,12 +120,14 @@ static void a_gap_belongs_to_nobody(void **state)
 	struct buffer text = {0};
 
 	send_states(waiting, before, 2, 0);
+	/* Its name comes late. */
+	fiber(waiting->fixture, 1, HOG, "hog");
 	send_states(waiting, after, 3, 77);
 	fixture_output(waiting->fixture);
 	calls_finish(waiting->fixture->stream);
 	assert_int_equal(waits_lost_count(waiting->waits), 77);
 	waits_table(waiting->waits, true, &text);
-	contains(&text, "\"thread\":11,\"name\":\"thread 11\",\"running_ns\":20000000,\"waiting_ns\":10000000,\"blocked_ns\":0");
+	contains(&text, "\"thread\":11,\"name\":\"hog\",\"running_ns\":20000000,\"waiting_ns\":10000000,\"blocked_ns\":0");
 	buffer_free(&text);
 }
 

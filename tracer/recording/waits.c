@@ -41,11 +41,31 @@ static uint32_t process_of(struct waits *waits, const struct stream *stream)
 	return waits->count++;
 }
 
+static void set_name(const struct waits_process *process, struct waits_thread *thread)
+{
+	struct buffer name = {0};
+
+	free(thread->name);
+	thread->name = NULL;
+	if (!thread->native_id)
+		return;
+	thread_states_add_name(process->stream, thread->native_id, &name);
+	buffer_add_char(&name, '\0');
+	thread->name = name.bytes;
+}
+
 void waits_end(struct waits *waits, pid_t pid)
 {
-	for (uint32_t i = 0; i < waits->count; i++)
-		if (waits->processes[i].pid == pid)
-			waits->processes[i].stream = NULL;
+	for (uint32_t i = 0; i < waits->count; i++) {
+		struct waits_process *process = &waits->processes[i];
+
+		if (process->pid != pid || !process->stream)
+			continue;
+		/* Some may have got their name after their last stretch of time. */
+		for (uint32_t k = 0; k < process->thread_count; k++)
+			set_name(process, &process->threads[k]);
+		process->stream = NULL;
+	}
 }
 
 /* Room for one more; NULL: there is none. */
@@ -60,18 +80,8 @@ static void *one_more(struct waits *waits, void *items, uint32_t count, uint32_t
 	return memory_resize(items, *room * size);
 }
 
-static char *name_of(const struct stream *stream, uint32_t native_id)
-{
-	struct buffer name = {0};
-
-	thread_states_add_name(stream, native_id, &name);
-	buffer_add_char(&name, '\0');
-	return name.bytes;
-}
-
 /* Numbers come one after the other. */
-static struct waits_thread *thread_of(struct waits *waits, struct waits_process *process, const struct thread_span *span,
-                                      const struct stream *stream)
+static struct waits_thread *thread_of(struct waits *waits, struct waits_process *process, const struct thread_span *span)
 {
 	struct waits_thread *thread;
 
@@ -85,10 +95,9 @@ static struct waits_thread *thread_of(struct waits *waits, struct waits_process 
 		process->threads[process->thread_count++] = (struct waits_thread){0};
 	}
 	thread = &process->threads[span->number];
-	if (span->native_id && thread->native_id != span->native_id) {
-		free(thread->name);
+	if (span->native_id && (span->first || thread->native_id != span->native_id)) {
 		thread->native_id = span->native_id;
-		thread->name = name_of(stream, span->native_id);
+		set_name(process, thread);
 	}
 	return thread;
 }
@@ -97,7 +106,7 @@ void waits_span(struct waits *waits, const struct stream *stream, const struct t
 {
 	uint32_t at = process_of(waits, stream);
 	struct waits_process *process = &waits->processes[at];
-	struct waits_thread *thread = thread_of(waits, process, span, stream);
+	struct waits_thread *thread = thread_of(waits, process, span);
 	uint64_t ns = span->to_ns - span->from_ns;
 	struct waits_span *spans;
 

@@ -30,6 +30,7 @@ static int stream_record(struct stream *stream, struct record *record, size_t si
 	case RECORD_METHOD:
 		return calls_method(stream, &record->method, err);
 	case RECORD_FIBER:
+		thread_states_fiber(stream, &record->fiber);
 		return calls_fiber(stream, &record->fiber, err);
 	case RECORD_FIBER_GONE:
 		return calls_fiber_gone(stream, &record->fiber_gone, err);

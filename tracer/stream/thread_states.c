@@ -2,14 +2,14 @@
 
 #include "tracer/stream/thread_states.h"
 
-#include "tracer/stream/calls.h"
 #include "tracer/stream/sink.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define THREADS_MAX 65536u /* at a time */
+#define THREADS_MAX 16384u /* at a time */
+#define NAMES_MAX 4096u
 
 struct thread {
 	uint64_t key, since_ns;
@@ -19,8 +19,15 @@ struct thread {
 	bool known, told;                  /* what it does; a span of it */
 };
 
+struct name {
+	uint32_t native_id;
+	struct buffer text;
+};
+
 struct thread_states {
 	struct thread *items;
+	struct name *names; /* of threads, also of those that have ended; a native id that is given again has the last one */
+	uint32_t name_count, name_room;
 	uint32_t count, room, numbers;
 	uint64_t began_ns, last_ns; /* the first change, of all or after a gap, and the last one; 0: there is none */
 	uint32_t hit;               /* the one that was found last */
@@ -54,6 +61,43 @@ static struct thread *thread_of(struct thread_states *threads, uint64_t key)
 	threads->hit = threads->count;
 	threads->items[threads->count] = (struct thread){.key = key, .number = threads->numbers++};
 	return &threads->items[threads->count++];
+}
+
+static struct thread_states *states_of(struct stream *stream)
+{
+	if (!stream->threads)
+		stream->threads = memory_zeroed(sizeof(*stream->threads));
+	return stream->threads;
+}
+
+static struct name *name_of(const struct thread_states *threads, uint32_t native_id)
+{
+	for (uint32_t i = threads->name_count; i-- > 0;)
+		if (threads->names[i].native_id == native_id)
+			return &threads->names[i];
+	return NULL;
+}
+
+void thread_states_fiber(struct stream *stream, const struct record_fiber *fiber)
+{
+	struct thread_states *threads = states_of(stream);
+	struct name *name = name_of(threads, fiber->native_id);
+
+	if (!fiber->root || !fiber->native_id || !fiber->thread_name.size || (!name && threads->name_count == NAMES_MAX))
+		return;
+	if (!name && threads->name_count == threads->name_room) {
+		threads->name_room = threads->name_room ? 2 * threads->name_room : 16;
+		threads->names = memory_resize(threads->names, threads->name_room * sizeof(*threads->names));
+	}
+	if (!name) {
+		name = &threads->names[threads->name_count++];
+		*name = (struct name){.native_id = fiber->native_id};
+	}
+	name->text.size = 0;
+	buffer_add_slice(&name->text, fiber->thread_name);
+	for (uint32_t i = 0; i < threads->count; i++)
+		if (threads->items[i].native_id == fiber->native_id)
+			threads->items[i].told = false;
 }
 
 static void tell(struct stream *stream, struct thread *thread, enum thread_doing doing, uint64_t from_ns, uint64_t to_ns)
@@ -171,8 +215,7 @@ static void forget(struct stream *stream, uint64_t lost)
 int thread_states_note(struct stream *stream, const struct record_states *states, struct error *err)
 {
 	(void)err;
-	if (!stream->threads)
-		stream->threads = memory_zeroed(sizeof(*stream->threads));
+	states_of(stream);
 	if (states->lost)
 		forget(stream, states->lost);
 	for (uint32_t i = 0; i < states->count; i++)
@@ -194,33 +237,22 @@ void thread_states_finish(struct stream *stream)
 
 void thread_states_free(struct stream *stream)
 {
-	if (stream->threads)
+	for (uint32_t i = 0; stream->threads && i < stream->threads->name_count; i++)
+		buffer_free(&stream->threads->names[i].text);
+	if (stream->threads) {
 		free(stream->threads->items);
+		free(stream->threads->names);
+	}
 	free(stream->threads);
 	stream->threads = NULL;
 }
 
-struct naming {
-	uint32_t native_id;
-	struct slice name;
-};
-
-static void look(const struct fiber *fiber, void *owner)
-{
-	struct naming *naming = owner;
-
-	if (fiber->native_id == naming->native_id && fiber->root && fiber->thread_name.size)
-		naming->name = fiber->thread_name;
-}
-
 void thread_states_add_name(const struct stream *stream, uint32_t native_id, struct buffer *to)
 {
-	struct naming naming = {.native_id = native_id};
+	const struct name *name = stream->threads ? name_of(stream->threads, native_id) : NULL;
 
-	if (native_id)
-		calls_each_fiber(stream, look, &naming);
-	if (naming.name.size)
-		buffer_add_printable(to, naming.name.bytes, naming.name.size);
+	if (name)
+		buffer_add_printable(to, name->text.bytes, name->text.size);
 	else if (native_id && native_id == stream->main_native_id)
 		buffer_add_text(to, "main");
 	else

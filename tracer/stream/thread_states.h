@@ -22,7 +22,7 @@ enum thread_doing {
 struct thread_span {
 	uint32_t number;    /* of the thread, in its process; never used again */
 	uint32_t native_id; /* 0: not known yet */
-	bool first;         /* its first one */
+	bool first;         /* its first one, or the first since its name is known */
 	enum thread_doing doing;
 	uint64_t from_ns, to_ns; /* of the target's monotonic clock */
 };
@@ -30,13 +30,15 @@ struct thread_span {
 /* "running", "waiting for the GVL", "blocked", "GC" */
 const char *thread_doing_name(enum thread_doing doing);
 
+/* A fiber is described, perhaps one of a thread whose name nobody knew. */
+void thread_states_fiber(struct stream *stream, const struct record_fiber *fiber);
 /* A record; 0, or negative with err. */
 int thread_states_note(struct stream *stream, const struct record_states *states, struct error *err);
 /* Nothing more comes: what threads do still ends with the last change of any. */
 void thread_states_finish(struct stream *stream);
 void thread_states_free(struct stream *stream);
 
-/* Adds the thread's name, if one of its fibers was told of, or "thread 4711". */
+/* Adds the thread's name, if its fiber has been told of, also where that is gone by now; or "thread 4711". */
 void thread_states_add_name(const struct stream *stream, uint32_t native_id, struct buffer *to);
 
 #endif
