@@ -91,19 +91,28 @@ static void encode(const struct thread_state *states, uint32_t count, uint64_t l
 		record_encode(to, &record);
 }
 
+/* A record has what was lost before its first change: one begins after each gap. */
 static void send_some(struct session *session, msgpack_sbuffer *to, const struct ticks_clock *clock)
 {
 	struct thread_state states[STATES_MAX];
 	struct state_entry entry;
-	uint64_t lost = 0;
+	uint64_t lost = 0, gap = 0;
 	uint32_t count = 0;
 
-	while (count < STATES_MAX && state_ring_take(ring, &session->states_next, &entry, &lost))
+	while (count < STATES_MAX && state_ring_take(ring, &session->states_next, &entry, &gap)) {
+		if (gap) {
+			encode(states, count, lost, to);
+			count = 0;
+			lost = gap;
+			gap = 0;
+		}
 		states[count++] = (struct thread_state){.thread = entry.thread,
 		                                        .time_ns = ticks_to_ns(clock, entry.ticks),
 		                                        .native_id = entry.native_id,
 		                                        .event = (enum state_event)entry.event};
+	}
 	encode(states, count, lost, to);
+	encode(NULL, 0, gap, to);
 }
 
 void timeline_begin(struct session *session)
