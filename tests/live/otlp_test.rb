@@ -63,7 +63,7 @@ class OtlpTest < LiveTest
     assert_equal spans.size, spans.count { |span| span[:resource] == resource }
   end
 
-  test "an exception is an event of the span that it left, whose status is an error; an open call says that it is" do
+  test "an exception is an event of the span that it left, whose status is an error" do
     target = start("shop")
     spans, = spans_of(target, "Shop.new.try(:tea)", "Shop#try", "Shop#refuse")
     refused = spans.find { |span| span[:name] == "Shop#refuse" }
