@@ -30,14 +30,15 @@ static error_t add(struct options *options, const char *name)
 /* "sql,http" are two, unless it is a file. */
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
-	size_t size = argument ? strlen(argument) + 1 : 0;
+	size_t size;
 	char *names, *rest, *name;
 	error_t status = 0;
 
-	if (key != 'c')
+	if (key != 'c' || !argument)
 		return ARGP_ERR_UNKNOWN;
 	if (!strchr(argument, ',') || strchr(argument, '/') || access(argument, F_OK) == 0)
 		return add(state->input, argument);
+	size = strlen(argument) + 1;
 	rest = names = memcpy(memory_resize(NULL, size), argument, size);
 	while (!status && (name = strsep(&rest, ",")))
 		status = add(state->input, name);
