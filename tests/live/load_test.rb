@@ -177,6 +177,17 @@ class LoadTest < LiveTest
     end
   end
 
+  # What names the version of a Ruby in development, the files of its own library, is mapped a moment later.
+  test "a process that has only just started" do
+    20.times do |i|
+      pid = start_beside(*Processes::RUBY, "-e", "sleep")
+      sleep 0.002 * i
+      result = rbprobe("eval", "-p", pid.to_s, "1 + 1")
+      refute_match(/no extension is built/, result.stderr)
+      Process.kill(:KILL, pid)
+    end
+  end
+
   test "a client that is killed at any moment of loading harms nothing" do
     40.times do |i|
       target = bare("console")

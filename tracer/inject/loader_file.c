@@ -40,7 +40,7 @@ int loader_file_possible(const struct target *target, struct error *err)
 	return sentence ? error_set(err, -ENOEXEC, sentence, (int)target->pid) : 0;
 }
 
-/* The VM says its API version itself; a number with a suffix is known only from its paths. */
+/* The VM says its API version itself, but for a suffix. */
 static bool abi_from_memory(const struct remote *remote, char *abi, size_t size)
 {
 	int api[3];
@@ -78,6 +78,9 @@ static int file_path(const struct target *target, const struct remote *remote, c
 	if (loader_file_possible(target, err) < 0)
 		return -ENOEXEC;
 	snprintf(abi, sizeof(abi), "%s", target->abi);
+	/* One that has just started has no file of its own library yet, whose path names it. */
+	if (!abi[0] && target_describe(&looked_at, target->pid, TARGET_VERSION, NULL) == 0)
+		snprintf(abi, sizeof(abi), "%s", looked_at.abi);
 	if (!abi[0] && !abi_from_memory(remote, abi, sizeof(abi)))
 		return error_set(err, -ENOEXEC, "cannot find out the version of Ruby in process %d", pid);
 	if (extension_directory(directory, sizeof(directory), err) < 0)

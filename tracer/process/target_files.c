@@ -7,6 +7,7 @@
 #include "tracer/process/confined.h"
 #include "tracer/process/elf_symbols.h"
 #include "tracer/process/look_budget.h"
+#include "tracer/process/target_maps.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -105,6 +106,7 @@ struct version {
 	char text[32];
 	int api[3];
 	int api_is_known;
+	char paths[1024]; /* of its own files, each with a zero after it; only where the symbols for debuggers are there */
 };
 
 static void say_version(const struct confined *confined, const void *libruby)
@@ -114,12 +116,13 @@ static void say_version(const struct confined *confined, const void *libruby)
 	struct elf_symbol symbols[] = {
 		{.name = "ruby_version", .bytes = version.text, .size = sizeof(version.text) - 1},
 		{.name = "ruby_api_version", .bytes = version.api, .size = sizeof(version.api)},
+		{.name = "ruby_initial_load_paths", .bytes = version.paths, .size = sizeof(version.paths) - 1},
 	};
 	int fd = path[0] ? confined_open(confined, path) : confined_open_program(confined);
 
 	if (fd < 0)
 		return;
-	elf_symbols_find(fd, symbols, 2);
+	elf_symbols_find(fd, symbols, 3);
 	version.api_is_known = symbols[1].found;
 	confined_answer(confined, &version, sizeof(version));
 }
@@ -135,6 +138,9 @@ void target_read_version(struct target *target)
 		target->ruby_version[i] = version.text[i];
 		target->ruby_version[i + 1] = '\0';
 	}
+	version.paths[sizeof(version.paths) - 1] = '\0';
+	for (const char *path = version.paths; path < version.paths + sizeof(version.paths) && *path; path += strlen(path) + 1)
+		target_abi_from_path(target, path);
 	if (target->abi[0] == '\0' && version.api_is_known == 1)
 		snprintf(target->abi, sizeof(target->abi), "%u.%u.%u", (unsigned)version.api[0] % 1000,
 		         (unsigned)version.api[1] % 1000, (unsigned)version.api[2] % 1000);

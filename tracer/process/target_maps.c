@@ -30,8 +30,7 @@ unsigned target_maps_unread(uid_t *user)
 /* What a version may have in it, with the suffixes that some builds have: the name is the process's choice, and is shown. */
 #define ABI_CHARACTERS "0123456789.+-_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-/* "…/lib/ruby/3.1.0/…" names the ABI, as RbConfig::CONFIG["ruby_version"] does. */
-static void abi_from_path(struct target *target, const char *path)
+void target_abi_from_path(struct target *target, const char *path)
 {
 	const char *at = path;
 
@@ -70,7 +69,7 @@ static void mapping_judge(struct target *target, char *path)
 		target->is_ruby = true;
 		snprintf(target->libruby, sizeof(target->libruby), "%s", path);
 	}
-	abi_from_path(target, path);
+	target_abi_from_path(target, path);
 }
 
 /* musl is one file, libc and dynamic loader: ld-musl-x86_64.so.1 (Alpine), or libc.so (Debian); glibc's has a number. */

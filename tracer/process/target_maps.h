@@ -10,6 +10,12 @@
  */
 void target_maps_read(struct target *target, enum target_detail detail);
 
+/*
+ * "…/lib/ruby/3.1.0/…" names the ABI, as RbConfig::CONFIG["ruby_version"] does, also that of a development version (4.1.0+4),
+ * which the number alone does not. Does nothing where it is known.
+ */
+void target_abi_from_path(struct target *target, const char *path);
+
 /* How many were not read for that reason; *user: whose was the first. */
 unsigned target_maps_unread(uid_t *user);
 
