@@ -43,6 +43,7 @@ SCHEMA_SOURCES := $(SCHEMAS:%.proto=$(BUILD)/generated/%.pb-c.c)
 SCHEMA_OBJECTS := $(SCHEMA_SOURCES:.c=.o)
 TRACER_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(TRACER_SOURCES)) $(patsubst %.cpp,$(BUILD)/obj/%.o,$(TRACER_CXX_SOURCES)) \
 	$(SCHEMA_OBJECTS)
+TRACER_OBJECTS += $(BUILD)/obj/embedded/html_page.o
 # The parts of the extension that know no Ruby are unit-tested outside of it.
 RUBYLESS_SOURCES := $(addprefix tracee/,$(addsuffix .c,base/msgpack_builder base/encoder base/command_inbox \
 	base/fork_gate base/job_due base/ring base/state_ring \
@@ -67,6 +68,14 @@ $(BUILD)/tracers:
 $(BUILD)/rbprobe: $(TRACER_OBJECTS) $(PROTO_OBJECTS)
 	$(call say,LD,$@)$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 	@$@ --version | sed -n '2,$$s/^/rbprobe: /p' >&2
+
+# The page of `rbprobe export --to html`, as C.
+$(BUILD)/obj/embedded/html_page.c: mk/embed $(wildcard tracer/html/page/*)
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)mk/embed tracer/html/page >$@.new && mv $@.new $@
+
+$(BUILD)/obj/embedded/html_page.o: $(BUILD)/obj/embedded/html_page.c
+	$(call say,CC,$<)$(CC) $(OWN_FLAGS) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 # Where a library comes or goes, all objects are made anew.
 $(BUILD)/obj/libraries: FORCE
@@ -148,7 +157,7 @@ help:
 	@echo 'make                  the tracer (build/rbprobe) and the extension (build/tracee/ABI/) for RUBY (ruby)'
 	@echo 'make static           build/static/rbprobe, which needs no library: for copying into other machines'
 	@echo 'make rubies           the extension for every Ruby that can be found'
-	@echo 'make demo             watch a real web application at work'
+	@echo 'make demo             watch a real web application at work, and write a page of it, build/demo.html'
 	@echo 'make cast             record 20 seconds of it anew, as doc/demo.cast and doc/demo.svg'
 	@echo 'make compile_commands.json   how each file is compiled, for clangd; `make` writes it, too'
 	@echo 'make check            before each commit, 5 minutes: lint of what changed, unit tests, the live tests that matter'

@@ -127,3 +127,12 @@ void json_add_real(struct buffer *to, double number)
 		buffer_add_char(to, '-');
 	buffer_add_text(to, exponent + 2 + strspn(exponent + 2, "0"));
 }
+
+void json_add_within_script(struct buffer *to, const struct buffer *json)
+{
+	for (size_t i = 0; i < json->size; i++)
+		if (json->bytes[i] == '<')
+			buffer_add_text(to, "\\u003c");
+		else
+			buffer_add_char(to, json->bytes[i]);
+}

@@ -140,6 +140,12 @@ static inline void json_add_members(struct buffer *to, const struct buffer *memb
 	buffer_add(to, members->bytes, members->size);
 }
 
+/*
+ * JSON as the text of a script element of HTML, of which nothing in it ends that. `<` is only within texts there, where an escape
+ * is the same. Other characters mean nothing in such an element, and control characters are escapes already.
+ */
+void json_add_within_script(struct buffer *to, const struct buffer *json);
+
 /* --- A key and its value */
 
 static inline void json_member_text(struct buffer *to, const char *key, struct slice text)

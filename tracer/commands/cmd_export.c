@@ -3,11 +3,13 @@
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
 #include "tracer/cli/subcommand.h"
+#include "tracer/commands/export_html.h"
 #include "tracer/commands/export_spans.h"
 #include "tracer/commands/profile_show.h"
 #include "tracer/commands/replay_session.h"
 #include "tracer/export/call_stacks.h"
 #include "tracer/export/export.h"
+#include "tracer/html/html.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,6 +21,7 @@ enum long_option {
 	OPTION_THREADS,
 	OPTION_FROM,
 	OPTION_UNTIL,
+	OPTION_CALLS,
 };
 
 struct exporting {
@@ -29,6 +32,7 @@ struct exporting {
 	bool threads;
 	struct replay_when from, until;
 	struct export_spans spans;  /* --to otlp */
+	uint64_t calls_max;         /* --to html: of the timeline */
 	struct call_stacks *stacks; /* of a recording, where the format has a form for profiles alone */
 };
 
@@ -62,6 +66,8 @@ static error_t parse_export(int key, char *argument, struct argp_state *state)
 		return replay_when_parse("--from", argument, &exporting->from);
 	case OPTION_UNTIL:
 		return replay_when_parse("--until", argument, &exporting->until);
+	case OPTION_CALLS:
+		return options_whole_number("--calls", argument, 1, HTML_CALLS_MAX, &exporting->calls_max);
 	case 'm':
 		if (selector_parse(&options->selectors, argument, &err) == 0)
 			return 0;
@@ -85,6 +91,7 @@ static const struct argp_option export_list[] = {
 	{"to", OPTION_TO, EXPORT_FORMATS, 0, "The format", 2},
 	{"cpu", OPTION_CPU, NULL, 0, "A profile: by the CPU time that threads used, and not by all time", 3},
 	{"threads", OPTION_THREADS, NULL, 0, "Stacks begin with their thread", 3},
+	{"calls", OPTION_CALLS, "N", 0, "html: so many calls, the longest, are in the timeline (default 1000000)", 3},
 	{"methods", 'm', "SELECTOR", 0, "A recording: only calls of such methods", 10},
 	{"from", OPTION_FROM, "TIME", 0, "Only calls that begin at this time or later, as `rbprobe replay` takes it", 10},
 	{"until", OPTION_UNTIL, "TIME", 0, "Only calls that begin before this time", 10},
@@ -93,6 +100,11 @@ static const struct argp_option export_list[] = {
 };
 
 static const struct argp options_export = {.options = export_list, .parser = parse_export};
+
+static void export_init(void *self)
+{
+	((struct exporting *)self)->calls_max = HTML_CALLS_DEFAULT;
+}
 
 static int check_library(const struct export_format *format)
 {
@@ -117,6 +129,8 @@ static int export_check(void *self)
 		wrong = "which file? Give that of `rbprobe record -o FILE` or `rbprobe profile -o FILE`";
 	else if (exporting->invocation.options.otlp && exporting->format != &export_otlp)
 		wrong = "--otlp sends spans: it goes with --to otlp";
+	else if (exporting->format && exporting->format->page && (exporting->weight == PROFILE_CPU || exporting->threads))
+		wrong = "a page has both times and all threads: --to html goes without --cpu and --threads";
 	else if (!exporting->format)
 		wrong = "which format? --to takes " EXPORT_FORMATS_SAID;
 	if (!wrong) {
@@ -145,7 +159,7 @@ static int check_profile(const struct exporting *exporting)
 {
 	const struct options *options = &exporting->invocation.options;
 
-	if (!exporting->format->profile)
+	if (!exporting->format->profile && !exporting->format->page)
 		message("%s is a profile, which knows no order of calls in time; --to %s is for what `rbprobe record` has kept",
 		        exporting->path, exporting->format->name);
 	else if (options->selectors.count || options->trace.conditions.slow_ns || exporting->from.kind || exporting->until.kind)
@@ -220,6 +234,7 @@ static int export_run(void *self)
 	struct profile *profile = NULL;
 	struct recording_reader *reader;
 	struct error err;
+	bool cut;
 
 	if (signals < 0)
 		return STATUS_FAILED;
@@ -231,12 +246,19 @@ static int export_run(void *self)
 	}
 	options_settle(&exporting->invocation.options, exporting->invocation.output.fd);
 	status = profile_take(&profile, reader, &err);
-	if (status < 0)
+	cut = status < 0;
+	if (cut)
 		message("%s", err.text);
 	if (profile) {
 		status = check_profile(exporting);
-		if (!status)
+		if (!status && exporting->format->page)
+			html_write_profile(profile, exporting->path, cut ? err.text : NULL, &exporting->invocation.output.buffer);
+		else if (!status)
 			write_profile(exporting, profile, exporting->weight == PROFILE_CPU ? "CPU time" : "samples");
+	} else if (status == 0 && exporting->format->page) {
+		status = export_html(&exporting->invocation, reader,
+		                     &(struct export_html){exporting->path, (uint32_t)exporting->calls_max, exporting->from,
+		                                           exporting->until});
 	} else if (status == 0) {
 		status = export_spans_open(&exporting->spans, &exporting->invocation.options, &exporting->invocation.output);
 		if (!status)
@@ -261,6 +283,7 @@ const struct subcommand cmd_export = {
 	.usage = "FILE --to FORMAT",
 	.description =
 		"Write what `rbprobe record` or `rbprobe profile -o FILE` has kept in a format of other programs.\vFormats: "
+		"html (a page for any browser, which needs no network: flame graph, timeline, methods, slowest calls); "
 		"chrome (JSON of trace events, also for Perfetto's UI), perfetto (its own format) and otlp (OpenTelemetry's "
 		"protocol, "
 		"as a file or to --otlp), of recordings alone; "
@@ -274,6 +297,7 @@ const struct subcommand cmd_export = {
 	.words = WORDS_FILES,
 	.needs = {[LIBRARY_ZSTD] = true},
 	.size = sizeof(struct exporting),
+	.init = export_init,
 	.check = export_check,
 	.run = export_run,
 	.free = export_free,

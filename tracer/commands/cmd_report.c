@@ -351,7 +351,8 @@ static int report_run(void *self)
 	if (report->slowest_count || report->timeline)
 		report->waits = waits_new();
 	if (report->slowest_count)
-		report->slowest = slowest_new((uint32_t)report->slowest_count, report->invocation.json, report->waits);
+		report->slowest = slowest_new((uint32_t)report->slowest_count, report->invocation.json ? slowest_json : NULL,
+		                              report->waits);
 	for (size_t i = 0; i < 2 && report->paths[i] && status == STATUS_DONE; i++) {
 		report->figures[i] = figures_new(report->by, report->slowest);
 		figures_follow(report->figures[i], report->waits);

@@ -367,6 +367,8 @@ static int take(struct replay_sessions *sessions, struct recording_reader *reade
 {
 	int status;
 
+	if (sessions->part)
+		sessions->part(sessions->part_owner, item);
 	switch (item->part) {
 	case RECORDING_HEAD:
 		if (item->head.rate_hz)

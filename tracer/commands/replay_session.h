@@ -35,6 +35,8 @@ struct replay_sessions {
 	/* A session begins, as whose sink `sink` will get its calls; set by the owner; NULL: nobody wants to know. */
 	void (*begins)(const struct replay_sessions *sessions, struct sink *sink, const struct stream *stream,
 	               const struct recording_session *session);
+	void (*part)(void *owner, const struct recording_item *item); /* set by the owner: gets each part first; NULL: nobody */
+	void *part_owner;
 };
 
 /* Whether the output goes into the recording itself, which is said. path: "-" is standard input. */

@@ -4,7 +4,9 @@
 
 #include <stddef.h>
 
+static const struct export_format export_html = {.name = "html", .page = true};
+
 const struct export_format *const export_formats[] = {
-	&export_chrome,     &export_perfetto,  &export_otlp, &export_pprof, &export_collapsed,
-	&export_speedscope, &export_callgrind, &export_svg,  NULL,
+	&export_html,      &export_chrome,     &export_perfetto,  &export_otlp, &export_pprof,
+	&export_collapsed, &export_speedscope, &export_callgrind, &export_svg,  NULL,
 };

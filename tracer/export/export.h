@@ -7,7 +7,8 @@
 #include "tracer/stream/sink.h"
 
 /*
- * Formats of other programs. One file each, export_NAME.c, and a line in export.c. A format has one of the two, or both.
+ * Formats of other programs. One file each, export_NAME.c, and a line in export.c. A format has one of the two, or both; or it is
+ * the page for browsers, which tracer/html/ makes of either.
  */
 struct export_format {
 	const char *name;
@@ -15,6 +16,7 @@ struct export_format {
 	void (*profile)(const struct profile_view *view, struct buffer *to);
 	/* Recorded calls as they come, of one process or several. */
 	const struct sink_ops *calls;
+	bool page;
 	bool needs[LIBRARY_COUNT]; /* refused where rbprobe was built without one of these libraries */
 };
 
@@ -28,8 +30,8 @@ extern const struct export_format export_callgrind;
 extern const struct export_format export_svg;
 
 /* All of them, for options and for people. */
-#define EXPORT_FORMATS "chrome|perfetto|otlp|pprof|collapsed|speedscope|callgrind|svg"
-#define EXPORT_FORMATS_SAID "chrome, perfetto, otlp, pprof, collapsed, speedscope, callgrind or svg"
+#define EXPORT_FORMATS "html|chrome|perfetto|otlp|pprof|collapsed|speedscope|callgrind|svg"
+#define EXPORT_FORMATS_SAID "html, chrome, perfetto, otlp, pprof, collapsed, speedscope, callgrind or svg"
 
 /* All, up to a NULL. */
 extern const struct export_format *const export_formats[];

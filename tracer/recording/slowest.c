@@ -17,18 +17,18 @@ struct kept_line {
 /* A heap, whose first is the fastest of them. */
 struct slowest {
 	uint32_t room, count;
-	bool json;
+	slowest_writer *write;
 	struct waits *waits;
 	struct second_text second;
 	struct kept_line lines[];
 };
 
-struct slowest *slowest_new(uint32_t count, bool json, struct waits *waits)
+struct slowest *slowest_new(uint32_t count, slowest_writer *write, struct waits *waits)
 {
 	struct slowest *slowest = memory_zeroed(sizeof(*slowest) + count * sizeof(*slowest->lines));
 
 	slowest->room = count;
-	slowest->json = json;
+	slowest->write = write;
 	slowest->waits = waits;
 	slowest->second.second = INT64_MIN;
 	return slowest;
@@ -75,12 +75,13 @@ static void sink_down(struct slowest *slowest)
 	}
 }
 
-static void add_json(struct buffer *to, const struct fiber *fiber, const struct slow_call *call)
+void slowest_json(struct buffer *to, const struct sink *sink, const struct fiber *fiber, const struct slow_call *call)
 {
 	struct values values = call->values;
 	const struct labels *labels = &call->method->labels;
 	struct slice text;
 
+	(void)sink;
 	json_open_object(to);
 	json_member_string(to, "type", "slow_call");
 	json_member_uint(to, "pid", (uint64_t)fiber->stream->pid);
@@ -128,8 +129,8 @@ void slowest_add(struct slowest *slowest, const struct sink *sink, const struct 
 	if (slowest->waits)
 		line->place = waits_place(slowest->waits, fiber, call->start_ns, call->duration_ns);
 	line->line.size = 0;
-	if (slowest->json)
-		add_json(&line->line, fiber, call);
+	if (slowest->write)
+		slowest->write(&line->line, sink, fiber, call);
 	else
 		add_text(slowest, &line->line, sink, fiber, call);
 	if (full)
@@ -155,10 +156,10 @@ void slowest_show(struct slowest *slowest, struct buffer *to)
 		bool explained = slowest->waits && waits_any(slowest->waits);
 
 		/* A line of JSON goes on before its last bracket. */
-		buffer_add(to, line->line.bytes, line->line.size - (explained && slowest->json ? 2 : 0));
+		buffer_add(to, line->line.bytes, line->line.size - (explained && slowest->write ? 2 : 0));
 		if (!explained)
 			continue;
-		if (slowest->json) {
+		if (slowest->write) {
 			waits_explain_json(slowest->waits, &line->place, to);
 			json_close_line(to);
 		} else {

@@ -16,9 +16,16 @@ struct slow_call {
 
 struct slowest;
 
-/* Ends the program without memory, as buffers do. */
-/* waits: explains them, when they are shown; NULL: nobody does. */
-struct slowest *slowest_new(uint32_t count, bool json, struct waits *waits);
+/* Writes a call as a line. */
+typedef void slowest_writer(struct buffer *to, const struct sink *sink, const struct fiber *fiber, const struct slow_call *call);
+
+slowest_writer slowest_json;
+
+/*
+ * Ends the program without memory, as buffers do. write: NULL: as text. waits: explains them, when they are shown;
+ * NULL: nobody does.
+ */
+struct slowest *slowest_new(uint32_t count, slowest_writer *write, struct waits *waits);
 void slowest_free(struct slowest *slowest);
 
 /* Whether a call that took so long is one of them so far. */

@@ -1,5 +1,8 @@
 # Recordings: how many events a second go into a file, and what they take there; how long it takes to read them again. A call is
 # two events, its start and its end, also where they are recorded as one.
+
+require_relative "../../live/browser"
+
 class Measurements
   RECORDING_EVENTS = 100_000_000
 
@@ -54,7 +57,35 @@ class Measurements
     end
   end
 
+  # The page that a colleague gets, and a headless browser that shows it.
+  measurement :export_html do
+    with(Target.new(RbprobeTool)) do |target|
+      calls, lost = record_calls(target, 1_000_000, "--overflow=block")
+      raise NotMeasured, "#{lost} calls lost" if lost > 0
+
+      command = [RbprobeTool::PROGRAM, "export", "-q", output, "--to", "html", "-o", page]
+      seconds = Array.new(amount(:repetitions)) { usage_of(*command).first }
+      [Row.new(key: "export-html", what: "`export --to html` of #{calls / 1_000_000} million calls, time of one core", unit: :s,
+               requirement: 3, rbprobe: Samples.new(seconds), notes: "#{(File.size(page) / 1e6).round(1)} MB"),
+       Row.new(key: "open-html", what: "until headless Chromium has drawn that page", unit: :s, requirement: 2,
+               rbprobe: Browser::PROGRAM ? Samples.new(openings) : "needs chromium")]
+    end
+  ensure
+    FileUtils.rm_f([output, page])
+  end
+
   private
+
+  def page
+    "#{SCRATCH}/page.html"
+  end
+
+  def openings
+    browser = Browser.new(patience: 60)
+    Array.new(amount(:repetitions)) { browser.open(page, "timeline") }
+  ensure
+    browser&.close
+  end
 
   # Events a second of each repetition.
   def recorded(overflow, *options, lost_shares: [])

@@ -1,0 +1,175 @@
+# rbprobe export --to html: a page that a browser shows without a network, whatever the process has called its methods.
+
+require_relative "helper"
+require_relative "browser"
+
+class ExportHtmlTest < LiveTest
+  def setup
+    super
+    skip "needs chromium" unless Browser::PROGRAM
+  end
+
+  def teardown
+    @browser&.close
+    super
+  end
+
+  def file_of(name)
+    "#{@directory ||= directory}/#{name}"
+  end
+
+  def browser
+    @browser ||= Browser.new(patience: 30 * ENV.fetch("RBPROBE_PATIENCE", "1").to_i)
+  end
+
+  def record(target, code, *arguments)
+    client = launch("record", "-v", "--yes", "-p", target.pid.to_s, "-o", file_of("rec"), *arguments).wait_until_armed
+    target.run(code)
+    assert_exit 0, client.stop
+  end
+
+  def export(*options, file: file_of("rec"), view: nil)
+    assert_exit 0, rbprobe("export", "-q", file, "--to", "html", "-o", file_of("page.html"), *options)
+    browser.open(file_of("page.html"), view)
+    assert_equal "yes", browser.value("document.documentElement.dataset.ready"), browser.messages.inspect
+  end
+
+  def text(selector)
+    browser.value("[...document.querySelectorAll(#{selector.to_json})].map((one) => one.innerText)")
+  end
+
+  # Nothing but itself was asked for, and nothing was refused, which would be said.
+  def assert_quiet
+    assert_equal ["file://#{file_of("page.html")}"], browser.requests
+    assert_empty browser.messages
+  end
+
+  CODE = "$shop.sell_all([:tea, :cup]); $shop.try(:cup); 3.times { $shop.price(:tea) }".freeze
+
+  test "flame graph, timeline, methods and slowest calls of a recording" do
+    record(start("shop"), CODE, "--args", "--return", "--raise", "Shop#")
+    export
+    assert_match(/process \d+.*Ruby .*10 calls/m, text("#facts").first)
+    assert_equal ["Flame graph", "Timeline", "Methods", "Slowest calls", "?"], text("#tabs button")
+    zoom_flame
+    sort_methods
+    look_at_slowest
+    assert_quiet
+  end
+
+  # The first row below "all" is an outermost call: its left end is that of the longest one.
+  def zoom_flame
+    browser.wait("document.querySelector('#panel-flame canvas').dataset.frames > 3")
+    box = browser.value("(() => { const b = document.querySelector('#panel-flame canvas').getBoundingClientRect(); " \
+                        "return [b.left, b.top]; })()")
+    browser.click(box[0] + 5, box[1] + 30)
+    assert_match(/\Aall\n? › \n?Shop#\w+\z/, text(".path").first)
+    assert_match(/\AShop#\w+/, text("#detail strong").first)
+    browser.press("Escape")
+    assert_equal "all", text(".path").first
+    browser.press("ArrowDown")
+    browser.press("Enter")
+    assert_match(/ › /, text(".path").first)
+    browser.click_on("#panel-flame .tools button")
+    assert_equal "all", text(".path").first
+  end
+
+  def sort_methods
+    browser.press("3")
+    assert_equal %w[Shop#price Shop#refuse Shop#sell Shop#sell_all Shop#try], text("#panel-methods td:first-child").sort
+    browser.click_on("#panel-methods th:nth-child(4) button")
+    assert_equal %w[5 2 1 1 1], text("#panel-methods td:nth-child(4)")
+    browser.press("/")
+    browser.type("PRICE")
+    assert_equal ["Shop#price"], text("#panel-methods td:first-child")
+    assert_match(/\A1 method, [\d.]+ % of the time\z/, text("#found").first)
+    browser.press("Escape")
+    assert_equal 5, text("#panel-methods td:first-child").size
+  end
+
+  def look_at_slowest
+    browser.press("4")
+    assert_equal 10, text("#panel-slowest tbody tr").size
+    row = text("#panel-slowest tbody tr").index { |line| line.include?("Shop#refuse") }
+    browser.click_on("#panel-slowest tbody tr:nth-child(#{row + 1})", across: 0.1)
+    assert_match(/RuntimeError|ArgumentError|!/, text("#detail dl").first)
+    browser.click_on("#detail .head button")
+    assert_equal ["Timeline"], text("[aria-selected=true]")
+    shown = browser.wait("document.querySelector('#panel-timeline canvas').dataset.drawn > 0 && " \
+                         "{ ...document.querySelector('#panel-timeline canvas').dataset }")
+    browser.click_on("#panel-timeline .tools button:nth-child(2)")
+    browser.wait("(({ from, to }) => to - from > #{shown["to"].to_f - shown["from"].to_f})" \
+                 "(document.querySelector('#panel-timeline canvas').dataset)")
+  end
+
+  HOSTILE = ["</script><script>document.title='taken'</script>", "<img src=x onerror=document.title='taken'>", "\"';alert(1)//",
+             "\u202Eevil", "</SCRIPT\n>", "<!--<script>", "\e[31mred", "\u0000\u2028", "]]>&lt;"].freeze
+
+  test "no name or value of the process does anything but show" do
+    target = start("shop")
+    target.run("class Shop; #{HOSTILE.inspect}.each { |name| define_method(name) { |value| [name, value] } }; end; nil")
+    code = "Thread.new { Thread.current.name = #{HOSTILE.first.inspect}; #{HOSTILE.inspect}.each { |name| " \
+           "$shop.public_send(name, name) }; begin; raise #{HOSTILE.first.inspect}; rescue; end }.join"
+    record(target, code, "--args", "--return", "--raise", "Shop#")
+    export(view: "slowest")
+    assert_equal "rbprobe: rec", browser.value("document.title")
+    shown = text("#panel-slowest td:nth-child(2)")
+    assert_includes shown, "Shop##{HOSTILE.first}"
+    assert_includes shown, "Shop#\\xe2\\x80\\xaeevil"
+    refute_match(/[\u202e\e\0]/, browser.value("document.body.innerText"))
+    %w[flame timeline methods].each do |view|
+      browser.value("document.getElementById('tab-#{view}').click()")
+      browser.value("document.querySelectorAll('#panel-#{view} tbody tr').forEach((row) => row.click())")
+    end
+    assert_equal 0, browser.value("document.querySelectorAll('img, iframe, object, script[src]').length")
+    assert_quiet
+    # And if it did become HTML: the policy runs no script but the page's own.
+    browser.value("document.body.insertAdjacentHTML('beforeend', \"<img src=x onerror=document.title='taken'>\")")
+    browser.value("document.body.append(Object.assign(document.createElement('script'), { text: \"document.title='taken'\" }))")
+    assert_equal "rbprobe: rec", browser.value("document.title")
+    refused = browser.value("fetch('https://example.org/').then(() => 'sent', () => 'refused')")
+    assert_equal "refused", refused
+  end
+
+  test "what is not shown is said" do
+    record(start("shop"), CODE, "Shop#")
+    File.binwrite(file_of("short"), File.binread(file_of("rec"))[0..-20])
+    export("--calls", "4", file: file_of("short"))
+    said = browser.value("document.getElementById('warnings').textContent")
+    assert_match(/The timeline has the longest 4 of 10 calls. None that is left out took longer than \d/, said)
+    assert_match(/cut short|end/, said)
+    assert_match(/2 notes/, said)
+    browser.press("3")
+    assert_equal 5, text("#panel-methods td:first-child").size
+    browser.press("4")
+    assert_match(/Arguments and results were not recorded/, text("#panel-slowest .note").first)
+  end
+
+  test "a profile has a flame graph and its methods, and both times" do
+    file = file_of("prof")
+    target = start("profiled")
+    target.run("Thread.new { loop { 1000.times { [1].map { 2 } } } }; nil")
+    assert_exit 0, rbprobe("profile", "-p", target.pid.to_s, "--duration", "1", "-q", "-o", file)
+    export(file: file)
+    assert_equal ["Flame graph", "Methods", "?"], text("#tabs button")
+    assert_match(/\d+ samples at \d+ Hz/, text("#facts").first)
+    browser.wait("document.querySelector('#panel-flame canvas').dataset.frames > 1")
+    browser.value("(() => { const s = document.getElementById('flame-weight'); s.value = 'cpu'; " \
+                  "s.dispatchEvent(new Event('change')); })()")
+    browser.press("2")
+    assert_operator text("#panel-methods td:first-child").size, :>, 0
+    assert_quiet
+  end
+
+  test "wide and narrow, light and dark, nothing is wider than the window" do
+    record(start("shop"), CODE, "--args", "--return", "Shop#")
+    export
+    [1280, 400].product(%w[flame timeline methods slowest]).each do |width, view|
+      browser.size(width, 700)
+      browser.value("document.getElementById('tab-#{view}').click()")
+      assert_equal width, browser.value("document.documentElement.scrollWidth"), view
+    end
+    browser.dark
+    assert_equal "rgb(22, 24, 28)", browser.value("getComputedStyle(document.body).backgroundColor")
+  end
+end
