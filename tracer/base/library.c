@@ -25,7 +25,7 @@ static const struct {
                         true
 #endif
         },
-	[LIBRARY_NCURSES] = {"ncursesw", "libncurses-dev", "top",
+	[LIBRARY_NCURSES] = {"ncursesw", "libncurses-dev", "top, report --tui",
 #ifdef HAVE_NCURSESW
                              true
 #endif

@@ -1,11 +1,13 @@
 /* rbprobe report: add up what `rbprobe record` has kept, or compare two recordings. Reads files only. */
 
 #include "tracer/base/exit_status.h"
+#include "tracer/base/library.h"
 #include "tracer/base/message.h"
 #include "tracer/cli/subcommand.h"
 #include "tracer/commands/profile_show.h"
 #include "tracer/commands/replay_session.h"
 #include "tracer/commands/report_diff.h"
+#include "tracer/commands/report_tui.h"
 #include "tracer/commands/stat_report.h"
 #include "tracer/profile/profile_text.h"
 #include "tracer/recording/slowest.h"
@@ -28,6 +30,7 @@ enum long_option {
 	OPTION_FROM,
 	OPTION_TO,
 	OPTION_TIMELINE,
+	OPTION_TUI,
 };
 
 struct report {
@@ -36,6 +39,7 @@ struct report {
 	struct stat_view view;
 	enum figures_by by;
 	bool sort_given;
+	bool tui;
 	struct selector_list callers, callees;
 	uint64_t slowest_count;
 	struct slowest *slowest;
@@ -95,6 +99,9 @@ static error_t parse_report(int key, char *argument, struct argp_state *state)
 	case OPTION_TREE:
 		report->view.tree = true;
 		return 0;
+	case OPTION_TUI:
+		report->tui = true;
+		return 0;
 	case OPTION_BY:
 		return parse_by(argument, report);
 	case OPTION_SORT:
@@ -140,6 +147,7 @@ static error_t parse_report(int key, char *argument, struct argp_state *state)
 static const struct argp_option report_list[] = {
 	{"by", OPTION_BY, "method|thread", 0, "A row for each method (default), or for each thread of each method", 3},
 	{"tree", OPTION_TREE, NULL, 0, "Calls by the calls around them, as a tree", 3},
+	{"tui", OPTION_TUI, NULL, 0, "The same tree on the whole terminal, to unfold and search; ? shows the keys", 3},
 	{"callers", OPTION_CALLERS, "SELECTOR", 0, "Who calls such a method: its calls by the recorded call directly around them",
          3},
 	{"callees", OPTION_CALLEES, "SELECTOR", 0, "What such a method calls: the calls directly inside its own", 3},
@@ -177,14 +185,22 @@ static const char *wrong_usage(const struct report *report)
 		return "which recording? Give the file of `rbprobe record -o FILE`, or two to compare";
 	if (compares && (report->view.tree || report->slowest_count || report->view.histogram || report->sort_given))
 		return "two recordings are compared by method: --tree, --slowest, --histogram and --sort are for one";
+	if (report->tui &&
+	    (compares || report->timeline || is_around(report) || report->view.by || report->view.tree || report->slowest_count ||
+	     report->view.histogram || report->view.top || report->sort_given || report->invocation.json))
+		return "--tui shows the tree of one file, and keys sort it: it goes without the options for other rows, and "
+		       "without "
+		       "--format json";
 	if (compares && is_around(report))
 		return "--callers and --callees are of one recording";
 	if (is_around(report) && (report->view.by || report->view.tree || report->slowest_count))
 		return "--callers and --callees have rows of their own, and go with none of --by, --tree and --slowest";
 	if (report->view.tree && (report->view.by || report->view.histogram))
 		return "--tree has rows of its own, and goes with neither --by nor --histogram";
-	if ((report->view.tree || is_around(report)) && conditions_at_end(&report->invocation.options.trace.conditions))
-		return "--tree, --callers and --callees add up calls by the calls around them: they go with neither --slow nor "
+	if ((report->view.tree || report->tui || is_around(report)) &&
+	    conditions_at_end(&report->invocation.options.trace.conditions))
+		return "--tree, --tui, --callers and --callees add up calls by the calls around them: they go with neither "
+		       "--slow nor "
 		       "--raised, which are about single calls";
 	if (report->slowest_count && (report->view.tree || report->view.by || report->view.histogram || report->view.top))
 		return "--slowest shows calls, and no table: it goes without --tree, --by, --histogram and --top";
@@ -198,12 +214,17 @@ static int report_check(void *self)
 {
 	struct report *report = self;
 	const char *wrong = wrong_usage(report);
+	struct error err;
 
 	if (wrong) {
 		message("%s", wrong);
 		return STATUS_USAGE;
 	}
-	if (report->view.tree)
+	if (report->tui && library_require(LIBRARY_NCURSES, "--tui", &err) < 0) {
+		message("%s", err.text);
+		return STATUS_FAILED;
+	}
+	if (report->view.tree || report->tui)
 		report->by = FIGURES_BY_PATH;
 	if (is_around(report)) {
 		report->by = FIGURES_BY_CALLER;
@@ -238,9 +259,9 @@ static int profile_taken(struct report *report, int status, const struct error *
 		message("profiles are not compared");
 		return STATUS_USAGE;
 	}
-	if (report->view.tree || report->by != FIGURES_BY_METHOD || report->sort_given || report->view.histogram ||
-	    report->slowest_count || options->selectors.count) {
-		message("%s is a profile, whose report takes --top and --format alone", report->paths[0]);
+	if (report->view.tree || (report->by != FIGURES_BY_METHOD && !report->tui) || report->sort_given ||
+	    report->view.histogram || report->slowest_count || options->selectors.count) {
+		message("%s is a profile, whose report takes --top, --format and --tui alone", report->paths[0]);
 		return STATUS_USAGE;
 	}
 	return 0;
@@ -361,7 +382,9 @@ static int report_run(void *self)
 		status = add_up(report, i, signals);
 	}
 	/* Of a damaged file there is what came before the damage; but two are not compared then. */
-	if (status == STATUS_DONE || (report->read && !report->paths[1]))
+	if (report->tui && (status == STATUS_DONE || report->read))
+		status = report_tui(report->paths[0], report->profile, report->figures[0], signals);
+	else if (status == STATUS_DONE || (report->read && !report->paths[1]))
 		show(report);
 	if (report->waits && status == STATUS_DONE)
 		say_of_threads(report);

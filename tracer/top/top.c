@@ -463,7 +463,8 @@ int top_run(const struct top_wish *wish, int signals)
 	struct error err;
 	int status;
 
-	if (top_screen_begin(&err) < 0) {
+	if (top_screen_begin("top needs a terminal; `rbprobe stat --interval 1` shows the same as text",
+	                     "`rbprobe stat --interval 1` needs none", &err) < 0) {
 		message("%s", err.text);
 		return STATUS_USAGE;
 	}

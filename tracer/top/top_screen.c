@@ -141,20 +141,18 @@ static void forget_others_home(void)
 	unsetenv("TERMINFO_DIRS");
 }
 
-int top_screen_begin(struct error *err)
+int top_screen_begin(const char *no_terminal, const char *instead, struct error *err)
 {
 	static const char *const capabilities[] = {"sgr0", "cnorm", "rmkx", "rmcup"};
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &screen.before) != 0)
-		return error_set(err, -ENOTTY, "top needs a terminal; `rbprobe stat --interval 1` shows the same as text");
+		return error_set(err, -ENOTTY, "%s", no_terminal);
 	setlocale(LC_CTYPE, "");
 	forget_others_home();
 	screen.screen = top_terminal_is_screen() ? newterm(NULL, stdout, stdin) : NULL;
 	if (!screen.screen)
-		return error_set(
-			err, -ENOTTY,
-			"the terminal \"%.40s\" (TERM) is not known, or has no screen; `rbprobe stat --interval 1` needs none",
-			getenv("TERM") ? getenv("TERM") : "");
+		return error_set(err, -ENOTTY, "the terminal \"%.40s\" (TERM) is not known, or has no screen; %s",
+		                 getenv("TERM") ? getenv("TERM") : "", instead);
 	for (size_t i = 0; i < sizeof(capabilities) / sizeof(*capabilities); i++)
 		add_leaving(capabilities[i]);
 	screen.on = true;

@@ -13,8 +13,11 @@
  * lack of memory, by a crash. Between begin and end messages (message.h) are kept, and the newest is shown.
  */
 
-/* 0, or negative with err: it is no terminal, or nobody knows what it can do. */
-int top_screen_begin(struct error *err);
+/*
+ * 0, or negative with err: it is no terminal, which is said in these words; or nobody knows what it can do, where `instead` says
+ * what needs no screen.
+ */
+int top_screen_begin(const char *no_terminal, const char *instead, struct error *err);
 void top_screen_end(void);
 /* After top_screen_end(): what was said meanwhile goes to standard error. */
 void top_screen_tell(void);

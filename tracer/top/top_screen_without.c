@@ -6,8 +6,10 @@
 #include "tracer/top/top_keys.h"
 #include "tracer/top/top_screen.h"
 
-int top_screen_begin(struct error *err)
+int top_screen_begin(const char *no_terminal, const char *instead, struct error *err)
 {
+	(void)no_terminal;
+	(void)instead;
 	return library_require(LIBRARY_NCURSES, "top", err);
 }
 

@@ -1,0 +1,115 @@
+# rbprobe report --tui, on a terminal that shows what it draws.
+
+require_relative "helper"
+require_relative "screen"
+require_relative "terminal"
+
+class ReportTuiTest < LiveTest
+  def recording
+    @recording ||= "#{directory}/rec".tap do |file|
+      target = start("shop")
+      client = launch("record", "-v", "--yes", "-p", target.pid.to_s, "-o", file, "Shop#").wait_until_armed
+      target.run("$shop.sell_all([:tea, :cup]); $shop.try(:cup); 3.times { $shop.price(:tea) }")
+      assert_exit 0, client.stop
+    end
+  end
+
+  def browse(*arguments, rows: 24, columns: 100, **options)
+    @terminal = Terminal.new(["report", "-q", *arguments], rows: rows, columns: columns, **options)
+    @tracers << @terminal
+    @settings = @terminal.settings_before
+    @screen = Screen.new(rows, columns)
+    @drawn = 0
+  end
+
+  def screen
+    bytes = @terminal.bytes
+    @screen.write(bytes.byteslice(@drawn, bytes.bytesize))
+    @drawn = bytes.bytesize
+    @screen.text
+  end
+
+  def await(pattern)
+    wait_until(-> { "the screen has #{pattern.inspect}:\n#{screen}" }) { screen[pattern] }
+  end
+
+  def type(keys)
+    @terminal.type(keys)
+  end
+
+  # Of each row: its depth, mark and method.
+  def rows
+    screen.scan(/^ *[\d.]+ \ws? +[\d.]+  +[\d.]+ \ws? +\d+ +\d+  (.*)$/).flatten
+  end
+
+  def assert_left
+    assert_equal 0, @terminal.wait, @terminal.text
+    screen
+    refute @screen.alternate, "the terminal still shows the other screen"
+    assert_equal @settings, @terminal.settings_after
+  end
+
+  test "a tree that is unfolded and folded, and says what is in it" do
+    browse("--tui", recording)
+    await(/^.*rec: 10 calls, by total$/)
+    await(/^ +total +% +self +calls +errors +method$/)
+    type("c")
+    wait_until(-> { screen }) { rows.none? { |row| row.start_with?("-") } }
+    assert_equal ["+ Shop#sell_all", "+ Shop#try", "  Shop#price"].sort, rows.sort
+    type("g/sell_all\r")
+    await(/\+ Shop#sell_all/)
+    type("\r")
+    await(/^.*- Shop#sell_all\n.*  \+ Shop#sell$/)
+    type("+")
+    await(/- Shop#sell_all\n.*  - Shop#sell\n.*      Shop#price$/)
+    type("-")
+    wait_until(-> { screen }) { rows.include?("+ Shop#sell_all") }
+    type("q")
+    assert_left
+  end
+
+  test "search unfolds what it finds, keys sort, help, another size" do
+    browse("--tui", recording)
+    await(/by total$/)
+    type("c/REFUSE\r")
+    await(/- Shop#try\n.*   Shop#refuse$/)
+    type("/nothing")
+    await(%r{^/nothing$})
+    type("\r")
+    await(/^no such method$/)
+    type("s")
+    await(/by self$/)
+    type("s")
+    await(/by calls$/)
+    type("c")
+    wait_until(-> { screen }) { rows.first == "  Shop#price" }
+    type("?")
+    await(/^n, N +the next one, the one before$/)
+    type("x")
+    await(/^ +total +% /)
+    @terminal.resize(8, 60)
+    @screen.resize(8, 60)
+    await(/^Enter unfold  .* s$/)
+    type("\e")
+    assert_left
+  end
+
+  test "a profile, too" do
+    file = "#{directory}/prof"
+    target = start("profiled")
+    target.run("Thread.new { loop { 1000.times { [1].map { 2 } } } }; nil")
+    assert_exit 0, rbprobe("profile", "-p", target.pid.to_s, "--duration", "1", "-q", "-o", file)
+    browse("--tui", file)
+    await(/prof: wall time of samples, by total$/)
+    await(/^ +total +% +self  method$/)
+    await(/ 100\.00 |\d\d\.\d\d /)
+    Process.kill(:TERM, @terminal.pid)
+    assert_left
+  end
+
+  test "refused where it cannot be" do
+    assert_refused 1, /--tui needs a terminal; `rbprobe report --tree` shows/, "report", "-q", "--tui", recording
+    assert_refused 2, /--tui shows the tree of one file/, "report", "--tui", recording, recording
+    assert_refused 2, /--tui shows the tree of one file/, "report", "--tui", "--sort", "calls", recording
+  end
+end
