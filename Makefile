@@ -121,7 +121,7 @@ rubies:
 
 # --- Tests
 
-.PHONY: setup demo cast check test truth security check-asan check-tsan lint fuzz bench matrix oracle
+.PHONY: setup demo cast pictures check test truth security check-asan check-tsan lint fuzz bench matrix oracle
 setup:
 	@mk/setup build
 
@@ -134,6 +134,11 @@ cast:
 	@mk/setup build demo cast
 	@+$(MAKE) --no-print-directory all
 	@mk/cast
+
+pictures:
+	@mk/setup build test demo
+	@+$(MAKE) --no-print-directory all
+	@mk/pictures
 
 include mk/tests.mk
 
@@ -159,6 +164,7 @@ help:
 	@echo 'make rubies           the extension for every Ruby that can be found'
 	@echo 'make demo             watch a real web application at work, and write a page of it, build/demo.html'
 	@echo 'make cast             record 20 seconds of it anew, as doc/demo.cast and doc/demo.svg'
+	@echo 'make pictures         make the pictures of the guide anew, doc/pictures, of a recording of it'
 	@echo 'make compile_commands.json   how each file is compiled, for clangd; `make` writes it, too'
 	@echo 'make check            before each commit, 5 minutes: lint of what changed, unit tests, the live tests that matter'
 	@echo 'make test             unit and live tests; TESTS="--live tree" runs the live test files with tree in their names'
