@@ -61,7 +61,7 @@ void browse_open_below(struct browse *browse, uint32_t levels);
 void browse_open_hottest(struct browse *browse);
 void browse_close_all(struct browse *browse);
 void browse_sort_by(struct browse *browse, enum browse_sort sort);
-/* The next row, or the one before, whose name has the pattern, wherever it is folded away; from the marked one on, or after it. */
+/* The next row, or the one before, whose name has the pattern, wherever it is folded away; from the marked one on, or after. */
 void browse_find(struct browse *browse, bool backwards, bool from_here);
 
 #endif
