@@ -131,6 +131,15 @@ class ExportHtmlTest < LiveTest
     assert_equal "refused", refused
   end
 
+  test "what threads did stands above their calls" do
+    skip "needs Ruby 3.2 or newer" unless target_ruby?(">= 3.2")
+    record(start("shop"), "3.times { $shop.price(:tea) }; sleep 0.05", "--timeline", "Shop#")
+    export(view: "timeline")
+    assert_equal ["runs", "waits for the GVL", "blocked", "GC"], text("#panel-timeline .legend")
+    browser.wait("document.querySelector('#panel-timeline canvas').dataset.drawn > 0")
+    assert_quiet
+  end
+
   test "what is not shown is said" do
     record(start("shop"), CODE, "Shop#")
     File.binwrite(file_of("short"), File.binread(file_of("rec"))[0..-20])

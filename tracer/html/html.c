@@ -42,6 +42,7 @@ void html_free(struct html *html)
 	free(html->lanes.items);
 	free(html->marks);
 	free(html->gaps);
+	free(html->spans);
 	slowest_free(html->slowest);
 	buffer_free(&html->heads);
 	buffer_free(&html->sessions);
@@ -265,6 +266,8 @@ static void add_counts(const struct html *html, struct buffer *to)
 		{"open", html->open},
 		{"folded", html->tree.folded},
 		{"crowded", html->lanes.crowded},
+		{"spans_left", html->spans_left},
+		{"states_lost", html->states_lost},
 		{"levels_max", HTML_LEVELS_MAX},
 		{"slowest_max", HTML_SLOWEST},
 	};
@@ -304,6 +307,8 @@ static int64_t origin_of(const struct html *html)
 		origin = html->calls.items[i].start_ns < origin ? html->calls.items[i].start_ns : origin;
 	for (uint32_t i = 0; i < html->mark_count; i++)
 		origin = html->marks[i].from_ns < origin ? html->marks[i].from_ns : origin;
+	for (uint32_t i = 0; i < html->span_count; i++)
+		origin = html->spans[i].from_ns < origin ? html->spans[i].from_ns : origin;
 	for (uint32_t i = 0; i < html->gap_count; i++)
 		origin = html->gaps[i].from_ns < origin ? html->gaps[i].from_ns : origin;
 	return origin == INT64_MAX ? 0 : origin;
@@ -372,6 +377,34 @@ static void add_marks(const struct html *html, int64_t origin, struct html_colum
 	json_close_array(about);
 }
 
+/* The thread with that id; where several have had it one after the other, the last. Threads without calls have none. */
+static uint32_t thread_of(const struct html *html, const struct html_span *span)
+{
+	for (uint32_t i = html->lanes.thread_count; i-- > 0;)
+		if (html->lanes.threads[i].pid == span->pid && html->lanes.threads[i].native_id == span->native_id)
+			return i + 1;
+	return 0;
+}
+
+static void add_spans(const struct html *html, int64_t origin, struct html_columns *columns)
+{
+	struct column column = html_column(columns, "spans");
+	uint32_t thread = 0;
+
+	for (uint32_t i = 0; i < html->span_count; i++) {
+		const struct html_span *span = &html->spans[i];
+		bool same = i && span[-1].pid == span->pid && span[-1].native_id == span->native_id;
+
+		thread = same ? thread : thread_of(html, span);
+		if (!thread)
+			continue;
+		html_column_add(&column, (uint64_t)(span->from_ns - origin));
+		html_column_add(&column, span->duration_ns);
+		html_column_add(&column, (uint64_t)(thread - 1) << 2 | span->doing);
+	}
+	html_column_end(&column);
+}
+
 /* What was told late is put where it belongs, of the calls that are there. */
 static void settle_tree(struct html *html)
 {
@@ -409,6 +442,7 @@ void html_write(struct html *html, const char *name, struct buffer *to)
 	html_columns_tree(&columns, "", &html->tree);
 	add_calls(html, origin, &columns);
 	add_marks(html, origin, &columns, &about);
+	add_spans(html, origin, &columns);
 	html_page(&columns, &about, to);
 	buffer_free(&about);
 }

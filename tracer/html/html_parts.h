@@ -16,6 +16,7 @@
 #define HTML_THREADS_MAX 10000u /* beyond it, the last one has the calls of others as well */
 #define HTML_LANES_MAX 32u      /* of a thread */
 #define HTML_MARKS_MAX 100000u
+#define HTML_SPANS_MAX 1000000u
 #define HTML_GAPS_MAX 10000u
 #define HTML_SLOWEST 500u
 #define HTML_VALUE_MAX 4096u /* bytes of a text */
@@ -118,6 +119,14 @@ struct html_mark {
 	uint32_t lane, kind, text;
 };
 
+/* What a thread did (`record --timeline`). */
+struct html_span {
+	int64_t from_ns;
+	uint64_t duration_ns;
+	pid_t pid;
+	uint32_t native_id, doing; /* enum thread_doing */
+};
+
 struct html_gap {
 	int64_t from_ns;
 	uint64_t duration_ns, calls;
@@ -136,11 +145,14 @@ struct html {
 	uint32_t mark_count, mark_room;
 	struct html_gap *gaps;
 	uint32_t gap_count, gap_room;
+	struct html_span *spans;
+	uint32_t span_count, span_room;
 	struct slowest *slowest;
 	struct buffer heads, sessions, notes; /* JSON, elements of arrays */
 	bool has_base;
 	int64_t base_ns, end_ns;
 	uint64_t calls_seen, lines_seen, lost, left_out, counted, other_ractors, marks_left, marks_lost, gaps_left, open;
+	uint64_t spans_left, states_lost;
 };
 
 /* The number of a text, and of a method's name; OTHER_WORD where there is no room. */

@@ -140,6 +140,10 @@ function readCalls(columns, lanes) {
   return { start, duration, name, depth, lanes: result };
 }
 
+/* As thread_states.h has them. */
+const DOING = ['runs', 'waits for the GVL', 'is blocked: input, a lock, sleep, or C code without the GVL',
+  'collects garbage'];
+
 const ENDED = ['returned', 'raised', 'ended otherwise', 'was still running'];
 
 async function readModel() {
@@ -159,6 +163,14 @@ async function readModel() {
     for (let i = 0; i + 4 < marks.length; i += 5)
       model.marks.push({ start: marks[i], duration: marks[i + 1], lane: marks[i + 2], kind: about.mark_kinds[marks[i + 3]],
         text: about.texts[marks[i + 4]] });
+    const spans = numbers(columns.get('spans'));
+    model.spans = new Map();
+    for (let i = 0; i + 2 < spans.length; i += 3) {
+      const thread = Math.floor(spans[i + 2] / 4);
+      if (!model.spans.has(thread)) model.spans.set(thread, []);
+      model.spans.get(thread).push({ start: spans[i], duration: spans[i + 1], doing: spans[i + 2] % 4 });
+    }
+    for (const of of model.spans.values()) of.sort((a, b) => a.start - b.start);
     model.marks.sort((a, b) => a.start - b.start);
     const origin = BigInt(about.origin);
     for (const call of about.slowest) call.at = Number(BigInt(call.start) - origin);

@@ -56,6 +56,9 @@ function warnings(model) {
   if (counts.crowded) said.push(`${plural(counts.crowded, 'call')} not in the timeline: their thread has too many fibers.`);
   if (counts.marks_lost + counts.marks_left) said.push(`${plural(counts.marks_lost + counts.marks_left, 'event')} beside calls ` +
     'not shown.');
+  if (counts.states_lost) said.push(`${plural(counts.states_lost, 'change')} of what threads do lost: it is not known around ` +
+    'these.');
+  if (counts.spans_left) said.push(`The last ${plural(counts.spans_left, 'change')} of what threads do not shown.`);
   if (counts.lines) said.push(`${plural(counts.lines, 'line')} reached: lines are not shown here, but by \`rbprobe replay\`.`);
   if (counts.gaps_left) said.push(`${plural(counts.gaps_left, 'more gap')} not shown in the timeline.`);
   if (about.sessions.some((session) => session.continued)) said.push('The recording goes on from another file: what came ' +

@@ -5,6 +5,17 @@
 
 const LEVEL = 16, HEAD = 22, STRIP = 7, AXIS = 24, MAP = 30, LEVELS_SHOWN = 64;
 
+/* Of spans one after the other, the first that ends after that time. */
+function firstAfter(spans, at) {
+  let low = 0, high = spans.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (spans[middle].start + spans[middle].duration <= at) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 class Timeline {
   constructor(app, place) {
     this.app = app;
@@ -31,6 +42,9 @@ class Timeline {
       if (slowest !== undefined) this.showCall(slowest);
     });
     this.shown = make('output', this.tools);
+    if (this.app.model.spans.size)
+      for (const [name, text] of [['runs', 'runs'], ['gvl', 'waits for the GVL'], ['blocked', 'blocked'], ['gc', 'GC']])
+        make('span', this.tools, text, `legend ${name}`);
     this.arrange();
     this.listen();
   }
@@ -42,11 +56,12 @@ class Timeline {
       const levels = Math.min(Math.max(lane.rows.length, 1), LEVELS_SHOWN);
       const one = { lane, index, y, levels, marks: this.app.model.marks.filter((mark) => mark.lane === index) };
       const thread = this.app.model.threads[lane.thread];
+      one.spans = lane.number ? [] : this.app.model.spans.get(lane.thread) || [];
       one.title = lane.number ? `${thread.label}, another fiber` : thread.label;
       one.more = lane.rows.length - levels;
       y += HEAD + STRIP + levels * LEVEL + 8;
       return one;
-    }).filter((one) => one.lane.calls || one.marks.length);
+    }).filter((one) => one.lane.calls || one.marks.length || one.spans.length);
     y = 0;
     for (const one of this.lanes.sort((a, b) => a.lane.thread - b.lane.thread || a.lane.number - b.lane.number)) {
       one.y = y;
@@ -186,8 +201,8 @@ class Timeline {
     this.spacer.style.height = `${Math.max(0, this.height + MAP + AXIS + 10 - height)}px`;
     this.scale = this.width / (this.to - this.from);
     this.colors = {};
-    for (const name of ['paper', 'ink', 'dim', 'line', 'found', 'error', 'gc', 'gvl', 'lost', 'band']) this.colors[name] =
-      themed(`--${name}`);
+    for (const name of ['paper', 'ink', 'dim', 'line', 'found', 'error', 'gc', 'gvl', 'lost', 'band', 'runs', 'blocked'])
+      this.colors[name] = themed(`--${name}`);
     context.clearRect(0, 0, this.width, height);
     context.textBaseline = 'middle';
     this.drawn = 0;
@@ -215,6 +230,7 @@ class Timeline {
     context.font = '600 12px system-ui, sans-serif';
     const note = one.more > 0 ? `, ${plural(one.more, 'deeper level')} not drawn` : '';
     context.fillText(`${one.title}  ·  ${plural(one.lane.calls, 'call')}${note}`, 6, y + HEAD / 2 - 1);
+    this.drawSpans(one, y + HEAD - 1);
     this.drawMarks(one, y + HEAD - 1);
     context.font = '11px ui-monospace, monospace';
     for (let level = 0; level < one.levels; level++)
@@ -261,6 +277,22 @@ class Timeline {
       if (size < 1)
         for (const pixel = 1 / this.scale, to = start[call] + pixel; i < row.length && duration[row[i]] < pixel; i++)
           if (start[row[i]] >= to) break;
+    }
+  }
+
+  /* Of those that share a pixel, the longest is drawn. */
+  drawSpans(one, y) {
+    const context = this.context;
+    const colors = [this.colors.runs, this.colors.gvl, this.colors.blocked, this.colors.gc];
+    let i = firstAfter(one.spans, this.from);
+    while (i < one.spans.length && one.spans[i].start < this.to) {
+      let span = one.spans[i];
+      const x = this.x(span.start);
+      for (i++; i < one.spans.length && this.x(one.spans[i].start) < x + 1; i++)
+        if (one.spans[i].duration > span.duration) span = one.spans[i];
+      context.fillStyle = colors[span.doing];
+      const left = Math.max(this.x(span.start), 0);
+      context.fillRect(left, y, Math.max(Math.min(this.x(span.start + span.duration), this.width) - left, 1), STRIP - 1);
     }
   }
 
@@ -358,6 +390,8 @@ class Timeline {
       if (level < 0) {
         const mark = one.marks.find((each) => at >= each.start - reach && at <= each.start + each.duration + reach);
         if (mark) return { mark };
+        const span = one.spans[firstAfter(one.spans, at)];
+        if (span && span.start <= at) return { span };
       }
       const row = one.lane.rows[level];
       const i = row ? this.firstFrom(row, at + reach) - 1 : -1;
@@ -370,6 +404,8 @@ class Timeline {
   lines(hit) {
     if (!hit) return null;
     if (hit.gap) return [`${plural(hit.gap[2], 'call')} lost here`, `within ${time(hit.gap[1])}`];
+    if (hit.span)
+      return [`The thread ${DOING[hit.span.doing]}`, `${time(hit.span.duration)}, from ${time(hit.span.start)} on`];
     if (hit.mark) return [hit.mark.text, `at ${time(hit.mark.start)}`];
     const { start, duration, name } = this.calls;
     const method = this.app.model.methods[Math.floor(name[hit.call] / 4)];
