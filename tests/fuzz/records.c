@@ -152,6 +152,22 @@ static void add_statistics(struct lies *lies, msgpack_sbuffer *buffer, struct re
 	msgpack_sbuffer_destroy(&packed);
 }
 
+#define LIED_STATES 16
+
+static void add_states(struct lies *lies, msgpack_sbuffer *buffer)
+{
+	struct thread_state states[LIED_STATES];
+	struct record record = {.kind = RECORD_STATES, .states = {.lost = lies_byte(lies) & 1, .states = states}};
+
+	record.states.count = lies_byte(lies) % (LIED_STATES + 1);
+	for (uint32_t i = 0; i < record.states.count; i++)
+		states[i] = (struct thread_state){.thread = lies_byte(lies) & 3,
+		                                  .time_ns = lies_number(lies),
+		                                  .native_id = lies_byte(lies) & 3,
+		                                  .event = (enum state_event)(lies_byte(lies) & 7)};
+	record_encode(buffer, &record);
+}
+
 /* Those that are more than a few numbers and texts have functions of their own. */
 static void add_record(struct lies *lies, msgpack_sbuffer *buffer, enum record_kind kind)
 {
@@ -249,6 +265,9 @@ static void add_record(struct lies *lies, msgpack_sbuffer *buffer, enum record_k
 		for (uint32_t i = 0; i < record.totals.count; i++)
 			record.totals.numbers[i] = lies_number(lies);
 		break;
+	case RECORD_STATES:
+		add_states(lies, buffer);
+		return;
 	case RECORD_DEBUG:
 		record.debug = (struct record_debug){lies_byte(lies), lies_text(lies)};
 		break;

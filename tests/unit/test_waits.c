@@ -30,7 +30,7 @@ static int setup(void **state)
 		return -1;
 	waiting->fixture = fixture;
 	waiting->waits = waits_new();
-	waiting->slowest = slowest_new(1, true, waiting->waits);
+	waiting->slowest = slowest_new(1, slowest_json, waiting->waits);
 	waiting->figures = figures_new(FIGURES_BY_METHOD, waiting->slowest);
 	figures_follow(waiting->figures, waiting->waits);
 	waiting->sink = figures_sink(waiting->figures, &waiting->fixture->output, &style);
