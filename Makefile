@@ -177,6 +177,7 @@ help:
 	@echo 'make matrix           the live tests on Ruby 2.7, 3.1 and 3.3 in chroots (root), and on RUBIES=/path/a:/path/b'
 	@echo '                      or, of SOURCES=/path/a,/path/b, on what is built: VARIANTS="shared static jemalloc cf lto"'
 	@echo 'make matrix-arm64     unit tests and chosen live tests on aarch64, which it emulates (root)'
+	@echo 'make matrix-musl      chosen live tests on a Ruby with musl, which it builds, and in a chroot with it alone (root)'
 	@echo 'make cross            what compiles of both sides for aarch64, ppc64el and riscv64'
 	@echo 'make truth            what is shown of programs that know what is true of them, by every engine'
 	@echo 'make oracle           a million calls of core methods, traced and not, without a difference; ENGINE=hook'

@@ -118,6 +118,13 @@ matrix-arm64:
 	@mk/setup matrix-arm64
 	@tests/matrix/arm64 $(TESTS)
 
+# Chosen live tests on a Ruby with musl, which it builds. TESTS as for `make test`.
+.PHONY: matrix-musl
+matrix-musl:
+	@mk/setup build test matrix-musl
+	@+$(MAKE) --no-print-directory tracer
+	@tests/matrix/musl $(TESTS)
+
 # --- Other processors, as far as their compilers see
 
 CROSS ?= aarch64-linux-gnu powerpc64le-linux-gnu riscv64-linux-gnu
