@@ -279,7 +279,7 @@ static void export_free(void *self)
 const struct subcommand cmd_export = {
 	.name = "export",
 	.arguments = "FILE --to FORMAT",
-	.summary = "a recording or a profile for other programs",
+	.summary = "recordings and profiles for other tools",
 	.usage = "FILE --to FORMAT",
 	.description =
 		"Write what `rbprobe record` or `rbprobe profile -o FILE` has kept in a format of other programs.\vFormats: "
