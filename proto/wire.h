@@ -162,6 +162,13 @@ enum backtrace_flag {
 	BACKTRACE_LOCALS = 1 << 1, /* with the local variables of frames */
 };
 
+/* Bits of a profile command's flags; without any, time is sampled. */
+enum profile_flag {
+	PROFILE_ALLOCATIONS = 1 << 0, /* objects that are made, and not time */
+	PROFILE_RETAINED = 1 << 2,    /* of these, those that are still alive at the end */
+	PROFILE_GVL = 1 << 1,         /* beside time, who waits for the GVL, and who has it meanwhile */
+};
+
 /* What the bytes of an OUTPUT record are. */
 enum output_stream {
 	OUTPUT_STDOUT = 1, /* what the code wrote to $stdout */

@@ -71,6 +71,8 @@ DEBUG = "ruby/debug.h"
   ["rb_tracearg_parameters", DEBUG],
   # Everywhere so far, but declared nowhere: how the heap is walked over.
   ["rb_objspace_each_objects"],
+  # The same: how many bytes an object takes.
+  ["rb_obj_memsize_of"],
   # The same: whether an object is one that only the VM may see.
   ["rb_objspace_internal_object_p"],
   # The same, for what an object refers to.

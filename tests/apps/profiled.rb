@@ -17,6 +17,27 @@ class Work
   def wait
     sleep
   end
+
+  def make(count)
+    count.times { [Made.new, LargeMade.new] }
+  end
+
+  def fill(count)
+    count.times { "x" * 2_000 }
+  end
+end
+
+class Made; end
+
+# Of so many instance variables that they have no room in a small object.
+class LargeMade < Made
+  def initialize
+    40.times { |i| instance_variable_set("@v#{i}", i) }
+  end
+end
+
+def make(count)
+  Work.new.make(count)
 end
 
 # A thread that computes, and one that sleeps; both have names.

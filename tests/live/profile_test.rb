@@ -55,6 +55,25 @@ class ProfileTest < LiveTest
     assert_operator named(found, "computes")["cpu"], :>, named(found, "sleeps")["cpu"]
   end
 
+  test "collections are a frame of their own, and waiting is told from running" do
+    target = start("profiled")
+    target.run("go; $collects = Thread.new { GC.start while $going }.tap { |thread| thread.name = 'collects' }; 1")
+    found = objects(target)
+    sleeps = named(found, "sleeps")
+    assert_in_delta sleeps["wall"], sleeps["idle"], 0.001
+    assert_operator named(found, "computes")["idle"], :<, 0.95 * named(found, "computes")["wall"]
+    if target.run("GC.stat.key?(:time)") == "true"
+      collected = found.fetch("state").find { |state| state["label"] == "(garbage collection)" } or flunk found["state"].inspect
+      assert_operator collected["self"], :>, 0
+      assert_operator stacks_of(found, "collects").sum { |labels, wall| labels == ["(garbage collection)"] ? wall : 0 }, :>, 0
+    else
+      assert_match(/^  this Ruby does not tell its time in garbage collections$/, profile(target).stdout)
+    end
+    busy = profile(target, "--no-idle")
+    assert_match(/^  of all threads' time: running \d+\.\d %, idle \d+\.\d %/, busy.stdout)
+    refute_match(/Work#wait/, busy.stdout)
+  end
+
   test "of a process that does nothing all time is where it waits, and it is left alone" do
     found = objects(start("profiled"))
     process = found["process"][0]
@@ -67,7 +86,9 @@ class ProfileTest < LiveTest
   test "the tables and the tree name what is hot, in 80 columns" do
     result = profile(working)
     assert_exit 0, result
-    assert_match(/^process \d+: \d+\.\d s, 3 threads, 100 samples a second; rbprobe used \d+\.\d\d % CPU$/, result.stdout)
+    assert_match(/^process \d+: \d+\.\d s, 3 threads, \d+ samples a second(?: instead of 100 to stay cheap)?; rbprobe used /,
+                 result.stdout)
+    assert_match(/; rbprobe used \d+\.\d\d % CPU$/, result.stdout)
     assert_match(/^ +\d+\.\d{3}s +\d+\.\d% +\d+\.\d% +\d+\.\d{3}s  .*Work#add /, result.stdout)
     assert_match(/^ +\d+\.\d{3}s +\d+\.\d{3}s +\d+\.\d%  computes$/, result.stdout)
     assert_match(/^ +\d+\.\d% +\d+\.\d%   +Work#busy /, result.stdout)
@@ -165,7 +186,111 @@ class ProfileTest < LiveTest
     refute_match(/has the profile/, rbprobe("profile", "-p", @targets[0].pid.to_s, "--duration", "0.2", "-o", "/dev/full").stderr)
   end
 
+  # A profile by objects, of what the block has the process do meanwhile.
+  def objects_while(target, *arguments)
+    tracer = launch("profile", "-p", target.pid.to_s, "--duration", "60", "--format", "json", *arguments)
+    wait_until("it looks") { threads_of(target).include?("rbprobe-profile") }
+    yield
+    result = tracer.stop
+    assert_exit 0, result
+    result.stdout.lines.map { |line| JSON.parse(line) }.group_by { |object| object.fetch("type") }
+  end
+
+  test "each object of a class is counted, with its bytes, where it was made" do
+    target = start("profiled")
+    found = objects_while(target, "--alloc=Made+", "--every", "1") { target.run("make(1000)") }
+    stacks = found.fetch("stack").to_h { |stack| [stack["frames"].map { |frame| frame["label"] }, stack] }
+    assert_equal %w[LargeMade Made], stacks.keys.map(&:first).sort
+    stacks.each do |labels, stack|
+      assert_in_delta 1000, stack["objects"], 150, labels.inspect # on a busy machine one stands for several
+      assert_includes labels, "Work#make"
+    end
+    small, large = stacks.sort_by { |labels, _| labels.first.size }.map { |_, stack| stack["bytes"] }
+    assert_operator small, :>=, 40_000
+    assert_operator large, :>, 1000 * 200
+    assert_in_delta 2000, found["process"][0]["objects"], 200
+    assert_equal 0, found["process"][0]["lost"]
+    assert_equal "1000", target.run("make(1000)")
+  end
+
+  test "one object of so many stands for the others, and a report and exports have bytes" do
+    target = start("profiled")
+    file = "#{directory}/profile"
+    tracer = launch("profile", "-p", target.pid.to_s, "--duration", "60", "--alloc=String", "--every", "50", "-o", file)
+    wait_until("it looks") { threads_of(target).include?("rbprobe-profile") }
+    target.run("Work.new.fill(20_000)")
+    assert_exit 0, tracer.stop
+    collapsed = rbprobe("export", file, "--to", "collapsed", "--objects")
+    assert_exit 0, collapsed
+    made = collapsed.stdout.lines.grep(/Work#fill;(String#\*;)?String /).sum { |line| line[/\d+$/].to_i }
+    assert_in_delta 40_000, made, 8_000 # also that of the literal
+    bytes = JSON.parse(rbprobe("export", file, "--to", "speedscope").stdout)["profiles"][0]
+    assert_equal "bytes", bytes["unit"]
+    assert_operator bytes["endValue"], :>, made * 900
+    assert_match(/^events: Bytes$/, rbprobe("export", file, "--to", "callgrind").stdout)
+    assert_match(/> bytes, [\d.]+ MiB|rbprobe: bytes, [\d.]+ MiB of all threads/, rbprobe("export", file, "--to", "svg").stdout)
+    report = rbprobe("report", file)
+    assert_match(/^process \d+: .* objects made, about 1 of \d+ looked at; rbprobe used/, report.stdout)
+    assert_match(/MiB .*%  +\d+  String \(made\)$/, report.stdout)
+  end
+
+  test "what is still alive at the end is told from what is not, also where objects are moved" do
+    target = start("profiled")
+    found = objects_while(target, "--retained", "--alloc=Made+", "--every", "1") do
+      target.run("make(500); $kept = Array.new(300) { LargeMade.new }; make(500); GC.start; 1")
+      target.run("GC.compact if GC.respond_to?(:compact); Thread.new { 50.times { $kept.pop }; nil }.join; 1")
+    end
+    alive = found.fetch("class").find { |one| one["label"] == "LargeMade" }
+    assert_in_delta 250, alive["self_objects"], 25 # some may be on a stack still
+    assert_operator found["class"].sum { |one| one["self_objects"] }, :<, 300
+    assert_operator alive["self_bytes"], :>, 250 * 200
+    assert_equal true, found["process"][0]["retained"]
+    assert_equal "250", target.run("$kept.size")
+  end
+
+  test "whoever makes objects while it ends, forks or makes Ractors goes on" do
+    target = start("profiled")
+    tracer = launch("profile", "-p", target.pid.to_s, "--duration", "60", "--alloc")
+    wait_until("it looks") { threads_of(target).include?("rbprobe-profile") }
+    assert_equal "7", target.run("pid = fork { Work.new.fill(9_000); exit!(7) }; Process.wait2(pid)[1].exitstatus")
+    target.run("GC.compact if GC.respond_to?(:compact)")
+    assert_equal "20", target.run("20.times.count { Thread.new { Work.new.fill(100) }.join }")
+    target.run("$VERBOSE = nil; Ractor.new { Array.new(1000) { Object.new }.size } if defined?(Ractor); 1")
+    tracer.signal(:KILL)
+    wait_until("its thread is gone") { threads_of(target).none?("rbprobe-profile") }
+    assert_equal "1000", target.run("make(1000)")
+    assert_attachable(target)
+  end
+
+  test "who waits for the GVL is told, and who has it meanwhile" do
+    target = start("profiled")
+    target.run("go; $waits = Thread.new { Work.new.busy }.tap { |thread| thread.name = 'waits' }; 1")
+    found = objects(target, "--gvl")
+    computes, waits = named(found, "computes"), named(found, "waits")
+    pair = found.fetch("gvl").find { |one| one.values_at("thread", "held_by") == [waits, computes].map { |one| one["thread"] } }
+    assert_operator pair["waited"], :>, 0.1
+    [computes, waits].each do |thread|
+      assert_operator thread["gvl_waited"], :>, 0.1
+      assert_operator thread["gvl_waited"], :<, 1.2 * thread["wall"]
+    end
+    assert_operator named(found, "sleeps")["gvl_waited"], :<, 0.2
+    text = profile(target, "--gvl").stdout
+    assert_match(/^ +WAITED +TOTAL +HELD  METHOD\n(?: .*\n)*? .*Work#(add|busy)/, text)
+    assert_match(/^ +HELD +TOTAL +WAITED  METHOD\n(?: .*\n)*? .*Work#(add|busy)/, text)
+    assert_match(/^ +\d+\.\d{3}s  waits for computes$/, text)
+    by_events = Gem::Version.new(target.run("RUBY_VERSION").undump) >= Gem::Version.new("3.2")
+    assert_equal by_events, found["process"][0]["gvl_by_events"]
+    assert_equal by_events, text !~ /by samples, as this Ruby/
+    file = "#{directory}/profile"
+    assert_exit 0, profile(target, "--gvl", "-o", file)
+    [[], ["--held"], ["--wall"]].each do |options|
+      assert_match(/Work#busy(;.*)? \d+$/, rbprobe("export", file, "--to", "collapsed", *options).stdout)
+    end
+  end
+
   test "what cannot be is refused" do
+    assert_refused 2, /--every is for --alloc/, "profile", "-p", Process.pid.to_s, "--every", "10"
+    assert_refused 1, /there is no class Nowhere/, "profile", "-p", start("profiled").pid.to_s, "--alloc=Nowhere"
     assert_refused 2, /--rate/, "profile", "-p", Process.pid.to_s, "--rate", "100000"
     assert_refused 2, /which file\?/, "export", "--to", "collapsed"
     assert_refused 2, /--to takes/, "export", "file", "--to", "gif"

@@ -157,10 +157,10 @@ static void a_method_that_calls_itself_counts_once(void **state)
 	add_frames();
 	add_sums();
 	view = profile_view_make(profile, PROFILE_WALL, false);
-	assert_int_equal(view.total_ns, 50 * MS);
-	assert_int_equal(view.functions[1].total_ns, 50 * MS);
-	assert_int_equal(view.functions[1].self_ns, 20 * MS);
-	assert_int_equal(view.functions[1].self_other_ns, 10 * MS);
+	assert_int_equal(view.total, 50 * MS);
+	assert_int_equal(view.functions[1].total, 50 * MS);
+	assert_int_equal(view.functions[1].self, 20 * MS);
+	assert_int_equal(view.functions[1].self_other, 10 * MS);
 	profile_view_free(&view);
 }
 
@@ -182,6 +182,32 @@ static void the_text_has_methods_threads_and_a_tree(void **state)
 	                                   "100.0%  20.0%   Order#save order.rb:2\n"
 	                                   " 60.0%  60.0%    String#; [C]\n"
 	                                   " 20.0%  20.0%    Order#save order.rb:2\n"));
+	buffer_free(&text);
+}
+
+static void objects_are_of_their_class_and_of_who_makes_them(void **state)
+{
+	const struct profile_style style = {.top = 3, .weight = PROFILE_BYTES};
+	struct buffer text = {0};
+	struct error err;
+
+	(void)state;
+	add_frames();
+	msgpack_pack_map(&packer, 3);
+	word("functions");
+	msgpack_pack_array(&packer, 3);
+	function("String", "(objects)", 0);
+	numbers("stacks", (const int64_t[]){2, 4, 0}, 3); /* number 6 */
+	numbers("objects", (const int64_t[]){1, 6, 2, 32, 40960}, 5);
+	assert_int_equal(add(&err), 0);
+	assert_int_equal(profile_weight_usual(profile), PROFILE_BYTES);
+	assert_collapsed("<main>;Order#save;String 40960\n", PROFILE_BYTES, false);
+	assert_collapsed("<main>;Order#save;String 32\n", PROFILE_OBJECTS, false);
+	profile_text(profile, &style, &text);
+	buffer_add_char(&text, '\0');
+	assert_non_null(strstr(text.bytes, "  40.0KiB 100.0% 100.0%        32  Order#save order.rb:2\n"
+	                                   "  40.0KiB 100.0% 100.0%        32  String (made)\n"));
+	assert_non_null(strstr(text.bytes, "    BYTES   OBJECTS  THREAD\n  40.0KiB        32  main\n"));
 	buffer_free(&text);
 }
 
@@ -231,6 +257,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(samples_of_cpu_time_are_brought_to_the_clock, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_method_that_calls_itself_counts_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_text_has_methods_threads_and_a_tree, setup, teardown),
+		cmocka_unit_test_setup_teardown(objects_are_of_their_class_and_of_who_makes_them, setup, teardown),
 		cmocka_unit_test_setup_teardown(numbers_that_stand_for_nothing_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(without_samples_there_is_nothing, setup, teardown),
 	};

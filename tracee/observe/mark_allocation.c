@@ -16,7 +16,7 @@
 #include "tracee/frame/frame.h"
 #include "tracee/frame/frame_label.h"
 #include "tracee/observe/callers.h"
-#include "tracee/observe/gc_hook.h"
+#include "tracee/session/gc_hook.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/constant.h"
 #include "tracee/vm/fiber.h"

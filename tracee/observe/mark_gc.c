@@ -17,7 +17,7 @@
 #include "proto/clock.h"
 #include "tracee/base/ticks.h"
 #include "tracee/base/value_texts.h"
-#include "tracee/observe/gc_hook.h"
+#include "tracee/session/gc_hook.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/fiber.h"
 

@@ -7,9 +7,9 @@
 #include "tracee/base/ticks.h"
 #include "tracee/base/value_texts.h"
 #include "tracee/observe/callers.h"
-#include "tracee/observe/gc_hook.h"
 #include "tracee/observe/observe.h"
 #include "tracee/session/bell.h"
+#include "tracee/session/gc_hook.h"
 #include "tracee/vm/fiber.h"
 
 #include <errno.h>

@@ -15,7 +15,7 @@
 #include "proto/clock.h"
 #include "tracee/observe/callers.h"
 #include "tracee/observe/decide.h"
-#include "tracee/observe/gc_hook.h"
+#include "tracee/session/gc_hook.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/fiber.h"
 

@@ -12,7 +12,7 @@
 #include "proto/states.h"
 #include "tracee/base/state_ring.h"
 #include "tracee/base/ticks.h"
-#include "tracee/observe/gc_hook.h"
+#include "tracee/session/gc_hook.h"
 #include "tracee/vm/gvl_events.h"
 
 #include <errno.h>

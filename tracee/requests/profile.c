@@ -13,9 +13,8 @@
 #include "proto/clock.h"
 #include "tracee/base/job_cpu.h"
 #include "tracee/base/msgpack_builder.h"
-#include "tracee/requests/profile_clock.h"
-#include "tracee/requests/profile_stacks.h"
-#include "tracee/requests/profile_threads.h"
+#include "tracee/requests/profile_gc.h"
+#include "tracee/requests/profile_take.h"
 #include "tracee/session/request.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
@@ -31,33 +30,8 @@
 #include <string.h>
 
 #define RATE_MAX 1000u
-#define SUMS 4096u /* a power of two */
+#define ALLOCATION_RATE_HZ 50u /* so often what was noted is added up */
 #define SEND_NS (500 * NS_PER_MS)
-#define PROMPT_NS (500 * NS_PER_US)
-
-/* What a stack of a thread has had since it was sent. */
-struct sum {
-	uint32_t thread, stack; /* thread 0: an empty slot */
-	uint64_t ticks, wall_ns, cpu_ns;
-};
-
-/* One at a time in a process. */
-struct profiler {
-	struct request *request;
-	struct profile_clock *clock;
-	struct profile_stacks *stacks;
-	struct profile_threads threads;
-	struct sum sums[SUMS];
-	uint32_t sum_count;
-	struct msgpack_builder answer;
-	uint64_t began_ns, sent_ns, sample_ns;
-	uint64_t last_cpu_ns; /* what the last sample took, */
-	VALUE last_thread;    /* of this thread */
-	uint64_t samples, late_ticks, late_ns, no_room_ticks, cut, cpu_ns;
-	bool sampling;
-	bool ending;  /* after the next sample */
-	VALUE keeper; /* marks what it refers to */
-};
 
 static struct profiler *profiler; /* NULL: none */
 static struct profiler *orphan;   /* of a forked child: its parent's; freed by the next job that comes by */
@@ -69,15 +43,25 @@ static void mark(void *unused)
 		return;
 	profile_stacks_mark(profiler->stacks);
 	profile_threads_mark(&profiler->threads);
+	profile_allocations_mark(profiler->allocations);
+}
+
+static void moved(void *unused)
+{
+	(void)unused;
+	if (profiler)
+		profile_allocations_moved(profiler->allocations);
 }
 
 static const rb_data_type_t keeper_type = {
 	.wrap_struct_name = "rbprobe profile",
-	.function = {.dmark = mark},
+	.function = {.dmark = mark, .dcompact = moved},
 };
 
 static void free_profiler(struct profiler *one)
 {
+	profile_allocations_free(one->allocations);
+	profile_gvl_free(one->gvl);
 	profile_stacks_free(one->stacks);
 	profile_threads_free(&one->threads);
 	builder_free(&one->answer);
@@ -85,64 +69,7 @@ static void free_profiler(struct profiler *one)
 	free(one);
 }
 
-/* --- Adding up */
-
-/* False: there is no room. */
-static bool add(uint32_t thread, uint32_t stack, uint64_t ticks, uint64_t wall_ns, uint64_t cpu_ns)
-{
-	uint32_t at = (thread * 0x9e3779b1u) ^ (stack * 0x85ebca6bu);
-	struct sum *sum;
-
-	for (at ^= at >> 15;; at++) {
-		sum = &profiler->sums[at & (SUMS - 1)];
-		if (!sum->thread || (sum->thread == thread && sum->stack == stack))
-			break;
-	}
-	if (!sum->thread && profiler->sum_count == SUMS / 2)
-		return false;
-	profiler->sum_count += !sum->thread;
-	*sum = (struct sum){thread, stack, sum->ticks + ticks, sum->wall_ns + wall_ns, sum->cpu_ns + cpu_ns};
-	return true;
-}
-
-static void add_or_count(uint32_t thread, uint32_t stack, uint64_t ticks, uint64_t wall_ns, uint64_t cpu_ns)
-{
-	if (stack == PROFILE_STACK_NONE || !add(thread, stack, ticks, wall_ns, cpu_ns))
-		profiler->no_room_ticks += ticks;
-}
-
-/*
- * How much CPU time the sample stands for: none where the thread waited, since what it has used since the last sample was
- * somewhere else then. A thread that runs takes the sample at once; one that took it when it woke up does so later. used_ns: by
- * its clock.
- */
-static uint64_t cpu_of_sample(const struct profile_time *time, VALUE thread, uint64_t used_ns)
-{
-	uint64_t prompt_ns = time->period_ns / 4 < PROMPT_NS ? time->period_ns / 4 : PROMPT_NS;
-	bool runs = thread == rb_thread_current() && profiler->sample_ns - time->asked_ns < prompt_ns;
-	uint64_t tick_ns = time->moved_ns < time->period_ns ? time->moved_ns : time->period_ns;
-
-	if (!runs && used_ns < time->moved_ns / 2)
-		return 0;
-	return used_ns > tick_ns ? used_ns : tick_ns;
-}
-
-static void take_thread(VALUE thread, uint32_t index, const struct profile_time *time)
-{
-	struct profile_thread *known = profile_threads_get(&profiler->threads, thread, index);
-	uint64_t cpu_ns;
-	bool cut = false;
-
-	if (!known || known->ours)
-		return;
-	if (known->has_stack && time->still_ticks)
-		add_or_count(known->number, known->stack, time->still_ticks, time->still_ns, 0);
-	cpu_ns = profile_thread_cpu_ns(known, thread == profiler->last_thread ? profiler->last_cpu_ns : 0);
-	known->stack = profile_stack_of(profiler->stacks, thread, &cut);
-	known->has_stack = true;
-	profiler->cut += cut;
-	add_or_count(known->number, known->stack, time->moved_ticks, time->moved_ns, cpu_of_sample(time, thread, cpu_ns));
-}
+/* --- Taking */
 
 static VALUE take(VALUE argument)
 {
@@ -150,19 +77,28 @@ static VALUE take(VALUE argument)
 	VALUE list = builtin_call0(BUILTIN_THREAD_LIST, rb_cThread);
 
 	profile_threads_begin(&profiler->threads);
-	for (long i = 0; i < RARRAY_LEN(list); i++)
-		take_thread(RARRAY_AREF(list, i), (uint32_t)i, time);
-	profile_threads_end(&profiler->threads);
-	profiler->samples++;
-	if (time->moved_ticks > 1) {
-		profiler->late_ticks += time->moved_ticks - 1;
-		profiler->late_ns += time->moved_ns - time->moved_ns / time->moved_ticks;
+	if (profiler->allocations) {
+		for (long i = 0; i < RARRAY_LEN(list); i++)
+			profile_threads_get(&profiler->threads, RARRAY_AREF(list, i), (uint32_t)i);
+		profile_allocations_take(profiler->allocations, &profiler->threads, &profiler->sums);
+		if (profiler->ending)
+			profile_allocations_take_retained(profiler->allocations, &profiler->sums);
+	} else {
+		profile_take_times(profiler, list, time);
 	}
+	profile_threads_end(&profiler->threads);
 	RB_GC_GUARD(list);
 	return Qnil;
 }
 
 /* --- Sending */
+
+static uint64_t own_cpu_ns(void)
+{
+	uint64_t ns = profiler->cpu_ns + profile_clock_cpu_ns(profiler->clock);
+
+	return profiler->allocations ? ns + profile_allocations_cost_ns(profiler->allocations) : ns;
+}
 
 static void add_summary(struct msgpack_builder *answer)
 {
@@ -175,10 +111,15 @@ static void add_summary(struct msgpack_builder *answer)
 	builder_uint(answer, "threads_left_out", profiler->threads.left_out);
 	builder_uint(answer, "cut", profiler->cut);
 	builder_uint(answer, "woken", profile_clock_woken(profiler->clock));
-	builder_uint(answer, "own_cpu_ns", profiler->cpu_ns + profile_clock_cpu_ns(profiler->clock));
+	builder_uint(answer, "own_cpu_ns", own_cpu_ns());
 	builder_double(answer, "rate_hz", profile_clock_rate_hz(profiler->clock));
 	builder_bool(answer, "with_c", compat_thread_frames_with_c());
+	builder_bool(answer, "with_gc", profiler->gc_known);
 	builder_bool(answer, "with_cpu", builtin_has(BUILTIN_THREAD_NATIVE_ID));
+	if (profiler->gvl)
+		builder_bool(answer, "gvl_by_events", profile_gvl_by_events(profiler->gvl));
+	if (profiler->allocations)
+		profile_allocations_tell(profiler->allocations, answer);
 	builder_end(answer);
 }
 
@@ -195,19 +136,13 @@ static VALUE send_sums(VALUE unused)
 		profile_threads_tell(&profiler->threads, answer);
 		all = profile_stacks_tell(profiler->stacks, answer);
 		if (all) {
-			builder_array(answer, "sums");
-			for (uint32_t i = 0; i < SUMS; i++) {
-				const struct sum *sum = &profiler->sums[i];
-
-				if (!sum->thread)
-					continue;
-				builder_uint(answer, NULL, sum->thread);
-				builder_uint(answer, NULL, sum->stack);
-				builder_uint(answer, NULL, sum->ticks);
-				builder_uint(answer, NULL, sum->wall_ns);
-				builder_uint(answer, NULL, sum->cpu_ns);
+			profile_sums_tell(&profiler->sums, profiler->allocations ? "objects" : "sums", answer);
+			if (profiler->gvl) {
+				profile_sums_tell(&profiler->gvl_sums, "gvl", answer);
+				profile_gvl_tell(profiler->gvl, answer);
 			}
-			builder_end(answer);
+			if (!profiler->allocations)
+				profile_sums_tell_last(&profiler->sums, "idle", answer);
 			profile_threads_tell_clocks(&profiler->threads, answer);
 			add_summary(answer);
 		}
@@ -215,8 +150,9 @@ static VALUE send_sums(VALUE unused)
 		if (!request_answer(profiler->request, answer))
 			break;
 	}
-	memset(profiler->sums, 0, sizeof(profiler->sums));
-	profiler->sum_count = 0;
+	profile_sums_clear(&profiler->sums);
+	if (profiler->gvl)
+		profile_sums_clear(&profiler->gvl_sums);
 	profiler->sent_ns = clock_now_ns();
 	return Qnil;
 }
@@ -225,7 +161,7 @@ static bool is_time_to_send(void)
 {
 	if (!request_may_send(profiler->request))
 		return false;
-	return profiler->sum_count > SUMS / 4 || clock_now_ns() - profiler->sent_ns >= SEND_NS;
+	return profiler->sums.count > PROFILE_SUMS / 8 || clock_now_ns() - profiler->sent_ns >= SEND_NS;
 }
 
 /* --- The job */
@@ -248,9 +184,26 @@ static void finish(void)
 	struct request *request = one->request;
 
 	profile_clock_stop(one->clock);
+	if (one->allocations)
+		profile_allocations_stop(one->allocations);
+	if (one->gvl)
+		profile_gvl_stop(one->gvl);
 	profiler = NULL;
 	free_profiler(one);
 	request_finish(request, 0, "%s", "");
+}
+
+static void free_orphan(void)
+{
+	if (!orphan)
+		return;
+	profile_clock_forget(orphan->clock);
+	if (orphan->allocations)
+		profile_allocations_stop(orphan->allocations);
+	if (orphan->gvl)
+		profile_gvl_stop(orphan->gvl);
+	free_profiler(orphan);
+	orphan = NULL;
 }
 
 static void sample_job(void *unused)
@@ -260,20 +213,18 @@ static void sample_job(void *unused)
 	uint64_t began_ns;
 
 	(void)unused;
-	if (orphan) {
-		profile_clock_forget(orphan->clock);
-		free_profiler(orphan);
-		orphan = NULL;
-	}
+	free_orphan();
 	if (!profiler || profiler->sampling || !compat_in_main_ractor())
 		return;
 	began_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	profiler->sampling = true;
+	profile_allocations_pause(profiler->allocations, true);
 	quiet = quiet_begin();
 	own = fiber_suppress_begin();
 	take_sample();
 	fiber_suppress_end(own);
 	quiet_end(quiet);
+	profile_allocations_pause(profiler->allocations, false);
 	profiler->sampling = false;
 	profiler->last_thread = rb_thread_current();
 	profiler->last_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
@@ -302,14 +253,40 @@ static void profile_cancel(struct request *request, enum cancel_reason reason)
 	}
 	/* No Ruby function may be called: what is left of it goes with the process. */
 	profile_clock_stop(profiler->clock);
+	if (profiler->allocations)
+		profile_allocations_stop(profiler->allocations);
+	if (profiler->gvl)
+		profile_gvl_stop(profiler->gvl);
 	profiler = NULL;
+}
+
+/* What is looked at beside the samples of time, or in their place. 0, or an errno and err. May raise. */
+static int begin_more(struct profiler *one, const struct command *command, struct error *err)
+{
+	const struct profile_allocation_options options = {.class = command->arguments.name,
+	                                                   .retained = command->arguments.flags & PROFILE_RETAINED,
+	                                                   .every = command->arguments.number};
+
+	if (command->arguments.flags & PROFILE_ALLOCATIONS) {
+		one->allocations = profile_allocations_start(one->stacks, &options, err);
+		return one->allocations ? 0 : -err->code;
+	}
+	if (command->arguments.flags & PROFILE_GVL) {
+		one->gvl = profile_gvl_start();
+		return one->gvl ? 0 : -error_set(err, -ENOMEM, "no memory for a profile");
+	}
+	return 0;
 }
 
 static void profile_begin(struct request *request, const struct command *command)
 {
-	uint64_t rate_hz = command->arguments.number;
+	bool allocations = command->arguments.flags & PROFILE_ALLOCATIONS;
+	uint64_t rate_hz = allocations ? ALLOCATION_RATE_HZ : command->arguments.number;
 	struct profiler *one;
+	struct error err;
+	int code;
 
+	free_orphan();
 	if (rate_hz < 1 || rate_hz > RATE_MAX) {
 		request_finish(request, EINVAL, "a profile takes 1 to %u samples a second", RATE_MAX);
 		return;
@@ -333,12 +310,24 @@ static void profile_begin(struct request *request, const struct command *command
 	builder_init(&one->answer);
 	one->request = request;
 	one->began_ns = one->sent_ns = clock_now_ns();
+	one->gc_known = profile_gc_known();
+	one->gc_ns = one->gc_known ? profile_gc_ns() : 0;
 	rb_gc_register_address(&one->keeper);
 	one->keeper = TypedData_Wrap_Struct(0, &keeper_type, one);
 	compat_sample_register(sample_job);
+	code = begin_more(one, command, &err);
+	if (code) {
+		free_profiler(one);
+		request_finish(request, code, "%s", err.text);
+		return;
+	}
 	profiler = one;
 	one->clock = profile_clock_start((uint32_t)rate_hz, compat_sample_trigger);
 	if (!one->clock) {
+		if (one->allocations)
+			profile_allocations_stop(one->allocations);
+		if (one->gvl)
+			profile_gvl_stop(one->gvl);
 		profiler = NULL;
 		free_profiler(one);
 		request_finish(request, EAGAIN, "no thread could be made for a profile");
@@ -350,6 +339,8 @@ void profile_fork_child(void)
 {
 	if (!profiler)
 		return;
+	profile_allocations_fork_child();
+	profile_gvl_fork_child();
 	orphan = profiler;
 	profiler = NULL;
 	compat_sample_trigger();

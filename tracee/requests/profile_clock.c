@@ -9,9 +9,10 @@
  * - It has: some thread moved, and waits elsewhere now. At the next tick the main thread is woken for the job, where that does
  *   not cut short what it waits in (session/waiting.h). Where it may not be, the time is that of the sample that comes next.
  *
- * The CPU time is the process's, without that of our own native threads. A main thread that was woken uses some to go back to
- * where it waited, and the VM's timer thread some more: so after such a sample the comparison begins SETTLE_NS later. That could
- * hide another thread's move; so nothing counts as still for longer than STILL_MAX_NS.
+ * The CPU time is the process's, without that of our own native threads. Asking for these takes several system calls: where the
+ * process has used so much that it cannot have been our threads alone, they are not asked. A main thread that was woken uses some
+ * to go back to where it waited, and the VM's timer thread some more: so after such a sample the comparison begins SETTLE_NS
+ * later. That could hide another thread's move; so nothing counts as still for longer than STILL_MAX_NS.
  *
  * Context: the thread (no GVL, all signals blocked), where the header says nothing else.
  */
@@ -50,7 +51,9 @@ struct profile_clock {
 	_Atomic uint64_t still_ns, still_ticks, moved_ns, moved_ticks;
 	_Atomic uint64_t samples;       /* that are over; */
 	_Atomic uint64_t sampled_ns;    /* when the last one was */
-	_Atomic uint64_t base_cpu_ns;   /* the application's at the end of the last one */
+	_Atomic uint64_t base_cpu_ns;   /* the application's at the end of the last one; or, where rough, */
+	_Atomic bool rough;             /* the process's, */
+	_Atomic bool busy;              /* since the process uses much CPU time */
 	_Atomic uint64_t sample_cpu_ns; /* what all have taken */
 	_Atomic uint64_t own_cpu_ns, woken, asked_ns;
 	_Atomic pid_t thread;
@@ -88,9 +91,18 @@ static uint64_t application_cpu_ns(const struct profile_clock *clock)
 /* Whether any thread has done something since the last sample. */
 static bool has_moved(struct profile_clock *clock, uint64_t now_ns)
 {
-	uint64_t base_ns = atomic_load(&clock->base_cpu_ns), cpu_ns = application_cpu_ns(clock);
-	uint64_t more_ns = cpu_ns > base_ns ? cpu_ns - base_ns : 0;
+	uint64_t base_ns = atomic_load(&clock->base_cpu_ns), cpu_ns, more_ns;
 
+	if (atomic_load(&clock->rough)) {
+		bool much = clock_ns(CLOCK_PROCESS_CPUTIME_ID) > base_ns + atomic_load(&clock->period_ns) / 4;
+
+		/* Otherwise the next sample begins to look closely. */
+		atomic_store(&clock->busy, much);
+		return true;
+	}
+	cpu_ns = application_cpu_ns(clock);
+	more_ns = cpu_ns > base_ns ? cpu_ns - base_ns : 0;
+	atomic_store(&clock->busy, more_ns > atomic_load(&clock->period_ns) / 4);
 	if (now_ns > atomic_load(&clock->sampled_ns) + STILL_MAX_NS)
 		return true;
 	if (atomic_load(&clock->settles) && more_ns < SETTLE_CPU_NS) {
@@ -243,7 +255,9 @@ struct profile_time profile_clock_take(struct profile_clock *clock)
 void profile_clock_taken(struct profile_clock *clock, uint64_t cpu_ns)
 {
 	atomic_fetch_add(&clock->sample_cpu_ns, cpu_ns);
-	atomic_store(&clock->base_cpu_ns, application_cpu_ns(clock));
+	atomic_store(&clock->rough, atomic_load(&clock->busy));
+	atomic_store(&clock->base_cpu_ns,
+	             atomic_load(&clock->busy) ? clock_ns(CLOCK_PROCESS_CPUTIME_ID) : application_cpu_ns(clock));
 	atomic_store(&clock->sampled_ns, clock_now_ns());
 	atomic_fetch_add(&clock->samples, 1);
 }

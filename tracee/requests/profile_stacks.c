@@ -3,6 +3,8 @@
 #include "tracee/requests/profile_stacks.h"
 
 #include "proto/limits.h"
+#include "proto/profile_words.h"
+#include "tracee/vm/class_name.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/string_slice.h"
 
@@ -13,10 +15,13 @@
 #define FUNCTIONS_MAX (1u << 16)
 #define NODES_MAX (1u << 17)
 #define ROOM_FIRST 256u
+#define FRAME_GC Qtrue /* in place of a frame */
+#define RESERVED_FUNCTIONS 2048u
+#define RESERVED_NODES 16384u
 #define TOLD_AT_ONCE 1000u
 #define TOLD_BYTES (512u << 10) /* of an answer; a name more has room in what a record may have */
 
-/* What the VM keeps of a method or a block: a method entry, or instructions. */
+/* What the VM keeps of a method or a block: a method entry, or instructions. Or the class of objects that are made. */
 struct function {
 	VALUE frame;
 };
@@ -36,6 +41,7 @@ struct profile_stacks {
 	struct numbers function_numbers, node_numbers;
 	struct function *functions;
 	struct node *nodes;
+	bool fixed;                       /* nothing may be allocated now */
 	VALUE frames[PROFILE_FRAMES_MAX]; /* of the stack that is looked at; nothing is allocated until its nodes have them */
 	int lines[PROFILE_FRAMES_MAX];
 };
@@ -92,16 +98,13 @@ static void slot_put(struct numbers *numbers, uint64_t hash, uint32_t number)
 	numbers->slots[at] = number;
 }
 
-/* Room for one more of `size` bytes. *grown: the slots are new, and empty. False: there is none. */
-static bool room_for_one(struct numbers *numbers, void **items, size_t size, uint32_t max, bool *grown)
+/* More room for those of `size` bytes. The slots are new, and empty. False: there is none. */
+static bool more_room(struct numbers *numbers, void **items, size_t size, uint32_t max)
 {
 	uint32_t room = numbers->room ? 2 * numbers->room : ROOM_FIRST;
 	uint32_t *slots;
 	void *larger;
 
-	*grown = false;
-	if (numbers->count < numbers->room)
-		return true;
 	if (room > max)
 		return false;
 	slots = calloc(2 * (size_t)room, sizeof(*slots));
@@ -115,15 +118,48 @@ static bool room_for_one(struct numbers *numbers, void **items, size_t size, uin
 	numbers->slot_count = 2 * room;
 	numbers->room = room;
 	*items = larger;
-	*grown = true;
 	return true;
+}
+
+static bool more_functions(struct profile_stacks *stacks)
+{
+	struct numbers *numbers = &stacks->function_numbers;
+
+	if (stacks->fixed || !more_room(numbers, (void **)&stacks->functions, sizeof(*stacks->functions), FUNCTIONS_MAX))
+		return false;
+	for (uint32_t i = 0; i < numbers->count; i++)
+		slot_put(numbers, hash_of_function(stacks->functions[i].frame), i + 1);
+	return true;
+}
+
+static bool more_nodes(struct profile_stacks *stacks)
+{
+	struct numbers *numbers = &stacks->node_numbers;
+
+	if (stacks->fixed || !more_room(numbers, (void **)&stacks->nodes, sizeof(*stacks->nodes), NODES_MAX))
+		return false;
+	for (uint32_t i = 0; i < numbers->count; i++)
+		slot_put(numbers, hash_of_node(&stacks->nodes[i]), i + 1);
+	return true;
+}
+
+bool profile_stacks_reserve(struct profile_stacks *stacks)
+{
+	const struct numbers *functions = &stacks->function_numbers, *nodes = &stacks->node_numbers;
+
+	while (functions->room < RESERVED_FUNCTIONS || functions->count > functions->room / 2)
+		if (!more_functions(stacks))
+			break;
+	while (nodes->room < RESERVED_NODES || nodes->count > nodes->room / 2)
+		if (!more_nodes(stacks))
+			break;
+	return functions->room >= RESERVED_FUNCTIONS && nodes->room >= RESERVED_NODES;
 }
 
 /* 0: no room. */
 static uint32_t function_of(struct profile_stacks *stacks, VALUE frame)
 {
 	struct numbers *numbers = &stacks->function_numbers;
-	bool grown;
 
 	for (uint64_t at = hash_of_function(frame); numbers->slots; at++) {
 		uint32_t number = numbers->slots[at & (numbers->slot_count - 1)];
@@ -133,10 +169,8 @@ static uint32_t function_of(struct profile_stacks *stacks, VALUE frame)
 		if (stacks->functions[number - 1].frame == frame)
 			return number;
 	}
-	if (!room_for_one(numbers, (void **)&stacks->functions, sizeof(*stacks->functions), FUNCTIONS_MAX, &grown))
+	if (numbers->count == numbers->room && !more_functions(stacks))
 		return 0;
-	for (uint32_t i = 0; grown && i < numbers->count; i++)
-		slot_put(numbers, hash_of_function(stacks->functions[i].frame), i + 1);
 	stacks->functions[numbers->count++].frame = frame;
 	slot_put(numbers, hash_of_function(frame), numbers->count);
 	return numbers->count;
@@ -146,7 +180,6 @@ static uint32_t function_of(struct profile_stacks *stacks, VALUE frame)
 static uint32_t node_of(struct profile_stacks *stacks, const struct node *node)
 {
 	struct numbers *numbers = &stacks->node_numbers;
-	bool grown;
 
 	for (uint64_t at = hash_of_node(node); numbers->slots; at++) {
 		uint32_t number = numbers->slots[at & (numbers->slot_count - 1)];
@@ -156,18 +189,16 @@ static uint32_t node_of(struct profile_stacks *stacks, const struct node *node)
 		if (is_node(&stacks->nodes[number - 1], node))
 			return number;
 	}
-	if (!room_for_one(numbers, (void **)&stacks->nodes, sizeof(*stacks->nodes), NODES_MAX, &grown))
+	if (numbers->count == numbers->room && !more_nodes(stacks))
 		return 0;
-	for (uint32_t i = 0; grown && i < numbers->count; i++)
-		slot_put(numbers, hash_of_node(&stacks->nodes[i]), i + 1);
 	stacks->nodes[numbers->count++] = *node;
 	slot_put(numbers, hash_of_node(node), numbers->count);
 	return numbers->count;
 }
 
-uint32_t profile_stack_of(struct profile_stacks *stacks, VALUE thread, bool *cut)
+/* Of the frames that were read. */
+static uint32_t stack_of_frames(struct profile_stacks *stacks, int count, bool *cut)
 {
-	int count = compat_thread_frames(thread, PROFILE_FRAMES_MAX, stacks->frames, stacks->lines);
 	struct node node = {0};
 
 	*cut = count == PROFILE_FRAMES_MAX;
@@ -183,6 +214,55 @@ uint32_t profile_stack_of(struct profile_stacks *stacks, VALUE thread, bool *cut
 			return PROFILE_STACK_NONE;
 	}
 	return node.parent;
+}
+
+uint32_t profile_stack_of(struct profile_stacks *stacks, VALUE thread, bool *cut)
+{
+	int count = compat_thread_frames(thread, PROFILE_FRAMES_MAX, stacks->frames, stacks->lines);
+
+	return stack_of_frames(stacks, count, cut);
+}
+
+uint32_t profile_stack_here(struct profile_stacks *stacks, bool *cut)
+{
+	int count = rb_profile_frames(0, PROFILE_FRAMES_MAX, stacks->frames, stacks->lines);
+	uint32_t stack;
+
+	stacks->fixed = true;
+	stack = stack_of_frames(stacks, count, cut);
+	stacks->fixed = false;
+	return stack;
+}
+
+uint32_t profile_stack_made(struct profile_stacks *stacks, uint32_t stack, VALUE class)
+{
+	struct node node = {.parent = stack, .function = function_of(stacks, class)};
+	uint32_t number = node.function ? node_of(stacks, &node) : 0;
+
+	return number ? number : PROFILE_STACK_NONE;
+}
+
+uint32_t profile_stack_of_gc(struct profile_stacks *stacks)
+{
+	return profile_stack_made(stacks, 0, FRAME_GC);
+}
+
+static void tell_gc(struct msgpack_builder *answer)
+{
+	builder_text(answer, NULL, PROFILE_GC, strlen(PROFILE_GC));
+	builder_text(answer, NULL, PROFILE_PATH_STATE, strlen(PROFILE_PATH_STATE));
+	builder_int(answer, NULL, 0);
+}
+
+static void tell_class(struct msgpack_builder *answer, VALUE class)
+{
+	char bytes[NAME_SIZE_MAX];
+	struct text name = {.bytes = bytes, .size = sizeof(bytes)};
+
+	class_name_add(&name, class);
+	builder_text(answer, NULL, name.bytes, name.used);
+	builder_text(answer, NULL, PROFILE_PATH_OBJECTS, strlen(PROFILE_PATH_OBJECTS));
+	builder_int(answer, NULL, 0);
 }
 
 static void tell_function(struct msgpack_builder *answer, VALUE frame)
@@ -205,8 +285,16 @@ bool profile_stacks_tell(struct profile_stacks *stacks, struct msgpack_builder *
 
 	builder_array(answer, "functions");
 	while (functions->told < functions->count && functions->told - first_function < TOLD_AT_ONCE &&
-	       answer->buffer.size < TOLD_BYTES)
-		tell_function(answer, stacks->functions[functions->told++].frame);
+	       answer->buffer.size < TOLD_BYTES) {
+		VALUE frame = stacks->functions[functions->told++].frame;
+
+		if (frame == FRAME_GC)
+			tell_gc(answer);
+		else if (RB_TYPE_P(frame, T_CLASS))
+			tell_class(answer, frame);
+		else
+			tell_function(answer, frame);
+	}
 	builder_end(answer);
 	builder_array(answer, "stacks");
 	/* Not before their functions. */

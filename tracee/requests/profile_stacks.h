@@ -27,6 +27,19 @@ void profile_stacks_mark(const struct profile_stacks *stacks);
 /* The number of the thread's stack as it is now; 0: it has no frames. *cut: there are more than are kept. */
 uint32_t profile_stack_of(struct profile_stacks *stacks, VALUE thread, bool *cut);
 
+/*
+ * The same for this thread, in an event in which nothing may be allocated: as long as there is room that profile_stacks_reserve()
+ * has made. False: no memory.
+ */
+uint32_t profile_stack_here(struct profile_stacks *stacks, bool *cut);
+bool profile_stacks_reserve(struct profile_stacks *stacks);
+
+/* A stack that ends in an object of that class being made. */
+uint32_t profile_stack_made(struct profile_stacks *stacks, uint32_t stack, VALUE class);
+
+/* The stack of a thread that collects garbage. */
+uint32_t profile_stack_of_gc(struct profile_stacks *stacks);
+
 /* Adds "functions" and "stacks" that are new to the map that is open, so many at most. False: there are more. May raise. */
 bool profile_stacks_tell(struct profile_stacks *stacks, struct msgpack_builder *answer);
 

@@ -20,6 +20,7 @@ struct profile_thread {
 	bool untold;
 	uint64_t cpu_ns;
 	uint64_t used_ns; /* of that, since it was seen first */
+	uint64_t last_ns; /* and since the last sample */
 	uint64_t round;   /* the last one in which it was there */
 	uint32_t stack;   /* that the last sample saw, where has_stack; 0: it has no frames */
 	bool has_stack;
@@ -48,6 +49,7 @@ struct profile_thread *profile_threads_get(struct profile_threads *threads, VALU
 void profile_threads_end(struct profile_threads *threads);
 
 /* The CPU time that the thread has used since the last call; own_ns of it was ours. 0 where it is not known. */
+/* It is also last_ns then. */
 uint64_t profile_thread_cpu_ns(struct profile_thread *thread, uint64_t own_ns);
 
 /* Adds "clocks": of each thread whose CPU time is known, how much it has used so far. */

@@ -60,6 +60,7 @@
 	METHOD(THREAD_LIST, "Thread", "list", BUILTIN_SINGLETON)                                                                 \
 	METHOD(THREAD_NAME, "Thread", "name", 0)                                                                                 \
 	METHOD(THREAD_SET_NAME, "Thread", "name=", 0)                                                                            \
+	METHOD(THREAD_STATUS, "Thread", "status", 0)                                                                             \
 	METHOD(THREAD_TO_S, "Thread", "to_s", 0)                                                                                 \
 	METHOD(THREAD_PRIORITY, "Thread", "priority", 0)                                                                         \
 	METHOD(THREAD_SET_PRIORITY, "Thread", "priority=", 0)                                                                    \

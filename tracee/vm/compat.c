@@ -298,6 +298,26 @@ __attribute__((noinline, no_sanitize("address"))) bool compat_slot_is_free(VALUE
 	return RBASIC(slot)->flags == 0;
 }
 
+#ifdef HAVE_RB_OBJ_MEMSIZE_OF
+
+/* Exported for the objspace extension, in no header. */
+size_t rb_obj_memsize_of(VALUE object);
+
+size_t compat_object_bytes(VALUE object)
+{
+	return rb_obj_memsize_of(object);
+}
+
+#else
+
+size_t compat_object_bytes(VALUE object)
+{
+	(void)object;
+	return 0;
+}
+
+#endif
+
 #ifdef HAVE_RB_OBJSPACE_EACH_OBJECTS
 
 /* Exported for the objspace extension, in no header. The same from 2.7 to 4.1. */

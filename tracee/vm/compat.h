@@ -138,6 +138,9 @@ bool compat_struct_events(void);
  */
 bool compat_each_page(int (*page)(void *start, void *end, size_t stride, void *data), void *data);
 
+/* How many bytes the object takes, with what belongs to it alone. 0: not known. */
+size_t compat_object_bytes(VALUE object);
+
 /* Whether a slot of a page is free: only this may be asked of a slot that is. */
 bool compat_slot_is_free(VALUE slot);
 

@@ -34,10 +34,13 @@ extern void *ruby_current_execution_context_ptr;
 
 int compat_thread_frames(VALUE thread, int limit, VALUE *frames, int *lines)
 {
-	void *context = thread_context(thread), *own = CURRENT_CONTEXT;
+	void *context, *own = CURRENT_CONTEXT;
 	sigset_t all, before;
 	int count;
 
+	if (thread == rb_thread_current())
+		return rb_profile_frames(0, limit, frames, lines);
+	context = thread_context(thread);
 	if (!context || thread_context(rb_thread_current()) != own)
 		return -1;
 	sigfillset(&all);

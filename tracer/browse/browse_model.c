@@ -200,8 +200,8 @@ void browse_from_profile(struct browse *browse, const struct profile *profile)
 		profile_view_name(&view, &view.nodes[i], &name);
 		buffer_add_printable(&shown, name.bytes, name.size);
 		add_node(browse, view.nodes[i].parent, (struct slice){shown.bytes, shown.size});
-		browse->nodes[i].total_ns = (double)view.nodes[i].total_ns;
-		browse->nodes[i].self_ns = (double)view.nodes[i].self_ns;
+		browse->nodes[i].total_ns = (double)view.nodes[i].total;
+		browse->nodes[i].self_ns = (double)view.nodes[i].self;
 	}
 	buffer_free(&name);
 	buffer_free(&shown);

@@ -18,6 +18,10 @@
 enum long_option {
 	OPTION_TO = 0x200,
 	OPTION_CPU,
+	OPTION_WALL,
+	OPTION_HELD,
+	OPTION_NO_IDLE,
+	OPTION_OBJECTS,
 	OPTION_THREADS,
 	OPTION_FROM,
 	OPTION_UNTIL,
@@ -29,6 +33,7 @@ struct exporting {
 	const char *path;
 	const struct export_format *format;
 	enum profile_weight weight;
+	bool weight_given;
 	bool threads;
 	struct replay_when from, until;
 	struct export_spans spans;  /* --to otlp */
@@ -47,6 +52,13 @@ static int parse_format(const char *word, struct exporting *exporting)
 	return EINVAL;
 }
 
+static int choose(struct exporting *exporting, enum profile_weight weight)
+{
+	exporting->weight = weight;
+	exporting->weight_given = true;
+	return 0;
+}
+
 static error_t parse_export(int key, char *argument, struct argp_state *state)
 {
 	struct exporting *exporting = state->input;
@@ -57,8 +69,15 @@ static error_t parse_export(int key, char *argument, struct argp_state *state)
 	case OPTION_TO:
 		return parse_format(argument, exporting);
 	case OPTION_CPU:
-		exporting->weight = PROFILE_CPU;
-		return 0;
+		return choose(exporting, PROFILE_CPU);
+	case OPTION_WALL:
+		return choose(exporting, PROFILE_WALL);
+	case OPTION_NO_IDLE:
+		return choose(exporting, PROFILE_BUSY);
+	case OPTION_HELD:
+		return choose(exporting, PROFILE_HELD);
+	case OPTION_OBJECTS:
+		return choose(exporting, PROFILE_OBJECTS);
 	case OPTION_THREADS:
 		exporting->threads = true;
 		return 0;
@@ -90,6 +109,10 @@ static error_t parse_export(int key, char *argument, struct argp_state *state)
 static const struct argp_option export_list[] = {
 	{"to", OPTION_TO, EXPORT_FORMATS, 0, "The format", 2},
 	{"cpu", OPTION_CPU, NULL, 0, "A profile: by the CPU time that threads used, and not by all time", 3},
+	{"no-idle", OPTION_NO_IDLE, NULL, 0, "By time, without that for which threads waited", 3},
+	{"wall", OPTION_WALL, NULL, 0, "Of a profile of the GVL: by time", 3},
+	{"held", OPTION_HELD, NULL, 0, "The same: by the time for which others waited for who had the GVL", 3},
+	{"objects", OPTION_OBJECTS, NULL, 0, "Of a profile of objects: their number, and not their bytes", 3},
 	{"threads", OPTION_THREADS, NULL, 0, "Stacks begin with their thread", 3},
 	{"calls", OPTION_CALLS, "N", 0, "html: so many calls, the longest, are in the timeline (default 1000000)", 3},
 	{"methods", 'm', "SELECTOR", 0, "A recording: only calls of such methods", 10},
@@ -146,22 +169,27 @@ static int export_check(void *self)
 
 static void write_profile(struct exporting *exporting, const struct profile *profile, const char *nothing)
 {
-	struct profile_view view = profile_view_make(profile, exporting->weight, exporting->threads);
+	struct profile_view view;
 
+	if (!exporting->weight_given)
+		exporting->weight = profile_weight_usual(profile);
+	view = profile_view_make(profile, exporting->weight, exporting->threads);
 	exporting->format->profile(&view, &exporting->invocation.output.buffer);
-	if (!view.total_ns)
-		message("%s has no %s", exporting->path, nothing);
+	if (!view.total)
+		message("%s has no %s", exporting->path, nothing ? nothing : profile_unit(exporting->weight)->name);
 	profile_view_free(&view);
 }
 
 /* 0, or an exit status after a line on stderr. */
-static int check_profile(const struct exporting *exporting)
+static int check_profile(const struct exporting *exporting, const struct profile *profile)
 {
 	const struct options *options = &exporting->invocation.options;
 
 	if (!exporting->format->profile && !exporting->format->page)
 		message("%s is a profile, which knows no order of calls in time; --to %s is for what `rbprobe record` has kept",
 		        exporting->path, exporting->format->name);
+	else if (exporting->format->page && profile->of_objects)
+		message("%s is a profile of objects, which the page does not show yet; --to svg and others do", exporting->path);
 	else if (options->selectors.count || options->trace.conditions.slow_ns || exporting->from.kind || exporting->until.kind)
 		message("%s is a profile, of which calls cannot be chosen", exporting->path);
 	else
@@ -250,11 +278,11 @@ static int export_run(void *self)
 	if (cut)
 		message("%s", err.text);
 	if (profile) {
-		status = check_profile(exporting);
+		status = check_profile(exporting, profile);
 		if (!status && exporting->format->page)
 			html_write_profile(profile, exporting->path, cut ? err.text : NULL, &exporting->invocation.output.buffer);
 		else if (!status)
-			write_profile(exporting, profile, exporting->weight == PROFILE_CPU ? "CPU time" : "samples");
+			write_profile(exporting, profile, NULL);
 	} else if (status == 0 && exporting->format->page) {
 		status = export_html(&exporting->invocation, reader,
 		                     &(struct export_html){exporting->path, (uint32_t)exporting->calls_max, exporting->from,
@@ -288,7 +316,8 @@ const struct subcommand cmd_export = {
 		"protocol, "
 		"as a file or to --otlp), of recordings alone; "
 		"pprof; "
-		"collapsed (flamegraph.pl; its numbers are microseconds); speedscope (its JSON); callgrind (kcachegrind and "
+		"collapsed (flamegraph.pl; its numbers are microseconds, or bytes or objects); speedscope (its JSON); callgrind "
+		"(kcachegrind and "
 		"callgrind_annotate); svg (a flame graph by itself). Of a recording, the last five have the own time of its "
 		"calls by stack. FILE may be - for standard input.",
 	.pids = PIDS_NONE,

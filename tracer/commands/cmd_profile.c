@@ -8,6 +8,7 @@
 #include "tracer/profile/profile_text.h"
 #include "tracer/recording/recording_fit.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #define RATE_DEFAULT 100
@@ -19,6 +20,11 @@ enum long_option {
 	OPTION_DURATION,
 	OPTION_WALL,
 	OPTION_CPU,
+	OPTION_NO_IDLE,
+	OPTION_GVL,
+	OPTION_ALLOC,
+	OPTION_RETAINED,
+	OPTION_EVERY,
 	OPTION_THREADS,
 	OPTION_NO_TREE,
 	OPTION_TOP,
@@ -27,6 +33,9 @@ enum long_option {
 struct profiling {
 	struct invocation invocation;
 	uint64_t rate_hz, duration_ns, top;
+	uint64_t every;    /* --alloc: about every so many'th object; 0: as is cheap */
+	const char *class; /* --alloc; NULL: any */
+	bool rate_given, retained;
 	struct profile_style style;
 	struct profile *profile;
 	struct profile_writer *writer; /* NULL: it is shown, and not kept */
@@ -39,6 +48,7 @@ static error_t parse_profile(int key, char *argument, struct argp_state *state)
 
 	switch (key) {
 	case OPTION_RATE:
+		profiling->rate_given = true;
 		return options_whole_number("--rate", argument, 1, RATE_MAX, &profiling->rate_hz);
 	case OPTION_DURATION:
 		return options_seconds("--duration", argument, &profiling->duration_ns);
@@ -48,6 +58,22 @@ static error_t parse_profile(int key, char *argument, struct argp_state *state)
 	case OPTION_CPU:
 		profiling->style.weight = PROFILE_CPU;
 		return 0;
+	case OPTION_NO_IDLE:
+		profiling->style.weight = PROFILE_BUSY;
+		return 0;
+	case OPTION_GVL:
+		profiling->style.weight = PROFILE_WAITED;
+		return 0;
+	case OPTION_ALLOC:
+		profiling->style.weight = PROFILE_BYTES;
+		profiling->class = argument;
+		return 0;
+	case OPTION_RETAINED:
+		profiling->style.weight = PROFILE_BYTES;
+		profiling->retained = true;
+		return 0;
+	case OPTION_EVERY:
+		return options_whole_number("--every", argument, 1, UINT32_MAX, &profiling->every);
 	case OPTION_THREADS:
 		profiling->style.threads = true;
 		return 0;
@@ -65,6 +91,13 @@ static const struct argp_option profile_list[] = {
 	{"rate", OPTION_RATE, "HZ", 0, "So many samples a second (default 100, at most 1000)", 2},
 	{"wall", OPTION_WALL, NULL, 0, "By time, be a thread running or waiting (default)", 3},
 	{"cpu", OPTION_CPU, NULL, 0, "By the CPU time that threads used", 3},
+	{"no-idle", OPTION_NO_IDLE, NULL, 0, "By time, without that for which threads waited", 3},
+	{"gvl", OPTION_GVL, NULL, 0, "By the time that threads waited for the GVL, and who had it meanwhile", 3},
+	{"alloc", OPTION_ALLOC, "CLASS", OPTION_ARG_OPTIONAL,
+         "By the objects that are made, and their bytes: all, or those of a class (CLASS+: and of classes below it)", 3},
+	{"retained", OPTION_RETAINED, NULL, 0, "As --alloc, but only what is still alive at the end, after a garbage collection",
+         3},
+	{"every", OPTION_EVERY, "N", 0, "With --alloc: look at about one object of N (default: as many as stay cheap)", 3},
 	{"threads", OPTION_THREADS, NULL, 0, "A tree for each thread", 3},
 	{"no-tree", OPTION_NO_TREE, NULL, 0, "Show the tables alone", 3},
 	{"top", OPTION_TOP, "N", 0, "Show so many rows of a table (default 20)", 3},
@@ -90,6 +123,14 @@ static int profile_check(void *self)
 
 	if (profiling->duration_ns / NS_PER_MS > INT32_MAX) {
 		message("--duration takes at most %d seconds", (int)(INT32_MAX / 1000));
+		return STATUS_USAGE;
+	}
+	if (profiling->every && profiling->style.weight != PROFILE_BYTES) {
+		message("--every is for --alloc; --rate says how often time is sampled");
+		return STATUS_USAGE;
+	}
+	if (profiling->style.weight == PROFILE_BYTES && profiling->rate_given) {
+		message("--rate is for samples of time; --every N says how many objects --alloc looks at");
 		return STATUS_USAGE;
 	}
 	if (options->append) {
@@ -119,6 +160,14 @@ static void profile_fill(const void *self, struct command *command)
 	const struct profiling *profiling = self;
 
 	command->arguments.number = profiling->rate_hz;
+	if (profiling->style.weight == PROFILE_WAITED)
+		command->arguments.flags = PROFILE_GVL;
+	if (profiling->style.weight == PROFILE_BYTES) {
+		command->arguments.flags = PROFILE_ALLOCATIONS | (profiling->retained ? PROFILE_RETAINED : 0);
+		command->arguments.number = profiling->every;
+		command->arguments.name =
+			(struct slice){profiling->class ? profiling->class : "", profiling->class ? strlen(profiling->class) : 0};
+	}
 	command->arguments.timeout_ms = (uint32_t)(profiling->duration_ns / NS_PER_MS);
 }
 

@@ -317,6 +317,7 @@ static void show_table(const struct report *report, struct buffer *to)
 static void show_profile(const struct report *report, struct buffer *to)
 {
 	const struct profile_style style = {.top = report->view.top ? (uint32_t)report->view.top : PROFILE_TOP_DEFAULT,
+	                                    .weight = profile_weight_usual(report->profile),
 	                                    .width = report->invocation.output.width};
 
 	if (report->invocation.json)

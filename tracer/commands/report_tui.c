@@ -28,6 +28,11 @@ int report_tui(const char *path, const struct profile *profile, const struct fig
 	struct error err;
 	int status;
 
+	if (profile && profile->of_objects) {
+		message("%s is a profile of objects, which --tui does not show yet; without it there are tables and a tree",
+		        path);
+		return STATUS_USAGE;
+	}
 	buffer_add_printable(&about, path, strlen(path));
 	if (profile) {
 		browse_from_profile(&browse, profile);

@@ -138,7 +138,7 @@ static void end_call(struct call_stacks *stacks, struct fiber *fiber, const stru
 		struct profile_sum *sum = profile_sum_add(stacks->profile, thread_of(stacks->profile, fiber), call->node);
 
 		sum->ticks++;
-		sum->wall_ns += duration_ns > inside_ns ? duration_ns - inside_ns : 0;
+		sum->weights[PROFILE_WALL] += duration_ns > inside_ns ? duration_ns - inside_ns : 0;
 	}
 	if (fiber->depth) {
 		struct kept_call around = kept_of(fiber, fiber->depth);

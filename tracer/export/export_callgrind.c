@@ -1,18 +1,18 @@
 /*
  * Callgrind's format, for kcachegrind and callgrind_annotate: what each function has itself and by each function that it called,
- * in microseconds. Samples know no number of calls: it is given as 1; recorded calls are counted. With threads, these are
- * functions as well.
+ * in microseconds, bytes or objects. Samples know no number of calls: it is given as 1; recorded calls are counted. With threads,
+ * these are functions as well.
  */
 
 #include "tracer/export/export.h"
 
-#include "proto/clock.h"
-
 #include <inttypes.h>
 
-static uint64_t us(uint64_t ns)
+static uint64_t whole(const struct profile_view *view, uint64_t weight)
 {
-	return (ns + NS_PER_US / 2) / NS_PER_US;
+	uint64_t divisor = profile_unit(view->weight)->divisor;
+
+	return (weight + divisor / 2) / divisor;
 }
 
 static void add_name(const struct profile_view *view, const char *key, const struct profile_view_node *node, struct buffer *to)
@@ -35,6 +35,8 @@ static void add_file(const struct profile_view *view, const char *key, const str
 		view->threads && node->depth == 1 ? (struct slice){"", 0} : profile_path(view->profile, node->function);
 
 	buffer_add_format(to, "%s=", key);
+	if (path.size && path.bytes[0] == '(')
+		buffer_add_char(to, ' ');
 	if (path.size)
 		buffer_add_printable(to, path.bytes, path.size);
 	else
@@ -51,16 +53,16 @@ static int32_t line_of(const struct profile_view *view, const struct profile_vie
 
 static void write_callgrind(const struct profile_view *view, struct buffer *to)
 {
-	buffer_add_format(
-		to, "# callgrind format\nversion: 1\ncreator: rbprobe\npositions: line\nevents: %s_us\nsummary: %" PRIu64 "\n",
-		view->weight == PROFILE_CPU ? "CPU" : "Wall", us(view->total_ns));
+	buffer_add_format(to,
+	                  "# callgrind format\nversion: 1\ncreator: rbprobe\npositions: line\nevents: %s\nsummary: %" PRIu64 "\n",
+	                  profile_unit(view->weight)->event, whole(view, view->total));
 	for (uint32_t i = 1; i < view->node_count; i++) {
 		const struct profile_view_node *node = &view->nodes[i];
 
 		buffer_add_char(to, '\n');
 		add_file(view, "fl", node, to);
 		add_name(view, "fn", node, to);
-		buffer_add_format(to, "%" PRId32 " %" PRIu64 "\n", line_of(view, node), us(node->self_ns));
+		buffer_add_format(to, "%" PRId32 " %" PRIu64 "\n", line_of(view, node), whole(view, node->self));
 		for (uint32_t child = node->first_child; child; child = view->nodes[child].next) {
 			const struct profile_view_node *called = &view->nodes[child];
 
@@ -68,7 +70,7 @@ static void write_callgrind(const struct profile_view *view, struct buffer *to)
 			add_name(view, "cfn", called, to);
 			buffer_add_format(to, "calls=%" PRIu64 " %" PRId32 "\n%" PRId32 " %" PRIu64 "\n",
 			                  view->profile->rate_hz ? 1 : called->ticks, line_of(view, called), line_of(view, node),
-			                  us(called->total_ns));
+			                  whole(view, called->total));
 		}
 	}
 }

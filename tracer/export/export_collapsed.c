@@ -1,11 +1,9 @@
 /*
  * Collapsed stacks: a line for each, its frames from the outermost one on with semicolons between, a blank, and a whole number:
- * microseconds. What separates is replaced in names.
+ * microseconds, bytes or objects. What separates is replaced in names.
  */
 
 #include "tracer/export/export.h"
-
-#include "proto/clock.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -31,16 +29,16 @@ static void write_collapsed(const struct profile_view *view, struct buffer *to)
 
 	while (number) {
 		const struct profile_view_node *node = &view->nodes[number];
-		uint64_t us = (node->self_ns + NS_PER_US / 2) / NS_PER_US;
+		uint64_t divisor = profile_unit(view->weight)->divisor, whole = (node->self + divisor / 2) / divisor;
 
 		path.size = ends[node->depth - 1];
 		if (path.size)
 			buffer_add_char(&path, ';');
 		add_name(view, node, &path);
 		ends[node->depth] = path.size;
-		if (us) {
+		if (whole) {
 			buffer_add(to, path.bytes, path.size);
-			buffer_add_format(to, " %" PRIu64 "\n", us);
+			buffer_add_format(to, " %" PRIu64 "\n", whole);
 		}
 		if (node->first_child) {
 			number = node->first_child;

@@ -17,6 +17,27 @@
 #define GZIP_WINDOW (15 + 16)
 #define KINDS 3u
 
+/* The first of the two weights that samples have. */
+static enum profile_weight first_kind(const struct profile *profile)
+{
+	return profile_weight_usual(profile);
+}
+
+static const char *kind_name(enum profile_weight weight)
+{
+	static const char *const names[PROFILE_WEIGHTS] = {
+		[PROFILE_WALL] = "wall",         [PROFILE_CPU] = "cpu",       [PROFILE_BUSY] = "wall",
+		[PROFILE_WAITED] = "gvl_waited", [PROFILE_HELD] = "gvl_held", [PROFILE_BYTES] = "bytes",
+		[PROFILE_OBJECTS] = "objects"};
+
+	return names[weight];
+}
+
+static const char *kind_unit(enum profile_weight weight)
+{
+	return weight == PROFILE_BYTES ? "bytes" : weight == PROFILE_OBJECTS ? "count" : "nanoseconds";
+}
+
 struct writing {
 	const struct profile_view *view;
 	struct buffer message;
@@ -125,7 +146,8 @@ static void add_sample(struct writing *writing, const struct profile_sum *sum, c
 	Perftools__Profiles__Profile part = PERFTOOLS__PROFILES__PROFILE__INIT;
 	Perftools__Profiles__Sample sample = PERFTOOLS__PROFILES__SAMPLE__INIT, *samples = &sample;
 	Perftools__Profiles__Label label = PERFTOOLS__PROFILES__LABEL__INIT, *labels = &label;
-	int64_t values[KINDS] = {(int64_t)sum->ticks, (int64_t)sum->wall_ns, (int64_t)sum->cpu_ns};
+	int64_t values[KINDS] = {(int64_t)sum->ticks, (int64_t)sum->weights[first_kind(profile)],
+	                         (int64_t)sum->weights[profile_unit(first_kind(profile))->other]};
 	struct buffer thread = {0};
 
 	for (uint32_t node = sum->node; node; node = profile->nodes[node].parent)
@@ -162,13 +184,13 @@ static void add_numbers(struct writing *writing)
 	Perftools__Profiles__Profile part = PERFTOOLS__PROFILES__PROFILE__INIT;
 	Perftools__Profiles__ValueType kind = PERFTOOLS__PROFILES__VALUE_TYPE__INIT;
 
-	part.default_sample_type = word(writing, writing->view->weight == PROFILE_CPU ? "cpu" : "wall");
+	part.default_sample_type = word(writing, kind_name(writing->view->weight));
 	for (uint32_t i = 0; i < profile->process_count; i++)
 		if ((int64_t)profile->processes[i].summary.elapsed_ns > part.duration_nanos)
 			part.duration_nanos = (int64_t)profile->processes[i].summary.elapsed_ns;
-	if (profile->rate_hz) {
-		kind.type = word(writing, "wall");
-		kind.unit = word(writing, "nanoseconds");
+	if (profile->rate_hz && !profile->of_objects) {
+		kind.type = word(writing, kind_name(first_kind(profile)));
+		kind.unit = word(writing, kind_unit(first_kind(profile)));
 		part.period_type = &kind;
 		part.period = 1000000000 / (int64_t)profile->rate_hz;
 	}
@@ -198,9 +220,10 @@ static void write_pprof(const struct profile_view *view, struct buffer *to)
 
 	word(&writing, "");
 	add_kind(&writing, profile->rate_hz ? "samples" : "calls", "count");
-	add_kind(&writing, "wall", "nanoseconds");
+	add_kind(&writing, kind_name(first_kind(profile)), kind_unit(first_kind(profile)));
 	if (profile->rate_hz)
-		add_kind(&writing, "cpu", "nanoseconds");
+		add_kind(&writing, kind_name(profile_unit(first_kind(profile))->other),
+		         kind_unit(profile_unit(first_kind(profile))->other));
 	for (uint32_t i = 0; i < profile->function_count; i++)
 		add_function(&writing, i);
 	ids = add_locations(&writing);

@@ -1,6 +1,6 @@
 /*
- * speedscope's JSON: frames once, and a "sampled" profile whose samples are stacks with weights in nanoseconds. With threads each
- * has a profile of its own. The order of samples in time is not known: they stand in the order of the tree.
+ * speedscope's JSON: frames once, and a "sampled" profile whose samples are stacks with weights in nanoseconds, bytes or objects.
+ * With threads each has a profile of its own. The order of samples in time is not known: they stand in the order of the tree.
  */
 
 #include "tracer/export/export.h"
@@ -57,22 +57,22 @@ static void add_profile(const struct profile_view *view, uint32_t root, struct b
 	if (root)
 		profile_view_name(view, &view->nodes[root], &name);
 	else
-		buffer_add_text(&name, view->weight == PROFILE_CPU ? "CPU time" : "wall time");
+		buffer_add_text(&name, profile_unit(view->weight)->name);
 	json_open_object(to);
 	json_member_string(to, "type", "sampled");
 	json_member_text(to, "name", (struct slice){name.bytes, name.size});
-	json_member_string(to, "unit", "nanoseconds");
+	json_member_string(to, "unit", profile_unit(view->weight)->scope);
 	json_member_uint(to, "startValue", 0);
-	json_member_uint(to, "endValue", view->nodes[root].total_ns);
+	json_member_uint(to, "endValue", view->nodes[root].total);
 	json_open_array(json_key(to, "samples"));
 	for (uint32_t i = root; i < view->node_count; i++)
-		if (view->nodes[i].self_ns && is_below(view, i, root))
+		if (view->nodes[i].self && is_below(view, i, root))
 			add_stack(view, i, root, path, to);
 	json_close_array(to);
 	json_open_array(json_key(to, "weights"));
 	for (uint32_t i = root; i < view->node_count; i++)
-		if (view->nodes[i].self_ns && is_below(view, i, root))
-			json_add_uint(to, view->nodes[i].self_ns);
+		if (view->nodes[i].self && is_below(view, i, root))
+			json_add_uint(to, view->nodes[i].self);
 	json_close_array(to);
 	json_close_object(to);
 	buffer_free(&name);

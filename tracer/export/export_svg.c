@@ -1,6 +1,6 @@
 /*
- * A flame graph as an SVG that needs nothing else: a box for each node, as wide as its time, above that of its caller; the box
- * says its time where the mouse rests on it. No scripts. Boxes narrower than half a pixel are left out.
+ * A flame graph as an SVG that needs nothing else: a box for each node, as wide as its weight, above that of its caller; the box
+ * says that where the mouse rests on it. No scripts. Boxes narrower than half a pixel are left out.
  */
 
 #include "tracer/export/export.h"
@@ -56,6 +56,7 @@ static void add_box(const struct profile_view *view, uint32_t number, double x, 
 {
 	const struct profile_view_node *node = &view->nodes[number];
 	size_t room = (size_t)((width - 4) / CHARACTER);
+	const struct profile_unit *unit = profile_unit(view->weight);
 	struct buffer name = {0};
 
 	if (number)
@@ -64,8 +65,8 @@ static void add_box(const struct profile_view *view, uint32_t number, double x, 
 		buffer_add_text(&name, "all");
 	buffer_add_text(to, "<g><title>");
 	add_escaped(to, name.bytes, name.size, SIZE_MAX);
-	buffer_add_format(to, " (%.3f s, %.2f %%)</title>", (double)node->total_ns / 1e9,
-	                  100 * (double)node->total_ns / (double)view->total_ns);
+	buffer_add_format(to, " (%.*f%s, %.2f %%)</title>", unit->shown > 1 ? 3 : 0, (double)node->total / unit->shown,
+	                  unit->suffix, 100 * (double)node->total / (double)view->total);
 	buffer_add_format(to, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\" rx=\"2\" fill=\"hsl(%u,80%%,62%%)\"/>",
 	                  x, y, width, ROW - 1, hue_of((struct slice){name.bytes, name.size}));
 	if (width > 4 * CHARACTER) {
@@ -82,14 +83,15 @@ static uint32_t shown_depth(const struct profile_view *view, double scale)
 	uint32_t depth = 0;
 
 	for (uint32_t i = 0; i < view->node_count; i++)
-		if ((double)view->nodes[i].total_ns * scale >= LEAST && view->nodes[i].depth > depth)
+		if ((double)view->nodes[i].total * scale >= LEAST && view->nodes[i].depth > depth)
 			depth = view->nodes[i].depth;
 	return depth;
 }
 
 static void write_svg(const struct profile_view *view, struct buffer *to)
 {
-	double scale = view->total_ns ? WIDTH / (double)view->total_ns : 0;
+	const struct profile_unit *unit = profile_unit(view->weight);
+	double scale = view->total ? WIDTH / (double)view->total : 0;
 	double *places = memory_zeroed(view->node_count * sizeof(*places));
 	uint32_t depth = shown_depth(view, scale);
 	double height = TOP + ROW * (depth + 1) + 10;
@@ -98,17 +100,17 @@ static void write_svg(const struct profile_view *view, struct buffer *to)
 	                  "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
 	                  "height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" font-family=\"monospace\" font-size=\"11\">\n"
 	                  "<rect width=\"100%%\" height=\"100%%\" fill=\"#fffdf5\"/>\n"
-	                  "<text x=\"8\" y=\"22\" font-size=\"15\">rbprobe: %s, %.1f s of all threads</text>\n",
-	                  WIDTH, height, WIDTH, height, view->weight == PROFILE_CPU ? "CPU time" : "wall time",
-	                  (double)view->total_ns / 1e9);
+	                  "<text x=\"8\" y=\"22\" font-size=\"15\">rbprobe: %s, %.*f%s of all threads</text>\n",
+	                  WIDTH, height, WIDTH, height, unit->name, unit->shown > 1 ? 1 : 0, (double)view->total / unit->shown,
+	                  unit->suffix);
 	/* Parents come before their children, and give these their places. */
-	for (uint32_t i = 0; i < view->node_count && view->total_ns; i++) {
+	for (uint32_t i = 0; i < view->node_count && view->total; i++) {
 		const struct profile_view_node *node = &view->nodes[i];
-		double width = (double)node->total_ns * scale, x = places[i];
+		double width = (double)node->total * scale, x = places[i];
 
 		for (uint32_t child = node->first_child; child; child = view->nodes[child].next) {
 			places[child] = x;
-			x += (double)view->nodes[child].total_ns * scale;
+			x += (double)view->nodes[child].total * scale;
 		}
 		if (width >= LEAST)
 			add_box(view, i, places[i], TOP + ROW * (depth - node->depth), width, to);

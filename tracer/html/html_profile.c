@@ -15,8 +15,8 @@ static void add_tree(const struct profile *profile, enum profile_weight weight, 
 	for (uint32_t i = 0; i < view.node_count; i++)
 		tree.nodes[i] = (struct html_node){.parent = view.nodes[i].parent,
 		                                   .name = view.nodes[i].function,
-		                                   .total_ns = view.nodes[i].total_ns,
-		                                   .self_ns = view.nodes[i].self_ns};
+		                                   .total_ns = view.nodes[i].total,
+		                                   .self_ns = view.nodes[i].self};
 	html_columns_tree(columns, prefix, &tree);
 	html_tree_free(&tree);
 	profile_view_free(&view);

@@ -12,6 +12,9 @@
 
 #define NUMBERS_MAX (1u << 18) /* of one process's functions, stacks, threads */
 #define SUM_NUMBERS 5
+#define IDLE_NUMBERS 3
+#define PAIR_NUMBERS 3
+#define PAIRS_MAX 4096u
 #define STACK_NUMBERS 3
 #define FUNCTION_VALUES 3
 #define TEXTS_MAX (256ull << 20) /* bytes */
@@ -51,6 +54,7 @@ void profile_free(struct profile *profile)
 	free(profile->threads);
 	free(profile->sums);
 	free(profile->slots);
+	free(profile->pairs);
 	free(profile->processes);
 	free(profile);
 }
@@ -289,7 +293,9 @@ static bool add_stacks(struct profile *profile, struct profile_process *process,
 	return true;
 }
 
-static bool add_sums(struct profile *profile, struct profile_process *process, const msgpack_object *sums)
+/* One of either sort: of time, or of objects. */
+static bool add_sums(struct profile *profile, struct profile_process *process, const msgpack_object *sums,
+                     enum profile_weight first, enum profile_weight second)
 {
 	if (value_count(sums) % SUM_NUMBERS)
 		return false;
@@ -303,8 +309,55 @@ static bool add_sums(struct profile *profile, struct profile_process *process, c
 			return false;
 		sum = profile_sum_add(profile, thread, node);
 		sum->ticks += value_uint(value_at(sums, i + 2));
-		sum->wall_ns += value_uint(value_at(sums, i + 3));
-		sum->cpu_ns += value_uint(value_at(sums, i + 4));
+		sum->weights[first] += value_uint(value_at(sums, i + 3));
+		sum->weights[second] += value_uint(value_at(sums, i + 4));
+	}
+	return true;
+}
+
+static bool add_idle(struct profile *profile, struct profile_process *process, const msgpack_object *idle)
+{
+	if (value_count(idle) % IDLE_NUMBERS)
+		return false;
+	for (uint32_t i = 0; i < value_count(idle); i += IDLE_NUMBERS) {
+		uint32_t thread, node = 0;
+		struct profile_sum *sum;
+
+		if (!number_find(&process->threads, value_at(idle, i), &thread))
+			return false;
+		if (value_uint(value_at(idle, i + 1)) && !number_find(&process->stacks, value_at(idle, i + 1), &node))
+			return false;
+		sum = profile_sum_add(profile, thread, node);
+		sum->idle_ns += value_uint(value_at(idle, i + 2));
+	}
+	return true;
+}
+
+static void add_pair(struct profile *profile, uint32_t waiter, uint32_t holder, uint64_t ns)
+{
+	for (uint32_t i = 0; i < profile->pair_count; i++)
+		if (profile->pairs[i].waiter == waiter && profile->pairs[i].holder == holder) {
+			profile->pairs[i].ns += ns;
+			return;
+		}
+	if (profile->pair_count == PAIRS_MAX)
+		return;
+	profile->pairs = grown(profile->pairs, profile->pair_count, &profile->pair_room, sizeof(*profile->pairs));
+	profile->pairs[profile->pair_count++] = (struct profile_pair){waiter, holder, ns};
+}
+
+static bool add_pairs(struct profile *profile, struct profile_process *process, const msgpack_object *pairs)
+{
+	if (value_count(pairs) % PAIR_NUMBERS)
+		return false;
+	for (uint32_t i = 0; i < value_count(pairs); i += PAIR_NUMBERS) {
+		uint32_t waiter, holder = PROFILE_NOBODY;
+
+		if (!number_find(&process->threads, value_at(pairs, i), &waiter))
+			return false;
+		if (value_uint(value_at(pairs, i + 1)) && !number_find(&process->threads, value_at(pairs, i + 1), &holder))
+			holder = PROFILE_NOBODY; /* one of rbprobe's own */
+		add_pair(profile, waiter, holder, value_uint(value_at(pairs, i + 2)));
 	}
 	return true;
 }
@@ -337,6 +390,16 @@ static void take_summary(struct profile_summary *summary, const msgpack_object *
 		.rate_hz = value_number(value_get(map, "rate_hz")),
 		.with_c = value_bool(value_get(map, "with_c")),
 		.with_cpu = value_bool(value_get(map, "with_cpu")),
+		.with_gc = value_bool(value_get(map, "with_gc")),
+		.gvl_by_events = value_bool(value_get(map, "gvl_by_events")),
+		.made = value_uint(value_get(map, "made")),
+		.every = value_uint(value_get(map, "every")),
+		.noted = value_uint(value_get(map, "noted")),
+		.off_ns = value_uint(value_get(map, "off_ns")),
+		.lost = value_uint(value_get(map, "lost")),
+		.event_ns = value_number(value_get(map, "event_ns")),
+		.retained = value_bool(value_get(map, "retained")),
+		.with_bytes = value_bool(value_get(map, "with_bytes")),
 		.there = true,
 	};
 }
@@ -347,9 +410,19 @@ int profile_add(struct profile *profile, struct profile_process *process, const 
 
 	if (!add_threads(profile, process, value_get(map, "threads")) ||
 	    !add_functions(profile, process, value_get(map, "functions")) ||
-	    !add_stacks(profile, process, value_get(map, "stacks")) || !add_sums(profile, process, value_get(map, "sums")) ||
+	    !add_stacks(profile, process, value_get(map, "stacks")) ||
+	    !add_sums(profile, process, value_get(map, "sums"), PROFILE_WALL, PROFILE_CPU) ||
+	    !add_sums(profile, process, value_get(map, "objects"), PROFILE_OBJECTS, PROFILE_BYTES) ||
+	    !add_sums(profile, process, value_get(map, "gvl"), PROFILE_WAITED, PROFILE_HELD) ||
+	    !add_pairs(profile, process, value_get(map, "gvl_pairs")) || !add_idle(profile, process, value_get(map, "idle")) ||
 	    !add_clocks(profile, process, value_get(map, "clocks")))
 		return malformed(process, err);
+	if (value_get(map, "idle"))
+		profile->has_idle = true;
+	if (value_get(map, "gvl"))
+		profile->of_gvl = true;
+	if (value_get(map, "objects"))
+		profile->of_objects = true;
 	if (summary)
 		take_summary(&process->summary, summary);
 	return 0;
@@ -360,14 +433,16 @@ void profile_settle(struct profile *profile)
 	uint64_t *sampled_ns = memory_zeroed((profile->thread_count + 1) * sizeof(*sampled_ns));
 
 	for (uint32_t i = 0; i < profile->sum_count; i++)
-		sampled_ns[profile->sums[i].thread] += profile->sums[i].cpu_ns;
+		sampled_ns[profile->sums[i].thread] += profile->sums[i].weights[PROFILE_CPU];
 	for (uint32_t i = 0; i < profile->sum_count; i++) {
 		struct profile_sum *sum = &profile->sums[i];
 		const struct profile_thread *thread = &profile->threads[sum->thread];
+		uint64_t wall_ns = sum->weights[PROFILE_WALL];
 
+		sum->weights[PROFILE_BUSY] = wall_ns > sum->idle_ns ? wall_ns - sum->idle_ns : 0;
 		if (thread->has_clock && sampled_ns[sum->thread])
-			sum->cpu_ns =
-				(uint64_t)((double)sum->cpu_ns * (double)thread->clock_ns / (double)sampled_ns[sum->thread]);
+			sum->weights[PROFILE_CPU] = (uint64_t)((double)sum->weights[PROFILE_CPU] * (double)thread->clock_ns /
+			                                       (double)sampled_ns[sum->thread]);
 	}
 	free(sampled_ns);
 }

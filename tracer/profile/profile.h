@@ -38,16 +38,41 @@ struct profile_thread {
 	uint64_t clock_ns; /* the CPU time that it used; what sums have of it are samples */
 };
 
+/* By what a profile is looked at. Of time: the first three; of the GVL: the next two as well; of objects: the others. */
+enum profile_weight {
+	PROFILE_WALL,   /* ns */
+	PROFILE_CPU,    /* ns */
+	PROFILE_BUSY,   /* ns: wall time without what the thread waited */
+	PROFILE_WAITED, /* ns: for the GVL */
+	PROFILE_HELD,   /* ns: for which others waited for it, added up over these */
+	PROFILE_BYTES,
+	PROFILE_OBJECTS,
+	PROFILE_WEIGHTS,
+};
+
 struct profile_sum {
 	uint32_t thread, node;
-	uint64_t ticks, wall_ns, cpu_ns;
+	uint64_t ticks;   /* samples */
+	uint64_t idle_ns; /* of PROFILE_WALL */
+	uint64_t weights[PROFILE_WEIGHTS];
 };
+
+/* For so long one thread waited for the GVL while the other had it. */
+struct profile_pair {
+	uint32_t waiter, holder; /* PROFILE_NOBODY: not known */
+	uint64_t ns;
+};
+
+#define PROFILE_NOBODY UINT32_MAX
 
 /* What the process says of the sampling. */
 struct profile_summary {
 	uint64_t elapsed_ns, samples, late_ticks, late_ns, no_room_ticks, threads_left_out, cut, woken, own_cpu_ns;
 	double rate_hz;
-	bool with_c, with_cpu;
+	bool with_c, with_cpu, with_gc, gvl_by_events;
+	uint64_t made, every, noted, off_ns, lost; /* of objects */
+	double event_ns;
+	bool with_bytes, retained;
 	bool there;
 };
 
@@ -79,6 +104,10 @@ struct profile {
 	struct profile_process *processes;
 	uint32_t process_count;
 	uint32_t rate_hz; /* that was asked for */
+	bool of_objects, of_gvl;
+	struct profile_pair *pairs;
+	uint32_t pair_count, pair_room;
+	bool has_idle; /* it says when threads waited: PROFILE_BUSY is known */
 };
 
 struct profile *profile_new(void);
@@ -92,7 +121,8 @@ int profile_add(struct profile *profile, struct profile_process *process, const 
 
 /*
  * When all is there: what samples say of a thread's CPU time is brought to what its clock says. A sample that found the thread
- * running stands for a whole tick, of which another process may have had a part.
+ * running stands for a whole tick, of which another process may have had a part. PROFILE_BUSY is known
+ * from then on.
  */
 void profile_settle(struct profile *profile);
 

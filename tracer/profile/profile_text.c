@@ -6,11 +6,15 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define WIDTH_DEFAULT 80u
 #define TREE_LEAST 0.01 /* of all; what is less is left out */
 #define TREE_DEPTH_MAX 60
+#define OFF_WORTH_TELLING 0.02
 #define LATE_WORTH_TELLING 0.05
+#define UNIT_BYTES_MAX (UINT64_C(10000))
+#define OF_CLASS " (made)"
 #define INDENTATION_MAX 30u
 
 /* --- What was sampled */
@@ -29,6 +33,71 @@ static uint32_t threads_of(const struct profile *profile, uint32_t process)
 	return count;
 }
 
+/* What there is to say where objects were looked at. */
+static void add_objects(const struct profile_summary *summary, struct buffer *to)
+{
+	double elapsed_ns = summary->elapsed_ns ? (double)summary->elapsed_ns : 1;
+	double off = (double)summary->off_ns / elapsed_ns;
+
+	if (summary->retained)
+		buffer_add_text(to, "  shown are those that were still alive after a garbage collection at the end\n");
+	if (summary->event_ns >= 1)
+		buffer_add_format(to, "  each object took %.0f ns longer to make while rbprobe looked\n", summary->event_ns);
+	if (off > OFF_WORTH_TELLING)
+		buffer_add_format(to,
+		                  "  to stay cheap it looked for %.0f %% of the time; what was made in the rest is not shown\n",
+		                  100 * (1 - off));
+	if (summary->lost)
+		buffer_add_format(to, "  %" PRIu64 " objects are missing: there was no room for them or their stacks\n",
+		                  summary->lost);
+	if (summary->there && !summary->with_bytes)
+		buffer_add_text(to, "  this Ruby does not tell how many bytes an object has\n");
+}
+
+static void add_rate(const struct profile *profile, const struct profile_summary *summary, struct buffer *to)
+{
+	if (profile->of_objects) {
+		buffer_add_format(to, "%" PRIu64 " object%s made", summary->made, plural(summary->made));
+		if (summary->every > 1)
+			buffer_add_format(to, ", about 1 of %" PRIu64 " looked at", summary->every);
+	} else if (profile->rate_hz && summary->rate_hz < 0.99 * profile->rate_hz) {
+		buffer_add_format(to, "%.0f samples a second instead of %" PRIu32 " to stay cheap", summary->rate_hz,
+		                  profile->rate_hz);
+	} else {
+		buffer_add_format(to, "%.0f samples a second", summary->rate_hz);
+	}
+}
+
+static double percent(uint64_t part, uint64_t all)
+{
+	return all ? 100 * (double)part / (double)all : 0;
+}
+
+/* How much of all threads' time was what. */
+static void add_states(const struct profile *profile, uint32_t process, struct buffer *to)
+{
+	uint64_t wall_ns = 0, idle_ns = 0, gc_ns = 0;
+
+	for (uint32_t i = 0; i < profile->sum_count; i++) {
+		const struct profile_sum *sum = &profile->sums[i];
+
+		if (profile->threads[sum->thread].process != process)
+			continue;
+		wall_ns += sum->weights[PROFILE_WALL];
+		idle_ns += sum->idle_ns;
+		if (sum->node && profile_is_state(profile, profile->nodes[sum->node].function))
+			gc_ns += sum->weights[PROFILE_WALL];
+	}
+	if (!profile->has_idle || wall_ns == 0)
+		return;
+	buffer_add_format(to, "  of all threads' time: running %.1f %%, idle %.1f %%",
+	                  percent(wall_ns - idle_ns - gc_ns, wall_ns), percent(idle_ns, wall_ns));
+	if (profile->processes[process].summary.with_gc)
+		buffer_add_format(to, ", garbage collection %.1f %%\n", percent(gc_ns, wall_ns));
+	else
+		buffer_add_text(to, "\n  this Ruby does not tell its time in garbage collections\n");
+}
+
 static void add_process(const struct profile *profile, uint32_t number, struct buffer *to)
 {
 	const struct profile_process *process = &profile->processes[number];
@@ -38,12 +107,17 @@ static void add_process(const struct profile *profile, uint32_t number, struct b
 
 	buffer_add_format(to, "process %d: %.1f s, %" PRIu32 " thread%s, ", (int)process->pid, elapsed_ns / 1e9, threads,
 	                  plural(threads));
-	if (profile->rate_hz && summary->rate_hz < 0.99 * profile->rate_hz)
-		buffer_add_format(to, "%.0f samples a second instead of %" PRIu32 " to stay cheap", summary->rate_hz,
-		                  profile->rate_hz);
-	else
-		buffer_add_format(to, "%.0f samples a second", summary->rate_hz);
+	add_rate(profile, summary, to);
 	buffer_add_format(to, "; rbprobe used %.2f %% CPU\n", 100 * (double)summary->own_cpu_ns / elapsed_ns);
+	if (profile->of_objects) {
+		add_objects(summary, to);
+		return;
+	}
+	add_states(profile, number, to);
+	if (profile->of_gvl && summary->there && !summary->gvl_by_events)
+		buffer_add_text(
+			to, "  by samples, as this Ruby (before 3.2) tells nothing of the GVL: threads that could run, and did "
+			    "not\n");
 	if ((double)summary->late_ns > LATE_WORTH_TELLING * elapsed_ns)
 		buffer_add_format(to, "  %.0f %% of the time was seen late (long C code, or a busy machine)\n",
 		                  100 * (double)summary->late_ns / elapsed_ns);
@@ -73,10 +147,10 @@ static int compare_rows(const void *one, const void *other)
 {
 	const struct row *a = one, *b = other;
 
-	if (a->sums->self_ns != b->sums->self_ns)
-		return a->sums->self_ns < b->sums->self_ns ? 1 : -1;
-	if (a->sums->total_ns != b->sums->total_ns)
-		return a->sums->total_ns < b->sums->total_ns ? 1 : -1;
+	if (a->sums->self != b->sums->self)
+		return a->sums->self < b->sums->self ? 1 : -1;
+	if (a->sums->total != b->sums->total)
+		return a->sums->total < b->sums->total ? 1 : -1;
 	return (a->function > b->function) - (a->function < b->function);
 }
 
@@ -86,6 +160,13 @@ static void add_place(const struct profile *profile, uint32_t function, size_t r
 	struct slice path = profile_path(profile, function);
 	struct buffer place = {0};
 
+	if (profile_is_class(profile, function)) {
+		if (room > strlen(OF_CLASS))
+			buffer_add_text(to, OF_CLASS);
+		return;
+	}
+	if (profile_is_state(profile, function))
+		return;
 	if (!path.size) {
 		if (room >= 3)
 			buffer_add_text(to, " [C]");
@@ -120,28 +201,51 @@ static void add_function(const struct profile *profile, uint32_t function, size_
 	buffer_add_char(to, '\n');
 }
 
-static double percent(uint64_t part, uint64_t all)
+/* In nine characters. */
+static void add_amount(enum profile_weight weight, uint64_t amount, struct buffer *to)
 {
-	return all ? 100 * (double)part / (double)all : 0;
+	if (weight < PROFILE_BYTES)
+		buffer_add_format(to, "%8.3fs", (double)amount / 1e9);
+	else if (weight == PROFILE_OBJECTS || amount < UNIT_BYTES_MAX)
+		buffer_add_format(to, "%9" PRIu64, amount);
+	else if (amount < UNIT_BYTES_MAX << 10)
+		buffer_add_format(to, "%6.1fKiB", (double)amount / (1 << 10));
+	else if (amount < UNIT_BYTES_MAX << 20)
+		buffer_add_format(to, "%6.1fMiB", (double)amount / (1 << 20));
+	else
+		buffer_add_format(to, "%6.1fGiB", (double)amount / (1 << 30));
+}
+
+static const char *heading(enum profile_weight weight)
+{
+	static const char *const headings[PROFILE_WEIGHTS] = {
+		[PROFILE_WALL] = "WALL", [PROFILE_CPU] = "CPU",     [PROFILE_BUSY] = "BUSY",      [PROFILE_WAITED] = "WAITED",
+		[PROFILE_HELD] = "HELD", [PROFILE_BYTES] = "BYTES", [PROFILE_OBJECTS] = "OBJECTS"};
+
+	return headings[weight];
 }
 
 static void add_table(const struct profile_view *view, const struct profile_style *style, unsigned width, struct buffer *to)
 {
 	const struct profile *profile = view->profile;
 	struct row *rows = memory_zeroed((profile->function_count + 1) * sizeof(*rows));
+	enum profile_weight other = profile_unit(view->weight)->other;
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < profile->function_count; i++)
-		if (view->functions[i].total_ns)
+		if (view->functions[i].total)
 			rows[count++] = (struct row){i, &view->functions[i]};
 	qsort(rows, count, sizeof(*rows), compare_rows);
-	buffer_add_format(to, "\n%9s %6s %6s %9s  METHOD\n", "SELF", "", "TOTAL", view->weight == PROFILE_CPU ? "WALL" : "CPU");
+	buffer_add_format(to, "\n%9s %6s %6s %9s  METHOD%s\n", view->weight >= PROFILE_WAITED ? heading(view->weight) : "SELF",
+	                  "", "TOTAL", heading(other), profile->of_objects ? " OR CLASS" : "");
 	for (uint32_t i = 0; i < count && i < style->top; i++) {
 		size_t from = to->size;
 
-		buffer_add_format(to, "%8.3fs %5.1f%% %5.1f%% %8.3fs  ", (double)rows[i].sums->self_ns / 1e9,
-		                  percent(rows[i].sums->self_ns, view->total_ns), percent(rows[i].sums->total_ns, view->total_ns),
-		                  (double)rows[i].sums->self_other_ns / 1e9);
+		add_amount(view->weight, rows[i].sums->self, to);
+		buffer_add_format(to, " %5.1f%% %5.1f%% ", percent(rows[i].sums->self, view->total),
+		                  percent(rows[i].sums->total, view->total));
+		add_amount(other, rows[i].sums->self_other, to);
+		buffer_add_text(to, "  ");
 		add_function(profile, rows[i].function, to->size - from, width, to);
 	}
 	if (count > style->top)
@@ -153,53 +257,119 @@ static void add_table(const struct profile_view *view, const struct profile_styl
 
 struct thread_row {
 	uint32_t thread;
-	uint64_t wall_ns, cpu_ns;
+	uint64_t one, other; /* what they are sorted by, and beside that */
 };
 
 static int compare_threads(const void *one, const void *other)
 {
 	const struct thread_row *a = one, *b = other;
 
-	if (a->cpu_ns != b->cpu_ns)
-		return a->cpu_ns < b->cpu_ns ? 1 : -1;
-	if (a->wall_ns != b->wall_ns)
-		return a->wall_ns < b->wall_ns ? 1 : -1;
+	if (a->one != b->one)
+		return a->one < b->one ? 1 : -1;
+	if (a->other != b->other)
+		return a->other < b->other ? 1 : -1;
 	return (a->thread > b->thread) - (a->thread < b->thread);
 }
 
-static void add_threads(const struct profile *profile, const struct profile_style *style, struct buffer *to)
+/* Those that have anything, the heaviest first. */
+static struct thread_row *thread_rows(const struct profile *profile, enum profile_weight one, enum profile_weight other,
+                                      uint32_t *count)
 {
 	struct thread_row *rows = memory_zeroed((profile->thread_count + 1) * sizeof(*rows));
-	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < profile->thread_count; i++)
 		rows[i].thread = i;
 	for (uint32_t i = 0; i < profile->sum_count; i++) {
-		rows[profile->sums[i].thread].wall_ns += profile->sums[i].wall_ns;
-		rows[profile->sums[i].thread].cpu_ns += profile->sums[i].cpu_ns;
+		rows[profile->sums[i].thread].one += profile->sums[i].weights[one];
+		rows[profile->sums[i].thread].other += profile->sums[i].weights[other];
 	}
-	for (uint32_t i = 0; i < profile->thread_count; i++)
-		if (profile->threads[i].has_clock)
-			rows[i].cpu_ns = profile->threads[i].clock_ns;
-	for (uint32_t i = 0; i < profile->thread_count; i++)
-		if (rows[i].wall_ns)
-			rows[count++] = rows[i];
-	qsort(rows, count, sizeof(*rows), compare_threads);
-	buffer_add_format(to, "\n%9s %9s %6s  THREAD\n", "TIME", "CPU", "IDLE");
-	for (uint32_t i = 0; i < count && i < style->top; i++) {
-		uint64_t cpu_ns = rows[i].cpu_ns < rows[i].wall_ns ? rows[i].cpu_ns : rows[i].wall_ns;
+	*count = 0;
+	for (uint32_t i = 0; i < profile->thread_count; i++) {
+		if (one == PROFILE_CPU && profile->threads[i].has_clock)
+			rows[i].one = profile->threads[i].clock_ns;
+		if (rows[i].other)
+			rows[(*count)++] = rows[i];
+	}
+	qsort(rows, *count, sizeof(*rows), compare_threads);
+	return rows;
+}
+
+static void add_thread(const struct profile *profile, const struct thread_row *row, struct buffer *to)
+{
+	struct buffer name = {0};
+
+	if (profile->of_objects) {
+		add_amount(PROFILE_BYTES, row->one, to);
+		buffer_add_format(to, " %9" PRIu64 "  ", row->other);
+	} else {
+		uint64_t wall_ns = row->other, cpu_ns = row->one < wall_ns ? row->one : wall_ns;
+
+		buffer_add_format(to, "%8.3fs %8.3fs %5.1f%%  ", (double)wall_ns / 1e9, (double)row->one / 1e9,
+		                  percent(wall_ns - cpu_ns, wall_ns));
+	}
+	profile_thread_name(profile, row->thread, &name);
+	buffer_add_printable(to, name.bytes, name.size);
+	buffer_add_char(to, '\n');
+	buffer_free(&name);
+}
+
+static void add_threads(const struct profile *profile, const struct profile_style *style, struct buffer *to)
+{
+	uint32_t count;
+	struct thread_row *rows = profile->of_objects ? thread_rows(profile, PROFILE_BYTES, PROFILE_OBJECTS, &count)
+	                                              : thread_rows(profile, PROFILE_CPU, PROFILE_WALL, &count);
+
+	if (profile->of_objects)
+		buffer_add_format(to, "\n%9s %9s  THREAD\n", "BYTES", "OBJECTS");
+	else
+		buffer_add_format(to, "\n%9s %9s %6s  THREAD\n", "TIME", "CPU", "IDLE");
+	for (uint32_t i = 0; i < count && i < style->top; i++)
+		add_thread(profile, &rows[i], to);
+	if (count > style->top)
+		buffer_add_format(to, "%28s%" PRIu32 " more\n", "", count - style->top);
+	free(rows);
+}
+
+/* --- The GVL */
+
+static int compare_pairs(const void *one, const void *other)
+{
+	const struct profile_pair *a = one, *b = other;
+
+	return (a->ns < b->ns) - (a->ns > b->ns);
+}
+
+static void add_pairs(const struct profile *profile, const struct profile_style *style, struct buffer *to)
+{
+	qsort(profile->pairs, profile->pair_count, sizeof(*profile->pairs), compare_pairs);
+	buffer_add_format(to, "\n%9s  THREAD\n", "WAITED");
+	for (uint32_t i = 0; i < profile->pair_count && i < style->top; i++) {
 		struct buffer name = {0};
 
-		profile_thread_name(profile, rows[i].thread, &name);
-		buffer_add_format(to, "%8.3fs %8.3fs %5.1f%%  ", (double)rows[i].wall_ns / 1e9, (double)rows[i].cpu_ns / 1e9,
-		                  percent(rows[i].wall_ns - cpu_ns, rows[i].wall_ns));
+		profile_thread_name(profile, profile->pairs[i].waiter, &name);
+		buffer_add_text(&name, " for ");
+		if (profile->pairs[i].holder == PROFILE_NOBODY)
+			buffer_add_text(&name, "a thread that is not known");
+		else
+			profile_thread_name(profile, profile->pairs[i].holder, &name);
+		add_amount(PROFILE_WAITED, profile->pairs[i].ns, to);
+		buffer_add_text(to, "  ");
 		buffer_add_printable(to, name.bytes, name.size);
 		buffer_add_char(to, '\n');
 		buffer_free(&name);
 	}
-	if (count > style->top)
-		buffer_add_format(to, "%28s%" PRIu32 " more\n", "", count - style->top);
-	free(rows);
+	if (profile->pair_count > style->top)
+		buffer_add_format(to, "%11s%" PRIu32 " more\n", "", profile->pair_count - style->top);
+}
+
+/* Who had it, after who waited; and which thread for which. */
+static void add_holders(const struct profile *profile, const struct profile_style *style, unsigned width, struct buffer *to)
+{
+	struct profile_view held = profile_view_make(profile, PROFILE_HELD, false);
+
+	add_table(&held, style, width, to);
+	profile_view_free(&held);
+	add_pairs(profile, style, to);
 }
 
 /* --- The tree */
@@ -211,8 +381,8 @@ static void add_node(const struct profile_view *view, uint32_t number, unsigned 
 	struct buffer name = {0};
 	size_t from = to->size;
 
-	buffer_add_format(to, "%5.1f%% %5.1f%%  %*s", percent(node->total_ns, view->total_ns),
-	                  percent(node->self_ns, view->total_ns), (int)indentation, "");
+	buffer_add_format(to, "%5.1f%% %5.1f%%  %*s", percent(node->total, view->total), percent(node->self, view->total),
+	                  (int)indentation, "");
 	if (view->threads && node->depth == 1) {
 		profile_view_name(view, node, &name);
 		buffer_add_printable(to, name.bytes, name.size);
@@ -225,13 +395,13 @@ static void add_node(const struct profile_view *view, uint32_t number, unsigned 
 
 static void add_tree(const struct profile_view *view, unsigned width, struct buffer *to)
 {
-	uint64_t least_ns = (uint64_t)(TREE_LEAST * (double)view->total_ns);
+	uint64_t least = (uint64_t)(TREE_LEAST * (double)view->total);
 	uint32_t number = view->nodes[0].first_child;
 
 	buffer_add_format(to, "\n%6s %6s  TREE\n", "TOTAL", "SELF");
 	while (number) {
 		const struct profile_view_node *node = &view->nodes[number];
-		bool shown = node->total_ns > least_ns && node->depth <= TREE_DEPTH_MAX;
+		bool shown = node->total > least && node->depth <= TREE_DEPTH_MAX;
 
 		if (shown)
 			add_node(view, number, width, to);
@@ -250,16 +420,20 @@ static void add_tree(const struct profile_view *view, unsigned width, struct buf
 
 void profile_text(const struct profile *profile, const struct profile_style *style, struct buffer *to)
 {
+	bool gvl = style->weight == PROFILE_WAITED || style->weight == PROFILE_HELD;
 	struct profile_view view = profile_view_make(profile, style->weight, style->threads);
 	unsigned width = style->width ? style->width : WIDTH_DEFAULT;
 
 	for (uint32_t i = 0; i < profile->process_count; i++)
 		add_process(profile, i, to);
-	if (!view.total_ns) {
-		buffer_add_text(to, view.weight == PROFILE_CPU ? "no thread has used CPU time\n" : "nothing was sampled\n");
+	if (!view.total) {
+		buffer_add_format(to, "%s\n", profile_unit(view.weight)->none);
 	} else {
 		add_table(&view, style, width, to);
-		add_threads(profile, style, to);
+		if (gvl)
+			add_holders(profile, style, width, to);
+		else
+			add_threads(profile, style, to);
 		if (!style->no_tree)
 			add_tree(&view, width, to);
 	}

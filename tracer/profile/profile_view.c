@@ -2,14 +2,35 @@
 
 #include "tracer/profile/profile_view.h"
 
+#include "proto/clock.h"
+#include "proto/profile_words.h"
 #include "tracer/base/buffer.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
-static uint64_t weight_of(const struct profile_sum *sum, enum profile_weight weight)
+static const struct profile_unit units[PROFILE_WEIGHTS] = {
+	[PROFILE_WALL] = {"wall time", "nothing was sampled", "Wall_us", "nanoseconds", NS_PER_US, 1e9, " s", PROFILE_CPU},
+	[PROFILE_CPU] = {"CPU time", "no thread has used CPU time", "CPU_us", "nanoseconds", NS_PER_US, 1e9, " s", PROFILE_WALL},
+	[PROFILE_BUSY] = {"time without waiting", "no thread did anything", "Busy_us", "nanoseconds", NS_PER_US, 1e9, " s",
+                          PROFILE_CPU},
+	[PROFILE_WAITED] = {"waiting for the GVL", "no thread waited for the GVL", "GVL_wait_us", "nanoseconds", NS_PER_US, 1e9,
+                            " s", PROFILE_HELD},
+	[PROFILE_HELD] = {"GVL held while others waited", "no thread waited for the GVL", "GVL_held_us", "nanoseconds", NS_PER_US,
+                          1e9, " s", PROFILE_WAITED},
+	[PROFILE_BYTES] = {"bytes", "no objects were seen", "Bytes", "bytes", 1, 1 << 20, " MiB", PROFILE_OBJECTS},
+	[PROFILE_OBJECTS] = {"objects", "no objects were seen", "Objects", "none", 1, 1, " objects", PROFILE_BYTES},
+};
+
+const struct profile_unit *profile_unit(enum profile_weight weight)
 {
-	return weight == PROFILE_CPU ? sum->cpu_ns : sum->wall_ns;
+	return &units[weight];
+}
+
+enum profile_weight profile_weight_usual(const struct profile *profile)
+{
+	return profile->of_objects ? PROFILE_BYTES : profile->of_gvl ? PROFILE_WAITED : PROFILE_WALL;
 }
 
 static uint32_t add_node(struct profile_view *view, uint32_t parent, uint32_t function)
@@ -52,25 +73,46 @@ static uint32_t place_of(struct profile_view *view, const struct profile_sum *su
 	return place;
 }
 
+static bool has_path(const struct profile *profile, uint32_t function, const char *expected)
+{
+	struct slice path = profile_path(profile, function);
+
+	return path.size == strlen(expected) && memcmp(path.bytes, expected, path.size) == 0;
+}
+
+bool profile_is_state(const struct profile *profile, uint32_t function)
+{
+	return has_path(profile, function, PROFILE_PATH_STATE);
+}
+
+bool profile_is_class(const struct profile *profile, uint32_t function)
+{
+	return has_path(profile, function, PROFILE_PATH_OBJECTS);
+}
+
+static void add_self(struct profile_view *view, const struct profile_sum *sum, uint32_t function)
+{
+	view->functions[function].self += sum->weights[view->weight];
+	view->functions[function].self_other += sum->weights[profile_unit(view->weight)->other];
+}
+
 /* Each function of the stack once. */
 static void add_to_functions(struct profile_view *view, const struct profile_sum *sum, uint32_t *last, uint32_t number)
 {
 	const struct profile_node *nodes = view->profile->nodes;
-	uint64_t weight_ns = weight_of(sum, view->weight);
+	uint32_t node = sum->node;
 
-	if (sum->node) {
-		struct profile_view_function *function = &view->functions[nodes[sum->node].function];
-
-		function->self_ns += weight_ns;
-		function->self_other_ns += weight_of(sum, view->weight == PROFILE_CPU ? PROFILE_WALL : PROFILE_CPU);
-	}
-	for (uint32_t node = sum->node; node; node = nodes[node].parent) {
+	if (node)
+		add_self(view, sum, nodes[node].function);
+	if (node && profile_is_class(view->profile, nodes[node].function) && nodes[node].parent)
+		add_self(view, sum, nodes[nodes[node].parent].function);
+	for (; node; node = nodes[node].parent) {
 		uint32_t function = nodes[node].function;
 
 		if (last[function] == number)
 			continue;
 		last[function] = number;
-		view->functions[function].total_ns += weight_ns;
+		view->functions[function].total += sum->weights[view->weight];
 	}
 }
 
@@ -82,7 +124,7 @@ static void sort_children(struct profile_view *view, uint32_t parent)
 	while (child) {
 		uint32_t next = view->nodes[child].next, *link = &sorted;
 
-		while (*link && view->nodes[*link].total_ns >= view->nodes[child].total_ns)
+		while (*link && view->nodes[*link].total >= view->nodes[child].total)
 			link = &view->nodes[*link].next;
 		view->nodes[child].next = *link;
 		*link = child;
@@ -103,18 +145,18 @@ struct profile_view profile_view_make(const struct profile *profile, enum profil
 		const struct profile_sum *sum = &profile->sums[i];
 		uint32_t place;
 
-		if (!weight_of(sum, weight) && !sum->wall_ns)
+		if (!sum->weights[weight] && !sum->weights[profile_unit(weight)->other])
 			continue;
 		place = place_of(&view, sum, path);
-		view.nodes[place].self_ns += weight_of(sum, weight);
+		view.nodes[place].self += sum->weights[weight];
+		view.total += sum->weights[weight];
 		view.nodes[place].ticks += sum->ticks;
-		view.total_ns += weight_of(sum, weight);
 		add_to_functions(&view, sum, last, i + 1);
 	}
 	for (uint32_t i = view.node_count; i-- > 0;) {
-		view.nodes[i].total_ns += view.nodes[i].self_ns;
+		view.nodes[i].total += view.nodes[i].self;
 		if (i)
-			view.nodes[view.nodes[i].parent].total_ns += view.nodes[i].total_ns;
+			view.nodes[view.nodes[i].parent].total += view.nodes[i].total;
 	}
 	for (uint32_t i = 0; i < view.node_count; i++)
 		sort_children(&view, i);

@@ -8,19 +8,33 @@
  * and what it has with all that it called.
  */
 
-enum profile_weight { PROFILE_WALL, PROFILE_CPU };
+/* What a weight is called, and in which unit it is. */
+struct profile_unit {
+	const char *name;   /* "wall time" */
+	const char *none;   /* said where there is nothing of it */
+	const char *event;  /* callgrind's word */
+	const char *scope;  /* speedscope's unit */
+	uint64_t divisor;   /* what is exported as a whole number is in ... of it: us of ns */
+	double shown;       /* a figure for people is in ... of it */
+	const char *suffix; /* " s" */
+	enum profile_weight other;
+};
+
+const struct profile_unit *profile_unit(enum profile_weight weight);
+/* By what a profile is looked at where nobody says. */
+enum profile_weight profile_weight_usual(const struct profile *profile);
 
 struct profile_view_node {
 	uint32_t parent, function;  /* of node 0: none. With threads: of its children the thread */
 	uint32_t first_child, next; /* 0: none; the heaviest first */
 	uint32_t depth;
-	uint64_t self_ns, total_ns;
+	uint64_t self, total;
 	uint64_t ticks; /* of itself */
 };
 
 struct profile_view_function {
-	uint64_t self_ns, total_ns; /* a recursive one counts once */
-	uint64_t self_other_ns;     /* by the other weight */
+	uint64_t self, total; /* a recursive one counts once; objects are also those of who makes them */
+	uint64_t self_other;  /* by the other weight */
 };
 
 struct profile_view {
@@ -30,11 +44,17 @@ struct profile_view {
 	struct profile_view_node *nodes;
 	uint32_t node_count, node_room;
 	struct profile_view_function *functions; /* by their number in the profile */
-	uint64_t total_ns;
+	uint64_t total;
 };
 
 struct profile_view profile_view_make(const struct profile *profile, enum profile_weight weight, bool threads);
 void profile_view_free(struct profile_view *view);
+
+/* It is no method, but a class whose objects were made. */
+bool profile_is_class(const struct profile *profile, uint32_t function);
+
+/* It is no method, but what the VM did: "(garbage collection)". */
+bool profile_is_state(const struct profile *profile, uint32_t function);
 
 /* What a node is called: into the buffer, as it is. */
 struct buffer;

@@ -1,6 +1,6 @@
 /* Hooks for GC. See gc_hook.h. Context: job; the event of a call of Ractor.new. */
 
-#include "tracee/observe/gc_hook.h"
+#include "tracee/session/gc_hook.h"
 
 #include "proto/clock.h"
 #include "proto/marks.h"
@@ -18,7 +18,7 @@
 #define RACTORS_CRASH 0
 #endif
 
-#define HOOKS_MAX 4
+#define HOOKS_MAX 8
 
 static rb_event_hook_func_t hooks[HOOKS_MAX];
 static VALUE watch = Qfalse; /* TracePoint of Ractor.new */

@@ -1,0 +1,51 @@
+#ifndef RBPROBE_PROFILE_TAKE_H
+#define RBPROBE_PROFILE_TAKE_H
+
+#include "tracee/base/msgpack_builder.h"
+#include "tracee/requests/profile_allocations.h"
+#include "tracee/requests/profile_clock.h"
+#include "tracee/requests/profile_gvl.h"
+#include "tracee/requests/profile_stacks.h"
+#include "tracee/requests/profile_sums.h"
+#include "tracee/requests/profile_threads.h"
+
+#include <ruby.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a profile consists of, and a sample of its threads' time. Job context, GVL held. */
+
+struct request;
+
+/* One at a time in a process. */
+struct profiler {
+	struct request *request;
+	struct profile_clock *clock;
+	struct profile_stacks *stacks;
+	struct profile_threads threads;
+	struct profile_sums sums; /* ticks, ns of wall time, ns of CPU time, ns idle; of objects: notes, objects, bytes */
+	struct profile_allocations *allocations; /* NULL: time is sampled */
+	struct profile_gvl *gvl;                 /* NULL: nobody asked who waits for it */
+	struct profile_sums gvl_sums;            /* waits, ns waited, ns for which others waited */
+	struct msgpack_builder answer;
+	uint64_t began_ns, sent_ns, sample_ns;
+	uint64_t last_cpu_ns; /* what the last sample took, */
+	VALUE last_thread;    /* of this thread */
+	bool gc_known;
+	uint64_t gc_ns;         /* at the last sample */
+	uint64_t guessed_ns;    /* threads seem to have waited so long for the GVL, */
+	uint32_t busiest_stack; /* while the busiest one was here */
+	uint32_t busiest;       /* the thread that has used most CPU time since; 0: none is there */
+	uint64_t samples, late_ticks, late_ns, no_room_ticks, cut, cpu_ns;
+	bool sampling;
+	bool ending;  /* after the next sample */
+	VALUE keeper; /* marks what it refers to */
+};
+
+/*
+ * Adds the time since the last sample to each thread's stack as it is now. list: an Array of all threads, which the caller keeps.
+ * Calls nothing that looks for interrupts. May raise.
+ */
+void profile_take_times(struct profiler *profiler, VALUE list, const struct profile_time *time);
+
+#endif
