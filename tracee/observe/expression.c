@@ -71,7 +71,12 @@ static bool is_nameless(VALUE name)
 	return strcmp(text, "*") == 0 || strcmp(text, "**") == 0 || strcmp(text, "&") == 0;
 }
 
-/* Before, it says the kind alone. */
+/* Before, it says the kind alone, as it does of what a method in C takes, which no frame has. */
+static bool has_variables(VALUE method)
+{
+	return RTEST(builtin_call0(BUILTIN_UNBOUND_METHOD_SOURCE_LOCATION, method));
+}
+
 static VALUE name_of_kind(VALUE parameter)
 {
 	VALUE kind = rb_ary_entry(parameter, 0), name = rb_ary_entry(parameter, 1);
@@ -110,10 +115,11 @@ static VALUE parameter_names(VALUE method)
 	VALUE names = rb_ary_new(), patterns = Qnil;
 	bool early = (!compat_block_method_defaults() && method_definition_is_block_method(method)) ||
 	             method_definition_has_short_form(method);
+	bool in_frame = has_variables(method);
 
 	for (long i = 0; i < RARRAY_LEN(parameters); i++) {
 		VALUE parameter = rb_ary_entry(parameters, i);
-		VALUE name = name_of_kind(parameter);
+		VALUE name = in_frame ? name_of_kind(parameter) : rb_ary_entry(parameter, 1);
 
 		if (is_destructured(parameter) && !early)
 			add_destructured(names, method, &patterns);

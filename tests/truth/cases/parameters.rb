@@ -20,10 +20,6 @@ class Case::Parameters
     [a, b, c, d, rest]
   end
 
-  def nameless(*, **, &block)
-    block
-  end
-
   def reassigned(a, (b, c))
     a = b = c = 0
     [a, b, c]
@@ -66,15 +62,6 @@ truth "required keywords come first", <<~TREE do
 TREE
   parameters.keywords(b: 2, d: 4)
   parameters.keywords(d: 4, a: 5, b: 2, e: 7)
-end
-
-# Later ones give them names, which is what not every engine reads.
-if RUBY_VERSION < "3.2"
-  truth "parameters without names", <<~TREE do
-    Parameters#nameless(block=nil) => nil
-  TREE
-    parameters.nameless(1, a: 2)
-  end
 end
 
 truth "arguments that the method changes at once", <<~TREE do
