@@ -103,7 +103,8 @@ int calls_method(struct stream *stream, const struct record_method *record, stru
 	method->file = slice_copy(record->file);
 	method->line = record->line;
 	method->engine = record->engine;
-	method->mark = mark_form(record->mark);
+	/* STATES tells what threads do, and no event. */
+	method->mark = record->mark == MARK_STATE ? NULL : mark_form(record->mark);
 	method->mark_kind = method->mark ? record->mark : MARK_NONE;
 	method->labels = labels_copy(record->labels, record->label_count);
 	method->locals = labels_copy(record->locals, record->local_count);
