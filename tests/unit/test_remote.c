@@ -228,7 +228,7 @@ static int old_tables_break(void **state)
 {
 	int code = old_tables_make(state);
 
-	child_end(child);
+	teardown(state);
 	for (size_t i = 0; i < 4; i++)
 		old_hash[4 + i] = i < 3 ? (uint32_t)i : UINT32_MAX;
 	return code < 0 ? code : setup(state);

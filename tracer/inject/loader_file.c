@@ -78,8 +78,8 @@ static int file_path(const struct target *target, const struct remote *remote, c
 	if (loader_file_possible(target, err) < 0)
 		return -ENOEXEC;
 	snprintf(abi, sizeof(abi), "%s", target->abi);
-	/* One that has just started has no file of its own library yet, whose path names it. */
-	if (!abi[0] && target_describe(&looked_at, target->pid, TARGET_VERSION, NULL) == 0)
+	/* One that has just started has no file of its own library yet, whose path names it. A list has looked before. */
+	if (!abi[0] && remote && target_describe(&looked_at, target->pid, TARGET_VERSION, NULL) == 0)
 		snprintf(abi, sizeof(abi), "%s", looked_at.abi);
 	if (!abi[0] && !abi_from_memory(remote, abi, sizeof(abi)))
 		return error_set(err, -ENOEXEC, "cannot find out the version of Ruby in process %d", pid);
