@@ -86,9 +86,9 @@ class ProfileTest < LiveTest
   test "the tables and the tree name what is hot, in 80 columns" do
     result = profile(working)
     assert_exit 0, result
-    assert_match(/^process \d+: \d+\.\d s, 3 threads, \d+ samples a second(?: instead of 100 to stay cheap)?; rbprobe used /,
+    assert_match(/^process \d+: \d+\.\d s, 3 threads(?:, \d+ samples a second)?; rbprobe used \d+\.\d\d % CPU$/,
                  result.stdout)
-    assert_match(/; rbprobe used \d+\.\d\d % CPU$/, result.stdout)
+    assert_match(/ \d+ samples a second(?: instead of 100 to stay cheap$|; )/, result.stdout)
     assert_match(/^ +\d+\.\d{3}s +\d+\.\d% +\d+\.\d% +\d+\.\d{3}s  .*Work#add /, result.stdout)
     assert_match(/^ +\d+\.\d{3}s +\d+\.\d{3}s +\d+\.\d%  computes$/, result.stdout)
     assert_match(/^ +\d+\.\d% +\d+\.\d%   +Work#busy /, result.stdout)
@@ -230,7 +230,7 @@ class ProfileTest < LiveTest
     assert_match(/^events: Bytes$/, rbprobe("export", file, "--to", "callgrind").stdout)
     assert_match(/> bytes, [\d.]+ MiB|rbprobe: bytes, [\d.]+ MiB of all threads/, rbprobe("export", file, "--to", "svg").stdout)
     report = rbprobe("report", file)
-    assert_match(/^process \d+: .* objects made, about 1 of \d+ looked at; rbprobe used/, report.stdout)
+    assert_match(/^process \d+: .*; rbprobe used .*\n  \d+ objects made, about 1 of \d+ looked at$/, report.stdout)
     assert_match(/MiB .*%  +\d+  String \(made\)$/, report.stdout)
   end
 
@@ -280,7 +280,7 @@ class ProfileTest < LiveTest
     assert_match(/^ +\d+\.\d{3}s  waits for computes$/, text)
     by_events = Gem::Version.new(target.run("RUBY_VERSION").undump) >= Gem::Version.new("3.2")
     assert_equal by_events, found["process"][0]["gvl_by_events"]
-    assert_equal by_events, text !~ /by samples, as this Ruby/
+    assert_equal by_events, text !~ /by samples, as Ruby before 3.2/
     file = "#{directory}/profile"
     assert_exit 0, profile(target, "--gvl", "-o", file)
     [[], ["--held"], ["--wall"]].each do |options|

@@ -44,8 +44,7 @@ static void add_objects(const struct profile_summary *summary, struct buffer *to
 	if (summary->event_ns >= 1)
 		buffer_add_format(to, "  each object took %.0f ns longer to make while rbprobe looked\n", summary->event_ns);
 	if (off > OFF_WORTH_TELLING)
-		buffer_add_format(to,
-		                  "  to stay cheap it looked for %.0f %% of the time; what was made in the rest is not shown\n",
+		buffer_add_format(to, "  to stay cheap it looked for %.0f %% of the time; the rest is not shown\n",
 		                  100 * (1 - off));
 	if (summary->lost)
 		buffer_add_format(to, "  %" PRIu64 " objects are missing: there was no room for them or their stacks\n",
@@ -54,18 +53,23 @@ static void add_objects(const struct profile_summary *summary, struct buffer *to
 		buffer_add_text(to, "  this Ruby does not tell how many bytes an object has\n");
 }
 
+/* In the first line, if it is as asked. */
+static bool rate_is_as_asked(const struct profile *profile, const struct profile_summary *summary)
+{
+	return !profile->of_objects && !(profile->rate_hz && summary->rate_hz < 0.99 * profile->rate_hz);
+}
+
 static void add_rate(const struct profile *profile, const struct profile_summary *summary, struct buffer *to)
 {
-	if (profile->of_objects) {
-		buffer_add_format(to, "%" PRIu64 " object%s made", summary->made, plural(summary->made));
-		if (summary->every > 1)
-			buffer_add_format(to, ", about 1 of %" PRIu64 " looked at", summary->every);
-	} else if (profile->rate_hz && summary->rate_hz < 0.99 * profile->rate_hz) {
-		buffer_add_format(to, "%.0f samples a second instead of %" PRIu32 " to stay cheap", summary->rate_hz,
+	if (!profile->of_objects) {
+		buffer_add_format(to, "  %.0f samples a second instead of %" PRIu32 " to stay cheap\n", summary->rate_hz,
 		                  profile->rate_hz);
-	} else {
-		buffer_add_format(to, "%.0f samples a second", summary->rate_hz);
+		return;
 	}
+	buffer_add_format(to, "  %" PRIu64 " object%s made", summary->made, plural(summary->made));
+	if (summary->every > 1)
+		buffer_add_format(to, ", about 1 of %" PRIu64 " looked at", summary->every);
+	buffer_add_text(to, "\n");
 }
 
 static double percent(uint64_t part, uint64_t all)
@@ -105,19 +109,20 @@ static void add_process(const struct profile *profile, uint32_t number, struct b
 	double elapsed_ns = summary->elapsed_ns ? (double)summary->elapsed_ns : 1;
 	uint32_t threads = threads_of(profile, number);
 
-	buffer_add_format(to, "process %d: %.1f s, %" PRIu32 " thread%s, ", (int)process->pid, elapsed_ns / 1e9, threads,
+	buffer_add_format(to, "process %d: %.1f s, %" PRIu32 " thread%s", (int)process->pid, elapsed_ns / 1e9, threads,
 	                  plural(threads));
-	add_rate(profile, summary, to);
+	if (rate_is_as_asked(profile, summary))
+		buffer_add_format(to, ", %.0f samples a second", summary->rate_hz);
 	buffer_add_format(to, "; rbprobe used %.2f %% CPU\n", 100 * (double)summary->own_cpu_ns / elapsed_ns);
+	if (!rate_is_as_asked(profile, summary))
+		add_rate(profile, summary, to);
 	if (profile->of_objects) {
 		add_objects(summary, to);
 		return;
 	}
 	add_states(profile, number, to);
 	if (profile->of_gvl && summary->there && !summary->gvl_by_events)
-		buffer_add_text(
-			to, "  by samples, as this Ruby (before 3.2) tells nothing of the GVL: threads that could run, and did "
-			    "not\n");
+		buffer_add_text(to, "  by samples, as Ruby before 3.2 tells nothing of the GVL: threads that could run\n");
 	if ((double)summary->late_ns > LATE_WORTH_TELLING * elapsed_ns)
 		buffer_add_format(to, "  %.0f %% of the time was seen late (long C code, or a busy machine)\n",
 		                  100 * (double)summary->late_ns / elapsed_ns);
