@@ -196,6 +196,7 @@ class DocumentationTest < LiveTest
   }.freeze
 
   test "the recipes of top, bt, memory, heap, record and profile run, and show the process" do
+    only_with_gems("sinatra/base")
     target = start("console")
     target.run(SHOP)
     place = directory

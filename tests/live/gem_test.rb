@@ -4,7 +4,7 @@ require_relative "helper"
 require "open3"
 
 class GemTest < LiveTest
-  OPTIONAL = %w[jansson simdjson zlib libzstd readline libdw ncursesw].freeze
+  OPTIONAL = %w[jansson simdjson zlib libzstd readline libdw ncursesw libcurl libprotobuf-c].freeze
   # What says that it is missing, by the line of --version.
   MISSING = {
     "simdjson" => %w[heap report FILE],
@@ -55,7 +55,7 @@ class GemTest < LiveTest
     output, errors, status = gem_rbprobe("--version")
     assert_equal ["", true], [errors, status.success?]
     assert_equal version, output.lines.first
-    assert_equal OPTIONAL.sort, output.lines.drop(1).map { |line| line[/\Abuilt without (\w+) \(Debian: /, 1] }.sort
+    assert_equal OPTIONAL.sort, output.lines.drop(1).map { |line| line[/\Abuilt without ([\w-]+) \(Debian: /, 1] }.sort
     loaded = start("console", load: false)
     assert_used_by(loaded)
     required = start("console", load: false, env: @env)

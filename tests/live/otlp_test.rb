@@ -290,14 +290,36 @@ class OtlpTest < LiveTest
     assert_refused 2, /\Arbprobe: --otlp has no place for a --tree\n\z/, "stat", "-p", Process.pid.to_s, "A#b", "--otlp", "--tree"
   end
 
+  SCHEMAS = %w[common/v1/common resource/v1/resource trace/v1/trace collector/trace/v1/trace_service].freeze
+  C_ESCAPES = { "n" => "\n", "r" => "\r", "t" => "\t" }.freeze
+
+  def varint(number)
+    number < 128 ? number.chr : ((number & 127) | 128).chr + varint(number >> 7)
+  end
+
+  # Debian's package has the schema as protoc's C++ alone, and in that the descriptors, each as one string.
+  def published_schema(includes)
+    SCHEMAS.map { |name|
+      code = File.binread("#{includes}/opentelemetry/proto/#{name}.pb.cc")
+      string = code[/descriptor_table_protodef_\w+\[\][^=]*=[\s{]*((?:"(?:[^"\\]|\\.)*"\s*)+)/m, 1]
+      descriptor = string.scan(/"((?:[^"\\]|\\.)*)"/m).join.gsub(/\\([0-7]{3}|.)/m) do
+        escaped = Regexp.last_match(1)
+        escaped.size == 3 ? escaped.oct.chr : C_ESCAPES.fetch(escaped, escaped)
+      end
+      "\n#{varint(descriptor.bytesize)}".b + descriptor
+    }.join
+  end
+
   test "what arrives is what the published schema says" do
     includes = PUBLISHED.find { |directory| File.directory?("#{directory}/opentelemetry/proto") }
     skip "needs protoc, and libopentelemetry-proto-dev of Debian 13" unless includes && system("command -v protoc >/dev/null")
     target = start("shop")
     to = receiver
     spans_of(target, "Shop.new.try(:tea)", "--args", "Shop#", to: to)
-    decoded = IO.popen(["protoc", "-I", includes, "--decode", "opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest",
-                        "#{includes}/opentelemetry/proto/collector/trace/v1/trace_service.proto"], "r+b") do |pipe|
+    schema = "#{directory}/schema"
+    File.binwrite(schema, published_schema(includes))
+    decoded = IO.popen(["protoc", "--descriptor_set_in=#{schema}", "--decode",
+                        "opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest"], "r+b") do |pipe|
       pipe.write(to.taken.last.body)
       pipe.close_write
       pipe.read

@@ -85,7 +85,7 @@ class TracersTest < LiveTest
     File.write("#{config}/rbprobe/tracers/load.tracer", "Work#load(n)\n")
     File.write("#{config}/save,load.tracer", "Work#both\n")
     target = start("console")
-    target.run("class Work; def save(n) = load(n); def load(n) = both; def both = 1; end; nil")
+    target.run("class Work; def save(n); load(n); end; def load(n); both; end; def both; 1; end; end; nil")
     own = {"XDG_CONFIG_HOME" => config}
     tracer = launch("trace", "-v", "-p", target.pid.to_s, "-c", "save,load", env: own).wait_until_armed
     target.run("Work.new.save(7)")
