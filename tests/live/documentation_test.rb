@@ -191,7 +191,8 @@ class DocumentationTest < LiveTest
 
   # What each is to show of the shop, or nothing where it writes a file.
   SHOWN = {
-    "bt" => /^thread .*"puma srv tp 001"/, "memory" => /^GC +\d+ runs/, "profile" => /(SELF|BYTES) +TOTAL|WAITED +TOTAL|has the profile|no thread waited/,
+    "bt" => /^thread .*"puma srv tp 001"/, "memory" => /^GC +\d+ runs/,
+    "profile" => /(SELF|BYTES|WAITED) +TOTAL|has the profile|no thread waited/,
     "top" => %r{calls/s}, "report" => /Catalogue#|METHOD/, "export" => /^.*;.* \d+$/
   }.freeze
 
