@@ -5,6 +5,8 @@ require_relative "screen"
 require_relative "terminal"
 
 class ReportTuiTest < LiveTest
+  include OnScreen
+
   def recording
     @recording ||= "#{directory}/rec".tap do |file|
       target = start("shop")
@@ -14,39 +16,13 @@ class ReportTuiTest < LiveTest
     end
   end
 
-  def browse(*arguments, rows: 24, columns: 100, **options)
-    @terminal = Terminal.new(["report", "-q", *arguments], rows: rows, columns: columns, **options)
-    @tracers << @terminal
-    @settings = @terminal.settings_before
-    @screen = Screen.new(rows, columns)
-    @drawn = 0
-  end
-
-  def screen
-    bytes = @terminal.bytes
-    @screen.write(bytes.byteslice(@drawn, bytes.bytesize))
-    @drawn = bytes.bytesize
-    @screen.text
-  end
-
-  def await(pattern)
-    wait_until(-> { "the screen has #{pattern.inspect}:\n#{screen}" }) { screen[pattern] }
-  end
-
-  def type(keys)
-    @terminal.type(keys)
+  def browse(*arguments, **options)
+    draw("report", "-q", *arguments, **options)
   end
 
   # Of each row: its depth, mark and method.
   def rows
     screen.scan(/^ *[\d.]+ \ws? +[\d.]+  +[\d.]+ \ws? +\d+ +\d+  (.*)$/).flatten
-  end
-
-  def assert_left
-    assert_equal 0, @terminal.wait, @terminal.text
-    screen
-    refute @screen.alternate, "the terminal still shows the other screen"
-    assert_equal @settings, @terminal.settings_after
   end
 
   test "a tree that is unfolded and folded, and says what is in it" do

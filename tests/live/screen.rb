@@ -178,3 +178,39 @@ module Processes
     end
   end
 end
+
+# For tests of what draws on the whole terminal; needs terminal.rb.
+module OnScreen
+  # Starts it; its screen is what #screen has.
+  def draw(*arguments, rows: 24, columns: 100, **options)
+    @terminal = Processes::Terminal.new(arguments.map(&:to_s), rows: rows, columns: columns, **options)
+    @tracers << @terminal
+    @settings = @terminal.settings_before
+    @screen = Processes::Screen.new(rows, columns)
+    @drawn = 0
+    @terminal
+  end
+
+  def screen
+    bytes = @terminal.bytes
+    @screen.write(bytes.byteslice(@drawn, bytes.bytesize))
+    @drawn = bytes.bytesize
+    @screen.text
+  end
+
+  def await(pattern)
+    wait_until(-> { "the screen has #{pattern.inspect}:\n#{screen}" }) { screen[pattern] }
+  end
+
+  def type(keys)
+    @terminal.type(keys)
+  end
+
+  # It is over, and the terminal is as it was.
+  def assert_left(status = 0)
+    assert_includes Array(status), @terminal.wait, @terminal.text
+    screen
+    refute @screen.alternate, "the terminal still shows the other screen"
+    assert_equal @settings, @terminal.settings_after
+  end
+end

@@ -5,6 +5,8 @@ require_relative "screen"
 require_relative "terminal"
 
 class TopTest < LiveTest
+  include OnScreen
+
   CTRL_C = "\x03"
   CTRL_Z = "\x1a"
   ESCAPE = "\e"
@@ -38,42 +40,13 @@ class TopTest < LiveTest
     start("shop", **options).tap { |target| target.run(BUSY) }
   end
 
-  # On a terminal; its screen is what #screen has.
-  def top(*arguments, rows: 24, columns: 110, **options)
-    terminal = Terminal.new(["top", *arguments.map(&:to_s)], rows: rows, columns: columns, **options)
-    @tracers << terminal
-    @settings = terminal.settings_before
-    @screen = Screen.new(rows, columns)
-    @drawn = 0
-    @terminal = terminal
-  end
-
-  def screen
-    bytes = @terminal.bytes
-    @screen.write(bytes.byteslice(@drawn, bytes.bytesize))
-    @drawn = bytes.bytesize
-    @screen.text
-  end
-
-  def await(pattern)
-    wait_until(-> { "the screen has #{pattern.inspect}:\n#{screen}" }) { screen[pattern] }
-  end
-
-  def type(keys)
-    @terminal.type(keys)
+  def top(*arguments, columns: 110, **options)
+    draw("top", *arguments, columns: columns, **options)
   end
 
   # The methods that the table shows, from above.
   def methods_shown
     screen.scan(/^(?: *-?[\d.]\S*){4,} +(?:\d+ )?(\S+#.*)$/).flatten
-  end
-
-  # It is over, and the terminal is as it was.
-  def assert_left(status = 0)
-    assert_includes Array(status), @terminal.wait, @terminal.text
-    screen
-    refute @screen.alternate, "the terminal still shows the other screen"
-    assert_equal @settings, @terminal.settings_after
   end
 
   def leave(keys = "q", status = 0)
