@@ -13,10 +13,9 @@
 
 #include "proto/label.h"
 #include "tracee/base/ruby_words.h"
+#include "tracee/observe/parameter_names.h"
 #include "tracee/session/permissions.h"
 #include "tracee/vm/builtin_methods.h"
-#include "tracee/vm/compat.h"
-#include "tracee/vm/destructured.h"
 #include "tracee/vm/instruction_data.h"
 #include "tracee/vm/line_code.h"
 #include "tracee/vm/method_definition.h"
@@ -25,122 +24,6 @@
 #include <ruby/encoding.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The arguments of a C method that takes any number: so many have names of their own. */
-#define C_ARGUMENTS_LABELLED 16
-
-/* A parameter with a default, whose value is not there yet when the call is seen: to leave it out is truer than nil. */
-static bool is_not_there_yet(VALUE parameter, bool early)
-{
-	VALUE kind = rb_ary_entry(parameter, 0);
-
-	return early && (kind == ID2SYM(rb_intern("opt")) || kind == ID2SYM(rb_intern("key")));
-}
-
-static void add_name(VALUE names, VALUE name)
-{
-	VALUE string = rb_sym2str(name);
-
-	if (ruby_is_word(RSTRING_PTR(string), (size_t)RSTRING_LEN(string)) && instruction_index(names, name) < 0)
-		rb_ary_push(names, name);
-}
-
-/* Destructured: `(b, *c)`. Of the parameters without a name only these are required. */
-static bool is_destructured(VALUE parameter)
-{
-	return rb_ary_entry(parameter, 0) == ID2SYM(rb_intern("req")) && NIL_P(rb_ary_entry(parameter, 1));
-}
-
-/* Those of the next destructured parameter. `patterns` is made at the first. */
-static void add_destructured(VALUE names, VALUE method, VALUE *patterns)
-{
-	VALUE pattern;
-
-	if (NIL_P(*patterns))
-		*patterns = destructured_names(method);
-	pattern = rb_ary_shift(*patterns);
-	for (long i = 0; !NIL_P(pattern) && i < RARRAY_LEN(pattern); i++)
-		add_name(names, rb_ary_entry(pattern, i));
-}
-
-/* `*`, `**` and `&` by themselves. From 3.2 on Ruby says so, and their variables have these names. */
-static bool is_nameless(VALUE name)
-{
-	const char *text = RSTRING_PTR(rb_sym2str(name));
-
-	return strcmp(text, "*") == 0 || strcmp(text, "**") == 0 || strcmp(text, "&") == 0;
-}
-
-/* Before, it says the kind alone, as it does of what a method in C takes, which no frame has. */
-static bool has_variables(VALUE method)
-{
-	return RTEST(builtin_call0(BUILTIN_UNBOUND_METHOD_SOURCE_LOCATION, method));
-}
-
-static VALUE name_of_kind(VALUE parameter)
-{
-	VALUE kind = rb_ary_entry(parameter, 0), name = rb_ary_entry(parameter, 1);
-
-	if (!NIL_P(name))
-		return name;
-	if (kind == ID2SYM(rb_intern("rest")))
-		return ID2SYM(rb_intern("*"));
-	return kind == ID2SYM(rb_intern("keyrest")) ? ID2SYM(rb_intern("**")) : Qnil;
-}
-
-/*
- * Which of the frame's variables `*` or `**` is, from 1; 0: the one of that name, if any is. Where Ruby does not name them,
- * they are in the order of the parameters; after keywords there is one that says which of them were given.
- */
-static unsigned nameless_position(VALUE method, VALUE name)
-{
-	VALUE parameters = builtin_call0(BUILTIN_UNBOUND_METHOD_PARAMETERS, method);
-	unsigned keywords = 0;
-
-	for (long i = 0; i < RARRAY_LEN(parameters); i++) {
-		VALUE parameter = rb_ary_entry(parameters, i), kind = rb_ary_entry(parameter, 0);
-
-		if (name_of_kind(parameter) == name)
-			return NIL_P(rb_ary_entry(parameter, 1)) ? (unsigned)i + 1 + keywords : 0;
-		if (kind == ID2SYM(rb_intern("key")) || kind == ID2SYM(rb_intern("keyreq")))
-			keywords = 1;
-	}
-	return 0;
-}
-
-/* The parameters, as Symbols. */
-static VALUE parameter_names(VALUE method)
-{
-	VALUE parameters = builtin_call0(BUILTIN_UNBOUND_METHOD_PARAMETERS, method);
-	VALUE names = rb_ary_new(), patterns = Qnil;
-	bool early = (!compat_block_method_defaults() && method_definition_is_block_method(method)) ||
-	             method_definition_has_short_form(method);
-	bool in_frame = has_variables(method);
-
-	for (long i = 0; i < RARRAY_LEN(parameters); i++) {
-		VALUE parameter = rb_ary_entry(parameters, i);
-		VALUE name = in_frame ? name_of_kind(parameter) : rb_ary_entry(parameter, 1);
-
-		if (is_destructured(parameter) && !early)
-			add_destructured(names, method, &patterns);
-		else if (!NIL_P(name) && is_nameless(name))
-			rb_ary_push(names, name);
-		else if (!NIL_P(name) && !is_not_there_yet(parameter, early))
-			add_name(names, name);
-	}
-	return names;
-}
-
-/* arg1, arg2, ... and block, as far as the method takes them. */
-static VALUE argument_names(VALUE method)
-{
-	long arity = NUM2LONG(builtin_call0(BUILTIN_UNBOUND_METHOD_ARITY, method));
-	VALUE names = rb_ary_new();
-
-	for (long i = 1; i <= (arity < 0 ? C_ARGUMENTS_LABELLED : arity); i++)
-		rb_ary_push(names, rb_to_symbol(rb_sprintf("arg%ld", i)));
-	return rb_ary_push(names, ID2SYM(rb_intern("block")));
-}
 
 unsigned expression_argument_number(VALUE name)
 {
@@ -229,7 +112,8 @@ static VALUE mentioned_names(struct slice source, VALUE names)
 	for (long i = 0; i < RARRAY_LEN(names); i++) {
 		VALUE name = rb_sym2str(rb_ary_entry(names, i));
 
-		if (!is_nameless(rb_ary_entry(names, i)) && ruby_mentions(source, RSTRING_PTR(name), (size_t)RSTRING_LEN(name)) &&
+		if (!parameter_is_nameless(rb_ary_entry(names, i)) &&
+		    ruby_mentions(source, RSTRING_PTR(name), (size_t)RSTRING_LEN(name)) &&
 		    !ruby_is_reserved(RSTRING_PTR(name), (size_t)RSTRING_LEN(name)))
 			rb_ary_push(mentioned, rb_ary_entry(names, i));
 	}
@@ -351,8 +235,8 @@ static void add_variable(struct list_draft *draft, VALUE name)
 	if (is_block)
 		return;
 	item->id = rb_sym2id(name);
-	item->is_nameless = is_nameless(name);
-	item->position = item->is_nameless ? nameless_position(draft->method, name) : 0;
+	item->is_nameless = parameter_is_nameless(name);
+	item->position = item->is_nameless ? parameter_position(draft->method, name) : 0;
 	RB_GC_GUARD(string);
 }
 
@@ -430,7 +314,7 @@ struct expression_list *expression_list_new(const struct selector *selector, VAL
 	struct list_draft draft = {
 		.selector = selector, .method = method, .owner = owner, .arguments = arguments, .in_hand = in_hand};
 
-	draft.names = in_hand ? argument_names(method) : parameter_names(method);
+	draft.names = in_hand ? parameter_names_in_hand(method) : parameter_names(method);
 	list_make_if_any(&draft);
 	if (draft.list && !in_hand)
 		note_block(draft.list, method);
@@ -483,7 +367,7 @@ struct expression_list *expression_condition_new(struct slice source, VALUE meth
 {
 	struct list_draft draft = {.condition = source, .owner = owner};
 
-	draft.names = in_hand ? argument_names(method) : parameter_names(method);
+	draft.names = in_hand ? parameter_names_in_hand(method) : parameter_names(method);
 	return list_make(&draft, 1, condition_build);
 }
 
