@@ -116,10 +116,15 @@ static error_t parse_bare_pids(char *text, struct options *options)
 	return options_pids(text, &options->pids);
 }
 
-static error_t parse_selectors(int key, char *argument, struct argp_state *state)
+int options_selector(struct options *options, const char *text)
 {
 	struct error err;
 
+	return selector_parse(&options->selectors, text, &err) < 0 ? WRONG("%s", err.text) : 0;
+}
+
+static error_t parse_selectors(int key, char *argument, struct argp_state *state)
+{
 	if (key != ARGP_KEY_ARG && key != 'm')
 		return ARGP_ERR_UNKNOWN;
 	if (!argument)
@@ -128,9 +133,7 @@ static error_t parse_selectors(int key, char *argument, struct argp_state *state
 		return parse_bare_pids(argument, options_of(state));
 	if (options_are_pids(argument))
 		return WRONG("-m takes a selector, and %s is none; a process is given with -p %s", argument, argument);
-	if (selector_parse(&options_of(state)->selectors, argument, &err) < 0)
-		return WRONG("%s", err.text);
-	return 0;
+	return options_selector(options_of(state), argument);
 }
 
 static error_t parse_color(int key, char *argument, struct argp_state *state)
@@ -353,14 +356,9 @@ static int select_all(struct options *options)
 
 	options->trace.flags &= ~(uint32_t)TRACE_FIREHOSE;
 	options->trace.flags |= TRACE_WITHOUT_HOOK;
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
-		struct error err;
-
-		if (selector_parse(&options->selectors, all[i], &err) < 0) {
-			message("%s", err.text);
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		if (options_selector(options, all[i]) != 0)
 			return STATUS_FAILED;
-		}
-	}
 	return 0;
 }
 

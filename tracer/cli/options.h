@@ -119,6 +119,8 @@ const char *options_check_conditions(struct options *options);
 const char *options_check_filter(const struct options *options);
 /* As part of that. */
 const char *options_check_always(struct options *options);
+/* Adds a selector: 0, or EINVAL after a line on stderr. */
+int options_selector(struct options *options, const char *text);
 /* Adds the selector of an option that takes one of a method; NULL after a line on stderr. */
 struct selector *options_method_selector(struct options *options, const char *option, const char *text);
 

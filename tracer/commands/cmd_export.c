@@ -63,7 +63,6 @@ static error_t parse_export(int key, char *argument, struct argp_state *state)
 {
 	struct exporting *exporting = state->input;
 	struct options *options = &exporting->invocation.options;
-	struct error err;
 
 	switch (key) {
 	case OPTION_TO:
@@ -88,10 +87,7 @@ static error_t parse_export(int key, char *argument, struct argp_state *state)
 	case OPTION_CALLS:
 		return options_whole_number("--calls", argument, 1, HTML_CALLS_MAX, &exporting->calls_max);
 	case 'm':
-		if (selector_parse(&options->selectors, argument, &err) == 0)
-			return 0;
-		message("%s", err.text);
-		return EINVAL;
+		return options_selector(options, argument);
 	case 'q':
 		options->quiet = true;
 		return 0;

@@ -23,7 +23,6 @@ struct replay {
 static error_t parse_replay(int key, char *argument, struct argp_state *state)
 {
 	struct replay *replay = state->input;
-	struct error err;
 
 	switch (key) {
 	case OPTION_INFO:
@@ -41,10 +40,7 @@ static error_t parse_replay(int key, char *argument, struct argp_state *state)
 			replay->path = argument;
 			return 0;
 		}
-		if (selector_parse(&replay->invocation.options.selectors, argument, &err) == 0)
-			return 0;
-		message("%s", err.text);
-		return EINVAL;
+		return options_selector(&replay->invocation.options, argument);
 	}
 	return ARGP_ERR_UNKNOWN;
 }

@@ -93,7 +93,6 @@ static error_t parse_report(int key, char *argument, struct argp_state *state)
 {
 	struct report *report = state->input;
 	struct options *options = &report->invocation.options;
-	struct error err;
 
 	switch (key) {
 	case OPTION_TREE:
@@ -131,10 +130,7 @@ static error_t parse_report(int key, char *argument, struct argp_state *state)
 	case OPTION_TO:
 		return replay_when_parse("--to", argument, &report->to);
 	case 'm':
-		if (selector_parse(&options->selectors, argument, &err) == 0)
-			return 0;
-		message("%s", err.text);
-		return EINVAL;
+		return options_selector(options, argument);
 	case 'q':
 		options->quiet = true;
 		return 0;
