@@ -58,13 +58,6 @@ static int on_data(struct sink *sink, struct stream *stream, const msgpack_objec
 	return 0;
 }
 
-static void on_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
-{
-	(void)sink;
-	(void)stream;
-	(void)lost;
-}
-
 /* reasons: why each has ended; NULL: they have not. */
 static void show(struct stat_sink *stat, const struct stat_table *const *tables, size_t count, uint64_t interval,
                  const char *const *reasons)
@@ -220,7 +213,6 @@ static void on_close(struct sink *sink)
 const struct sink_ops sink_stat = {
 	.name = "stat",
 	.size = sizeof(struct stat_sink),
-	.lost = on_lost,
 	.wake_ns = wake_ns,
 	.wake = wake,
 	.record = on_record,

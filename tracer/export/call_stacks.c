@@ -191,14 +191,6 @@ static void on_open(struct sink *sink, struct fiber *fiber, struct call *call)
 	fiber->kept.size = call->kept;
 }
 
-/* The summary of the process says it. */
-static void on_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
-{
-	(void)sink;
-	(void)stream;
-	(void)lost;
-}
-
 static const struct sink_ops sink_call_stacks = {
 	.name = "stacks",
 	.size = sizeof(struct call_stacks_sink),
@@ -208,7 +200,6 @@ static const struct sink_ops sink_call_stacks = {
 	.mark = on_other,
 	.line = on_other,
 	.open = on_open,
-	.lost = on_lost,
 };
 
 struct sink *call_stacks_sink(struct call_stacks *stacks, struct output *output, const struct sink_style *style)

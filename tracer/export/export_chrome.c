@@ -232,14 +232,6 @@ static void on_threads_lost(struct sink *sink, struct stream *stream, uint64_t l
 	chrome_of(sink)->states_lost += lost;
 }
 
-/* It has no end. */
-static void on_open(struct sink *sink, struct fiber *fiber, struct call *call)
-{
-	(void)sink;
-	(void)fiber;
-	(void)call;
-}
-
 /* Over the whole process, where they were lost. */
 static void on_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
 {
@@ -305,7 +297,6 @@ static const struct sink_ops sink_chrome = {
 	.line = on_line,
 	.thread = on_thread,
 	.threads_lost = on_threads_lost,
-	.open = on_open,
 	.lost = on_lost,
 	.summary = on_summary,
 	.close = on_close,

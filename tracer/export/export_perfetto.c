@@ -348,14 +348,6 @@ static void on_thread(struct sink *sink, struct stream *stream, const struct thr
 	          NULL);
 }
 
-/* It has no end. */
-static void on_open(struct sink *sink, struct fiber *fiber, struct call *call)
-{
-	(void)sink;
-	(void)fiber;
-	(void)call;
-}
-
 static void on_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
 {
 	struct perfetto_sink *perfetto = perfetto_of(sink);
@@ -385,7 +377,6 @@ static const struct sink_ops sink_perfetto = {
 	.mark = on_mark,
 	.line = on_line,
 	.thread = on_thread,
-	.open = on_open,
 	.lost = on_lost,
 	.close = on_close,
 };

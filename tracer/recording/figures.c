@@ -373,13 +373,6 @@ static void on_open(struct sink *sink, struct fiber *fiber, struct call *call)
 	fiber->kept.size = call->kept;
 }
 
-static void on_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
-{
-	(void)sink;
-	(void)stream;
-	(void)lost;
-}
-
 static void on_summary(struct sink *sink, const struct sink_summary *summary)
 {
 	struct figures *figures = figures_of(sink);
@@ -402,7 +395,6 @@ static const struct sink_ops sink_figures = {
 	.thread = on_thread,
 	.threads_lost = on_threads_lost,
 	.open = on_open,
-	.lost = on_lost,
 	.summary = on_summary,
 };
 

@@ -298,13 +298,6 @@ static void on_open(struct sink *sink, struct fiber *fiber, struct call *call)
 	fiber->kept.size = call->kept;
 }
 
-static void on_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
-{
-	(void)sink;
-	(void)stream;
-	(void)lost;
-}
-
 static void look_at_open_calls(const struct fiber *fiber, void *owner)
 {
 	struct filter *filter = owner;
@@ -353,7 +346,6 @@ static const struct sink_ops sink_filter = {
 	.mark = on_mark,
 	.line = on_line,
 	.open = on_open,
-	.lost = on_lost,
 	.record = on_record,
 };
 

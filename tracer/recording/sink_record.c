@@ -304,13 +304,6 @@ static void on_open(struct sink *sink, struct fiber *fiber, struct call *call)
 	flight_fiber_gone((struct sink_record *)sink, fiber);
 }
 
-static void on_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
-{
-	(void)sink;
-	(void)stream;
-	(void)lost;
-}
-
 static bool holds(const struct sink *sink)
 {
 	const struct sink_record *recorder = (const struct sink_record *)sink;
@@ -464,7 +457,6 @@ const struct sink_ops sink_record = {
 	.mark = on_mark,
 	.line = on_line,
 	.open = on_open,
-	.lost = on_lost,
 	.quiet = write_all,
 	.holds = holds,
 	.wake_ns = wake_ns,

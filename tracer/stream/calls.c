@@ -165,7 +165,8 @@ static void fiber_close_calls(struct fiber *fiber)
 			continue;
 		if (fiber->stream->limit)
 			fiber->stream->limit->open--;
-		fiber->stream->sink->ops->open(fiber->stream->sink, fiber, call);
+		if (fiber->stream->sink->ops->open)
+			fiber->stream->sink->ops->open(fiber->stream->sink, fiber, call);
 	}
 	if (fiber->stream->sink && fiber->stream->sink->ops->forget)
 		fiber->stream->sink->ops->forget(fiber->stream->sink, fiber);

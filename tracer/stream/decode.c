@@ -40,7 +40,7 @@ static int stream_record(struct stream *stream, struct record *record, size_t si
 		return calls_retried(stream, &record->retried, err);
 	case RECORD_LOST:
 		stream->lost += record->lost.calls;
-		if (stream->sink)
+		if (stream->sink && stream->sink->ops->lost)
 			stream->sink->ops->lost(stream->sink, stream, &record->lost);
 		return 0;
 	case RECORD_HELLO:

@@ -55,11 +55,11 @@ struct sink_ops {
 	void (*thread)(struct sink *sink, struct stream *stream, const struct thread_span *span);
 	/* So many changes of threads' states were lost: what they did is not known for a while. NULL: as well. */
 	void (*threads_lost)(struct sink *sink, struct stream *stream, uint64_t lost);
-	/* It is still open, and its end will not come any more. */
+	/* It is still open, and its end will not come any more. NULL: only calls that have ended are shown. */
 	void (*open)(struct sink *sink, struct fiber *fiber, struct call *call);
 	/* Nothing more comes of the fiber, and it may be freed. NULL: only open calls are held. */
 	void (*forget)(struct sink *sink, const struct fiber *fiber);
-	/* Calls were lost here. */
+	/* Calls were lost here. NULL: the summary alone says it. */
 	void (*lost)(struct sink *sink, struct stream *stream, const struct record_lost *lost);
 	/* Nothing has come for a moment: show what was held back. NULL: nothing ever is. */
 	void (*quiet)(struct sink *sink);
