@@ -74,13 +74,17 @@ static int file_path(const struct target *target, const struct remote *remote, c
 	char directory[PATH_MAX - 80], abi[32], command[PATH_MAX], version[32], remedy[3 * PATH_MAX];
 	int pid = (int)target->pid;
 	struct target looked_at;
+	bool looked = false;
 
 	if (loader_file_possible(target, err) < 0)
 		return -ENOEXEC;
 	snprintf(abi, sizeof(abi), "%s", target->abi);
 	/* One that has just started has no file of its own library yet, whose path names it. A list has looked before. */
-	if (!abi[0] && remote && target_describe(&looked_at, target->pid, TARGET_VERSION, NULL) == 0)
-		snprintf(abi, sizeof(abi), "%s", looked_at.abi);
+	if (!abi[0] && remote) {
+		looked = target_describe(&looked_at, target->pid, TARGET_VERSION, NULL) == 0;
+		if (looked)
+			snprintf(abi, sizeof(abi), "%s", looked_at.abi);
+	}
 	if (!abi[0] && !abi_from_memory(remote, abi, sizeof(abi)))
 		return error_set(err, -ENOEXEC, "cannot find out the version of Ruby in process %d", pid);
 	if (extension_directory(directory, sizeof(directory), err) < 0)
@@ -91,7 +95,7 @@ static int file_path(const struct target *target, const struct remote *remote, c
 	ruby_command(target, command, sizeof(command));
 	if (target->ruby_version[0])
 		snprintf(version, sizeof(version), "%s", target->ruby_version);
-	else if (target_describe(&looked_at, target->pid, TARGET_VERSION, NULL) < 0 || !looked_at.ruby_version[0])
+	else if ((!looked && target_describe(&looked_at, target->pid, TARGET_VERSION, NULL) < 0) || !looked_at.ruby_version[0])
 		snprintf(version, sizeof(version), "%s", abi);
 	else
 		snprintf(version, sizeof(version), "%s", looked_at.ruby_version);
