@@ -100,11 +100,12 @@ enum trace_flag {
 	TRACE_BY_CALLER = 1 << 19,    /* or those from each caller, */
 	TRACE_FOLLOW_FORKS = 1 << 20, /* forked children are traced, too */
 	TRACE_BY_VALUE = 1 << 21,     /* or by the value of the first expression of the method's selector, if it has any */
+	TRACE_SPAN = 1 << 22,         /* the application's own span in which a call ends */
 };
 
 #define TRACE_BY_KEYS ((unsigned)(TRACE_BY_THREAD | TRACE_BY_CLASS | TRACE_BY_CALLER)) /* one of them at most */
 
-#define TRACE_MEASURES ((unsigned)(TRACE_CPU | TRACE_OBJECTS | TRACE_GC | TRACE_STACK))
+#define TRACE_MEASURES ((unsigned)(TRACE_CPU | TRACE_OBJECTS | TRACE_GC | TRACE_SPAN | TRACE_STACK))
 
 /* Bits of a selector's flags. */
 enum selector_flag {

@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	                                 .start_times = true,
 	                                 .many_pids = true,
 	                                 .indent = 3,
-	                                 .flags = (mode & 8 ? TRACE_CPU : 0) | (mode & 16 ? TRACE_OBJECTS | TRACE_GC : 0)};
+	                                 .flags = (mode & 8 ? TRACE_CPU : 0) |
+	                                          (mode & 16 ? TRACE_OBJECTS | TRACE_GC | TRACE_SPAN : 0)};
 	bool json = mode & 1;
 	struct output output = {.fd = -1};
 	struct options options = {

@@ -151,7 +151,7 @@ class MeasureTest < LiveTest
 
   test "what is no measure is refused" do
     ["", "wall", "cpu,", "cpu,,gc"].each do |text|
-      assert_refused 2, /--measure takes cpu, alloc and gc/, "trace", "-p", "1", "--measure", text, "Order#"
+      assert_refused 2, /--measure takes cpu, alloc, gc and span/, "trace", "-p", "1", "--measure", text, "Order#"
     end
   end
 

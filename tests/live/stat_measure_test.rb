@@ -137,6 +137,6 @@ class StatMeasureTest < LiveTest
     assert_refused 2, /--calls only counts calls, which --measure measures/, "stat", "-p", "1", "--calls", "--measure=cpu", "A#"
     assert_refused 2, /--sort cpu, gc and allocs need --measure/, "stat", "-p", "1", "--sort", "cpu", "A#"
     assert_refused 2, /--sort cpu, gc and allocs need --measure/, "stat", "-p", "1", "--sort", "allocs", "--measure", "gc", "A#"
-    assert_refused 2, /--measure takes cpu, alloc and gc/, "stat", "-p", "1", "--measure", "wall", "A#"
+    assert_refused 2, /--measure takes cpu, alloc, gc and span/, "stat", "-p", "1", "--measure", "wall", "A#"
   end
 end

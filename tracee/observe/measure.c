@@ -59,6 +59,8 @@ void measure_open(struct session *session)
 	/* The first call of it in a process makes the VM's Symbols, and would raise where a Ruby had not got this one. */
 	if (session->options.flags & TRACE_OBJECTS)
 		rb_gc_stat(objects_symbol());
+	if (session->options.flags & TRACE_SPAN)
+		application_span_init();
 	if (!(session->options.flags & TRACE_GC) || session->follows_gc)
 		return;
 	if (!gc_hook_add(on_gc, RUBY_INTERNAL_EVENT_GC_ENTER | RUBY_INTERNAL_EVENT_GC_EXIT))
@@ -96,6 +98,8 @@ void measure_end(struct measured *measured, const struct open_call *call, uint32
 	measured->gc_ns = gc.ns - call->gc_ns;
 	if (flags & TRACE_OBJECTS)
 		measured->objects = rb_gc_stat(objects_symbol()) - call->objects;
+	if (flags & TRACE_SPAN)
+		measured->has_span = application_span_read(&measured->span);
 }
 
 static size_t put_number(char *to, uint64_t number)
@@ -106,34 +110,48 @@ static size_t put_number(char *to, uint64_t number)
 	return 9;
 }
 
-static size_t put_time(char *to, bool known, uint64_t ns)
+static size_t put_if(bool known, char *to, uint64_t number)
 {
 	if (known)
-		return put_number(to, ns);
+		return put_number(to, number);
 	to[0] = (char)0xc0; /* nil */
 	return 1;
 }
 
+static size_t put_span(char *to, const struct measured *measured)
+{
+	const struct application_span *span = &measured->span;
+	size_t size = put_if(measured->has_span, to, span->trace[0]);
+
+	size += put_if(measured->has_span, to + size, span->trace[1]);
+	return size + put_if(measured->has_span, to + size, span->id);
+}
+
+/* How many numbers they are. */
+static unsigned count_of(uint32_t flags)
+{
+	return (unsigned)__builtin_popcount(flags & TRACE_MEASURES) + (flags & TRACE_SPAN ? 2 : 0);
+}
+
 size_t measure_append(const struct measured *measured, uint32_t flags, char *buffer, size_t size)
 {
-	unsigned count;
-
 	if (size == 0) {
 		buffer[0] = (char)0xdc; /* msgpack array 16 */
 		buffer[1] = buffer[2] = 0;
 		size = 3;
 	}
 	if (flags & TRACE_CPU)
-		size += put_time(buffer + size, !measured->moved, measured->cpu_ns);
+		size += put_if(!measured->moved, buffer + size, measured->cpu_ns);
 	if (flags & TRACE_OBJECTS)
 		size += put_number(buffer + size, measured->objects);
 	if (flags & TRACE_GC)
-		size += put_time(buffer + size, !measured->moved && !measured->gc_unknown, measured->gc_ns);
+		size += put_if(!measured->moved && !measured->gc_unknown, buffer + size, measured->gc_ns);
+	if (flags & TRACE_SPAN)
+		size += put_span(buffer + size, measured);
 	if (flags & TRACE_STACK && measured->stack == CALLERS_NONE)
 		buffer[size++] = (char)0xc0;
 	else if (flags & TRACE_STACK)
 		size += put_number(buffer + size, measured->stack);
-	count = (unsigned)__builtin_popcount(flags & TRACE_MEASURES);
-	buffer[2] = (char)((uint8_t)buffer[2] + count); /* an outcome has two texts at most */
+	buffer[2] = (char)((uint8_t)buffer[2] + count_of(flags)); /* an outcome has two texts at most */
 	return size;
 }

@@ -2,6 +2,7 @@
 #define RBPROBE_MEASURE_H
 
 #include "proto/wire.h"
+#include "tracee/observe/application_span.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,7 +11,7 @@
 /*
  * What is measured of a call beside its time (--measure): the CPU time of its thread, the objects that the process allocates
  * meanwhile, and the time its thread spends in the garbage collector. Each number is a difference between the call's end and its
- * start.
+ * start. With them come the application's own span, as it is at the end, and who called.
  */
 
 struct open_call;
@@ -18,9 +19,9 @@ struct session;
 struct session_part;
 
 /* What measure_append() takes at most. */
-#define MEASURE_SIZE_MAX 40u
+#define MEASURE_SIZE_MAX 67u
 
-/* For a session whose trace command measures time in GC: follows GC until measure_part ends that. Job context; may raise. */
+/* What a session's trace command needs: GC is followed, where it is measured, until measure_part ends that. Job; may raise. */
 void measure_open(struct session *session);
 extern const struct session_part measure_part;
 
@@ -32,7 +33,9 @@ struct measured {
 	uint64_t cpu_ns;
 	uint64_t objects;
 	uint64_t gc_ns;
-	uint64_t stack;  /* callers.h; the caller's to fill in, when it is known that the call is shown */
+	uint64_t stack; /* callers.h; the caller's to fill in, when it is known that the call is shown */
+	struct application_span span;
+	bool has_span;
 	bool moved;      /* the call ended in another native thread than it began in: cpu_ns and gc_ns mean nothing */
 	bool gc_unknown; /* hooks for GC may not be on; gc_hook.h */
 };

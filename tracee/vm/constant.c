@@ -68,6 +68,11 @@ VALUE constant_module(struct slice path)
 	return NIL_P(module) && has_boxes() ? module_in_boxes(path) : module;
 }
 
+VALUE constant_module_at_hand(const char *name)
+{
+	return module_within(rb_cObject, (struct slice){name, strlen(name)});
+}
+
 static bool ends_with(struct slice text, const char *end)
 {
 	size_t size = strlen(end);

@@ -11,6 +11,9 @@
  */
 VALUE constant_module(struct slice path);
 
+/* The same of a constant of Object; not of those of a box. Also in an event, with the GVL held. Neither allocates nor raises. */
+VALUE constant_module_at_hand(const char *name);
+
 #define CONSTANT_VERSION_MAX 64
 
 /*

@@ -17,7 +17,7 @@ static int measures(const char *text, uint32_t *flags)
 	static const struct {
 		const char *word;
 		uint32_t flag;
-	} kinds[] = {{"cpu", TRACE_CPU}, {"alloc", TRACE_OBJECTS}, {"gc", TRACE_GC}};
+	} kinds[] = {{"cpu", TRACE_CPU}, {"alloc", TRACE_OBJECTS}, {"gc", TRACE_GC}, {"span", TRACE_SPAN}};
 	const char *at = text;
 
 	for (;;) {
@@ -28,7 +28,7 @@ static int measures(const char *text, uint32_t *flags)
 			if (strlen(kinds[i].word) == size && memcmp(kinds[i].word, at, size) == 0)
 				flag = kinds[i].flag;
 		if (!flag) {
-			message("--measure takes cpu, alloc and gc, or several as in cpu,gc, not \"%s\"", text);
+			message("--measure takes cpu, alloc, gc and span, or several as in cpu,gc, not \"%s\"", text);
 			return EINVAL;
 		}
 		*flags |= flag;
@@ -60,9 +60,9 @@ static error_t parse_stack(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option measure_list[] = {
-	{"measure", OPTION_MEASURE, "cpu,alloc,gc", 0,
+	{"measure", OPTION_MEASURE, "cpu,alloc,gc,span", 0,
          "Show also the CPU time of the call's thread, the objects that the process allocated meanwhile (all threads), and the "
-         "time that the thread spent in the garbage collector",
+         "time that the thread spent in the garbage collector; or the ids of the application's own span (OpenTelemetry, Datadog)",
          3},
 	{0},
 };

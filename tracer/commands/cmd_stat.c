@@ -175,6 +175,8 @@ static const char *pointless(const struct stat *stat)
 		       "--slow MS and --if EXPR count only calls that end so";
 	if (stat->sum && path && output_name_has_pid(path))
 		return "--sum makes one table of all processes, which has no PID for the %p in -o";
+	if (trace->flags & TRACE_SPAN)
+		return "--measure=span shows in which span each call was; stat sums calls up: use trace";
 	if (view->calls_only && view->histogram)
 		return "--calls counts no times, which --histogram shows";
 	if (view->calls_only && view->measures)

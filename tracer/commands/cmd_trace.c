@@ -54,6 +54,9 @@ static int trace_run(void *self)
 	status = options->otlp ? otlp_run_open(&spans.otlp, options, OTLP_TRACES) : 0;
 	if (status)
 		return status;
+	/* For the links of the spans. */
+	if (options->otlp)
+		options->trace.flags |= TRACE_SPAN;
 	options_settle(options, output->fd);
 	status = trace_loop(options, output, maker, signals, 0, hook_question_possible(options) ? &question : NULL);
 	if (question.code && hook_question_ask(options, question.text, signals))

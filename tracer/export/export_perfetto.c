@@ -185,10 +185,11 @@ static void add_values(struct perfetto_sink *perfetto, const struct labels *labe
 
 static void add_outcome(struct perfetto_sink *perfetto, const struct method *method, enum ending ending, struct values outcome)
 {
-	static const char *const names[MEASURES_MAX] = {"cpu_ns", "objects", "gc_ns", NULL};
-	static const uint32_t flags[MEASURES_MAX] = {TRACE_CPU, TRACE_OBJECTS, TRACE_GC, TRACE_STACK};
+	static const char *const names[] = {"cpu_ns", "objects", "gc_ns"};
+	static const uint32_t flags[] = {TRACE_CPU, TRACE_OBJECTS, TRACE_GC};
 	struct measures measures = measures_take(&outcome, perfetto->sink.style.flags);
 	struct values locals;
+	struct span_text span;
 
 	if (values_take_array(&outcome, &locals))
 		add_values(perfetto, &method->locals, locals);
@@ -201,9 +202,13 @@ static void add_outcome(struct perfetto_sink *perfetto, const struct method *met
 	} else if (outcome.count) {
 		add_word(perfetto, "result", values_get(outcome, 0));
 	}
-	for (size_t i = 0; i < MEASURES_MAX; i++)
-		if (names[i] && measures.flags & flags[i] && measures.numbers[i] != EVENT_NOT_KNOWN)
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (measures.flags & flags[i] && measures.numbers[i] != EVENT_NOT_KNOWN)
 			add_number(perfetto, names[i], measures.numbers[i]);
+	if (measures_span_text(&measures, &span)) {
+		add_word(perfetto, "trace_id", (struct slice){span.trace, strlen(span.trace)});
+		add_word(perfetto, "span_id", (struct slice){span.id, strlen(span.id)});
+	}
 }
 
 /* --- Events */

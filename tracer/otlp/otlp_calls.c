@@ -113,14 +113,23 @@ static bool id_of(const struct labels *labels, struct values values, const char 
 	return false;
 }
 
-/* The application's own span, where expressions of the user's show it by the names that the opentelemetry gem has. */
-static bool fill_link(Otlp__Span__Link *link, struct span_ids *ids, const struct method *method, struct values values)
+static void put_big_endian(uint8_t *to, const uint64_t *words, size_t count)
 {
-	if (!id_of(&method->labels, values, "hex_trace_id", ids->trace, TRACE_ID_SIZE) ||
-	    !id_of(&method->labels, values, "hex_span_id", ids->span, SPAN_ID_SIZE))
-		return false;
-	link->trace_id = otlp_bytes(ids->trace, TRACE_ID_SIZE);
-	link->span_id = otlp_bytes(ids->span, SPAN_ID_SIZE);
+	for (size_t i = 0; i < 8 * count; i++)
+		to[i] = (uint8_t)(words[i / 8] >> (56 - 8 * (i % 8)));
+}
+
+/*
+ * The application's own span: as the process has found it, or where expressions of the user's show it by the names that the
+ * opentelemetry gem has.
+ */
+static bool find_linked(struct span_ids *ids, const struct method *method, struct values values, const uint64_t *found)
+{
+	if (!found)
+		return id_of(&method->labels, values, "hex_trace_id", ids->trace, TRACE_ID_SIZE) &&
+		       id_of(&method->labels, values, "hex_span_id", ids->span, SPAN_ID_SIZE);
+	put_big_endian(ids->trace, found, 2);
+	put_big_endian(ids->span, found + 2, 1);
 	return true;
 }
 
@@ -132,16 +141,17 @@ static void add_exception(struct otlp_attributes *to, struct values texts)
 	otlp_add_text(to, "exception.message", values_get(texts, 1));
 }
 
-/* What came with the end, but for an exception. Returns that, where it is one. */
+/* What came with the end, but for an exception. Returns that, where it is one. measures: what was measured. */
 static struct values add_outcome(struct otlp_sink *otlp, const struct fiber *fiber, const struct method *method,
-                                 const struct ended *ended)
+                                 const struct ended *ended, struct measures *measures)
 {
 	struct otlp_attributes *to = &otlp->attributes;
 	struct values texts = ended->outcome, locals, none = {0};
-	struct measures measures = measures_take(&texts, otlp->sink.style.flags);
-	bool has_locals = values_take_array(&texts, &locals);
+	bool has_locals;
 
-	otlp_add_measures(to, fiber->stream, &measures);
+	*measures = measures_take(&texts, otlp->sink.style.flags);
+	has_locals = values_take_array(&texts, &locals);
+	otlp_add_measures(to, fiber->stream, measures);
 	if (has_locals)
 		otlp_add_values(to, "rbprobe.locals.", &method->locals, locals);
 	if (ended->ending == ENDING_RAISED)
@@ -163,6 +173,7 @@ void otlp_call(struct otlp_sink *otlp, const struct fiber *fiber, const struct m
 	struct buffer name = {0}, exception = {0};
 	const char *at = ended->events;
 	struct values raised;
+	struct measures measures;
 
 	name_of(&name, method);
 	otlp_add_text(to, "code.function.name", (struct slice){name.bytes, name.size});
@@ -175,7 +186,7 @@ void otlp_call(struct otlp_sink *otlp, const struct fiber *fiber, const struct m
 		otlp_add_string(to, "rbprobe.ended", "open");
 	else if (ended->ending != ENDING_RETURNED)
 		otlp_add_string(to, "rbprobe.ended", ending_name(ended->ending));
-	raised = add_outcome(otlp, fiber, method, ended);
+	raised = add_outcome(otlp, fiber, method, ended, &measures);
 	for (uint32_t i = 0; i < ended->event_count; i++) {
 		uint32_t size;
 
@@ -204,8 +215,12 @@ void otlp_call(struct otlp_sink *otlp, const struct fiber *fiber, const struct m
 	span.attributes = to->list;
 	span.n_attributes = to->count;
 	span.dropped_attributes_count = to->dropped;
-	span.links = links;
-	span.n_links = fill_link(&link, &linked, method, ended->values);
+	if (find_linked(&linked, method, ended->values, measures_span(&measures))) {
+		link.trace_id = otlp_bytes(linked.trace, TRACE_ID_SIZE);
+		link.span_id = otlp_bytes(linked.span, SPAN_ID_SIZE);
+		span.links = links;
+		span.n_links = 1;
+	}
 	otlp_add_span(otlp, fiber->stream, &span);
 	otlp_attributes_clear(to);
 	otlp_attributes_clear(&otlp->event_attributes);

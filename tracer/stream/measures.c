@@ -5,7 +5,9 @@
 #include "proto/wire.h"
 #include "tracer/base/json.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 static const struct kind {
 	uint32_t flag;
@@ -16,6 +18,10 @@ static const struct kind {
 	{.flag = TRACE_CPU, .word = "cpu ", .member = "cpu_ns", .is_time = true},
 	{.flag = TRACE_OBJECTS, .word = "alloc ", .member = "objects"},
 	{.flag = TRACE_GC, .word = "gc ", .member = "gc_ns", .is_time = true},
+	/* Shown as ids. */
+	{.flag = TRACE_SPAN},
+	{.flag = TRACE_SPAN},
+	{.flag = TRACE_SPAN},
 	{.flag = TRACE_STACK}, /* callers.h shows it */
 };
 
@@ -50,13 +56,32 @@ struct measures measures_take_stack(struct values *values, uint32_t flags)
 	return measures;
 }
 
+bool measures_span_text(const struct measures *measures, struct span_text *text)
+{
+	const uint64_t *ids = measures_span(measures);
+
+	*text = (struct span_text){0};
+	if (!ids)
+		return false;
+	snprintf(text->trace, sizeof(text->trace), "%016" PRIx64 "%016" PRIx64, ids[0], ids[1]);
+	snprintf(text->id, sizeof(text->id), "%016" PRIx64, ids[2]);
+	return true;
+}
+
+static void add_blank(struct buffer *to)
+{
+	if (to->bytes[to->size - 1] != '<')
+		buffer_add_char(to, ' ');
+}
+
 void measures_add_text(struct buffer *to, const struct measures *measures)
 {
+	struct span_text span;
+
 	for (uint32_t i = 0; i < MEASURES_MAX; i++) {
 		if (!(measures->flags & kinds[i].flag) || !kinds[i].word)
 			continue;
-		if (to->bytes[to->size - 1] != '<')
-			buffer_add_char(to, ' ');
+		add_blank(to);
 		buffer_add_text(to, kinds[i].word);
 		if (measures->numbers[i] == EVENT_NOT_KNOWN)
 			buffer_add_char(to, '?');
@@ -65,10 +90,24 @@ void measures_add_text(struct buffer *to, const struct measures *measures)
 		else
 			buffer_add_uint(to, measures->numbers[i]);
 	}
+	if (!measures_span_text(measures, &span))
+		return;
+	add_blank(to);
+	buffer_add_format(to, "trace %s span %s", span.trace, span.id);
+}
+
+static void add_id(struct buffer *to, const char *key, const char *id)
+{
+	if (*id)
+		json_member_string(to, key, id);
+	else
+		json_add_null(json_key(to, key));
 }
 
 void measures_add_json(struct buffer *to, const struct measures *measures)
 {
+	struct span_text span;
+
 	for (uint32_t i = 0; i < MEASURES_MAX; i++) {
 		if (!(measures->flags & kinds[i].flag) || !kinds[i].word)
 			continue;
@@ -77,4 +116,9 @@ void measures_add_json(struct buffer *to, const struct measures *measures)
 		else
 			json_member_uint(to, kinds[i].member, measures->numbers[i]);
 	}
+	if (!(measures->flags & TRACE_SPAN))
+		return;
+	measures_span_text(measures, &span);
+	add_id(to, "trace_id", span.trace);
+	add_id(to, "span_id", span.id);
 }

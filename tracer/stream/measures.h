@@ -11,16 +11,32 @@
 
 /* What was measured of a call beside its time: the numbers after the texts of its outcome. */
 
-#define MEASURES_MAX 4u
+#define MEASURES_MAX 7u
+#define MEASURES_SPAN 3u /* where its numbers begin */
 
 struct measures {
-	uint32_t flags; /* which there are: TRACE_CPU, TRACE_OBJECTS, TRACE_GC, TRACE_STACK; 0 where the call came without */
-	uint64_t numbers[MEASURES_MAX]; /* in this order; EVENT_NOT_KNOWN: the process could not say */
+	uint32_t flags;                 /* which of TRACE_MEASURES there are; 0: the call came without */
+	uint64_t numbers[MEASURES_MAX]; /* in this order, three of a span; EVENT_NOT_KNOWN: the process could not say */
 };
+
+/* The application's own span: both halves of its trace's id, and its own. NULL: there was none, or nobody asked. */
+static inline const uint64_t *measures_span(const struct measures *measures)
+{
+	const uint64_t *ids = &measures->numbers[MEASURES_SPAN];
+
+	return measures->flags & TRACE_SPAN && ids[2] != EVENT_NOT_KNOWN ? ids : NULL;
+}
+
+struct span_text {
+	char trace[33], id[17]; /* hexadecimal */
+};
+
+/* False, and two empty texts: there was no span, or nobody asked. */
+bool measures_span_text(const struct measures *measures, struct span_text *text);
 
 static inline bool measures_have_numbers(const struct measures *measures)
 {
-	return measures->flags & ~(uint32_t)TRACE_STACK;
+	return measures->flags & ~(uint32_t)(TRACE_SPAN | TRACE_STACK) || measures_span(measures);
 }
 
 static inline uint64_t measures_stack(const struct measures *measures)
@@ -33,9 +49,9 @@ struct measures measures_take(struct values *values, uint32_t flags);
 /* The stack alone, which is the last value of a line. */
 struct measures measures_take_stack(struct values *values, uint32_t flags);
 
-/* "cpu 0.001200 alloc 120 gc 0.000300", after a blank where more than "<" stands before. */
+/* "cpu 0.001200 alloc 120 gc 0.000300 trace 0af7... span b7ad...", after a blank where more than "<" stands before. */
 void measures_add_text(struct buffer *to, const struct measures *measures);
-/* Members cpu_ns, objects and gc_ns of the object that is open; null: not known. */
+/* Members cpu_ns, objects, gc_ns, trace_id and span_id of the object that is open; null: not known. */
 void measures_add_json(struct buffer *to, const struct measures *measures);
 
 #endif
