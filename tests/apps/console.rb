@@ -1,18 +1,18 @@
 # Runs the Ruby code that comes in on standard input, a line each (a string literal), in the main thread, and answers with
-# what it returned. The other programs here define something and then call it.
+# what it returned. The other programs define something and call it. In a Ruby::Box, Kernel#puts would write to another $stdout.
 
 $stdout.sync = true
 
 def console
-  puts "ready"
+  $stdout.puts "ready"
   while (line = $stdin.gets)
     code = line.chomp.undump
     begin
-      puts "= #{TOPLEVEL_BINDING.eval(code, "console").inspect}"
+      $stdout.puts "= #{TOPLEVEL_BINDING.eval(code, "console").inspect}"
     rescue SystemExit
       raise
     rescue Exception => e # rubocop:disable Lint/RescueException
-      puts "raised #{e.class}: #{e.message}"
+      $stdout.puts "raised #{e.class}: #{e.message}"
     end
   end
 end
