@@ -9,6 +9,33 @@
 #include <stdbool.h>
 #include <string.h>
 
+static bool is_small(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static bool is_separated(struct slice name, size_t at)
+{
+	return at + 1 < name.size && name.bytes[at] == ':' && name.bytes[at + 1] == ':';
+}
+
+struct slice selector_misnamed(const struct selector *selector)
+{
+	struct slice name = selector->class_pattern;
+	size_t from = 0, to;
+
+	/* "#<Class:0x00007f50>" is one without a name. */
+	if (selector->separator == SELECTOR_LINE || (name.size && name.bytes[0] == '#'))
+		return (struct slice){NULL, 0};
+	for (; from < name.size; from = to + 2) {
+		for (to = from; to < name.size && !is_separated(name, to); to++)
+			;
+		if (from < to && is_small(name.bytes[from]))
+			return (struct slice){name.bytes + from, to - from};
+	}
+	return (struct slice){NULL, 0};
+}
+
 static void selectors_encode(msgpack_packer *packer, const struct command *command)
 {
 	msgpack_pack_array(packer, command->selector_count);

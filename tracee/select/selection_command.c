@@ -28,6 +28,7 @@
 #include "tracee/vm/refinements.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* CPU time that a command may take. With a compiler the process is slow meanwhile, too. */
@@ -45,6 +46,7 @@ struct selection_work {
 	struct selector_walk walk;
 	bool *listed; /* by selector: a listing has named a method */
 	bool suggesting;
+	const struct selector *misnamed; /* whose class begins with a small letter: what was meant is looked for */
 	struct suggestions suggestions;
 	size_t next;  /* of the matches */
 	size_t found; /* matches there were when all was looked for: what is defined faster than it is looked at, comes later */
@@ -122,6 +124,39 @@ static void tell_unmatched(struct selection_work *work, const char *what_follows
 	if (told > UNMATCHED_NAMED_MAX)
 		session_note(work->session, NOTE_WARNING, "no method matches %u more selectors%s: -v names them",
 		             told - UNMATCHED_NAMED_MAX, what_follows);
+}
+
+/* No class will ever have such a name, so that nothing is waited for. */
+static void refuse_misnamed(struct selection_work *work)
+{
+	const struct selector *selector = work->misnamed;
+	struct slice part = selector_misnamed(selector), method = selector->method_pattern.size ? selector->method_pattern : part;
+	char name[512], meant[320];
+
+	selector_write(selector, name, sizeof(name));
+	suggestions_write(&work->suggestions, 0, meant, sizeof(meant));
+	if (!meant[0])
+		snprintf(meant, sizeof(meant), "; write %.*s alone for the methods of that name in all classes", (int)method.size,
+		         method.bytes);
+	work->status =
+		error_set(work->err, -EINVAL, "selector \"%s\": \"%.*s\" is no class%s", name, (int)part.size, part.bytes, meant);
+}
+
+static bool look_for_misnamed(struct selection_work *work)
+{
+	const struct command *command = work->command;
+
+	for (uint32_t i = 0; i < command->selector_count && !work->misnamed; i++)
+		if (selector_misnamed(&command->selectors[i]).size) {
+			work->misnamed = &command->selectors[i];
+			suggestions_add(&work->suggestions, 0, work->misnamed);
+		}
+	if (!work->misnamed)
+		return false;
+	if (suggestions_look(&work->suggestions))
+		return true;
+	refuse_misnamed(work);
+	return false;
 }
 
 /* --- The steps of a trace */
@@ -226,6 +261,7 @@ static bool finish(struct selection_work *work)
 }
 
 static const struct step trace_steps[] = {
+	{"looking for methods", look_for_misnamed},
 	{"looking for methods", prepare},
 	{"looking for methods", look_for_methods},
 	{"looking for methods", look_for_lines},
@@ -275,8 +311,11 @@ static bool finish_listing(struct selection_work *work)
 	return false;
 }
 
-static const struct step list_steps[] = {
-	{"listing", list_methods}, {"listing", suggest}, {"listing", finish_listing}, {NULL, NULL}};
+static const struct step list_steps[] = {{"listing", look_for_misnamed},
+                                         {"listing", list_methods},
+                                         {"listing", suggest},
+                                         {"listing", finish_listing},
+                                         {NULL, NULL}};
 
 /* --- From job to job */
 

@@ -14,6 +14,7 @@
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/refinements.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -31,26 +32,58 @@ static struct slice last_part(struct slice name)
 	return (struct slice){name.bytes + from, name.size - from};
 }
 
-void suggestions_add(struct suggestions *suggestions, uint32_t index, const struct selector *selector)
+/* "order_item" => "OrderItem" */
+static struct slice capitalized(struct slice name, char *capital, size_t size)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < name.size && used < size; i++)
+		if (name.bytes[i] != '_')
+			capital[used++] = (char)(i == 0 || name.bytes[i - 1] == '_' ? toupper((unsigned char)name.bytes[i])
+			                                                            : name.bytes[i]);
+	return (struct slice){capital, used};
+}
+
+/* "save#" is a method's name alone, and "order#save" is meant of Order. */
+static void mean(struct suggestion *one)
+{
+	struct selector *selector = &one->selector;
+	struct slice misnamed = selector_misnamed(selector);
+
+	one->last = last_part(selector->class_pattern);
+	if (!misnamed.size)
+		return;
+	if (selector->method_pattern.size) {
+		one->last = capitalized(one->last, one->capital, sizeof(one->capital));
+		return;
+	}
+	selector->method_pattern = misnamed;
+	selector->class_pattern = one->last = (struct slice){NULL, 0};
+}
+
+void suggestions_add(struct suggestions *suggestions, uint32_t index, const struct selector *written)
 {
 	struct suggestion *one = &suggestions->items[suggestions->count];
-	bool any_class = selector->class_pattern.size == 0, is_pattern = selector_is_method_pattern(selector);
+	const struct selector *selector = &one->selector;
+	bool any_class, is_pattern;
 
-	if (suggestions->count == SUGGESTIONS_MAX || (any_class ? is_pattern : !selector_is_exact(selector)))
+	if (suggestions->count == SUGGESTIONS_MAX)
 		return;
-	*one = (struct suggestion){.index = index,
-	                           .selector = selector,
-	                           .last = last_part(selector->class_pattern),
-	                           .name = is_pattern ? Qnil : selector_literal_name(selector),
-	                           .is_pattern = is_pattern,
-	                           .near_distance = NAME_DISTANCE_FAR};
+	*one = (struct suggestion){.index = index, .selector = *written, .near_distance = NAME_DISTANCE_FAR};
+	mean(one);
+	any_class = selector->class_pattern.size == 0;
+	is_pattern = selector_is_method_pattern(selector);
+	if (any_class ? is_pattern : !selector_is_exact(selector))
+		return;
+	one->name = is_pattern ? Qnil : selector_literal_name(selector);
+	one->is_pattern = is_pattern;
 	suggestions->count++;
 }
 
 static bool has_method(const struct suggestion *one, VALUE module, char separator)
 {
 	if (one->is_pattern)
-		return separator == one->selector->separator;
+		return separator == one->selector.separator;
 	return !NIL_P(one->name) && selector_has_method(separator == '#' ? module : rb_class_of(module), one->name);
 }
 
@@ -73,8 +106,8 @@ static void name_one(char *list, size_t size, uint32_t *count, struct slice meth
 
 static bool is_its_name(const struct suggestion *one, struct slice name)
 {
-	return name.size == one->selector->class_pattern.size &&
-	       memcmp(name.bytes, one->selector->class_pattern.bytes, name.size) == 0;
+	return name.size == one->selector.class_pattern.size &&
+	       memcmp(name.bytes, one->selector.class_pattern.bytes, name.size) == 0;
 }
 
 /* A third of the letters may be wrong, one in any case; there are many names. */
@@ -118,7 +151,7 @@ static void consider_methods(struct suggestion *one, VALUE module, char separato
 			struct slice name = {RSTRING_PTR(string), (size_t)RSTRING_LEN(string)};
 			unsigned distance;
 
-			if (is_near(one->selector->method_pattern, name, &distance))
+			if (is_near(one->selector.method_pattern, name, &distance))
 				name_near(one, module, separator, name, distance);
 			RB_GC_GUARD(string);
 		}
@@ -127,8 +160,8 @@ static void consider_methods(struct suggestion *one, VALUE module, char separato
 
 static void consider(struct suggestion *one, VALUE module, struct slice name)
 {
-	char same = one->selector->separator, other = same == '#' ? '.' : '#';
-	struct slice last = last_part(name), method = one->selector->method_pattern;
+	char same = one->selector.separator, other = same == '#' ? '.' : '#';
+	struct slice last = last_part(name), method = one->selector.method_pattern;
 	unsigned distance;
 
 	if (last.size != one->last.size || strncasecmp(last.bytes, one->last.bytes, last.size) != 0) {
@@ -161,19 +194,19 @@ static void note_found(const struct match *match, void *found)
 /* A refinement's methods are found by its own name alone. One of a singleton class stands for "Order.find". */
 static void consider_refinement(struct suggestion *one, VALUE refinement, VALUE refined)
 {
-	struct selector of_any_class = *one->selector;
+	struct selector of_any_class = one->selector;
 	char bytes[NAME_SIZE_MAX];
 	struct text name = {.bytes = bytes, .size = sizeof(bytes)};
 	char separator = class_name_add_owner(&name, refined);
 	bool found = false;
 
-	if (separator != one->selector->separator || !is_its_name(one, (struct slice){bytes, name.used}))
+	if (separator != one->selector.separator || !is_its_name(one, (struct slice){bytes, name.used}))
 		return;
 	of_any_class.class_pattern.size = 0;
 	of_any_class.separator = '#';
 	selector_each_match_in(&of_any_class, refinement, note_found, &found);
 	if (found)
-		name_one(one->refined, sizeof(one->refined), &one->refined_count, one->selector->method_pattern, refinement, '#',
+		name_one(one->refined, sizeof(one->refined), &one->refined_count, one->selector.method_pattern, refinement, '#',
 		         "'");
 }
 

@@ -10,17 +10,18 @@
 
 /*
  * What was probably meant by selectors that match nothing: "Order#save" where there is Billing::Order#save, or Order.save, or
- * where only a refinement of Order has it; "Order#svae", "Oder#save" and "svae" likewise. Job context, GVL held, under rb_protect
- * (allocates, raises). Runs no application code.
+ * where only a refinement of Order has it; "Order#svae", "Oder#save", "svae", "order#save" and "save#" likewise. Job context, GVL
+ * held, under rb_protect (allocates, raises). Runs no application code.
  */
 
 #define SUGGESTIONS_MAX 16u /* selectors that are looked at */
 
 struct suggestion {
-	uint32_t index; /* of the selector */
-	const struct selector *selector;
-	struct slice last; /* of its class's name: "Order"; empty: of any class */
-	VALUE name;        /* of its method, a Symbol; nil: a pattern, or no method of any class has it */
+	uint32_t index;           /* of the selector */
+	struct selector selector; /* as it was meant */
+	struct slice last;        /* of its class's name: "Order"; empty: of any class */
+	char capital[64];         /* that name, where it was written with a small letter */
+	VALUE name;               /* of its method, a Symbol; nil: a pattern, or no method of any class has it */
 	bool is_pattern;
 	uint32_t same_count, other_count, refined_count, near_count;
 	unsigned near_distance; /* of those; see name_near() */

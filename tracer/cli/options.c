@@ -52,6 +52,7 @@ void options_init(struct options *options)
 	options->format = &sink_text;
 	options->style.durations = true;
 	options->style.indent = 3;
+	options->selectors.asks_process = true;
 }
 
 void options_free(struct options *options)

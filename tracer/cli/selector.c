@@ -39,7 +39,7 @@ static int refuse_lower_case(const char *text, size_t at, size_t to, struct erro
 		end++;
 	if (method == to + 1) { /* "save#" */
 		name = text + at;
-		return error_set(err, -EINVAL,
+		return error_set(err, -ENOENT,
 		                 "selector \"%.200s\": \"%.*s\" is no class; write %.*s alone for the methods of that name in "
 		                 "all classes; `rbprobe methods -p PID %.*s` lists them",
 		                 text, (int)(end - at), name, (int)(end - at), name, (int)(end - at), name);
@@ -48,7 +48,7 @@ static int refuse_lower_case(const char *text, size_t at, size_t to, struct erro
 	for (size_t i = at; i < to; i++)
 		if (text[i] != '_')
 			buffer_add_char(&class, i == at || text[i - 1] == '_' ? (char)toupper((unsigned char)text[i]) : text[i]);
-	status = error_set(err, -EINVAL,
+	status = error_set(err, -ENOENT,
 	                   "selector \"%.200s\": \"%.*s\" is no class: its name begins with a capital letter; write %.*s#%.*s or "
 	                   "%.*s.%.*s, or %.*s alone "
 	                   "for the methods of that name in all classes",
@@ -70,9 +70,6 @@ static int class_check(const char *text, size_t from, size_t to, struct error *e
 				return refuse(text, i, err, "a class name is missing behind '::'");
 		} else if (!is_word(text[i]) && text[i] != '*') {
 			return refuse(text, i, err, "this cannot be in a class name (a class, then # or ., then a method)");
-		} else if ((i == from || text[i - 1] == ':') && !isupper((unsigned char)text[i]) && text[i] != '*' &&
-		           (unsigned char)text[i] < 0x80) {
-			return refuse_lower_case(text, i, to, err);
 		}
 	}
 	return 0;
@@ -161,6 +158,13 @@ static int refuse_class_alone(const char *text, size_t size, struct error *err)
 	                 text + last);
 }
 
+static int misnamed_check(const struct selector *selector, const char *text, size_t separator, struct error *err)
+{
+	struct slice part = selector_misnamed(selector);
+
+	return part.size ? refuse_lower_case(text, (size_t)(part.bytes - text), separator, err) : 0;
+}
+
 static int name_parse(struct selector *selector, const char *text, size_t size, struct error *err)
 {
 	size_t from = 0, nameless = nameless_size(text, size), separator = nameless;
@@ -183,7 +187,9 @@ static int name_parse(struct selector *selector, const char *text, size_t size, 
 	if (separator > NAME_SIZE_MAX || size - separator > NAME_SIZE_MAX)
 		return refuse(text, 0, err, "the name is too long");
 	status = class_check(text, nameless, separator, err);
-	return status ? status : method_parse(selector, text, separator + 1, size, err);
+	if (status == 0)
+		status = method_parse(selector, text, separator + 1, size, err);
+	return status ? status : misnamed_check(selector, text, separator, err);
 }
 
 /* How long "FILE:LINE" is at the text's beginning; 0: the text names no line. No method's or class's name ends like that. */
@@ -345,6 +351,11 @@ int selector_parse(struct selector_list *list, const char *text, struct error *e
 	size_t line = line_size(text), name = line ? line : name_size(text);
 	int status = line ? line_parse(&selector, text, line, err) : name_parse(&selector, text, name, err);
 
+	if (status == -ENOENT && list->asks_process) {
+		if (!list->misnamed.code)
+			list->misnamed = *err;
+		status = 0;
+	}
 	if (status == 0 && list->count == SELECTORS_MAX)
 		status = error_set(err, -EINVAL, "more than %u selectors", SELECTORS_MAX);
 	if (status == 0 && text[name])

@@ -356,6 +356,15 @@ static int verb_run(const struct subcommand *subcommand, int argc, char **argv)
 	return STATUS_USAGE;
 }
 
+/* Where there is no process that knows what was meant by a class's name. */
+static int misnamed_check(const struct options *options)
+{
+	if (!options->selectors.misnamed.code || options->pids.count > 0)
+		return 0;
+	message("%s", options->selectors.misnamed.text);
+	return STATUS_USAGE;
+}
+
 int subcommand_run(const struct subcommand *subcommand, int argc, char **argv)
 {
 	struct invocation *invocation;
@@ -377,6 +386,8 @@ int subcommand_run(const struct subcommand *subcommand, int argc, char **argv)
 		                          subcommand->children_itself || subcommand->pids == PIDS_EACH);
 	if (status == 0)
 		status = pids_check(invocation, argv[0] + strlen("rbprobe "));
+	if (status == 0)
+		status = misnamed_check(&invocation->options);
 	if (status == 0 && subcommand->check)
 		status = subcommand->check(invocation);
 	if (status == 0)
