@@ -252,6 +252,29 @@ class StatByTest < LiveTest
     end
   end
 
+  test "--by: a word that no expression of the tracers has for its name is refused before the process is touched" do
+    names = "--by takes thread, class, caller, sql, binds or statement, not"
+    { "statment" => /\Arbprobe: #{names} "statment"; did you mean statement\?\n\z/, "zork" => /\Arbprobe: #{names} "zork"\n\z/ }
+      .each { |word, message| assert_refused 2, message, "stat", "-p", "4194304", "-c", "sql", "--by", word }
+    ["(statment)", "statement", "self"].each do |word|
+      refute_match(/--by takes/, rbprobe("stat", "-p", "4194304", "-c", "sql", "--by", word).stderr)
+    end
+    refute_match(/--by takes/, rbprobe("stat", "-p", "4194304", "-c", "sql", "--by", "order", "Order#save").stderr)
+  end
+
+  test "a word that is none of those that an option takes is answered with the one that was probably meant" do
+    { "stat --sort metod Order#save" => "--sort takes calls, rate, .* or method, not \"metod\"; did you mean method\\?",
+      "top --sort mena" => "--sort takes .*; did you mean mean\\?", "bt --format jsn" => "--format .*; did you mean json\\?",
+      "trace --format jsom Order#save" => "--format takes text, json or rbtrace, not \"jsom\"; did you mean json\\?",
+      "trace --engine pach Order#save" => "--engine .*; did you mean patch\\?",
+      "heap dunp" => "heap has no verb \"dunp\"; did you mean dump\\?" }.each do |words, message|
+      assert_refused 2, /\Arbprobe: #{message}\n\z/, *words.split, "-p", "4194304"
+    end
+    { "export --to colapsed file" => "collapsed", "report --sort toatl file" => "total" }.each do |words, meant|
+      assert_refused 2, /did you mean #{meant}\?\n\z/, *words.split
+    end
+  end
+
   test "--by EXPR: what is beyond the limit is counted together; long values are cut" do
     target = with_queries
     counter = stat(target, "--format", "json", "--calls", "--by", "sql", "Store#query")

@@ -6,6 +6,7 @@
 #include "proto/limits.h"
 #include "tracer/base/message.h"
 #include "tracer/base/output_name.h"
+#include "tracer/cli/nearest.h"
 
 #include <errno.h>
 #include <math.h>
@@ -135,18 +136,28 @@ bool options_are_pids(const char *text)
 	return text[0] != ',' && *text && text[strspn(text, "0123456789,")] == '\0';
 }
 
-int options_choice(const char *option, const char *text, const char *const *words, unsigned *chosen)
+void options_refuse_word(const char *option, const char *text, const char *const *words)
 {
 	struct buffer all = {0};
+	struct nearest nearest;
 
+	nearest_begin(&nearest, text, strlen(text));
+	for (unsigned i = 0; words[i]; i++) {
+		buffer_add_format(&all, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
+		nearest_consider(&nearest, words[i]);
+	}
+	message("%s takes %.*s, not \"%s\"%s%s%s", option, (int)all.size, all.bytes, text, nearest.found ? "; did you mean " : "",
+	        nearest.found ? nearest.found : "", nearest.found ? "?" : "");
+	buffer_free(&all);
+}
+
+int options_choice(const char *option, const char *text, const char *const *words, unsigned *chosen)
+{
 	for (unsigned i = 0; words[i]; i++)
 		if (strcmp(words[i], text) == 0) {
 			*chosen = i;
 			return 0;
 		}
-	for (unsigned i = 0; words[i]; i++)
-		buffer_add_format(&all, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
-	message("%s takes %.*s, not \"%s\"", option, (int)all.size, all.bytes, text);
-	buffer_free(&all);
+	options_refuse_word(option, text, words);
 	return EINVAL;
 }

@@ -104,6 +104,8 @@ int options_pattern(const char *option, const char *of_what, const char *text, s
 int options_exceptions(const char *option, const char *text, struct slice *pattern);
 /* One of the words, up to a NULL, that stand for 0, 1, ... */
 int options_choice(const char *option, const char *text, const char *const *words, unsigned *chosen);
+/* Says on stderr that the text is none of the words, which there are, and which of them was probably meant. */
+void options_refuse_word(const char *option, const char *text, const char *const *words);
 /* Of -o FILE, where %p stands for the PID. */
 int options_output_name(const char *text);
 /* Adds those that are not yet in the list. */

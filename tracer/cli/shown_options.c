@@ -13,6 +13,7 @@ enum long_option { OPTION_FORMAT = 0x900, OPTION_ORDER, OPTION_COUNT };
 static error_t parse_shown(int key, char *argument, struct argp_state *state)
 {
 	static const char *const orders[] = {"auto", "thread", "time", NULL};
+	static const char *const formats[] = {"text", "json", "rbtrace", NULL};
 	struct options *options = state->input;
 	uint64_t number;
 	unsigned chosen;
@@ -38,7 +39,7 @@ static error_t parse_shown(int key, char *argument, struct argp_state *state)
 		options->format = sink_find(argument);
 		if (options->format)
 			return 0;
-		message("--format takes text, json or rbtrace, not \"%s\"", argument);
+		options_refuse_word("--format", argument, formats);
 		return EINVAL;
 	case OPTION_COUNT:
 		return options_whole_number("--count", argument, 1, UINT64_MAX / 2, &options->count);

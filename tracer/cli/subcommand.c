@@ -8,6 +8,7 @@
 #include "tracer/base/output_name.h"
 #include "tracer/base/signals.h"
 #include "tracer/cli/choose_processes.h"
+#include "tracer/cli/nearest.h"
 #include "tracer/cli/option_names.h"
 #include "tracer/cli/pager.h"
 
@@ -32,13 +33,15 @@ static struct invocation *invocation_of(struct argp_state *state)
 
 static error_t parse_format(int key, char *argument, struct argp_state *state)
 {
+	static const char *const formats[] = {"text", "json", NULL};
+	unsigned chosen;
+
 	if (key != OPTION_FORMAT)
 		return ARGP_ERR_UNKNOWN;
-	invocation_of(state)->json = strcmp(argument, "json") == 0;
-	if (invocation_of(state)->json || strcmp(argument, "text") == 0)
-		return 0;
-	message("--format takes text or json, not \"%s\"", argument);
-	return EINVAL;
+	if (options_choice("--format", argument, formats, &chosen))
+		return EINVAL;
+	invocation_of(state)->json = chosen;
+	return 0;
 }
 
 static error_t parse_timeout(int key, char *argument, struct argp_state *state)
@@ -331,6 +334,19 @@ static int verbs_show(const struct subcommand *subcommand)
 	return shown ? STATUS_DONE : STATUS_FAILED;
 }
 
+static void verb_refuse(const struct subcommand *subcommand, const char *word)
+{
+	struct nearest nearest;
+
+	nearest_begin(&nearest, word, strlen(word));
+	for (const struct subcommand *const *verb = subcommand->verbs; *verb; verb++)
+		nearest_consider(&nearest, (*verb)->name);
+	if (nearest.found)
+		message("%s has no verb \"%s\"; did you mean %s?", subcommand->name, word, nearest.found);
+	else
+		message("%s has no verb \"%s\"; `rbprobe %s --help` lists them", subcommand->name, word, subcommand->name);
+}
+
 /* The one that the first argument names, with the rest of them. */
 static int verb_run(const struct subcommand *subcommand, int argc, char **argv)
 {
@@ -352,7 +368,7 @@ static int verb_run(const struct subcommand *subcommand, int argc, char **argv)
 		argv[1] = name;
 		return subcommand_run(*verb, argc - 1, argv + 1);
 	}
-	message("%s has no verb \"%s\"; `rbprobe %s --help` lists them", subcommand->name, word, subcommand->name);
+	verb_refuse(subcommand, word);
 	return STATUS_USAGE;
 }
 

@@ -6,6 +6,7 @@
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +152,67 @@ static bool any_labelled(const struct options *options, const char *name)
 		}
 	}
 	return false;
+}
+
+/* A word that is nothing else in Ruby but a name. */
+static bool is_word(const char *text)
+{
+	size_t size = strspn(text, "abcdefghijklmnopqrstuvwxyz_0123456789");
+
+	return size && !text[size] && !isdigit((unsigned char)*text) && strcmp(text, "self") != 0;
+}
+
+static bool all_of_tracers(const struct options *options)
+{
+	for (uint32_t i = 0; i < options->selectors.count; i++)
+		if (options->selectors.items[i].role == ROLE_SHOWN && !options->selectors.items[i].tracer)
+			return false;
+	return options->tracer_count > 0;
+}
+
+/* What may follow --by, each once: the names of expressions. */
+struct key_names {
+	const char *words[64];
+	size_t count;
+};
+
+static void key_name_add(struct key_names *names, struct slice name)
+{
+	if (!name.size || names->count + 1 == sizeof(names->words) / sizeof(*names->words))
+		return;
+	for (size_t i = 0; i < names->count; i++)
+		if (strncmp(names->words[i], name.bytes, name.size) == 0 && !names->words[i][name.size])
+			return;
+	names->words[names->count++] = strndup(name.bytes, name.size);
+}
+
+static void key_names_of(const struct selector *selector, struct key_names *names)
+{
+	for (uint32_t e = 0; e < selector->expression_count; e++) {
+		struct slice expression = selector->expressions[e], code, label;
+
+		tracer_expression_is_key(&expression);
+		code = expression;
+		label = label_split(&code);
+		if (code.bytes != expression.bytes)
+			key_name_add(names, label);
+	}
+}
+
+int tracers_check_key(const struct options *options, const char *name)
+{
+	struct key_names names = {.words = {"thread", "class", "caller"}, .count = 3};
+	size_t own = names.count;
+
+	if (!name || !is_word(name) || !all_of_tracers(options) || any_labelled(options, name))
+		return 0;
+	for (uint32_t i = 0; i < options->selectors.count; i++)
+		if (options->selectors.items[i].tracer)
+			key_names_of(&options->selectors.items[i], &names);
+	options_refuse_word("--by", name, names.words);
+	while (names.count > own)
+		free((char *)names.words[--names.count]);
+	return STATUS_USAGE;
 }
 
 bool tracers_choose_key(struct options *options, const char *name)

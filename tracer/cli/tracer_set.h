@@ -31,6 +31,12 @@ void tracers_drop_keys(struct options *options);
  */
 bool tracers_choose_key(struct options *options, const char *name);
 
+/*
+ * Of what --by names, where all selectors are of tracers: 0; or STATUS_USAGE after a line on stderr, where it is a single word
+ * that none of their expressions has for its name.
+ */
+int tracers_check_key(const struct options *options, const char *name);
+
 /* Whether the selector has only an expression of that name. */
 bool selector_has_key(const struct selector *selector, const char *name);
 

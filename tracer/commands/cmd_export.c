@@ -43,12 +43,16 @@ struct exporting {
 
 static int parse_format(const char *word, struct exporting *exporting)
 {
-	for (size_t i = 0; export_formats[i]; i++)
+	const char *names[32] = {NULL};
+
+	for (size_t i = 0; export_formats[i] && i + 1 < sizeof(names) / sizeof(*names); i++) {
+		names[i] = export_formats[i]->name;
 		if (strcmp(export_formats[i]->name, word) == 0) {
 			exporting->format = export_formats[i];
 			return 0;
 		}
-	message("--to takes " EXPORT_FORMATS_SAID ", not \"%s\"", word);
+	}
+	options_refuse_word("--to", word, names);
 	return EINVAL;
 }
 

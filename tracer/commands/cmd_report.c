@@ -91,6 +91,8 @@ static int parse_file(char *argument, struct report *report)
 
 static error_t parse_report(int key, char *argument, struct argp_state *state)
 {
+	static const char *const columns[] = {"calls", "errors", "total", "self", "mean",   "min", "p50",
+	                                      "p90",   "p99",    "p99.9", "max",  "method", NULL};
 	struct report *report = state->input;
 	struct options *options = &report->invocation.options;
 
@@ -108,8 +110,7 @@ static error_t parse_report(int key, char *argument, struct argp_state *state)
 		report->sort_given = true;
 		if (stat_column_is(argument) && !stat_column_measure(argument) && strcmp(argument, "rate") != 0)
 			return 0;
-		message("--sort takes calls, errors, total, self, mean, min, p50, p90, p99, p99.9, max or method, not \"%s\"",
-		        argument);
+		options_refuse_word("--sort", argument, columns);
 		return EINVAL;
 	case OPTION_TOP:
 		return options_whole_number("--top", argument, 1, UINT32_MAX, &report->view.top);

@@ -88,7 +88,7 @@ static error_t parse_stat(int key, char *argument, struct argp_state *state)
 		stat->sort_given = true;
 		if (stat_column_is(argument))
 			return 0;
-		message("--sort takes %s, not \"%s\"", stat_columns(), argument);
+		options_refuse_word("--sort", argument, stat_columns());
 		return EINVAL;
 	case OPTION_TOP:
 		return options_whole_number("--top", argument, 1, UINT32_MAX, &stat->view.top);
@@ -222,6 +222,8 @@ static int stat_check(void *self)
 
 	if (!status)
 		status = otlp_run_check(options);
+	if (!status && options->trace.key.size)
+		status = tracers_check_key(options, stat->view.by_title);
 	if (status)
 		return status;
 	if (options->otlp && !options->interval_ns)

@@ -46,9 +46,13 @@ uint32_t stat_column_measure(const char *name)
 	return stat_column_kinds[column_of(name)].measure;
 }
 
-const char *stat_columns(void)
+const char *const *stat_columns(void)
 {
-	return "calls, rate, errors, total, self, cpu, gc, allocs, mean, min, p50, p90, p99, p99.9, max or method";
+	static const char *words[STAT_COLUMNS + 1];
+
+	for (enum stat_column column = 0; column < STAT_COLUMNS; column++)
+		words[column] = stat_column_kinds[column].name;
+	return words;
 }
 
 double stat_column_figure(const struct stat_row *row, enum stat_column column)
