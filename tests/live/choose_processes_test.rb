@@ -58,7 +58,8 @@ class ChooseProcessesTest < LiveTest
       result = rbprobe("trace", "-p", master.to_s, "--children", "--count", "40", "String#upcase")
       assert_exit 0, result
       children.each { |pid| assert_match(/^#{pid}: String#upcase/, result.stdout) }
-      assert_refused 3, /has no child processes that are Ruby\n\z/, "stat", "-p", children[0].to_s, "--children", "String#upcase"
+      assert_refused 3, /has no child processes that are Ruby\n\z/, "bt", "-p", children[0].to_s, "--children"
+      assert_refused 3, /\Arbprobe: there is no process 4194304\n\z/, "stat", "-p", "4194304", "--children", "String#upcase"
     end
   end
 

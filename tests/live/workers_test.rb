@@ -260,6 +260,41 @@ class WorkersTest < LiveTest
     end
   end
 
+  test "a master that has no worker yet: the first one is waited for" do
+    @master = start("console")
+    @workers = []
+    @master.run(MASTER.sub("2)", "0)"))
+    tracers = [follow("trace"), follow("stat", "--interval", "0.2")]
+    waiting = "rbprobe: process #{@master.pid} has no child processes that are Ruby yet: waiting for the first\n"
+    tracers.each { |tracer| wait_until("it waits") { tracer.stderr == waiting } }
+    first = hire
+    wait_until("the first is traced") { tracers[0].stdout.include?("#{first}: String#upcase") }
+    tracers.each { |tracer| wait_until("it has joined") { tracer.stderr.include?("rbprobe: worker #{first} joined\n") } }
+    wait_until("its calls are counted") { tracers[1].stdout.match?(/[1-9]\d* calls/) }
+    assert_exit 0, tracers[1].stop
+    dismiss(first)
+    assert_exit 0, tracers[0].stop
+  ensure
+    @workers&.each { |pid| dismiss(pid) }
+  end
+
+  test "a master whose first worker never comes: --duration, Ctrl-C, its end" do
+    @master = start("console")
+    ended = "rbprobe: no child process that is Ruby was traced; ended:"
+    result = follow("trace", "--duration", "0.2").wait
+    assert_exit 3, result
+    assert_equal "#{ended} --duration reached", result.stderr.lines.last.chomp
+    tracer = follow("stat")
+    wait_until("it waits") { tracer.stderr.include?("waiting for the first") }
+    assert_match(/^#{ended} (?!--duration)/, tracer.stop.stderr)
+    tracer = follow("trace")
+    wait_until("it waits") { tracer.stderr.include?("waiting for the first") }
+    @master.finish
+    @targets.delete(@master)
+    assert_exit 3, tracer.wait
+    assert_match(/^#{ended} the process has ended$/, tracer.stderr)
+  end
+
   test "a master without workers has no answer" do
     without = start("console")
     %w[eval memory].each do |command|

@@ -10,7 +10,9 @@
 #include "tracer/process/children.h"
 #include "tracer/process/ruby_processes.h"
 
+#include <errno.h>
 #include <fnmatch.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,10 +205,18 @@ size_t choose_more_children(pid_t parent, struct pid_list *pids)
 	return count;
 }
 
+void choose_say_childless(pid_t parent)
+{
+	if (kill(parent, 0) < 0 && errno == ESRCH)
+		message_often("there is no process %d", (int)parent);
+	else
+		message_often("process %d has no child processes that are Ruby", (int)parent);
+}
+
 void choose_children(pid_t parent, struct pid_list *pids)
 {
 	if (choose_more_children(parent, pids) == 0)
-		message_often("process %d has no child processes that are Ruby", (int)parent);
+		choose_say_childless(parent);
 }
 
 int choose_children_of(struct options *options, struct pid_list *parents)

@@ -9,6 +9,7 @@
 #include "tracer/base/poll_until.h"
 #include "tracer/base/proc_status.h"
 #include "tracer/base/signals.h"
+#include "tracer/cli/choose_processes.h"
 #include "tracer/commands/trace_family.h"
 #include "tracer/commands/trace_loop_parts.h"
 #include "tracer/commands/trace_workers.h"
@@ -60,6 +61,12 @@ static bool expecting_is_suspicious(const struct trace_loop *loop)
 	return loop->run.expecting_ns && !loop->run.stop_reason;
 }
 
+/* From when on --duration counts; 0: not yet. */
+static uint64_t begun_ns(const struct trace_loop *loop)
+{
+	return loop->run.armed_ns ? loop->run.armed_ns : loop->waiting_ns;
+}
+
 static uint64_t next_wake_ns(const struct trace_loop *loop)
 {
 	const struct run *run = &loop->run;
@@ -70,8 +77,8 @@ static uint64_t next_wake_ns(const struct trace_loop *loop)
 			wake_ns = earlier(wake_ns, loop->targets[i]->attachment.wake_ns);
 	for (size_t i = 0; i < loop->count && !run->stop_reason; i++)
 		wake_ns = earlier(wake_ns, trace_workers_wake_ns(loop->targets[i]));
-	if (run->armed_ns && run->options->duration_ns && !run->stop_reason)
-		wake_ns = earlier(wake_ns, run->armed_ns + run->options->duration_ns);
+	if (begun_ns(loop) && run->options->duration_ns && !run->stop_reason)
+		wake_ns = earlier(wake_ns, begun_ns(loop) + run->options->duration_ns);
 	if (loop->ask_ns && !run->stop_reason)
 		wake_ns = earlier(wake_ns, loop->ask_ns);
 	if (loop->count_deadline_ns && !run->stop_reason)
@@ -161,7 +168,7 @@ static void check_limits(struct trace_loop *loop, uint64_t now_ns)
 	for (size_t i = 0; i < loop->count && !run->stop_reason; i++)
 		trace_workers_step(loop->targets[i], now_ns);
 	ask_in_turn(loop, now_ns);
-	if (run->armed_ns && run->options->duration_ns && now_ns - run->armed_ns >= run->options->duration_ns)
+	if (begun_ns(loop) && run->options->duration_ns && now_ns - begun_ns(loop) >= run->options->duration_ns)
 		stop(loop, "--duration reached");
 	if (expecting_is_suspicious(loop) && now_ns >= run->expecting_ns + EXPECTING_WARN_NS) {
 		loop->run.expecting_ns = 0;
@@ -258,7 +265,7 @@ static void on_join(void *owner, pid_t pid)
 	if (!has_room(loop, pid))
 		return;
 	traced = add_process(loop, pid);
-	traced->joined = loop->run.armed_ns != 0;
+	traced->joined = begun_ns(loop) != 0;
 	trace_target_open(traced);
 }
 
@@ -290,7 +297,7 @@ static bool goes_on(const struct trace_loop *loop)
 		return true;
 	if (!loop->family)
 		return false;
-	if (loop->run.armed_ns && family_is_alive(loop->family))
+	if (begun_ns(loop) && family_is_alive(loop->family))
 		return true;
 	if (loop->run.armed_ns)
 		run_warn(&loop->run, "the process and all its workers have ended");
@@ -326,6 +333,31 @@ static bool turn(struct trace_loop *loop)
 	return true;
 }
 
+/* There is none so far. */
+static void wait_for_workers(struct trace_loop *loop)
+{
+	const struct options *options = loop->run.options;
+	bool waits = family_is_alive(loop->family);
+
+	if (waits)
+		loop->waiting_ns = clock_now_ns();
+	loop->run.worker_status = STATUS_NOT_ATTACHED;
+	for (size_t i = 0; i < options->pids.count; i++)
+		if (!waits)
+			choose_say_childless(options->pids.items[i]);
+		else if (!options->quiet)
+			message_often("process %d has no child processes that are Ruby yet: waiting for the first",
+			              (int)options->pids.items[i]);
+}
+
+/* Workers were waited for, and none has been traced. */
+static void say_nobody_came(const struct run *run)
+{
+	if (!run->options->quiet)
+		message("no child process that is Ruby was traced; ended: %s",
+		        run->stop_reason ? run->stop_reason : "the process has ended");
+}
+
 /* The processes that there are at the start. */
 static void begin(struct trace_loop *loop)
 {
@@ -335,10 +367,8 @@ static void begin(struct trace_loop *loop)
 	loop->family = loop->run.launched ? NULL : family_open(options);
 	if (loop->family) {
 		family_step(loop->family, clock_now_ns(), on_join, loop);
-		for (size_t i = 0; i < count && !loop->count; i++)
-			message_often("process %d has no child processes that are Ruby", (int)options->pids.items[i]);
 		if (!loop->count)
-			loop->run.worker_status = STATUS_NOT_ATTACHED;
+			wait_for_workers(loop);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
@@ -386,6 +416,8 @@ int trace_loop(const struct options *options, struct output *output, const struc
 	while (turn(&loop))
 		;
 	say_unheard(&loop.run);
+	if (loop.waiting_ns && !loop.run.armed_ns)
+		say_nobody_came(&loop.run);
 	sink_end(maker, loop.run.sink);
 	family_free(loop.family);
 	forks_free(&loop.forks);

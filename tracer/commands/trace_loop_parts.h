@@ -16,6 +16,7 @@ struct trace_loop {
 	struct trace_target **targets; /* those that are not over */
 	size_t count;
 	struct family *family; /* NULL: no others join */
+	uint64_t waiting_ns;   /* since when the first of them is waited for; 0: there was one at the start */
 	struct forks forks;
 	bool told_of_many;
 	int signals;
