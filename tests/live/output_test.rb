@@ -205,6 +205,24 @@ class OutputTest < LiveTest
     refute_match(/child process/, tracer.stop.stderr)
   end
 
+  test "a process that forks a child for each job: --follow-forks is named, meanwhile and at the end" do
+    target = start("threads")
+    job = "Process.wait(fork { 2.pow(3); exit! })"
+    words = /process #{target.pid} has made no such call so far; it forks child processes .*: --follow-forks traces these, too/
+    target.run(job)
+    tracer = trace(target, "Integer#pow")
+    target.run(job)
+    tracer.wait_for(words)
+    assert_equal 1, tracer.stop.stderr.scan(words).size
+    tracer = trace(target, "Integer#pow")
+    target.run(job)
+    assert_match(words, tracer.stop.stderr)
+    refute_match(words, trace(target, "Integer#pow").stop.stderr)
+    tracer = trace(target, "Integer#pow", "--follow-forks")
+    target.run(job)
+    refute_match(words, tracer.stop.stderr)
+  end
+
   test "several processes at once, each line with its PID" do
     targets = [start("shop"), start("shop")]
     tracer = launch("trace", "-v", "-p", targets.map(&:pid).join(","), "Shop#price")

@@ -55,8 +55,10 @@ struct trace_target {
 	bool *found;           /* by selector: it has matched a method; NULL: none has */
 	struct record_end end;
 	bool has_end;
-	bool workers_looked; /* for its children, some time after nothing was seen (trace_workers.h) */
+	uint64_t workers_looked_ns; /* when its children were looked for, as nothing was seen so far (trace_workers.h) */
 	bool workers_told;
+	bool ended_known; /* what of its children had ended when the trace began */
+	uint64_t ended_children;
 	bool asked;  /* for its statistics, which have not come yet */
 	bool silent; /* and it was said that they have not */
 	bool told;   /* some have come */

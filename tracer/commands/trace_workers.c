@@ -8,7 +8,9 @@
 #include "tracer/process/children.h"
 #include "tracer/process/target_copy.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define IDLE_NS (3 * NS_PER_S)
@@ -24,18 +26,41 @@ static bool has_seen_nothing(const struct trace_target *traced)
 	       !(options->trace.flags & TRACE_COUNT) && options->selectors.count > 0 && !options->quiet;
 }
 
-/* Those that were forked since are traced with --follow-forks. */
-static bool is_followed(const struct trace_target *traced, pid_t pid, uint64_t now_ns)
+/* Whether the process was forked while the trace went on, or so much before, or has ended. */
+static bool is_new(const struct trace_target *traced, pid_t pid, uint64_t now_ns, uint64_t slack_ns)
 {
 	uint64_t start_ticks, age_ns;
 	char state;
 
-	if (!(traced->run->options->trace.flags & TRACE_FOLLOW_FORKS))
-		return false;
 	if (proc_stat_read(pid, &state, &start_ticks) != 0)
-		return true; /* it has ended */
+		return true;
 	age_ns = (target_ticks_now() - start_ticks) * (NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
-	return age_ns < now_ns - traced->armed_ns + SLACK_NS;
+	return age_ns < now_ns - traced->armed_ns + slack_ns;
+}
+
+/* Pages that those of its children have touched which have ended, and were waited for: it grows with each of them. */
+static uint64_t ended_children(pid_t pid)
+{
+	char text[1024];
+	unsigned long long faults = 0;
+	const char *name_end;
+
+	if (proc_file_read(pid, "stat", text, sizeof(text)) < 0)
+		return 0;
+	name_end = strrchr(text, ')');
+	if (name_end)
+		sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %llu", &faults);
+	return faults;
+}
+
+/* Children that come and go, such as those that do one job each. */
+static void say_it_forks(struct trace_target *traced)
+{
+	output_flush(traced->output);
+	message_often("process %d has made no such call so far; it forks child processes (one for each job?): --follow-forks "
+	              "traces these, too, from the fork on",
+	              (int)traced->pid);
+	traced->workers_told = true;
 }
 
 static void look(struct trace_target *traced)
@@ -43,14 +68,15 @@ static void look(struct trace_target *traced)
 	pid_t *children;
 	size_t all = children_find(traced->pid, &children), count = 0;
 	uint64_t now_ns = clock_now_ns();
+	bool follows = traced->run->options->trace.flags & TRACE_FOLLOW_FORKS;
 	struct buffer list = {0};
 
 	for (size_t i = 0; i < all; i++)
-		if (!is_followed(traced, children[i], now_ns))
+		if (!is_new(traced, children[i], now_ns, follows ? SLACK_NS : 0))
 			children[count++] = children[i];
 	for (size_t i = 0; i < count && i < NAMED_MAX; i++)
 		buffer_add_format(&list, "%s%d", i ? "," : "", (int)children[i]);
-	if (count) {
+	if (count > 0) {
 		output_flush(traced->run->output);
 		message_often("process %d has made no such call so far; it has %zu child process%s that %s Ruby (workers?); "
 		              "to trace %s%s: %s-p %.*s",
@@ -58,21 +84,27 @@ static void look(struct trace_target *traced)
 		              count > NAMED_MAX ? "the first of " : "", count == 1 ? "it" : "them",
 		              traced->run->launched ? "" : "--children, or ", (int)list.size, list.bytes);
 		traced->workers_told = true;
-	}
+	} else if (!follows && (all || ended_children(traced->pid) > traced->ended_children))
+		say_it_forks(traced);
 	buffer_free(&list);
 	free(children);
 }
 
 uint64_t trace_workers_wake_ns(const struct trace_target *traced)
 {
-	return !traced->over && !traced->workers_looked && has_seen_nothing(traced) ? traced->armed_ns + IDLE_NS : UINT64_MAX;
+	uint64_t since_ns = traced->workers_looked_ns ? traced->workers_looked_ns : traced->armed_ns;
+
+	return !traced->over && !traced->workers_told && has_seen_nothing(traced) ? since_ns + IDLE_NS : UINT64_MAX;
 }
 
 void trace_workers_step(struct trace_target *traced, uint64_t now_ns)
 {
+	if (traced->armed_ns && !traced->ended_known)
+		traced->ended_children = ended_children(traced->pid);
+	traced->ended_known = traced->armed_ns;
 	if (now_ns < trace_workers_wake_ns(traced))
 		return;
-	traced->workers_looked = true;
+	traced->workers_looked_ns = now_ns;
 	look(traced);
 }
 

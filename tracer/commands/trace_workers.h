@@ -7,7 +7,8 @@
 
 /*
  * A process that only forks workers, as Puma's master does, makes none of the calls that its workers make. Where a trace of it
- * has seen nothing, its children that are Ruby are named.
+ * has seen nothing, its children that are Ruby are named. Of one that forks while it is traced, as those do that have a child for
+ * each job, that is said.
  */
 
 /* When that is to be looked for while the trace goes on; UINT64_MAX: no more. */
