@@ -162,6 +162,18 @@ class ProfileTest < LiveTest
     assert_exit 0, tracer.stop
   end
 
+  test "a process that is stopped meanwhile is said to be stopped" do
+    target = start("profiled")
+    profiling = launch("profile", "-p", target.pid.to_s, "--duration", "2")
+    wait_until("it samples") { threads_of(target).include?("rbprobe-profile") }
+    Process.kill(:STOP, target.pid)
+    result = profiling.wait
+    assert_exit 1, result
+    assert_match(/process #{target.pid} is stopped and cannot answer; let it go on with: kill -CONT #{target.pid}$/, result.stderr)
+  ensure
+    Process.kill(:CONT, target.pid)
+  end
+
   test "one client profiles at a time, the other is told so" do
     target = start("profiled")
     tracer = launch("profile", "-p", target.pid.to_s, "--duration", "60")

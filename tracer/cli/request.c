@@ -221,6 +221,22 @@ static void read_stream(struct request *request)
 	fail(request, status == -ECANCELED ? STATUS_FAILED : status == -ESRCH ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
 }
 
+/* It has not ended the request when asked to. */
+static void describe_late(struct request *request)
+{
+	char state = target_state(&request->attachment.target);
+	int pid = pid_of(request);
+
+	if (state == 'T' || state == 't')
+		error_set(&request->error, -ETIMEDOUT,
+		          "process %d is stopped and cannot answer; let it go on with: kill -CONT %d", pid, pid);
+	else
+		error_set(&request->error, -ETIMEDOUT,
+		          "process %d did not end the request when asked to: it runs code that cannot be interrupted, and "
+		          "goes on with it",
+		          pid);
+}
+
 void request_step(struct request *request, bool readable, uint64_t now_ns)
 {
 	int status;
@@ -241,10 +257,7 @@ void request_step(struct request *request, bool readable, uint64_t now_ns)
 		read_stream(request);
 	if (!request->over && now_ns >= request->deadline_ns) {
 		fail(request, STATUS_FAILED);
-		error_set(&request->error, -ETIMEDOUT,
-		          "process %d did not end the request when asked to: it runs code that cannot be interrupted, and "
-		          "goes on with it",
-		          pid_of(request));
+		describe_late(request);
 	}
 }
 
