@@ -68,6 +68,43 @@ class RecordTest < LiveTest
     assert_equal 2, replay("--format", "json").events("call").size
   end
 
+  test "a trace that is refused leaves no file, and the file that there was" do
+    target = start("shop")
+    file = "#{directory}/calls.rec"
+    refused = ["record", "-p", target.pid.to_s, "-o", file, "shop#price"]
+    assert_refused 1, /"shop" is no class\. Did you mean Shop#price\?\n\z/, *refused
+    refute File.exist?(file)
+    File.write(file, "what was there")
+    assert_refused 1, /"shop" is no class\. Did you mean Shop#price\?\n\z/, *refused
+    assert_equal "what was there", File.read(file)
+  end
+
+  test "SIGUSR1 without --last writes what there is so far" do
+    target = start("shop")
+    file = "#{directory}/calls.rec"
+    recorder = launch("record", "-v", "-p", target.pid.to_s, "-o", file, "Shop#price").wait_until_armed
+    target.run("3.times { $shop.price(:a) }")
+    wait_until("it has what was called") do
+      said = recorder.stderr.scan("has all that was recorded up to now").size
+      Process.kill(:USR1, recorder.pid)
+      wait_until("it has written") { recorder.stderr.scan("has all that was recorded up to now").size > said }
+      rbprobe("replay", file).stdout.scan("Shop#price").size == 3
+    end
+    target.run("$shop.price(:a)")
+    assert_exit 0, recorder.stop
+    assert_equal 4, rbprobe("replay", file).stdout.scan("Shop#price").size
+  end
+
+  test "what cannot be replayed is not advised" do
+    target = start("shop")
+    result = rbprobe("record", "-p", target.pid.to_s, "-o", "/dev/null", "--duration", "0.1", "Shop#price")
+    assert_exit 0, result
+    assert_match(%r{^rbprobe: /dev/null got \d+ B; it is no file that can be replayed$}, result.stderr)
+    result = rbprobe("record", "-p", target.pid.to_s, "-o", "-", "--duration", "0.1", "Shop#price",
+                     command: ["env", "--chdir=#{directory}"])
+    assert_match(%r{^rbprobe: - has \d+ B; `rbprobe replay \./-` shows it$}, result.stderr)
+  end
+
   test "how it is shown is chosen when it is replayed" do
     record("$shop.sell(:tea)", "Shop#")
     assert_equal "Shop#sell\n Shop#price\nShop#sell <end>\n", replay("-n", "-r", "1").stdout

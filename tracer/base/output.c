@@ -93,11 +93,16 @@ static void output_fail(struct output *output, int code)
 		                           output->name, strerror(code));
 }
 
-static void empty(struct output *output)
+bool output_is_regular(const struct output *output)
 {
 	struct stat found;
 
-	if (output->replaces && fstat(output->fd, &found) == 0 && S_ISREG(found.st_mode) && ftruncate(output->fd, 0) != 0)
+	return fstat(output->fd, &found) == 0 && S_ISREG(found.st_mode);
+}
+
+static void empty(struct output *output)
+{
+	if (output->replaces && output_is_regular(output) && ftruncate(output->fd, 0) != 0)
 		output_fail(output, errno);
 	output->replaces = false;
 }

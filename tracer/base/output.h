@@ -47,6 +47,8 @@ void output_release(struct output *output);
 int output_close(struct output *output);
 /* As well, but a file to which nothing was written stays what it was, or goes again. */
 int output_give_up(struct output *output);
+/* Whether it goes into a file, and not into a device or a pipe. */
+bool output_is_regular(const struct output *output);
 /* Whether it goes into this file. */
 bool output_is_file(const struct output *output, const char *path);
 

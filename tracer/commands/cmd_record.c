@@ -16,7 +16,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum long_option { OPTION_MAX_SIZE = 0x200, OPTION_ROTATE, OPTION_LAST, OPTION_UNTIL };
@@ -173,6 +172,14 @@ static void say_nothing(void *owner)
 		message("nothing was recorded in that time, and nothing is written");
 }
 
+static void say_up_to_now(void *owner)
+{
+	const struct options *options = &((const struct record_run *)owner)->invocation.options;
+
+	if (!options->quiet)
+		message("%s has all that was recorded up to now", options->output_path);
+}
+
 static void say_size(const struct sink *sink)
 {
 	const char *name = sink->output->name;
@@ -184,7 +191,11 @@ static void say_size(const struct sink *sink)
 		buffer_add_format(&size, " (what was before is in %s.1)", name);
 	else if (older)
 		buffer_add_format(&size, " (what was before is in %s.1 to .%" PRIu32 ")", name, older);
-	message("%s has %.*s; `rbprobe replay %s` shows it", name, (int)size.size, size.bytes, name);
+	if (output_is_regular(sink->output))
+		message("%s has %.*s; `rbprobe replay %s%s` shows it", name, (int)size.size, size.bytes,
+		        name[0] == '-' ? "./" : "", name);
+	else
+		message("%s got %.*s; it is no file that can be replayed", name, (int)size.size, size.bytes);
 	buffer_free(&size);
 }
 
@@ -219,6 +230,7 @@ static void choose_manner(struct record_run *record)
 		.goes_on = record->files > 0,
 		.written = say_written,
 		.nothing = say_nothing,
+		.up_to_now = say_up_to_now,
 		.owner = record,
 	};
 	if (record->manner.flight && !record->files)
@@ -232,7 +244,6 @@ static int check_file(const struct record_run *record)
 {
 	const struct output *output = &record->invocation.output;
 	const struct options *options = &record->invocation.options;
-	struct stat status;
 	struct error err;
 
 	if (!output_name_has_pid(options->output_path) &&
@@ -240,8 +251,7 @@ static int check_file(const struct record_run *record)
 		message("%s", err.text);
 		return STATUS_FAILED;
 	}
-	if ((!record->files && !record_flight_is_wanted(&record->flight)) ||
-	    (fstat(output->fd, &status) == 0 && S_ISREG(status.st_mode)))
+	if ((!record->files && !record_flight_is_wanted(&record->flight)) || output_is_regular(output))
 		return 0;
 	message("%s renames files, and %s is none", record_flight_is_wanted(&record->flight) ? "--last" : "--rotate",
 	        output->name);
@@ -264,8 +274,7 @@ static int record_run(void *self)
 	if (status)
 		return status;
 	choose_manner(record);
-	if (record->manner.flight)
-		signals_take_questions();
+	signals_take_questions();
 	options_settle(options, output->fd);
 	describe(record);
 	if (invocation->words)

@@ -150,6 +150,8 @@ static void begin(struct sink_record *recorder)
 	recorder->head.host = (struct slice){host, strlen(host)};
 	recorder->head.began_ns = clock_ns(CLOCK_REALTIME);
 	recorder->writer = recording_write_open(recorder->sink.output);
+	/* A trace that is refused leaves no file, and the file that there was. */
+	recorder->sink.output->held = !recorder->manner.flight && !recorder->sink.output->flushed;
 	if (!recorder->manner.flight)
 		recording_write_head(recorder->writer, &recorder->head);
 	flight_open(recorder);
@@ -236,6 +238,8 @@ static void on_record(struct sink *sink, struct stream *stream, const struct rec
 
 	if (recorder->flight.over)
 		return;
+	if ((record->kind == RECORD_REPLY && !record->reply.code) || record->kind == RECORD_EVENTS)
+		sink->output->held = false;
 	if (record->kind == RECORD_HELLO)
 		session_begin(recorder, stream, &record->hello);
 	session = is_kept(record->kind) ? session_of(recorder, stream) : NULL;
@@ -361,7 +365,15 @@ static void add_end(struct sink_record *recorder, const struct recording_end *en
 /* Now, whatever is waited for. */
 static void asked(struct sink *sink)
 {
-	flight_write((struct sink_record *)sink, "written on SIGUSR1");
+	struct sink_record *recorder = (struct sink_record *)sink;
+
+	if (recorder->manner.flight) {
+		flight_write(recorder, "written on SIGUSR1");
+		return;
+	}
+	write_all(sink);
+	output_flush(sink->output);
+	recorder->manner.up_to_now(recorder->manner.owner);
 }
 
 static bool has_enough(const struct sink *sink)
@@ -406,6 +418,10 @@ void sink_record_end(struct sink *sink)
 	recorder_add_blocks(recorder);
 	if (recorder->flight.recent && recent_has_news(recorder->flight.recent))
 		flight_write(recorder, NULL);
+	if (sink->output->held) {
+		sink->output->held = false;
+		sink->output->buffer.size = 0;
+	}
 	output_flush(sink->output);
 	progress_line_end(&recorder->progress);
 }

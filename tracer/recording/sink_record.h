@@ -24,6 +24,8 @@ struct record_manner {
 	/* A file was written, for that reason; or, with the second one, none, as nothing has happened in the time. */
 	void (*written)(void *owner, const struct sink *sink, uint64_t span_ns, const char *reason);
 	void (*nothing)(void *owner);
+	/* What has come so far was written on SIGUSR1, without a flight recorder. */
+	void (*up_to_now)(void *owner);
 	void *owner;
 };
 
