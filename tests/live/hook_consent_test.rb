@@ -57,8 +57,8 @@ class HookConsentTest < LiveTest
     target.run("a = 1; a + 2; $shop.price(:tea)")
     result = tracer.stop
     assert_equal "Shop#price <time>\n", result.tree
-    assert_match(/Integer#\+ left out: only engine hook can observe it, and only --yes traces it/, result.stderr)
-    assert_match(/1 method left out that only engine hook can observe, and only --yes traces: Integer#\+$/, result.stderr)
+    assert_match(/Integer#\+ left out: only engine hook can observe it \(--no-hook\)/, result.stderr)
+    assert_match(/1 method left out that only engine hook can observe \(--no-hook\): Integer#\+$/, result.stderr)
   end
 
   PRICE = "slow every C call in the process by about 60 ns until this trace ends".freeze
@@ -87,7 +87,7 @@ class HookConsentTest < LiveTest
       refute_match(/left out/, result.stderr)
     end
     result = trace(target, "--no-hook", "Tagged#tag", "Tagged#use").stop
-    assert_match(/1 method left out that only engine hook can observe, and only --yes traces: Tagged#tag$/, result.stderr)
+    assert_match(/1 method left out that only engine hook can observe \(--no-hook\): Tagged#tag$/, result.stderr)
     refute_match(/slows? every C call/, result.stderr)
   end
 
@@ -185,7 +185,7 @@ class HookConsentTest < LiveTest
       terminal = terminal(*command, "-p", target.pid.to_s, "Integer#+", "Shop#price")
       terminal.expect(/Trace these too\?/)
       terminal.enter("s")
-      terminal.expect(/1 method left out that only engine hook can observe, and only --yes traces: Integer#\+/)
+      terminal.expect(/1 method left out that only engine hook can observe \(--no-hook\): Integer#\+/)
       terminal.expect(/tracing 1 method/)
       target.run("1 + 2; $shop.price(:tea)")
       terminal.expect(/Shop#price/)

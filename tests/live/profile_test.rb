@@ -169,7 +169,8 @@ class ProfileTest < LiveTest
     Process.kill(:STOP, target.pid)
     result = profiling.wait
     assert_exit 1, result
-    assert_match(/process #{target.pid} is stopped and cannot answer; let it go on with: kill -CONT #{target.pid}$/, result.stderr)
+    assert_match(/process #{target.pid} is stopped and cannot answer; let it go on with: kill -CONT #{target.pid}$/,
+                 result.stderr)
   ensure
     Process.kill(:CONT, target.pid)
   end

@@ -26,9 +26,9 @@ static const struct {
 	[LEFT_OUT_WHOLE] = {"method left out: to trace them would leave the process slower",
                             "methods left out: to trace them would leave the process slower", "",
                             "that would leave the process slower"},
-	[LEFT_OUT_HOOK] = {"method left out that only engine hook can observe, and only --yes traces",
-                           "methods left out that only engine hook can observe, and only --yes traces", "",
-                           "only engine hook can observe it, and only --yes traces it"},
+	[LEFT_OUT_HOOK] = {"method left out that only engine hook can observe (--no-hook)",
+                           "methods left out that only engine hook can observe (--no-hook)", "",
+                           "only engine hook can observe it (--no-hook)"},
 	[LEFT_OUT_ATTRIBUTE] =
 		{"attribute left out", "attributes left out",
                  "; name them or give --attributes to trace them, which makes every call of a C method slower meanwhile",
