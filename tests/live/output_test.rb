@@ -192,6 +192,17 @@ class OutputTest < LiveTest
     assert_match(/rbprobe: nothing reads the output \(a pager\?\), so the trace could not start; use -o FILE$/, text)
   end
 
+  test "a reader that closes the pipe before the methods are armed is said to have done so" do
+    target = start("shop")
+    reader, writer = IO.pipe
+    reader.close
+    result = rbprobe("trace", "-p", target.pid.to_s, "Shop#price", stdout: writer)
+    assert_exit 0, result
+    assert_equal "rbprobe: the reader closed the pipe before the methods were armed\n", result.stderr
+  ensure
+    writer.close
+  end
+
   test "a master that only forks: its workers are named, meanwhile and at the end" do
     target = start("threads")
     workers = Array.new(2) { target.adopt(target.run("start_worker")) }.sort

@@ -327,7 +327,8 @@ void trace_target_stop(struct trace_target *traced)
 		return;
 	}
 	if (traced->attachment.state != ATTACHMENT_EXPECTING && !traced->forked) {
-		run_warn(traced->run, traced->output->written_ns + message_waited_ns() > UNREAD_NS
+		run_warn(traced->run, traced->output->reader_gone ? "the reader closed the pipe before the methods were armed"
+		                      : traced->output->written_ns + message_waited_ns() > UNREAD_NS
 		                              ? "nothing reads the output (a pager?), so the trace could not start; use -o FILE"
 		                              : "ended before the methods were armed");
 		/* Who closed the pipe had enough. */
