@@ -143,6 +143,22 @@ class BacktraceWaitsTest < LiveTest
     assert_match(/^thread .* main, waiting for Mutex 0x\h+ held by thread /, look(target).stdout)
   end
 
+  # Threads get the memory of every second String. What lies behind it is the address of a Mutex, again and again. Jobs run on
+  # the main thread, which says that it is large, as it has many variables.
+  test "a thread that sleeps waits for no Mutex, whatever lies beside it in memory" do
+    target = prepared(<<~RUBY)
+      200.times { |number| Thread.current["variable \#{number}"] = number }
+      $mutex = Mutex.new
+      address = [$mutex.inspect[/0x(\\h+)/, 1].hex].pack("Q")
+      $memory = (40..80).flat_map { |words| (1..60).map { address * words } }
+      $memory.each_slice(2) { |first, _| first.clear }
+      resting(*(1..40).map { |number| thread("t\#{number}") { sleep } })
+    RUBY
+    threads = objects(target, "thread").select { |thread| thread["name"].to_s.start_with?("t") }
+    assert_equal 40, threads.size
+    assert_empty(threads.select { |thread| thread["mutex"] })
+  end
+
   test "where YJIT is on, its code is not dropped unasked" do
     yjit = Processes::RUBY.first != "chroot" && `#{Processes::RUBY.shelljoin} --yjit -e 'p RubyVM::YJIT.enabled?' 2>&1`
     skip "this Ruby has no YJIT" unless yjit == "true\n"

@@ -9,7 +9,8 @@
  * - Mutex -> owner: a Mutex that has just been locked holds the current fiber's structure (3.0 to 3.4) or the current thread's
  *   (2.7, 4.0) in one of its first words; that word (4.0: another one) is 0 when it is unlocked again.
  * - thread -> Mutex: a thread waits for at most one; it is the one word in its structure that is the address of an object of
- *   Mutex's type.
+ *   Mutex's type. The structure has the locked Mutexes of the thread behind it, and what follows that is not looked at: it says
+ *   its own size with that of the thread's variables, so where it ends is not known.
  *
  * Seen right on 2.7, 3.1, 3.3, 3.4, 4.0 and 4.1.
  */
@@ -41,7 +42,7 @@ static struct {
 	bool mutex_tried;
 	bool mutex_known;
 	bool mutex_holds_thread; /* else the fiber */
-	size_t thread_words;     /* how much of a thread's structure may be looked at for Mutexes */
+	size_t thread_words;     /* how much of a thread's structure is looked at for the Mutex that it waits for */
 	uintptr_t mutex_type;    /* what a Mutex has as its type */
 } state;
 
@@ -176,29 +177,35 @@ static bool mutex_type_find(VALUE mutex)
 	return layout_found(LAYOUT_OBJECT_TYPE, word);
 }
 
+/* Where the thread has the list of what it has locked: its first one is the Mutex. */
+static bool thread_words_find(VALUE mutex, uintptr_t thread)
+{
+	uintptr_t words[THREAD_WORDS];
+
+	return word_find(words, safe_read_some(thread, words, THREAD_WORDS), structure_of(mutex), &state.thread_words);
+}
+
 static bool mutex_find(VALUE mutex, uintptr_t thread, uintptr_t fiber)
 {
 	uintptr_t locked[MUTEX_WORDS], unlocked[MUTEX_WORDS];
+	bool has_list;
 	size_t words;
 
 	if (!RTEST(mutex_lock(mutex)))
 		return false;
 	words = safe_read_some(structure_of(mutex), locked, MUTEX_WORDS);
+	has_list = thread_words_find(mutex, thread);
 	rb_mutex_unlock(mutex);
-	return words == MUTEX_WORDS && safe_read_some(structure_of(mutex), unlocked, MUTEX_WORDS) == MUTEX_WORDS &&
+	return has_list && words == MUTEX_WORDS && safe_read_some(structure_of(mutex), unlocked, MUTEX_WORDS) == MUTEX_WORDS &&
 	       mutex_words_find(locked, unlocked, thread, fiber) && mutex_type_find(mutex);
 }
 
 static void mutex_look(void)
 {
 	VALUE thread = rb_thread_current(), fiber = rb_fiber_current(), mutex;
-	const rb_data_type_t *type = RTYPEDDATA_TYPE(thread);
-	size_t size;
 
-	if (!type->function.dsize || !thread_fiber_context(fiber))
+	if (!thread_fiber_context(fiber))
 		return;
-	size = type->function.dsize((const void *)structure_of(thread)) / sizeof(uintptr_t);
-	state.thread_words = size < THREAD_WORDS ? size : THREAD_WORDS;
 	mutex = rb_mutex_new();
 	state.mutex_known = mutex_find(mutex, structure_of(thread), structure_of(fiber));
 	for (enum layout_row row = LAYOUT_MUTEX_OWNER; row <= LAYOUT_OBJECT_TYPE; row++)
