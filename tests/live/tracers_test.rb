@@ -168,7 +168,7 @@ class TracersTest < LiveTest
     tracer = trace(target, "-c", "io")
     target.run("File.open('/dev/null', 'r') { 1 }; File.read('/dev/null'); `true`; nil")
     shown = tracer.stop.tree
-    assert_match(/^(?:File|IO)\.open\(path="\/dev\/null", mode="r"\)/, shown)
+    assert_match(/^File#initialize\(path="\/dev\/null", mode="r"\)/, shown)
     assert_match(/^IO\.read\(path="\/dev\/null"\)/, shown)
     assert_includes shown, 'Kernel#`(command="true")'
     tracer = trace(target, "-c", "locks")
@@ -187,6 +187,20 @@ class TracersTest < LiveTest
     shown = tracer.stop.tree
     assert_match(/! raised RuntimeError: no/, shown)
     assert_match(/Thread#kill/, shown)
+  end
+
+  test "io: every way to open a file, and directories and names with what was looked for" do
+    target = start("console")
+    target.run("require 'socket'; nil")
+    tracer = trace(target, "-c", "io")
+    target.run("File.new('/dev/null').close; open('/dev/null', 'r').close; Dir.open('/') { }; Dir.entries('/'); Dir.glob('/'); " \
+               "Addrinfo.getaddrinfo('127.0.0.1', 80); nil")
+    shown = tracer.stop.tree
+    refute_includes shown, "NameError"
+    ['File#initialize(path="/dev/null", mode=nil)', 'File#initialize(path="/dev/null", mode="r")', 'Dir.open(path="/")',
+     'Dir.entries(path="/")', 'Dir.glob(pattern="/")', 'Addrinfo.getaddrinfo(host="127.0.0.1", service=80)'].each do |call|
+      assert_includes shown, call
+    end
   end
 
   test "stat and methods take tracers; what has events alone is for trace" do
