@@ -80,7 +80,8 @@ class DocumentationTest < LiveTest
         what = "#{page}: rbprobe #{Shellwords.join(words)}\n#{err}"
         seen += 1
         refute_equal 124, status.exitstatus, what
-        next if err.match?(/needs a terminal|cannot (open|read) .*: No such file|No such file or directory/)
+        # The machine may run several servers of others.
+        next if err.match?(/needs a terminal|cannot (open|read) .*: No such file|No such file or directory|Ruby processes match/)
 
         refute_equal 2, status.exitstatus, what
         assert_match(/no process|process #{NOBODY_HAS}|no program|matches/, err, what) if words.include?("-p")

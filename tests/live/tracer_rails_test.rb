@@ -52,6 +52,20 @@ class TracerRailsTest < LiveTest
     TREE
   end
 
+  test "what one action does: its views are rendered after its own method" do
+    { ["--within", "ItemsController#process_action"] => [0, 4], ["--within", "ItemsController#index"] => [0, 0],
+      ["--tree", "--if", 'elapsed && is_a?(ItemsController) && action_name == "index"'] => [1, 4] }.each do |options, counts|
+      get("/items")
+      tracer = trace(@target, "-c", "rails", "-c", "sql", *options)
+      %w[/old /items].each { |path| get(path) }
+      tracer.wait_for(counts == [0, 0] ? /"items\\".*ORDER BY/ : /layouts\/shop/)
+      shown = tracer.stop.tree
+      assert_includes shown, 'Cache::Store#fetch(key="greeting")'
+      refute_includes shown, 'action="old"'
+      assert_equal counts, [shown.scan('action="index"').size, shown.scan(/\(template="items/).size], options.inspect
+    end
+  end
+
   test "a redirect, and an exception" do
     assert_equal <<~'TREE', shown("rack", "rails") { assert_equal "302", get("/old") }
       Puma::Request#handle_request(method="GET", path="/old", query="")
