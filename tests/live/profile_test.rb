@@ -275,6 +275,22 @@ class ProfileTest < LiveTest
     assert_attachable(target)
   end
 
+  Program = Struct.new(:pid)
+
+  test "a process that a signal ends meanwhile ends by this signal, whatever is sampled" do
+    only_where_loading_is_possible
+    [[], ["--alloc"], ["--retained"], ["--gvl"]].each do |options|
+      out = "#{directory}/out"
+      program = Program.new(start_beside(*Processes::RUBY, "-e", "puts 1; $stdout.flush; sleep", out: out))
+      wait_until("it has started") { File.size?(out) }
+      tracer = launch("profile", "-p", program.pid.to_s, "--duration", "60", *options)
+      wait_until("it looks") { threads_of(program).include?("rbprobe-profile") }
+      end_beside(program.pid)
+      assert_equal "TERM", Signal.signame($?.termsig.to_i), options.inspect
+      assert_exit 4, tracer.wait
+    end
+  end
+
   test "who waits for the GVL is told, and who has it meanwhile" do
     target = start("profiled")
     target.run("go; $waits = Thread.new { Work.new.busy }.tap { |thread| thread.name = 'waits' }; 1")

@@ -253,8 +253,7 @@ static void profile_cancel(struct request *request, enum cancel_reason reason)
 	}
 	/* No Ruby function may be called: what is left of it goes with the process. */
 	profile_clock_stop(profiler->clock);
-	if (profiler->allocations)
-		profile_allocations_stop(profiler->allocations);
+	profile_allocations_abandon();
 	if (profiler->gvl)
 		profile_gvl_stop(profiler->gvl);
 	profiler = NULL;
@@ -339,7 +338,7 @@ void profile_fork_child(void)
 {
 	if (!profiler)
 		return;
-	profile_allocations_fork_child();
+	profile_allocations_abandon();
 	profile_gvl_fork_child();
 	orphan = profiler;
 	profiler = NULL;

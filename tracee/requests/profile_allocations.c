@@ -258,10 +258,10 @@ void profile_allocations_stop(struct profile_allocations *allocations)
 	allocations->watching = false;
 }
 
-void profile_allocations_fork_child(void)
+void profile_allocations_abandon(void)
 {
 	active = NULL;
-	profile_retained_fork_child();
+	profile_retained_abandon();
 }
 
 void profile_allocations_free(struct profile_allocations *allocations)

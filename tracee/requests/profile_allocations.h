@@ -27,11 +27,11 @@ struct profile_allocation_options {
 /* NULL, and err: it is not possible, or there is no such class. May raise. */
 struct profile_allocations *profile_allocations_start(struct profile_stacks *stacks,
                                                       const struct profile_allocation_options *options, struct error *err);
-/* Nothing is looked at any more. Also where no Ruby function may be called. */
+/* Nothing is looked at any more. */
 void profile_allocations_stop(struct profile_allocations *allocations);
+/* The same where the VM cannot be asked: in a forked child, and when it is going down. Async-signal-safe. */
+void profile_allocations_abandon(void);
 void profile_allocations_free(struct profile_allocations *allocations);
-/* Async-signal-safe. */
-void profile_allocations_fork_child(void);
 /* In GC. */
 void profile_allocations_mark(const struct profile_allocations *allocations);
 /* Around work of ours, whose objects do not count. */

@@ -120,7 +120,7 @@ void profile_retained_free(struct profile_retained *retained)
 	free(retained);
 }
 
-void profile_retained_fork_child(void)
+void profile_retained_abandon(void)
 {
 	active = NULL;
 }

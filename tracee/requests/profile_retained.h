@@ -20,11 +20,10 @@ struct profile_retained_object {
 
 /* NULL: no memory, or the GC's events cannot be heard. */
 struct profile_retained *profile_retained_start(void);
-/* Also where no Ruby function may be called. */
 void profile_retained_stop(struct profile_retained *retained);
 void profile_retained_free(struct profile_retained *retained);
-/* Async-signal-safe. */
-void profile_retained_fork_child(void);
+/* As profile_allocations_abandon(). */
+void profile_retained_abandon(void);
 /* In GC, when objects have been moved. */
 void profile_retained_moved(struct profile_retained *retained);
 
