@@ -267,6 +267,25 @@ class OtlpTest < LiveTest
     assert_includes result.stderr, "rbprobe: 6 spans are lost: they could not be sent"
   end
 
+  test "a name server that does not answer holds up nothing for longer than the timeout" do
+    only_root
+    server = UDPSocket.new.tap { |socket| socket.bind("127.53.0.1", 53) }
+    # By itself the resolver would try for minutes.
+    resolv = "#{directory}/resolv"
+    File.write(resolv, "nameserver 127.53.0.1\noptions timeout:30 attempts:5\n")
+    command = ["unshare", "-m", "sh", "-c", "mount --bind #{resolv} /etc/resolv.conf && exec \"$@\"", "sh"]
+    target = start("shop")
+    tracer = trace(target, "Shop#price", "--otlp", "http://collector.example.com:4318",
+                   command: command, env: { "OTEL_EXPORTER_OTLP_TIMEOUT" => "300" })
+    tracer.wait_for(/trying again/)
+    target.run("6.times { Shop.new.price(:tea) }")
+    result = tracer.stop
+    assert_exit 1, result
+    assert_includes result.stderr, "rbprobe: 6 spans are lost: they could not be sent"
+  ensure
+    server&.close
+  end
+
   test "the environment says where to, and what has to be in the headers" do
     target = start("shop")
     to = receiver

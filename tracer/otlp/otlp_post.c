@@ -14,6 +14,7 @@
 
 #define ANSWER_MAX (64u << 10) /* bytes of an answer that are looked at */
 #define WAIT_MAX_S 300
+#define QUICK_EXIT_SINCE 0x075700 /* of libcurl */
 
 struct otlp_post {
 	const struct otlp_settings *settings;
@@ -82,6 +83,10 @@ int otlp_post_open(struct otlp_post **made, const struct otlp_settings *settings
 	curl_easy_setopt(post->curl, CURLOPT_USERAGENT, "rbprobe/" RBPROBE_VERSION);
 	curl_easy_setopt(post->curl, CURLOPT_POST, 1L);
 	curl_easy_setopt(post->curl, CURLOPT_NOSIGNAL, 1L);
+#if LIBCURL_VERSION_NUM >= QUICK_EXIT_SINCE
+	/* Otherwise the end of a request waits for a name server that does not answer, whatever the timeout is. */
+	curl_easy_setopt(post->curl, CURLOPT_QUICK_EXIT, 1L);
+#endif
 	curl_easy_setopt(post->curl, CURLOPT_NOPROGRESS, 0L);
 	curl_easy_setopt(post->curl, CURLOPT_XFERINFOFUNCTION, on_progress);
 	curl_easy_setopt(post->curl, CURLOPT_WRITEFUNCTION, on_answer);
