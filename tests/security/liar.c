@@ -126,6 +126,13 @@ static const struct {
 	{"marks", odd_marks},
 	{"mark-of-nothing", mark_of_nothing},
 	{"measures", odd_measures},
+	{"wide-profile", wide_profile},
+	{"sums", sums_for_ever},
+	{"names", names_for_ever},
+	{"pairs", pairs_for_ever},
+	{"profile", impossible_profile},
+	{"states", impossible_states},
+	{"states-for-ever", states_for_ever},
 	{"deep-stacks", deep_stacks},
 	{"nothing", nothing},
 };

@@ -20,6 +20,9 @@ class LiarTest < SecurityTest
     "eval json" => ["eval", "--timeout", "20", "--format", "json", "1"],
     "backtrace" => ["backtrace", "--timeout", "20"],
     "backtrace grouped" => ["backtrace", "--group", "--timeout", "3"],
+    "profile" => %w[profile --threads --duration 20],
+    "profile json" => %w[profile --gvl --format json --duration 20],
+    "timeline" => %w[trace --timeline --format json --duration 20 String#x],
     "memory" => ["memory", "--timeout", "20"],
     "heap dump" => ["heap", "dump", "--timeout", "20", "-o", "/dev/null"],
     "fork" => ["fork", "--timeout", "20"],
@@ -39,6 +42,8 @@ class LiarTest < SecurityTest
     "statistics-of-nothing" => [["stat", "stat prometheus"], /figures of a method \(1\) that was not announced/],
     "statistics-below-nothing" => [["stat tree", "stat json"], /figures below some \(18446744073709551615\) that were not sent/],
     "mark-of-nothing" => [["measured", "measured json"], /an event of a method \(77\) that was not announced/],
+    "sums" => [["profile", "profile json"], /sends a profile that is none/],
+    "names" => [["profile", "profile json"], /sends a profile that is none/],
     "data" => [["backtrace", "selftest", "console"], /answers one request with more than 64 MiB/],
     "zeroes" => [["heap dump"], /announced a pipe and sent something else/],
     "linger" => [["heap dump"], /announced a pipe and sent something else/],
@@ -93,6 +98,44 @@ class LiarTest < SecurityTest
       shows_no_commands(result)
       assert_operator result.stdout.lines.grep(/mmmm#mmmm/).size, :>=, 1
     end
+  end
+
+  test "a profile with numbers that cannot be" do
+    ["profile", "profile json"].each do |name|
+      result = hear_of("profile", name)
+      assert_exit 0, result
+      shows_no_commands(result)
+      result.objects if name.end_with?("json")
+      assert_includes result.stdout, "</script>"
+    end
+  end
+
+  test "a profile in which one calls a quarter of a million others is added up in time" do
+    result = hear_of("wide-profile", "profile")
+    assert_exit 0, result
+    assert_includes result.stdout, "f24999"
+  end
+
+  test "who waited for whom, for ever, ends when it should" do
+    result = run_bounded("profile", "--duration", "1", start_liar("pairs").pid).wait(60)
+    assert_match(/ did not end the request when asked to/, result.stderr)
+  end
+
+  test "what threads do at times that cannot be, and what is made of it" do
+    result = hear_of("states", "timeline")
+    assert_exit 0, result
+    shows_no_commands(result)
+    refute_empty result.objects
+    file = "#{directory}/recording"
+    liar = start_liar("states")
+    run_bounded("record", "--timeline", "-o", file, "String#x", liar.pid).wait(60)
+    %w[html chrome perfetto otlp pprof svg].each do |format|
+      made = rbprobe("export", file, "--to", format, "-o", "#{file}.#{format}")
+      assert_exit 0, made
+      shows_no_commands(made)
+    end
+    %w[html svg].each { |format| refute_includes File.binread("#{file}.#{format}"), "<script>alert" }
+    JSON.parse(File.read("#{file}.chrome"))
   end
 
   { "marks" => "raised", "measures" => "String#x never matched" }.each do |lie, word|

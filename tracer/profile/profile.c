@@ -16,8 +16,10 @@
 #define PAIR_NUMBERS 3
 #define PAIRS_MAX 4096u
 #define STACK_NUMBERS 3
+#define DEPTH_MAX 1024u /* of a process's stacks, which cuts them off before */
 #define FUNCTION_VALUES 3
 #define TEXTS_MAX (256ull << 20) /* bytes */
+#define SUMS_MAX (1u << 22)      /* 350 MiB; each of a stack that a thread was really found in */
 
 /* Room for one more of the items. */
 static void *grown(void *items, uint32_t count, uint32_t *room, size_t size)
@@ -51,6 +53,7 @@ void profile_free(struct profile *profile)
 	free(profile->functions);
 	free(profile->function_slots);
 	free(profile->nodes);
+	free(profile->node_slots);
 	free(profile->threads);
 	free(profile->sums);
 	free(profile->slots);
@@ -143,28 +146,45 @@ uint32_t profile_function_number(struct profile *profile, struct slice label, st
 	return *slot - 1;
 }
 
+static uint32_t *node_slot(const struct profile *profile, const struct profile_node *node)
+{
+	uint64_t at = ((uint64_t)node->parent << 32 | node->function) * UINT64_C(0x9e3779b97f4a7c15);
+
+	at = (at ^ at >> 32 ^ (uint32_t)node->line) * UINT64_C(0xbf58476d1ce4e5b9) >> 32;
+	for (;; at++) {
+		uint32_t *slot = &profile->node_slots[at & (profile->node_slot_count - 1)];
+		const struct profile_node *there = &profile->nodes[*slot];
+
+		if (!*slot || (there->parent == node->parent && there->function == node->function && there->line == node->line))
+			return slot;
+	}
+}
+
+static void grow_nodes(struct profile *profile)
+{
+	profile->nodes = grown(profile->nodes, profile->node_count, &profile->node_room, sizeof(*profile->nodes));
+	if (profile->node_slot_count >= 2 * profile->node_room)
+		return;
+	free(profile->node_slots);
+	profile->node_slot_count = 2 * profile->node_room;
+	profile->node_slots = memory_zeroed(profile->node_slot_count * sizeof(*profile->node_slots));
+	for (uint32_t i = 1; i < profile->node_count; i++)
+		*node_slot(profile, &profile->nodes[i]) = i;
+}
+
 uint32_t profile_node_number(struct profile *profile, uint32_t parent, uint32_t function, int32_t line, uint32_t max)
 {
-	struct profile_node *nodes = profile->nodes;
-	uint32_t child = nodes[parent].first_child, before = 0;
+	struct profile_node node = {
+		.parent = parent, .function = function, .line = line, .depth = profile->nodes[parent].depth + 1};
+	uint32_t *slot;
 
-	while (child && (nodes[child].function != function || nodes[child].line != line)) {
-		before = child;
-		child = nodes[child].next;
+	grow_nodes(profile);
+	slot = node_slot(profile, &node);
+	if (!*slot && profile->node_count < max) {
+		profile->nodes[profile->node_count] = node;
+		*slot = profile->node_count++;
 	}
-	/* It is looked for first the next time: few of many are found again and again. */
-	if (child && before) {
-		nodes[before].next = nodes[child].next;
-		nodes[child].next = nodes[parent].first_child;
-		nodes[parent].first_child = child;
-	}
-	if (child || profile->node_count >= max)
-		return child;
-	profile->nodes = grown(profile->nodes, profile->node_count, &profile->node_room, sizeof(*profile->nodes));
-	profile->nodes[profile->node_count] = (struct profile_node){
-		.parent = parent, .function = function, .line = line, .next = profile->nodes[parent].first_child};
-	profile->nodes[parent].first_child = profile->node_count;
-	return profile->node_count++;
+	return *slot;
 }
 
 /* --- Sums */
@@ -266,10 +286,12 @@ static bool add_threads(struct profile *profile, struct profile_process *process
 
 static bool add_functions(struct profile *profile, struct profile_process *process, const msgpack_object *functions)
 {
-	if (value_count(functions) % FUNCTION_VALUES || process->functions.count > NUMBERS_MAX ||
+	uint32_t count = value_count(functions);
+
+	if (count % FUNCTION_VALUES || count / FUNCTION_VALUES > NUMBERS_MAX - process->functions.count ||
 	    profile->texts.memory > TEXTS_MAX)
 		return false;
-	for (uint32_t i = 0; i < value_count(functions); i += FUNCTION_VALUES)
+	for (uint32_t i = 0; i < count; i += FUNCTION_VALUES)
 		number_add(&process->functions, profile_function_number(profile, value_text(value_at(functions, i)),
 		                                                        value_text(value_at(functions, i + 1)),
 		                                                        value_line(value_at(functions, i + 2))));
@@ -278,14 +300,17 @@ static bool add_functions(struct profile *profile, struct profile_process *proce
 
 static bool add_stacks(struct profile *profile, struct profile_process *process, const msgpack_object *stacks)
 {
-	if (value_count(stacks) % STACK_NUMBERS || process->stacks.count > NUMBERS_MAX)
+	uint32_t count = value_count(stacks);
+
+	if (count % STACK_NUMBERS || count / STACK_NUMBERS > NUMBERS_MAX - process->stacks.count)
 		return false;
-	for (uint32_t i = 0; i < value_count(stacks); i += STACK_NUMBERS) {
+	for (uint32_t i = 0; i < count; i += STACK_NUMBERS) {
 		uint32_t parent = 0, function;
 
 		if (value_uint(value_at(stacks, i)) && !number_find(&process->stacks, value_at(stacks, i), &parent))
 			return false;
-		if (!number_find(&process->functions, value_at(stacks, i + 1), &function))
+		if (!number_find(&process->functions, value_at(stacks, i + 1), &function) ||
+		    profile->nodes[parent].depth == DEPTH_MAX)
 			return false;
 		number_add(&process->stacks,
 		           profile_node_number(profile, parent, function, value_line(value_at(stacks, i + 2)), UINT32_MAX));
@@ -297,7 +322,7 @@ static bool add_stacks(struct profile *profile, struct profile_process *process,
 static bool add_sums(struct profile *profile, struct profile_process *process, const msgpack_object *sums,
                      enum profile_weight first, enum profile_weight second)
 {
-	if (value_count(sums) % SUM_NUMBERS)
+	if (value_count(sums) % SUM_NUMBERS || profile->sum_count > SUMS_MAX)
 		return false;
 	for (uint32_t i = 0; i < value_count(sums); i += SUM_NUMBERS) {
 		uint32_t thread, node = 0;
@@ -317,7 +342,7 @@ static bool add_sums(struct profile *profile, struct profile_process *process, c
 
 static bool add_idle(struct profile *profile, struct profile_process *process, const msgpack_object *idle)
 {
-	if (value_count(idle) % IDLE_NUMBERS)
+	if (value_count(idle) % IDLE_NUMBERS || profile->sum_count > SUMS_MAX)
 		return false;
 	for (uint32_t i = 0; i < value_count(idle); i += IDLE_NUMBERS) {
 		uint32_t thread, node = 0;

@@ -24,8 +24,8 @@ struct profile_function {
 /* Node 0 is above all outermost frames. A parent has a lower number than its children. */
 struct profile_node {
 	uint32_t parent, function;
-	int32_t line;               /* 0: none */
-	uint32_t first_child, next; /* 0: none */
+	int32_t line; /* 0: none */
+	uint32_t depth;
 };
 
 struct profile_thread {
@@ -95,6 +95,7 @@ struct profile {
 	uint32_t *function_slots, function_slot_count;
 	struct profile_node *nodes;
 	uint32_t node_count, node_room;
+	uint32_t *node_slots, node_slot_count; /* by parent, function and line */
 	struct profile_thread *threads;
 	uint32_t thread_count, thread_room;
 	struct profile_sum *sums;

@@ -51,16 +51,41 @@ static uint32_t add_node(struct profile_view *view, uint32_t parent, uint32_t fu
 	return number;
 }
 
-static uint32_t child_of(struct profile_view *view, uint32_t parent, uint32_t function)
+static uint32_t *child_slot(const struct profile_view *view, uint32_t parent, uint32_t function)
 {
-	uint32_t child = view->nodes[parent].first_child;
+	uint64_t at = ((uint64_t)parent * UINT64_C(0x9e3779b97f4a7c15) + function) * UINT64_C(0xbf58476d1ce4e5b9) >> 32;
 
-	while (child && view->nodes[child].function != function)
-		child = view->nodes[child].next;
-	return child ? child : add_node(view, parent, function);
+	for (;; at++) {
+		uint32_t *slot = &view->slots[at & (view->slot_count - 1)];
+
+		if (!*slot || (view->nodes[*slot].parent == parent && view->nodes[*slot].function == function))
+			return slot;
+	}
 }
 
-/* The node for a stack. Recursion of the profile's depth is bounded: PROFILE_FRAMES_MAX, which a lying process may exceed. */
+static void grow_slots(struct profile_view *view)
+{
+	if (view->slot_count >= 2 * view->node_room)
+		return;
+	free(view->slots);
+	view->slot_count = 2 * view->node_room;
+	view->slots = memory_zeroed(view->slot_count * sizeof(*view->slots));
+	for (uint32_t i = 1; i < view->node_count; i++)
+		*child_slot(view, view->nodes[i].parent, view->nodes[i].function) = i;
+}
+
+static uint32_t child_of(struct profile_view *view, uint32_t parent, uint32_t function)
+{
+	uint32_t *slot = child_slot(view, parent, function), child = *slot;
+
+	if (child)
+		return child;
+	child = *slot = add_node(view, parent, function);
+	grow_slots(view);
+	return child;
+}
+
+/* The node for a stack. */
 static uint32_t place_of(struct profile_view *view, const struct profile_sum *sum, uint32_t *path)
 {
 	const struct profile_node *nodes = view->profile->nodes;
@@ -116,20 +141,41 @@ static void add_to_functions(struct profile_view *view, const struct profile_sum
 	}
 }
 
+/* Two lists that are sorted become one; of nodes that weigh the same, those of the first come first. */
+static uint32_t merge(struct profile_view *view, uint32_t first, uint32_t second)
+{
+	uint32_t merged = 0, *link = &merged;
+
+	while (first && second) {
+		uint32_t *from = view->nodes[first].total >= view->nodes[second].total ? &first : &second;
+
+		*link = *from;
+		link = &view->nodes[*from].next;
+		*from = *link;
+	}
+	*link = first ? first : second;
+	return merged;
+}
+
+#define RUNS 32
+
+/* A lying process may have given it as many children as there are nodes. */
 static void sort_children(struct profile_view *view, uint32_t parent)
 {
-	uint32_t sorted = 0, child = view->nodes[parent].first_child;
+	uint32_t runs[RUNS] = {0}; /* run n: 0, or a list of 2^n nodes */
+	uint32_t child = view->nodes[parent].first_child, sorted = 0;
 
-	/* Insertion: few have many. */
 	while (child) {
-		uint32_t next = view->nodes[child].next, *link = &sorted;
+		uint32_t next = view->nodes[child].next, run = child, n = 0;
 
-		while (*link && view->nodes[*link].total >= view->nodes[child].total)
-			link = &view->nodes[*link].next;
-		view->nodes[child].next = *link;
-		*link = child;
+		view->nodes[child].next = 0;
+		for (; runs[n]; runs[n++] = 0)
+			run = merge(view, runs[n], run);
+		runs[n] = run;
 		child = next;
 	}
+	for (uint32_t n = 0; n < RUNS; n++)
+		sorted = merge(view, runs[n], sorted);
 	view->nodes[parent].first_child = sorted;
 }
 
@@ -141,6 +187,7 @@ struct profile_view profile_view_make(const struct profile *profile, enum profil
 
 	view.functions = memory_zeroed((profile->function_count + 1) * sizeof(*view.functions));
 	add_node(&view, 0, 0);
+	grow_slots(&view);
 	for (uint32_t i = 0; i < profile->sum_count; i++) {
 		const struct profile_sum *sum = &profile->sums[i];
 		uint32_t place;
@@ -162,6 +209,8 @@ struct profile_view profile_view_make(const struct profile *profile, enum profil
 		sort_children(&view, i);
 	free(path);
 	free(last);
+	free(view.slots);
+	view.slots = NULL;
 	return view;
 }
 

@@ -45,6 +45,7 @@ struct profile_view {
 	uint32_t node_count, node_room;
 	struct profile_view_function *functions; /* by their number in the profile */
 	uint64_t total;
+	uint32_t *slots, slot_count; /* private: nodes by parent and function, while it is made */
 };
 
 struct profile_view profile_view_make(const struct profile *profile, enum profile_weight weight, bool threads);

@@ -69,4 +69,13 @@ void statistics_below_nothing(struct lie *lie);
 void deep_statistics(struct lie *lie);
 void statistics_for_ever(struct lie *lie);
 
+/* lies_profiles.c: */
+void wide_profile(struct lie *lie);
+void sums_for_ever(struct lie *lie);
+void names_for_ever(struct lie *lie);
+void pairs_for_ever(struct lie *lie);
+void impossible_profile(struct lie *lie);
+void impossible_states(struct lie *lie);
+void states_for_ever(struct lie *lie);
+
 #endif
