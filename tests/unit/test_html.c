@@ -159,6 +159,25 @@ static void test_long_texts_end_between_characters(void **state)
 	buffer_free(&text);
 }
 
+static void test_times_that_cannot_be_can_be_subtracted(void **state)
+{
+	static const uint64_t times[] = {UINT64_MAX, INT64_MAX, UINT64_C(1) << 63, 1000, 0};
+	const struct stream stream = {.wall_offset_ns = INT64_MIN};
+	struct html *html = memory_zeroed(sizeof(*html));
+
+	(void)state;
+	assert_int_equal(html_time(html, &stream, 5000), 0);
+	assert_int_equal(html_time(html, &stream, 5001), 1);
+	for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
+		int64_t time_ns = html_time(html, &stream, times[i]), end_ns = html_end(time_ns, times[i]);
+
+		assert_in_set(time_ns < 0 ? -time_ns : time_ns, ((const uintmax_t[]){HTML_FAR_NS, 4000, 4999, 5000, 5001}), 5);
+		assert_true(end_ns >= time_ns);
+		assert_true(end_ns <= 2 * HTML_FAR_NS);
+	}
+	free(html);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -168,6 +187,7 @@ int main(void)
 		cmocka_unit_test(test_a_tree_has_limits),
 		cmocka_unit_test(test_columns),
 		cmocka_unit_test(test_texts_in_a_page),
+		cmocka_unit_test(test_times_that_cannot_be_can_be_subtracted),
 		cmocka_unit_test(test_long_texts_end_between_characters),
 	};
 

@@ -50,7 +50,7 @@ static void end_event(struct chrome_sink *chrome)
 /* In microseconds, with three decimals: a double has them for a hundred days. */
 static void add_us(struct buffer *to, const char *key, int64_t ns)
 {
-	uint64_t absolute = (uint64_t)(ns < 0 ? -ns : ns);
+	uint64_t absolute = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
 
 	buffer_add_format(json_key(to, key), "%s%" PRIu64 ".%03u", ns < 0 ? "-" : "", (uint64_t)(absolute / NS_PER_US),
 	                  (unsigned)(absolute % NS_PER_US));

@@ -76,7 +76,13 @@ int64_t html_time(struct html *html, const struct stream *stream, uint64_t time_
 		html->has_base = true;
 		html->base_ns = wall_ns;
 	}
-	return (int64_t)((uint64_t)wall_ns - (uint64_t)html->base_ns);
+	wall_ns = (int64_t)((uint64_t)wall_ns - (uint64_t)html->base_ns);
+	return wall_ns < -HTML_FAR_NS ? -HTML_FAR_NS : wall_ns > HTML_FAR_NS ? HTML_FAR_NS : wall_ns;
+}
+
+int64_t html_end(int64_t start_ns, uint64_t duration_ns)
+{
+	return start_ns + (int64_t)(duration_ns < HTML_FAR_NS ? duration_ns : HTML_FAR_NS);
 }
 
 void html_add_shown(struct buffer *to, struct slice text)
@@ -429,7 +435,7 @@ void html_write(struct html *html, const char *name, struct buffer *to)
 	json_member_string(&about, "version", RBPROBE_VERSION);
 	html_add_shown(json_key(&about, "file"), (struct slice){name, strlen(name)});
 	/* ns since 1970 are more than a browser's numbers have digits for. */
-	buffer_add_format(json_key(&about, "origin"), "\"%" PRId64 "\"", html->base_ns + origin);
+	buffer_add_format(json_key(&about, "origin"), "\"%" PRId64 "\"", (int64_t)((uint64_t)html->base_ns + (uint64_t)origin));
 	json_member_uint(&about, "span", html->end_ns > origin ? (uint64_t)(html->end_ns - origin) : 0);
 	json_member_bool(&about, "late", html->late);
 	add_array(&about, "heads", &html->heads);

@@ -80,7 +80,7 @@ struct around {
 static void add_inside(struct html_tree *tree, const struct html_call *call, struct around *around, uint32_t *depth,
                        uint32_t thread)
 {
-	int64_t end_ns = call->start_ns + (int64_t)call->duration_ns;
+	int64_t end_ns = html_end(call->start_ns, call->duration_ns);
 	uint32_t parent, node;
 
 	while (*depth && (around[*depth - 1].end_ns < end_ns || around[*depth - 1].end_ns <= call->start_ns))

@@ -158,7 +158,13 @@ struct html {
 /* The number of a text, and of a method's name; OTHER_WORD where there is no room. */
 uint32_t html_name(struct html *html, struct slice text);
 uint32_t html_text(struct html *html, struct slice text);
+/*
+ * Since the first time that was asked for. A process, or a file, may say anything: what is further away than 73 years is
+ * 73 years away, so that times can be subtracted from each other.
+ */
 int64_t html_time(struct html *html, const struct stream *stream, uint64_t time_ns);
+int64_t html_end(int64_t start_ns, uint64_t duration_ns);
+#define HTML_FAR_NS (INT64_C(1) << 61)
 /* Text for people, as JSON: what a screen must not be shown is an escape that can be seen. At most HTML_VALUE_MAX bytes. */
 void html_add_shown(struct buffer *to, struct slice text);
 /* A call that is slow, as JSON. */

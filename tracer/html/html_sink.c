@@ -123,7 +123,7 @@ static void add_to_timeline(struct html *html, struct fiber *fiber, uint32_t nam
                             uint64_t duration_ns)
 {
 	struct fiber_place place = html_lanes_of(html, fiber, start_ns);
-	int64_t end_ns = start_ns + (int64_t)duration_ns;
+	int64_t end_ns = html_end(start_ns, duration_ns);
 
 	if (end_ns > html->end_ns)
 		html->end_ns = end_ns;
@@ -261,7 +261,7 @@ static void on_mark(struct sink *sink, struct fiber *fiber, struct method *metho
 	}
 	sink_text_add_mark(sink, &text, method->mark_kind, event->values);
 	html->marks[html->mark_count++] =
-		(struct html_mark){time_ns - (int64_t)(duration_ns < INT64_MAX / 4 ? duration_ns : 0), duration_ns, place.lane,
+		(struct html_mark){time_ns - (int64_t)(duration_ns < HTML_FAR_NS / 2 ? duration_ns : 0), duration_ns, place.lane,
 	                           method->mark_kind, html_text(html, (struct slice){text.bytes, text.size})};
 	if (time_ns > html->end_ns)
 		html->end_ns = time_ns;
