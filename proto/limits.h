@@ -32,6 +32,7 @@
 #define STACK_FRAMES_MAX 128u /* callers that are shown of one call */
 #define STACK_FRAMES_DEFAULT 20u
 #define VERSIONS_TEXT_MAX 16384u /* bytes of the constants of one VERSIONS */
+#define FRAMES_TEXT_MAX 65536u   /* bytes of the addresses of one FRAMES */
 #define SESSIONS_MAX 16u         /* clients attached to one process at a time */
 #define TEXT_SIZE_MAX 8192u      /* bytes of a message for people */
 

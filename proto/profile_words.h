@@ -8,6 +8,7 @@
 
 #define PROFILE_PATH_OBJECTS "(objects)" /* the file of a class whose objects are made */
 #define PROFILE_PATH_STATE "(state)"     /* the file of what is no method, such as PROFILE_GC */
+#define PROFILE_PATH_NATIVE "(native)"   /* the file of a native function, in the name of which is its library */
 #define PROFILE_GC "(garbage collection)"
 
 #endif

@@ -19,6 +19,7 @@
 	X(15, SELFTEST, selftest)                                                                                                \
 	X(16, STATISTICS, statistics)                                                                                            \
 	X(17, VERSIONS, versions)                                                                                                \
-	X(18, PROFILE, profile)
+	X(18, PROFILE, profile)                                                                                                  \
+	X(19, FRAMES, frames)
 
 #endif

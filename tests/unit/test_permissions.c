@@ -34,6 +34,7 @@ static void every_command_needs_one_but_those_of_the_session_itself(void **state
 		[COMMAND_ENTER] = "eval",          [COMMAND_SOURCE] = "eval",    [COMMAND_HEAP_DUMP] = "heap",
 		[COMMAND_BACKTRACE] = "backtrace", [COMMAND_MEMORY] = "memory",  [COMMAND_FORK] = "fork",
 		[COMMAND_SELFTEST] = "selftest",   [COMMAND_VERSIONS] = "trace", [COMMAND_PROFILE] = "backtrace",
+		[COMMAND_FRAMES] = "backtrace",
 	};
 
 	(void)state;

@@ -99,6 +99,7 @@ uint32_t permissions_needed(const struct command *command, bool strict)
 		return 1u << PERMIT_EVAL;
 	case COMMAND_BACKTRACE:
 	case COMMAND_PROFILE:
+	case COMMAND_FRAMES:
 		return 1u << PERMIT_BACKTRACE;
 	case COMMAND_HEAP_DUMP:
 		return 1u << PERMIT_HEAP;

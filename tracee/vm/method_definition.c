@@ -100,6 +100,18 @@ bool method_definition_function(VALUE method, struct method_target *target)
 	return layout_get(&layout) && method_layout_follow(&layout, (uintptr_t)compat_data(method), target, safe_read);
 }
 
+uintptr_t method_definition_function_of_entry(uintptr_t entry, uintptr_t definition)
+{
+	uintptr_t words[2];
+	struct method_layout layout;
+
+	if (!layout_get(&layout) || layout.function_word >= sizeof(words) / sizeof(*words) ||
+	    !safe_read_words(entry + layout.definition_word * sizeof(uintptr_t), words, 1) || words[0] != definition ||
+	    !safe_read_words(definition, words, sizeof(words) / sizeof(*words)) || (words[0] & METHOD_TYPE_MASK) != layout.type)
+		return 0;
+	return words[layout.function_word];
+}
+
 bool method_definition_fits(const struct method_sample *samples, size_t count)
 {
 	struct method_layout layout;

@@ -21,6 +21,9 @@ uintptr_t method_definition_of(VALUE method);
 /* The function that a C method leads to. False where the method is none, or the way to it could not be found out. */
 bool method_definition_function(VALUE method, struct method_target *target);
 
+/* The same for a method entry, whose definition must be that one. 0: it has no C function, or is none. */
+uintptr_t method_definition_function_of_entry(uintptr_t entry, uintptr_t definition);
+
 /* Whether that way holds for these methods, whose functions are known. */
 bool method_definition_fits(const struct method_sample *samples, size_t count);
 

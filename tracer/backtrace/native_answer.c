@@ -41,6 +41,8 @@ static bool take_frames(struct native_thread *thread, size_t count, const struct
 		memcpy(&said, bytes, sizeof(said));
 		frame->pc = said.pc;
 		frame->offset = said.offset;
+		frame->start = said.start;
+		frame->size = said.size;
 		frame->after_gap = said.after_gap != 0;
 		if (!take_name(answer, at, said.function_size, &frame->function) ||
 		    !take_name(answer, at, said.module_size, &frame->module))

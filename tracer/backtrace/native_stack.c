@@ -30,7 +30,7 @@
 #define STACKS_MAX (64u << 20) /* bytes of all threads' stacks */
 #define STACK_LEAST 4096u      /* of each, however much those before it took */
 
-static void unwind_all(struct native_stacks *stacks, const struct snapshot *snapshots, const struct target *target)
+void native_stacks_unwind(struct native_stacks *stacks, const struct snapshot *snapshots, const struct target *target)
 {
 	const struct native_unwind_order order = {.pid = target->pid, .snapshots = snapshots, .count = stacks->count};
 	const struct confined_job job = {.target = target,
@@ -167,7 +167,7 @@ int native_stacks_take(struct native_stacks *stacks, const struct target *target
 			(int)target->pid); /* and what the thread uses stays */
 	*stacks = taking->stacks;
 	if (taking->any)
-		unwind_all(stacks, taking->snapshots, target);
+		native_stacks_unwind(stacks, taking->snapshots, target);
 	if (status != 0)
 		status = error_set(err, -status, "no thread could be made to look at process %d: %s", (int)target->pid,
 		                   strerror(status));

@@ -21,6 +21,7 @@ struct native_frame {
 	const char *function; /* NULL: not known, such as code of a JIT, or of a library without symbols */
 	const char *module;   /* name of the program's or library's file, without its directory; NULL: none (a JIT's) */
 	uint64_t offset;      /* of pc in the function, or else in the module */
+	uint64_t start, size; /* of the function, as tables of frames have it, also where it has no name; 0: not known */
 	bool after_gap;       /* between this and the one before are frames that could not be found (hand-written assembler) */
 };
 
@@ -48,6 +49,9 @@ struct native_stacks {
  */
 int native_stacks_take(struct native_stacks *stacks, const struct target *target, pid_t own, uint64_t budget_ns,
                        struct error *err);
+/* Frames of what was copied before: of each of stacks->count threads one, in their order. It runs a child for that. */
+struct snapshot;
+void native_stacks_unwind(struct native_stacks *stacks, const struct snapshot *snapshots, const struct target *target);
 /* A sentence's end on frames that are missing; NULL: none is. */
 const char *native_stacks_gap(const struct native_stacks *stacks);
 /* Reads stacks->answer, which is anybody's, into the threads. For native_stacks_take(), and for tests. */

@@ -30,7 +30,7 @@ struct native_unwind_thread {
 };
 
 struct native_unwind_frame {
-	uint64_t pc, offset;
+	uint64_t pc, offset, start, size;    /* of its function, by the tables of frames; 0: not known */
 	uint16_t function_size, module_size; /* 0: none */
 	uint16_t after_gap, unused[1];
 };

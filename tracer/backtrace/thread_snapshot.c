@@ -28,6 +28,7 @@
 #define PIECE_SIZE 4096u
 #define PIECES (SNAPSHOT_STACK_MAX / PIECE_SIZE)
 #define LOOK_INTERVAL_NS 10000
+#define LOOKS_WITHOUT_PAUSE 200
 #if defined(__x86_64__)
 #define SNAPSHOT_REGISTERS 17
 #else
@@ -86,15 +87,13 @@ static int registers_get(struct snapshot *snapshot)
 #endif
 
 /* Page by page: the stack's end is not known, and what is after it cannot be read. */
-static void stack_get(struct snapshot *snapshot, pid_t pid, size_t stack_max)
+static void stack_get(struct snapshot *snapshot, pid_t pid, size_t size)
 {
-	size_t size = stack_max < SNAPSHOT_STACK_MAX ? stack_max : SNAPSHOT_STACK_MAX;
 	struct iovec local, remote[PIECES];
 	uint64_t at = snapshot->sp, end = snapshot->sp + size;
 	unsigned count = 0;
 	ssize_t got;
 
-	snapshot->stack = size ? malloc(size) : NULL;
 	snapshot->stack_cut = !snapshot->stack;
 	if (!snapshot->stack)
 		return;
@@ -121,14 +120,26 @@ static void stack_fit(struct snapshot *snapshot)
 		snapshot_free(snapshot);
 }
 
-/* Waits until the thread has stopped. 0 and *signal that has to be delivered to it. */
-static int stop_wait(pid_t tid, uint64_t deadline_ns, int *signal)
+/* Of the stack, up to what is needed; what is after that belongs to frames that do not change meanwhile. */
+static size_t size_needed(const struct snapshot *snapshot, size_t size, const struct snapshot_beside *beside)
+{
+	uint64_t end = beside ? beside->stack_end : 0;
+
+	return end > snapshot->sp && end - snapshot->sp < size ? end - snapshot->sp : size;
+}
+
+/*
+ * Waits until the thread has stopped. 0 and *signal that has to be delivered to it; it has not stood still before *ran_ns. One
+ * that runs stops within microseconds, and stands still until that is seen: so there are pauses only later.
+ */
+static int stop_wait(pid_t tid, uint64_t deadline_ns, int *signal, uint64_t *ran_ns)
 {
 	struct timespec pause = {.tv_nsec = LOOK_INTERVAL_NS};
 	int status;
 
 	*signal = 0;
-	for (;;) {
+	for (unsigned looks = 0;; looks++) {
+		uint64_t now_ns = clock_now_ns();
 		pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
 
 		if (got < 0 && errno != EINTR)
@@ -141,17 +152,31 @@ static int stop_wait(pid_t tid, uint64_t deadline_ns, int *signal)
 				*signal = WSTOPSIG(status);
 			return 0;
 		}
-		if (clock_now_ns() > deadline_ns)
+		*ran_ns = now_ns;
+		if (now_ns > deadline_ns)
 			return -ETIMEDOUT;
-		nanosleep(&pause, NULL);
+		if (looks > LOOKS_WITHOUT_PAUSE)
+			nanosleep(&pause, NULL);
 	}
+}
+
+static void copy(struct snapshot *snapshot, pid_t pid, size_t size, const struct snapshot_beside *beside)
+{
+	size_t needed = size_needed(snapshot, size, beside);
+
+	if (beside)
+		beside->copy(beside->argument);
+	stack_get(snapshot, pid, needed);
+	if (needed < size)
+		snapshot->stack_cut = false;
 }
 
 /*
  * A thread that waits in a call which a stop would cut short is not stopped. The kernel shows the two registers by which
  * its libc's frames are found.
  */
-static int copy_waiting(struct snapshot *snapshot, pid_t pid, const struct thread_wait *wait, size_t stack_max)
+static int copy_waiting(struct snapshot *snapshot, pid_t pid, const struct thread_wait *wait, size_t size,
+                        const struct snapshot_beside *beside)
 {
 	snapshot->pc = wait->pc;
 	snapshot->sp = wait->sp;
@@ -160,37 +185,51 @@ static int copy_waiting(struct snapshot *snapshot, pid_t pid, const struct threa
 #if defined(__x86_64__)
 	snapshot->registers[SNAPSHOT_REGISTERS - 1] = wait->pc;
 #endif
-	stack_get(snapshot, pid, stack_max);
+	copy(snapshot, pid, size, beside);
 	stack_fit(snapshot);
 	return 0;
 }
 
-int snapshot_take(struct snapshot *snapshot, pid_t pid, pid_t tid, size_t stack_max, uint64_t deadline_ns)
+static int give_up(struct snapshot *snapshot, int status)
 {
+	snapshot_free(snapshot);
+	return status;
+}
+
+int snapshot_take_beside(struct snapshot *snapshot, pid_t pid, pid_t tid, size_t stack_max, uint64_t deadline_ns,
+                         const struct snapshot_beside *beside)
+{
+	size_t size = stack_max < SNAPSHOT_STACK_MAX ? stack_max : SNAPSHOT_STACK_MAX;
 	struct thread_wait wait;
-	uint64_t began_ns;
+	uint64_t ran_ns;
 	int status, signal;
 
 	memset(snapshot, 0, sizeof(*snapshot));
 	snapshot->tid = tid;
+	snapshot->stack = size ? malloc(size) : NULL;
 	if (thread_wait_read(&wait, pid, tid) == 1 && !thread_wait_is_lasting(&wait, pid))
-		return copy_waiting(snapshot, pid, &wait, stack_max);
+		return copy_waiting(snapshot, pid, &wait, size, beside);
 	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0)
-		return -errno;
+		return give_up(snapshot, -errno);
+	ran_ns = clock_now_ns();
 	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) != 0)
-		return -errno;
-	status = stop_wait(tid, deadline_ns, &signal);
+		return give_up(snapshot, -errno);
+	status = stop_wait(tid, deadline_ns, &signal, &ran_ns);
 	if (status < 0)
-		return status; /* still seized */
-	began_ns = clock_now_ns();
+		return give_up(snapshot, status); /* still seized */
 	status = registers_get(snapshot);
 	if (status == 0)
-		stack_get(snapshot, pid, stack_max);
+		copy(snapshot, pid, size, beside);
 	// NOLINTNEXTLINE(performance-no-int-to-ptr): how ptrace takes a number
 	ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal);
-	snapshot->stopped_ns = clock_now_ns() - began_ns;
+	snapshot->stopped_ns = clock_now_ns() - ran_ns;
 	stack_fit(snapshot);
 	return status;
+}
+
+int snapshot_take(struct snapshot *snapshot, pid_t pid, pid_t tid, size_t stack_max, uint64_t deadline_ns)
+{
+	return snapshot_take_beside(snapshot, pid, tid, stack_max, deadline_ns, NULL);
 }
 
 void snapshot_free(struct snapshot *snapshot)

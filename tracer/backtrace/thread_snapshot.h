@@ -30,7 +30,14 @@ struct snapshot {
 	uint8_t *stack; /* what was at sp */
 	size_t stack_size;
 	bool stack_cut;      /* it goes on, and stack_max kept the rest from being copied */
-	uint64_t stopped_ns; /* for how long */
+	uint64_t stopped_ns; /* for how long, at most */
+};
+
+/* What else is copied in that moment. */
+struct snapshot_beside {
+	uint64_t stack_end; /* no more of the stack is needed than up to there; 0: all of it */
+	void (*copy)(void *argument);
+	void *argument;
 };
 
 /*
@@ -40,6 +47,9 @@ struct snapshot {
  * this processor).
  */
 int snapshot_take(struct snapshot *snapshot, pid_t pid, pid_t tid, size_t stack_max, uint64_t deadline_ns);
+/* The same with something beside; NULL: nothing. */
+int snapshot_take_beside(struct snapshot *snapshot, pid_t pid, pid_t tid, size_t stack_max, uint64_t deadline_ns,
+                         const struct snapshot_beside *beside);
 void snapshot_free(struct snapshot *snapshot);
 
 /*

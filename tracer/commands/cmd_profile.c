@@ -4,6 +4,7 @@
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
 #include "tracer/cli/subcommand.h"
+#include "tracer/native/native_profile.h"
 #include "tracer/profile/profile_file.h"
 #include "tracer/profile/profile_text.h"
 #include "tracer/recording/recording_fit.h"
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #define RATE_DEFAULT 100
+#define RATE_NATIVE 50 /* each sample stops threads */
 #define RATE_MAX 1000
 #define DURATION_DEFAULT_NS (10 * NS_PER_S)
 
@@ -25,6 +27,7 @@ enum long_option {
 	OPTION_ALLOC,
 	OPTION_RETAINED,
 	OPTION_EVERY,
+	OPTION_NATIVE,
 	OPTION_THREADS,
 	OPTION_NO_TREE,
 	OPTION_TOP,
@@ -35,7 +38,7 @@ struct profiling {
 	uint64_t rate_hz, duration_ns, top;
 	uint64_t every;    /* --alloc: about every so many'th object; 0: as is cheap */
 	const char *class; /* --alloc; NULL: any */
-	bool rate_given, retained;
+	bool rate_given, retained, native;
 	struct profile_style style;
 	struct profile *profile;
 	struct profile_writer *writer; /* NULL: it is shown, and not kept */
@@ -74,6 +77,9 @@ static error_t parse_profile(int key, char *argument, struct argp_state *state)
 		return 0;
 	case OPTION_EVERY:
 		return options_whole_number("--every", argument, 1, UINT32_MAX, &profiling->every);
+	case OPTION_NATIVE:
+		profiling->native = true;
+		return 0;
 	case OPTION_THREADS:
 		profiling->style.threads = true;
 		return 0;
@@ -88,7 +94,7 @@ static error_t parse_profile(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option profile_list[] = {
 	{"duration", OPTION_DURATION, "SEC", 0, "For so long (default 10); Ctrl-C ends it earlier", 2},
-	{"rate", OPTION_RATE, "HZ", 0, "So many samples a second (default 100, at most 1000)", 2},
+	{"rate", OPTION_RATE, "HZ", 0, "So many samples a second (default 100, with --native 50; at most 1000)", 2},
 	{"wall", OPTION_WALL, NULL, 0, "By time, be a thread running or waiting (default)", 3},
 	{"cpu", OPTION_CPU, NULL, 0, "By the CPU time that threads used", 3},
 	{"no-idle", OPTION_NO_IDLE, NULL, 0, "By time, without that for which threads waited", 3},
@@ -98,6 +104,8 @@ static const struct argp_option profile_list[] = {
 	{"retained", OPTION_RETAINED, NULL, 0, "As --alloc, but only what is still alive at the end, after a garbage collection",
          3},
 	{"every", OPTION_EVERY, "N", 0, "With --alloc: look at about one object of N (default: as many as stay cheap)", 3},
+	{"native", OPTION_NATIVE, NULL, 0,
+         "With the native frames of C functions below and between Ruby's: each sample stops the running threads for a moment", 3},
 	{"threads", OPTION_THREADS, NULL, 0, "A tree for each thread", 3},
 	{"no-tree", OPTION_NO_TREE, NULL, 0, "Show the tables alone", 3},
 	{"top", OPTION_TOP, "N", 0, "Show so many rows of a table (default 20)", 3},
@@ -133,6 +141,16 @@ static int profile_check(void *self)
 		message("--rate is for samples of time; --every N says how many objects --alloc looks at");
 		return STATUS_USAGE;
 	}
+	if (profiling->native && profiling->style.weight >= PROFILE_WAITED) {
+		message("--native samples time; it does not go with --gvl, --alloc or --retained");
+		return STATUS_USAGE;
+	}
+	if (profiling->native && library_require(LIBRARY_DW, "profile --native", &err) < 0) {
+		message("%s", err.text);
+		return STATUS_FAILED;
+	}
+	if (profiling->native && !profiling->rate_given)
+		profiling->rate_hz = RATE_NATIVE;
 	if (options->append) {
 		message("a profile begins a file, and is not appended to one (-a)");
 		return STATUS_USAGE;
@@ -144,15 +162,19 @@ static int profile_check(void *self)
 	return 0;
 }
 
-static int on_data(struct request *request, const msgpack_object *object, struct error *err)
+static int take_answer(void *self, const struct target *target, const msgpack_object *object, struct error *err)
 {
-	struct profiling *profiling = request->owner;
-	const struct target *target = &request->attachment.target;
+	struct profiling *profiling = self;
 
-	request->stream->answered = 0; /* it comes as long as the profile lasts; what is kept of it is limited */
 	if (profiling->writer)
 		profile_write(profiling->writer, target, object);
 	return profile_add(profiling->profile, profile_process(profiling->profile, target->pid, 0), object, err);
+}
+
+static int on_data(struct request *request, const msgpack_object *object, struct error *err)
+{
+	request->stream->answered = 0; /* it comes as long as the profile lasts; what is kept of it is limited */
+	return take_answer(request->owner, &request->attachment.target, object, err);
 }
 
 static void profile_fill(const void *self, struct command *command)
@@ -169,6 +191,17 @@ static void profile_fill(const void *self, struct command *command)
 			(struct slice){profiling->class ? profiling->class : "", profiling->class ? strlen(profiling->class) : 0};
 	}
 	command->arguments.timeout_ms = (uint32_t)(profiling->duration_ns / NS_PER_MS);
+}
+
+static int run_native(struct profiling *profiling)
+{
+	const struct native_profile_order order = {.invocation = &profiling->invocation,
+	                                           .period_ns = NS_PER_S / profiling->rate_hz,
+	                                           .duration_ns = profiling->duration_ns,
+	                                           .answer = take_answer,
+	                                           .owner = profiling};
+
+	return native_profile_run(&order);
 }
 
 static int profile_run(void *self)
@@ -190,7 +223,8 @@ static int profile_run(void *self)
 		profiling->writer = profile_writer_new(&invocation->output, (uint32_t)profiling->rate_hz);
 	else if (!options->quiet && isatty(STDERR_FILENO))
 		message("sampling for %g s; Ctrl-C ends it and shows what there is", (double)profiling->duration_ns / 1e9);
-	status = invocation_request(invocation, options->pids.items, options->pids.count);
+	status = profiling->native ? run_native(profiling)
+	                           : invocation_request(invocation, options->pids.items, options->pids.count);
 	if (!profiling->profile->process_count)
 		return status;
 	profile_settle(profiling->profile);

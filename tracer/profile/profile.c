@@ -400,6 +400,20 @@ static bool add_clocks(struct profile *profile, struct profile_process *process,
 	return true;
 }
 
+static struct profile_native native_of(const msgpack_object *map)
+{
+	return (struct profile_native){
+		.there = map != NULL,
+		.stops = value_uint(value_get(map, "stops")),
+		.pause_median_ns = value_uint(value_get(map, "pause_median_ns")),
+		.pause_longest_ns = value_uint(value_get(map, "pause_longest_ns")),
+		.not_stopped = value_uint(value_get(map, "not_stopped")),
+		.cut = value_uint(value_get(map, "cut")),
+		.unplaced = value_uint(value_get(map, "unplaced")),
+		.unnamed = value_uint(value_get(map, "unnamed")),
+	};
+}
+
 static void take_summary(struct profile_summary *summary, const msgpack_object *map)
 {
 	*summary = (struct profile_summary){
@@ -425,6 +439,7 @@ static void take_summary(struct profile_summary *summary, const msgpack_object *
 		.event_ns = value_number(value_get(map, "event_ns")),
 		.retained = value_bool(value_get(map, "retained")),
 		.with_bytes = value_bool(value_get(map, "with_bytes")),
+		.native = native_of(value_get(map, "native")),
 		.there = true,
 	};
 }

@@ -65,6 +65,13 @@ struct profile_pair {
 
 #define PROFILE_NOBODY UINT32_MAX
 
+/* Of native frames: what taking them cost, and what could not be had. */
+struct profile_native {
+	bool there;
+	uint64_t stops, pause_median_ns, pause_longest_ns;
+	uint64_t not_stopped, cut, unplaced, unnamed; /* samples */
+};
+
 /* What the process says of the sampling. */
 struct profile_summary {
 	uint64_t elapsed_ns, samples, late_ticks, late_ns, no_room_ticks, threads_left_out, cut, woken, own_cpu_ns;
@@ -73,6 +80,7 @@ struct profile_summary {
 	uint64_t made, every, noted, off_ns, lost; /* of objects */
 	double event_ns;
 	bool with_bytes, retained;
+	struct profile_native native;
 	bool there;
 };
 

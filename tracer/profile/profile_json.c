@@ -4,6 +4,21 @@
 
 #include "tracer/base/json.h"
 
+#include <string.h>
+
+static void add_native(const struct profile_native *native, struct buffer *to)
+{
+	json_open_object(json_key(to, "native"));
+	json_member_uint(to, "stops", native->stops);
+	json_member_seconds(to, "pause_median", native->pause_median_ns);
+	json_member_seconds(to, "pause_longest", native->pause_longest_ns);
+	json_member_uint(to, "not_stopped", native->not_stopped);
+	json_member_uint(to, "without_native", native->unplaced);
+	json_member_uint(to, "not_unwound", native->cut);
+	json_member_uint(to, "without_names", native->unnamed);
+	json_close_object(to);
+}
+
 static void add_process(const struct profile *profile, const struct profile_process *process, struct buffer *to)
 {
 	const struct profile_summary *summary = &process->summary;
@@ -24,6 +39,8 @@ static void add_process(const struct profile *profile, const struct profile_proc
 	json_member_uint(to, "cut", summary->cut);
 	json_member_uint(to, "woken", summary->woken);
 	json_member_seconds(to, "own_cpu", summary->own_cpu_ns);
+	if (summary->native.there)
+		add_native(&summary->native, to);
 	if (profile->of_gvl)
 		json_member_bool(to, "gvl_by_events", summary->gvl_by_events);
 	if (profile->of_objects) {
@@ -88,6 +105,8 @@ static void add_frame(const struct profile *profile, uint32_t function, int32_t 
 		json_member_bool(to, "class", true);
 	} else if (profile_is_state(profile, function)) {
 		json_member_bool(to, "state", true);
+	} else if (profile_is_native(profile, function)) {
+		json_member_bool(to, "native", true);
 	} else if (profile_path(profile, function).size) {
 		json_member_text(to, "path", profile_path(profile, function));
 		json_member_int(to, "line", line);
@@ -112,15 +131,24 @@ static void add_stack(const struct profile *profile, const struct profile_sum *s
 	json_close_line(to);
 }
 
+static const char *type_of(const struct profile *profile, uint32_t function)
+{
+	if (profile_is_class(profile, function))
+		return "class";
+	if (profile_is_state(profile, function))
+		return "state";
+	return profile_is_native(profile, function) ? "native" : "method";
+}
+
 static void add_function(const struct profile *profile, uint32_t number, const struct profile_view_function *one,
                          const struct profile_view_function *other, struct buffer *to)
 {
-	bool class = profile_is_class(profile, number);
+	const char *type = type_of(profile, number);
 
 	json_open_object(to);
-	json_member_string(to, "type", class ? "class" : profile_is_state(profile, number) ? "state" : "method");
+	json_member_string(to, "type", type);
 	json_member_text(to, "label", profile_label(profile, number));
-	if (profile_path(profile, number).size && !class && !profile_is_state(profile, number)) {
+	if (profile_path(profile, number).size && strcmp(type, "method") == 0) {
 		json_member_text(to, "path", profile_path(profile, number));
 		json_member_int(to, "line", profile->functions[number].line);
 	}

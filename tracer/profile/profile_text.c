@@ -102,6 +102,24 @@ static void add_states(const struct profile *profile, uint32_t process, struct b
 		buffer_add_text(to, "\n  this Ruby does not tell its time in garbage collections\n");
 }
 
+/* What it cost to have native frames, and which could not be had. */
+static void add_native(const struct profile_native *native, struct buffer *to)
+{
+	buffer_add_format(to, "  threads were stopped %" PRIu64 " time%s, for %.0f us (median), %.0f us at most\n", native->stops,
+	                  plural(native->stops), (double)native->pause_median_ns / 1e3, (double)native->pause_longest_ns / 1e3);
+	if (native->not_stopped)
+		buffer_add_format(to, "  %" PRIu64 " samples are missing: their threads could not be stopped in time\n",
+		                  native->not_stopped);
+	if (native->unplaced)
+		buffer_add_format(to, "  %" PRIu64 " samples are without native frames: where these belong is not known\n",
+		                  native->unplaced);
+	if (native->cut)
+		buffer_add_format(to, "  %" PRIu64 " samples have native frames that could not be unwound further out\n",
+		                  native->cut);
+	if (native->unnamed)
+		buffer_add_format(to, "  %" PRIu64 " samples have methods whose names Ruby did not tell\n", native->unnamed);
+}
+
 static void add_process(const struct profile *profile, uint32_t number, struct buffer *to)
 {
 	const struct profile_process *process = &profile->processes[number];
@@ -113,13 +131,18 @@ static void add_process(const struct profile *profile, uint32_t number, struct b
 	                  plural(threads));
 	if (rate_is_as_asked(profile, summary))
 		buffer_add_format(to, ", %.0f samples a second", summary->rate_hz);
-	buffer_add_format(to, "; rbprobe used %.2f %% CPU\n", 100 * (double)summary->own_cpu_ns / elapsed_ns);
+	if (summary->native.there)
+		buffer_add_char(to, '\n');
+	else
+		buffer_add_format(to, "; rbprobe used %.2f %% CPU\n", 100 * (double)summary->own_cpu_ns / elapsed_ns);
 	if (!rate_is_as_asked(profile, summary))
 		add_rate(profile, summary, to);
 	if (profile->of_objects) {
 		add_objects(summary, to);
 		return;
 	}
+	if (summary->native.there)
+		add_native(&summary->native, to);
 	add_states(profile, number, to);
 	if (profile->of_gvl && summary->there && !summary->gvl_by_events)
 		buffer_add_text(to, "  by samples, as Ruby before 3.2 tells nothing of the GVL: threads that could run\n");
@@ -170,7 +193,7 @@ static void add_place(const struct profile *profile, uint32_t function, size_t r
 			buffer_add_text(to, OF_CLASS);
 		return;
 	}
-	if (profile_is_state(profile, function))
+	if (profile_is_state(profile, function) || profile_is_native(profile, function))
 		return;
 	if (!path.size) {
 		if (room >= 3)

@@ -110,6 +110,11 @@ bool profile_is_state(const struct profile *profile, uint32_t function)
 	return has_path(profile, function, PROFILE_PATH_STATE);
 }
 
+bool profile_is_native(const struct profile *profile, uint32_t function)
+{
+	return has_path(profile, function, PROFILE_PATH_NATIVE);
+}
+
 bool profile_is_class(const struct profile *profile, uint32_t function)
 {
 	return has_path(profile, function, PROFILE_PATH_OBJECTS);

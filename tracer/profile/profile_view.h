@@ -57,6 +57,9 @@ bool profile_is_class(const struct profile *profile, uint32_t function);
 /* It is no method, but what the VM did: "(garbage collection)". */
 bool profile_is_state(const struct profile *profile, uint32_t function);
 
+/* It is no method, but a native function; its name ends in that of its library. */
+bool profile_is_native(const struct profile *profile, uint32_t function);
+
 /* What a node is called: into the buffer, as it is. */
 struct buffer;
 void profile_view_name(const struct profile_view *view, const struct profile_view_node *node, struct buffer *to);

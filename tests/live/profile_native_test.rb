@@ -1,0 +1,119 @@
+# `rbprobe profile --native`: native frames of C functions, between and below Ruby's.
+
+require_relative "helper"
+
+class ProfileNativeTest < LiveTest
+  NATIVE = " (native.so)".freeze
+
+  # Compiles native.c for the target's Ruby.
+  def extension
+    path = shared_directory
+    names = IO.popen([*Processes::RUBY,
+                      "-rrbconfig", "-e", 'print RbConfig::CONFIG.values_at("rubyhdrdir", "rubyarchhdrdir").join("\n")'], &:read)
+    headers = names.lines(chomp: true).map { |name| "-I#{Processes::TARGET_ROOT.chomp("/")}#{name}" }
+    assert system("cc", "-shared", "-fPIC", "-O2", "-w", *headers, "-o", "#{path}/native.so",
+                  "#{Processes::ROOT}/tests/apps/native.c"),
+           "native.c compiles"
+    "#{path}/native.so"
+  end
+
+  # One thread computes in static functions that a block of Ruby's has called, which a static function has called.
+  def computing
+    start("profiled").tap do |target|
+      target.run("require #{extension.inspect}")
+      target.run("def deep; Hot.each(1 << 40) { Hot.spin(200_000) }; end; 1")
+      target.run("def waits; Hot.wait; end; 1")
+      target.run("Thread.new { deep }.name = 'hot'; Thread.new { waits }.name = 'waits'; 1")
+    end
+  end
+
+  def profile(target, *arguments)
+    rbprobe("profile", "-p", target.pid.to_s, "--native", "--duration", "1", "-q", *arguments)
+  end
+
+  def objects(target, *arguments)
+    result = profile(target, "--format", "json", *arguments)
+    assert_exit 0, result
+    assert_empty result.stderr
+    result.stdout.lines.map { |line| JSON.parse(line) }.group_by { |object| object.fetch("type") }
+  end
+
+  # From the outermost frame on, of the thread's stacks, those with the most samples first.
+  def stacks_of(found, name)
+    number = found.fetch("thread").find { |thread| thread["name"] == name }&.fetch("thread") or flunk found["thread"].inspect
+    found.fetch("stack").select { |stack| stack["thread"] == number }.sort_by { |stack| -stack["samples"] }
+         .map { |stack| stack["frames"].map { |frame| frame["label"] }.reverse }
+  end
+
+  # Whether the labels come in that order, with nothing of the extension's in between.
+  def assert_within(labels, stack)
+    shown = stack.select { |label| label.end_with?(NATIVE) || label.match?(/deep|Hot|spin|each|waits/) }
+    assert_equal labels.size, shown.size, shown.inspect
+    labels.zip(shown).each { |pattern, label| assert_match pattern, label, shown.inspect }
+  end
+
+  test "static functions of a C extension stand below the method that called them, and above the block that they call" do
+    target = computing
+    found = objects(target)
+    assert_within [/deep\z/, /each\z/, /\Ahot_each#{Regexp.escape(NATIVE)}\z/, /\Ayield_each/, /deep\z/, /spin\z/,
+                   /\Ahot_spin/, /\Aouter_loop/, /\Ainnermost_loop#{Regexp.escape(NATIVE)}\z/],
+                  stacks_of(found, "hot").find { |stack| stack.last.start_with?("innermost_loop") } || []
+    natives = found.fetch("native").map { |function| function.fetch("label") }
+    assert_includes natives, "innermost_loop#{NATIVE}"
+    native = found.fetch("process")[0].fetch("native")
+    assert_operator native.fetch("stops"), :>, 0
+    assert_operator native.fetch("pause_median"), :>, 0
+    assert_operator native.fetch("pause_longest"), :>=, native.fetch("pause_median")
+  end
+
+  test "a thread that waits in C without the GVL has its native frames, and is left alone while it waits" do
+    target = computing
+    found = objects(target)
+    stacks = stacks_of(found, "waits")
+    assert_within [/waits\z/, /wait\z/, /\Ahot_wait#{Regexp.escape(NATIVE)}\z/, /\Await_for_ever#{Regexp.escape(NATIVE)}\z/],
+                  stacks.first
+    assert_match(/pause.* \(libc|\(ld-musl/, stacks.first.last)
+  end
+
+  test "the table marks native functions by their library, and says for how long threads were stopped" do
+    result = profile(computing)
+    assert_exit 0, result
+    assert_match(/^process \d+: [\d.]+ s, \d+ threads, 50 samples a second$/, result.stdout)
+    assert_match(/^  threads were stopped \d+ times, for \d+ us \(median\), \d+ us at most$/, result.stdout)
+    assert_match(/^ +[\d.]+s +[\d.]+% +[\d.]+% +[\d.]+s  innermost_loop \(native\.so\)$/, result.stdout)
+    assert_match(/^ *[\d.]+% +[\d.]+%  +innermost_loop \(native\.so\)$/, result.stdout)
+  end
+
+  test "what is kept has native frames in every format, and the process goes on" do
+    target = computing
+    file = "#{directory}/native.prof"
+    assert_exit 0, profile(target, "-o", file)
+    assert_match(/innermost_loop \(native\.so\)/, rbprobe("report", file).stdout)
+    collapsed = rbprobe("export", "--to", "collapsed", file).stdout
+    assert_match(/yield_each \(native\.so\);[^;]*;.*;innermost_loop \(native\.so\) \d+$/, collapsed)
+    assert_match(/innermost_loop \(native\.so\)/, rbprobe("export", "--to", "speedscope", file).stdout)
+    assert_equal "2", target.run("1 + 1")
+  end
+
+  test "a client that is killed leaves no thread stopped or traced" do
+    target = computing
+    5.times do
+      tracer = launch("profile", "-p", target.pid.to_s, "--native", "--rate", "1000", "--duration", "60", "-q")
+      wait_until("it samples") { Processes.threads_of(tracer.pid).size > 1 }
+      tracer.kill
+      statuses = Dir["/proc/#{target.pid}/task/*/status"]
+      wait_until("nothing is traced") { statuses.all? { |path| File.read(path).match?(/^TracerPid:\t0$/) } }
+      wait_until("nothing is stopped") { statuses.none? { |path| File.read(path).match?(/^State:\t[tT]/) } }
+      assert_equal "3", target.run("1 + 2")
+    end
+  end
+
+  test "what samples no time is refused" do
+    target = start("profiled")
+    %w[--gvl --alloc --retained].each do |option|
+      result = rbprobe("profile", "-p", target.pid.to_s, "--native", option)
+      assert_exit 2, result
+      assert_match(/\A[^\n]*--native samples time; it does not go with --gvl, --alloc or --retained\n\z/, result.stderr)
+    end
+  end
+end

@@ -1,0 +1,219 @@
+/*
+ * The frames request, for who reads the frames of threads from outside: where each thread has them, and what those are called
+ * whose addresses were found there. Context: job.
+ *
+ * A control frame begins with the program counter, the stack pointer, the instructions, the receiver and the environment (2.7 to
+ * 4.1-dev); how long it is differs. That is found in the frames that there are: with the right length each has an environment
+ * whose first word is a frame's flags, and instructions that are an internal object of one kind.
+ */
+
+#define _GNU_SOURCE
+#include "tracee/session/request.h"
+
+#include "proto/frames.h"
+#include "tracee/base/msgpack_builder.h"
+#include "tracee/base/safe_read.h"
+#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/compat.h"
+#include "tracee/vm/layout.h"
+#include "tracee/vm/method_definition.h"
+#include "tracee/vm/string_slice.h"
+#include "tracee/vm/thread_layout.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <ruby.h>
+#include <ruby/debug.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+_Static_assert(FRAMES_KIND(0) == (uintptr_t)RUBY_T_IMEMO && FRAMES_KIND_SHIFT == RUBY_FL_USHIFT, "they are what they seem");
+
+struct asked {
+	struct msgpack_builder answer;
+	const char *text; /* ends with a NUL */
+	size_t frame_words;
+};
+
+/* --- Where frames are */
+
+static bool is_frame(const uintptr_t *frame)
+{
+	uintptr_t flags, object;
+
+	if (!safe_read_words(frame[FRAMES_ENVIRONMENT], &flags, 1) || !frames_are_flags(flags))
+		return false;
+	return !frame[FRAMES_CODE] || frames_are_of_c(flags) ||
+	       (safe_read_words(frame[FRAMES_CODE], &object, 1) && (object & FRAMES_KIND_MASK) == FRAMES_KIND(FRAMES_KIND_CODE));
+}
+
+/* Whether all frames of a context are some, if each has so many words. */
+static bool fits(const uintptr_t context[FRAMES_CONTEXT_WORDS], size_t frame_words)
+{
+	uintptr_t at = context[FRAMES_INNERMOST], end = context[FRAMES_STACK] + context[FRAMES_STACK_SIZE] * sizeof(uintptr_t);
+	uintptr_t frame[FRAMES_WORDS_MAX];
+
+	if (at < context[FRAMES_STACK] || at >= end || (end - at) % (frame_words * sizeof(uintptr_t)))
+		return false;
+	for (; at < end; at += frame_words * sizeof(uintptr_t))
+		if (!safe_read_words(at, frame, FRAMES_WORDS_LEAST) || !is_frame(frame))
+			return false;
+	return true;
+}
+
+/* 0: not found, or not only one. */
+static size_t frame_words_find(VALUE thread)
+{
+	uintptr_t words[FRAMES_CONTEXT_WORDS], context = (uintptr_t)thread_context(thread);
+	size_t found = 0;
+
+	if (!context || !safe_read_words(context, words, FRAMES_CONTEXT_WORDS))
+		return 0;
+	for (size_t count = FRAMES_WORDS_LEAST; count <= FRAMES_WORDS_MAX; count++) {
+		if (!fits(words, count))
+			continue;
+		if (found)
+			return 0;
+		found = count;
+	}
+	return found;
+}
+
+static uint32_t native_id_of(VALUE thread)
+{
+	VALUE id;
+
+	if (thread == rb_thread_current())
+		return (uint32_t)syscall(SYS_gettid);
+	if (thread == rb_thread_main() && !builtin_has(BUILTIN_THREAD_NATIVE_ID))
+		return (uint32_t)getpid();
+	id = builtin_has(BUILTIN_THREAD_NATIVE_ID) ? builtin_call0(BUILTIN_THREAD_NATIVE_ID, thread) : Qnil;
+	return FIXNUM_P(id) ? (uint32_t)FIX2ULONG(id) : 0;
+}
+
+static void tell_thread(struct msgpack_builder *answer, VALUE thread)
+{
+	VALUE string = builtin_call0(BUILTIN_THREAD_NAME, thread);
+	struct slice name = string_slice_of_name(string);
+
+	builder_map(answer, NULL);
+	builder_uint(answer, "id", (uint64_t)thread);
+	builder_uint(answer, "native_id", native_id_of(thread));
+	builder_text(answer, "name", name.bytes, name.size);
+	builder_bool(answer, "main", thread == rb_thread_main());
+	builder_uint(answer, "context_at",
+	             (uintptr_t)compat_data(thread) + layout_value(LAYOUT_THREAD_CONTEXT) * sizeof(uintptr_t));
+	builder_end(answer);
+	RB_GC_GUARD(string);
+}
+
+static void tell_threads(struct msgpack_builder *answer)
+{
+	VALUE threads = builtin_call0(BUILTIN_THREAD_LIST, rb_cThread);
+
+	builder_array(answer, "threads");
+	for (long i = 0; i < RARRAY_LEN(threads); i++)
+		tell_thread(answer, RARRAY_AREF(threads, i));
+	builder_end(answer);
+	RB_GC_GUARD(threads);
+}
+
+/* --- What they are called */
+
+/* Still what was found there: its second word after the flags tells it from another that has its place by now. */
+static bool is_still(uintptr_t object, uintptr_t body)
+{
+	uintptr_t words[FRAMES_BODY_WORD + 1], kind;
+
+	if (!safe_read_words(object, words, FRAMES_BODY_WORD + 1) || words[FRAMES_BODY_WORD] != body)
+		return false;
+	kind = words[0] & FRAMES_KIND_MASK;
+	return kind == FRAMES_KIND(FRAMES_KIND_CODE) || kind == FRAMES_KIND(FRAMES_KIND_ENTRY);
+}
+
+static void tell_name(struct msgpack_builder *answer, uintptr_t object, uintptr_t body)
+{
+	VALUE frame = (VALUE)object, path, label, line;
+	struct slice name, file;
+
+	builder_array(answer, NULL);
+	if (is_still(object, body)) {
+		path = rb_profile_frame_path(frame);
+		label = rb_profile_frame_full_label(frame);
+		line = rb_profile_frame_first_lineno(frame);
+		name = string_slice_of_name(label);
+		file = string_slice_of_name(path);
+		builder_text(answer, NULL, name.bytes, name.size);
+		builder_text(answer, NULL, file.bytes, file.size);
+		builder_int(answer, NULL, FIXNUM_P(line) ? FIX2LONG(line) : 0);
+		builder_uint(answer, NULL, method_definition_function_of_entry(object, body));
+		RB_GC_GUARD(label);
+		RB_GC_GUARD(path);
+	}
+	builder_end(answer);
+}
+
+static void tell_names(struct msgpack_builder *answer, const char *text)
+{
+	builder_array(answer, "names");
+	while (*text) {
+		char *end;
+		uintptr_t object = strtoull(text, &end, 16), body;
+
+		if (end == text || *end != ' ')
+			break;
+		body = strtoull(end + 1, &end, 16);
+		tell_name(answer, object, body);
+		text = *end == '\n' ? end + 1 : end;
+		if (*end != '\n')
+			break;
+	}
+	builder_end(answer);
+}
+
+static VALUE fill(VALUE argument)
+{
+	struct asked *asked = (struct asked *)argument;
+
+	asked->frame_words = frame_words_find(rb_thread_current());
+	if (!asked->frame_words)
+		return Qnil;
+	builder_map(&asked->answer, NULL);
+	builder_uint(&asked->answer, "frame_words", asked->frame_words);
+	tell_threads(&asked->answer);
+	tell_names(&asked->answer, asked->text);
+	builder_end(&asked->answer);
+	return Qnil;
+}
+
+static void frames_begin(struct request *request, const struct command *command)
+{
+	struct slice text = command->arguments.text;
+	struct asked asked = {0};
+	char *copy = text.size <= FRAMES_TEXT_MAX ? strndup(text.bytes, text.size) : NULL;
+	int failed = 0;
+
+	if (!copy) {
+		request_finish(request, EINVAL, "more addresses than %u bytes", FRAMES_TEXT_MAX);
+		return;
+	}
+	asked.text = copy;
+	builder_init(&asked.answer);
+	rb_protect(fill, (VALUE)&asked, &failed);
+	if (failed) {
+		rb_set_errinfo(Qnil);
+		request_finish(request, EIO, "Ruby does not tell its frames");
+	} else if (!asked.frame_words) {
+		request_finish(request, ENOSYS, "where this Ruby has its frames was not found");
+	} else if (!request_answer(request, &asked.answer)) {
+		request_finish(request, ENOMEM, "the process has no memory for an answer");
+	} else {
+		request_finish(request, 0, "%s", "");
+	}
+	builder_free(&asked.answer);
+	free(copy);
+}
+
+const struct request_kind request_frames = {.name = "frames", .begin = frames_begin};
