@@ -108,6 +108,18 @@ class ProfileNativeTest < LiveTest
     end
   end
 
+  test "where the process may not be traced, that is one line" do
+    target = start("profiled")
+    assert_exit 0, rbprobe("load", "-p", target.pid.to_s)
+    strace = trace_by_strace(target)
+    result = profile(target)
+    end_beside(strace)
+    assert_exit 1, result
+    assert_empty result.stdout
+    assert_match(/\A[^\n]* is being traced by strace \(process \d+\) already[^\n]*\n\z/, result.stderr)
+    assert_exit 0, profile(target)
+  end
+
   test "what samples no time is refused" do
     target = start("profiled")
     %w[--gvl --alloc --retained].each do |option|

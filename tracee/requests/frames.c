@@ -21,7 +21,7 @@
 #include "tracee/vm/thread_layout.h"
 
 #include <errno.h>
-#include <inttypes.h>
+#include <pthread.h>
 #include <ruby.h>
 #include <ruby/debug.h>
 #include <stdlib.h>
@@ -30,6 +30,9 @@
 #include <unistd.h>
 
 _Static_assert(FRAMES_KIND(0) == (uintptr_t)RUBY_T_IMEMO && FRAMES_KIND_SHIFT == RUBY_FL_USHIFT, "they are what they seem");
+
+#define THREAD_WORDS 64   /* of the VM's structure of a thread */
+#define LIBRARY_WORDS 128 /* of the C library's */
 
 struct asked {
 	struct msgpack_builder answer;
@@ -81,15 +84,39 @@ static size_t frame_words_find(VALUE thread)
 	return found;
 }
 
+/*
+ * Before 3.1 no other thread tells its number. But the VM's structure of a thread has the C library's, and that has the number, at
+ * places where those of this thread are found. 0: not found.
+ */
+static uint32_t native_id_by_structure(VALUE thread)
+{
+	uintptr_t own[THREAD_WORDS], other[THREAD_WORDS], structure[LIBRARY_WORDS], number = 0;
+	uint32_t own_id = (uint32_t)syscall(SYS_gettid);
+	size_t word = 0, found = 0;
+
+	if (!safe_read_words((uintptr_t)compat_data(rb_thread_current()), own, THREAD_WORDS) ||
+	    !safe_read_words((uintptr_t)compat_data(thread), other, THREAD_WORDS) ||
+	    !safe_read_words((uintptr_t)pthread_self(), structure, LIBRARY_WORDS))
+		return 0;
+	while (word < THREAD_WORDS && own[word] != (uintptr_t)pthread_self())
+		word++;
+	while (found < LIBRARY_WORDS && (uint32_t)structure[found] != own_id)
+		found++;
+	if (word == THREAD_WORDS || found == LIBRARY_WORDS ||
+	    !safe_read_words(other[word] + found * sizeof(uintptr_t), &number, 1))
+		return 0;
+	return (uint32_t)number;
+}
+
 static uint32_t native_id_of(VALUE thread)
 {
 	VALUE id;
 
 	if (thread == rb_thread_current())
 		return (uint32_t)syscall(SYS_gettid);
-	if (thread == rb_thread_main() && !builtin_has(BUILTIN_THREAD_NATIVE_ID))
-		return (uint32_t)getpid();
-	id = builtin_has(BUILTIN_THREAD_NATIVE_ID) ? builtin_call0(BUILTIN_THREAD_NATIVE_ID, thread) : Qnil;
+	if (!builtin_has(BUILTIN_THREAD_NATIVE_ID))
+		return native_id_by_structure(thread);
+	id = builtin_call0(BUILTIN_THREAD_NATIVE_ID, thread);
 	return FIXNUM_P(id) ? (uint32_t)FIX2ULONG(id) : 0;
 }
 

@@ -14,6 +14,7 @@
 
 #include <elf.h>
 #include <elfutils/libdwfl.h>
+#include <elfutils/version.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +47,7 @@ struct unwinding {
 	uint64_t pc, sp;                 /* from here; its own, or those of an outer frame */
 	bool lost;                       /* the next frame is not one */
 	bool beyond_copy;                /* the next frame is in what was not copied of the stack */
+	uint64_t code_sp;                /* the last frame is code of no file, whose stack begins here; 0: it is not */
 	struct stack *stack;
 };
 
@@ -255,6 +257,19 @@ static void find_function(Dwfl_Module *module, Dwarf_Addr pc, struct native_unwi
 
 /* --- Frames */
 
+/* 0: not known. */
+static uint64_t stack_pointer(Dwfl_Frame *state)
+{
+#if _ELFUTILS_PREREQ(0, 188)
+	Dwarf_Word value;
+
+	return dwfl_frame_reg(state, SNAPSHOT_STACK_POINTER, &value) == 0 ? value : 0;
+#else
+	(void)state;
+	return 0;
+#endif
+}
+
 static int add_frame(Dwfl_Frame *state, void *argument)
 {
 	struct unwinding *unwinding = argument;
@@ -296,7 +311,11 @@ static int add_frame(Dwfl_Frame *state, void *argument)
 	}
 	stack->frames = memory_resize(stack->frames, (stack->count + 1) * sizeof(frame));
 	stack->frames[stack->count++] = frame;
-	return DWARF_CB_OK;
+	if (module)
+		return DWARF_CB_OK;
+	/* What a JIT has made has no unwind information, and uses the frame pointer as it likes. */
+	unwinding->code_sp = stack_pointer(state);
+	return DWARF_CB_ABORT;
 }
 
 /* musl has no unwind tables. A thread begins in it. */
@@ -318,6 +337,7 @@ static bool unwind_from(struct unwinding *unwinding, uint64_t pc, uint64_t sp)
 	unwinding->pc = pc;
 	unwinding->sp = sp;
 	unwinding->lost = unwinding->beyond_copy = false;
+	unwinding->code_sp = 0;
 	unwinding->stack->cut = dwfl_getthread_frames(unwinding->dwfl, unwinding->snapshot->tid, add_frame, unwinding) != 0;
 	return !unwinding->beyond_copy && (!unwinding->stack->cut || ends_in_musl(unwinding->stack));
 }
@@ -338,35 +358,40 @@ static bool may_have_called(const struct unwinding *unwinding, const struct fram
 	       target == at - offset;
 }
 
+/* Puts the frames that were found after these. */
+static void join(struct stack *inner, struct stack *outer)
+{
+	inner->frames = memory_resize(inner->frames, (inner->count + outer->count) * sizeof(*inner->frames));
+	memcpy(inner->frames + inner->count, outer->frames, outer->count * sizeof(*inner->frames));
+	inner->count += outer->count;
+	inner->cut = outer->cut;
+	free(outer->frames);
+}
+
 /*
  * Beyond a function without unwind information, such as GMP's in assembler, the nearest word on the stack is looked for that
- * can be a return address, and from which everything unwinds up to the thread's beginning. It may be a leftover of an earlier
- * call: so the frame after it must have called its function. What lies in between is a gap.
+ * can be a return address, and from which everything unwinds up to the thread's beginning, or to code of a JIT. It may be a
+ * leftover of an earlier call: so the frame after it must have called its function. What lies in between is a gap.
  * False: there is none.
  */
-static bool bridge(struct unwinding *unwinding)
+static bool bridge(struct unwinding *unwinding, uint64_t from)
 {
 	const struct snapshot *snapshot = unwinding->snapshot;
 	struct stack *stack = unwinding->stack, inner = *stack;
 	unsigned tried = 0;
 
-	for (uint64_t at = snapshot->sp; at < snapshot->sp + GAP_SIZE_MAX && tried < GAP_TRIES_MAX; at += sizeof(uint64_t)) {
+	for (uint64_t at = from; at < from + GAP_SIZE_MAX && tried < GAP_TRIES_MAX; at += sizeof(uint64_t)) {
 		uint64_t word;
 
 		if (!snapshot_read(snapshot, unwinding->confined, at, &word) || !dwfl_addrmodule(unwinding->dwfl, word) ||
 		    !snapshot_is_return_address(snapshot, unwinding->confined, word))
 			continue;
 		tried++;
-		stack->frames = NULL;
-		stack->count = 0;
-		if (unwind_from(unwinding, word, at + sizeof(word)) && stack->count > 1 &&
+		*stack = (struct stack){0};
+		if ((unwind_from(unwinding, word, at + sizeof(word)) || unwinding->code_sp) && stack->count > 1 &&
 		    may_have_called(unwinding, &stack->frames[1], &stack->frames[0])) {
 			stack->frames[0].said.after_gap = true;
-			inner.frames = memory_resize(inner.frames, (inner.count + stack->count) * sizeof(*inner.frames));
-			memcpy(inner.frames + inner.count, stack->frames, stack->count * sizeof(*inner.frames));
-			inner.count += stack->count;
-			inner.cut = stack->cut;
-			free(stack->frames);
+			join(&inner, stack);
 			*stack = inner;
 			return true;
 		}
@@ -379,10 +404,13 @@ static bool bridge(struct unwinding *unwinding)
 static void unwind(struct unwinding *unwinding)
 {
 	struct stack *stack = unwinding->stack;
+	bool whole = unwind_from(unwinding, unwinding->snapshot->pc, unwinding->snapshot->sp);
 
-	if (unwind_from(unwinding, unwinding->snapshot->pc, unwinding->snapshot->sp))
-		return;
-	if (stack->count > 1 || !bridge(unwinding))
+	if (!whole && !unwinding->code_sp && stack->count <= 1)
+		whole = bridge(unwinding, unwinding->snapshot->sp) && !unwinding->code_sp;
+	while (!whole && unwinding->code_sp && stack->count < NATIVE_FRAMES_MAX && bridge(unwinding, unwinding->code_sp))
+		whole = !unwinding->code_sp;
+	if (!whole)
 		stack->cut = true;
 }
 

@@ -165,6 +165,13 @@ static void part_take(struct profiled *profiled)
 	free(snapshots);
 }
 
+static void part_free(struct part *part)
+{
+	native_stacks_free(&part->natives);
+	sampler_free_samples(part->samples, part->count);
+	*part = (struct part){0};
+}
+
 static void part_tell(struct profiled *profiled)
 {
 	struct part *part = &profiled->part;
@@ -181,9 +188,7 @@ static void part_tell(struct profiled *profiled)
 		message("%s", err.text);
 	msgpack_unpacked_destroy(&unpacked);
 	msgpack_sbuffer_destroy(&packed);
-	native_stacks_free(&part->natives);
-	sampler_free_samples(part->samples, part->count);
-	*part = (struct part){0};
+	part_free(part);
 }
 
 /* --- The loop */
@@ -212,7 +217,7 @@ static bool is_refused(struct profiled *profiled)
 	message("%s", err.text);
 	profiled->failed = true;
 	stop(profiled);
-	part_tell(profiled);
+	part_free(&profiled->part);
 	finish(profiled);
 	return true;
 }

@@ -63,7 +63,7 @@ static bool cpu_read(pid_t pid, pid_t tid, uint64_t *ns, uint64_t *wanted_ns)
 	return proc_file_read(pid, name, text, sizeof(text)) > 0 && sscanf(text, "%" SCNu64 " %" SCNu64, ns, wanted_ns) == 2;
 }
 
-/* Before Ruby 3.1 no thread tells its number: a thread has its VM stack on its native one, next to where it stands. */
+/* Which native threads these are, as we see them. */
 static void tids_find(struct sampler *sampler)
 {
 	struct tasks tasks;
