@@ -27,6 +27,9 @@ enum { FRAMES_ENVIRONMENT_BEFORE = 2 };
 #define FRAMES_KIND(number) (UINT64_C(0x1a) | (uint64_t)(number) << FRAMES_KIND_SHIFT)
 #define FRAMES_BODY_WORD 2
 
+/* Words of a method entry. */
+enum { FRAMES_ENTRY_CALLED = 3, FRAMES_ENTRY_OWNER = 4, FRAMES_ENTRY_WORDS };
+
 #define FRAMES_FLAG_LOCAL 0x2u   /* of a method's own environment, and not a block's */
 #define FRAMES_FLAG_FINISH 0x20u /* the interpreter was called for it: it returns there, and not to the frame before */
 

@@ -140,13 +140,13 @@ static void the_interpreter_is_the_largest_function_that_is_there_as_often_as_it
 
 	(void)state;
 	cut.cut = true;
-	assert_int_equal(merge_interpreter_start(&interpreter), 0);
+	assert_int_equal(merge_interpreter_find(&interpreter).usual, 0);
 	merge_learn(&interpreter, &cut);
-	assert_int_equal(merge_interpreter_start(&interpreter), 0);
+	assert_int_equal(merge_interpreter_find(&interpreter).usual, 0);
 	merge_learn(&interpreter, &single);
 	for (int i = 0; i < 20; i++)
 		merge_learn(&interpreter, &both);
-	assert_int_equal(merge_interpreter_start(&interpreter), INTERPRETER);
+	assert_int_equal(merge_interpreter_find(&interpreter).usual, INTERPRETER);
 }
 
 int main(void)

@@ -14,6 +14,7 @@
 #include "tracee/base/msgpack_builder.h"
 #include "tracee/base/safe_read.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/class_name.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/layout.h"
 #include "tracee/vm/method_definition.h"
@@ -85,7 +86,7 @@ static size_t frame_words_find(VALUE thread)
 }
 
 /*
- * Before 3.1 no other thread tells its number. But the VM's structure of a thread has the C library's, and that has the number, at
+ * Before 3.1 no other thread tells its number. But the VM's structure of a thread has the C library's, and that the number, at
  * places where those of this thread are found. 0: not found.
  */
 static uint32_t native_id_by_structure(VALUE thread)
@@ -160,25 +161,50 @@ static bool is_still(uintptr_t object, uintptr_t body)
 	return kind == FRAMES_KIND(FRAMES_KIND_CODE) || kind == FRAMES_KIND(FRAMES_KIND_ENTRY);
 }
 
+/* Before 3.0 the VM does not say what a method in C is called. False: it is none. */
+static bool name_of_entry(struct text *name, uintptr_t entry)
+{
+	uintptr_t words[FRAMES_ENTRY_WORDS], type;
+	VALUE owner;
+
+	if (!safe_read_words(entry, words, FRAMES_ENTRY_WORDS) || !safe_read_words(words[FRAMES_ENTRY_OWNER], &type, 1) ||
+	    !rb_id2str((ID)words[FRAMES_ENTRY_CALLED]))
+		return false;
+	owner = (VALUE)words[FRAMES_ENTRY_OWNER];
+	if ((type & RUBY_T_MASK) == RUBY_T_ICLASS)
+		owner = RBASIC_CLASS(owner);
+	else if ((type & RUBY_T_MASK) != RUBY_T_CLASS && (type & RUBY_T_MASK) != RUBY_T_MODULE)
+		return false;
+	class_name_add_method(name, owner, ID2SYM((ID)words[FRAMES_ENTRY_CALLED]));
+	return true;
+}
+
+static void tell_found(struct msgpack_builder *answer, uintptr_t object, uintptr_t body)
+{
+	VALUE frame = (VALUE)object, path = rb_profile_frame_path(frame), label = rb_profile_frame_full_label(frame);
+	VALUE line = rb_profile_frame_first_lineno(frame);
+	uintptr_t function = method_definition_function_of_entry(object, body);
+	struct slice name = string_slice_of_name(label), file = string_slice_of_name(path);
+	char bytes[NAME_SIZE_MAX];
+	struct text own = {.bytes = bytes, .size = sizeof(bytes)};
+
+	if (!name.size && function && name_of_entry(&own, object))
+		name = (struct slice){own.bytes, own.used};
+	if (!name.size)
+		return;
+	builder_text(answer, NULL, name.bytes, name.size);
+	builder_text(answer, NULL, file.bytes, file.size);
+	builder_int(answer, NULL, FIXNUM_P(line) ? FIX2LONG(line) : 0);
+	builder_uint(answer, NULL, function);
+	RB_GC_GUARD(label);
+	RB_GC_GUARD(path);
+}
+
 static void tell_name(struct msgpack_builder *answer, uintptr_t object, uintptr_t body)
 {
-	VALUE frame = (VALUE)object, path, label, line;
-	struct slice name, file;
-
 	builder_array(answer, NULL);
-	if (is_still(object, body)) {
-		path = rb_profile_frame_path(frame);
-		label = rb_profile_frame_full_label(frame);
-		line = rb_profile_frame_first_lineno(frame);
-		name = string_slice_of_name(label);
-		file = string_slice_of_name(path);
-		builder_text(answer, NULL, name.bytes, name.size);
-		builder_text(answer, NULL, file.bytes, file.size);
-		builder_int(answer, NULL, FIXNUM_P(line) ? FIX2LONG(line) : 0);
-		builder_uint(answer, NULL, method_definition_function_of_entry(object, body));
-		RB_GC_GUARD(label);
-		RB_GC_GUARD(path);
-	}
+	if (is_still(object, body))
+		tell_found(answer, object, body);
 	builder_end(answer);
 }
 

@@ -371,10 +371,11 @@ static void join(struct stack *inner, struct stack *outer)
 /*
  * Beyond a function without unwind information, such as GMP's in assembler, the nearest word on the stack is looked for that
  * can be a return address, and from which everything unwinds up to the thread's beginning, or to code of a JIT. It may be a
- * leftover of an earlier call: so the frame after it must have called its function. What lies in between is a gap.
+ * leftover of an earlier call: so the frame after it must have called its function. Code of a JIT has no leftovers: it keeps
+ * values in the VM's stack. What lies in between is a gap.
  * False: there is none.
  */
-static bool bridge(struct unwinding *unwinding, uint64_t from)
+static bool bridge(struct unwinding *unwinding, uint64_t from, bool of_jit)
 {
 	const struct snapshot *snapshot = unwinding->snapshot;
 	struct stack *stack = unwinding->stack, inner = *stack;
@@ -389,7 +390,7 @@ static bool bridge(struct unwinding *unwinding, uint64_t from)
 		tried++;
 		*stack = (struct stack){0};
 		if ((unwind_from(unwinding, word, at + sizeof(word)) || unwinding->code_sp) && stack->count > 1 &&
-		    may_have_called(unwinding, &stack->frames[1], &stack->frames[0])) {
+		    (of_jit || may_have_called(unwinding, &stack->frames[1], &stack->frames[0]))) {
 			stack->frames[0].said.after_gap = true;
 			join(&inner, stack);
 			*stack = inner;
@@ -407,8 +408,8 @@ static void unwind(struct unwinding *unwinding)
 	bool whole = unwind_from(unwinding, unwinding->snapshot->pc, unwinding->snapshot->sp);
 
 	if (!whole && !unwinding->code_sp && stack->count <= 1)
-		whole = bridge(unwinding, unwinding->snapshot->sp) && !unwinding->code_sp;
-	while (!whole && unwinding->code_sp && stack->count < NATIVE_FRAMES_MAX && bridge(unwinding, unwinding->code_sp))
+		whole = bridge(unwinding, unwinding->snapshot->sp, false) && !unwinding->code_sp;
+	while (!whole && unwinding->code_sp && stack->count < NATIVE_FRAMES_MAX && bridge(unwinding, unwinding->code_sp, true))
 		whole = !unwinding->code_sp;
 	if (!whole)
 		stack->cut = true;

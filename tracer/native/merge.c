@@ -68,18 +68,27 @@ void merge_learn(struct merge_interpreter *interpreter, const struct merge_stack
 	}
 }
 
-/* Where threads have but one entry, so have other functions further out. The interpreter is by far the largest of them. */
-uint64_t merge_interpreter_start(const struct merge_interpreter *interpreter)
+/*
+ * Where threads have but one entry, so have other functions further out. The interpreter is by far the largest of them; but where
+ * a JIT has made code of a method, the interpreter is not there, and what has called either of the two is there most often.
+ */
+struct merge_choice merge_interpreter_find(const struct merge_interpreter *interpreter)
 {
-	const struct merge_candidate *found = NULL;
+	const struct merge_candidate *largest = NULL, *second = NULL;
 
 	for (uint32_t i = 0; i < interpreter->count; i++) {
 		const struct merge_candidate *candidate = &interpreter->candidates[i];
 
-		if (candidate->fits >= ALMOST_ALL(interpreter->most) && (!found || candidate->size > found->size))
-			found = candidate;
+		if (candidate->fits >= ALMOST_ALL(interpreter->most) && (!largest || candidate->size > largest->size))
+			largest = candidate;
 	}
-	return found ? found->start : 0;
+	for (uint32_t i = 0; i < interpreter->count; i++) {
+		const struct merge_candidate *candidate = &interpreter->candidates[i];
+
+		if (candidate != largest && candidate->fits == interpreter->most && (!second || candidate->size > second->size))
+			second = candidate;
+	}
+	return (struct merge_choice){largest ? largest->start : 0, second ? second->start : 0};
 }
 
 struct merging {

@@ -49,8 +49,11 @@ struct merge_stack {
 
 /* Learns from a stack. Where all native frames are there. */
 void merge_learn(struct merge_interpreter *interpreter, const struct merge_stack *stack);
-/* The function that is the interpreter; 0: not known. */
-uint64_t merge_interpreter_start(const struct merge_interpreter *interpreter);
+/* The functions that may be the interpreter, the likelier one first; 0: none. */
+struct merge_choice {
+	uint64_t usual, other;
+};
+struct merge_choice merge_interpreter_find(const struct merge_interpreter *interpreter);
 
 /*
  * Into frames, which has room for all of both. False: how they belong together is not known: then control frames alone are there.

@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH_NS NS_PER_S
+#define BATCH_NS (2 * NS_PER_S)
 #define LAST_ANSWER_NS (5 * NS_PER_S) /* that names are waited for in the end */
 #define THREADS_MAX 4096u
 
@@ -96,7 +96,8 @@ static int on_data(struct request *request, const msgpack_object *object, struct
 	request->stream->answered = 0;
 	if (!profiled->sampler && frame_words >= 6 && frame_words <= 10) {
 		stacks_init(&profiled->stacks, &request->attachment.target);
-		profiled->sampler = sampler_new(&request->attachment.target, profiled->order->period_ns, frame_words);
+		profiled->sampler = sampler_new(&request->attachment.target, profiled->order->period_ns,
+		                                profiled->order->duration_ns, frame_words);
 		profiled->end_ns = clock_now_ns() + profiled->order->duration_ns;
 		profiled->next_ns = clock_now_ns() + BATCH_NS;
 	}
@@ -233,7 +234,6 @@ static void step(struct profiled *profiled, uint64_t now_ns, bool ends)
 	if ((ends || gone || now_ns >= profiled->end_ns) && !profiled->stopped) {
 		stop(profiled);
 		profiled->next_ns = now_ns;
-		profiled->end_ns = now_ns + LAST_ANSWER_NS;
 	}
 	if (profiled->asked && !gone && !(profiled->stopped && now_ns >= profiled->end_ns))
 		return;
@@ -248,6 +248,8 @@ static void step(struct profiled *profiled, uint64_t now_ns, bool ends)
 		return;
 	profiled->last = profiled->stopped;
 	part_take(profiled);
+	if (profiled->last)
+		profiled->end_ns = clock_now_ns() + LAST_ANSWER_NS;
 	if (!is_refused(profiled) && !gone && !profiled->asked)
 		ask(profiled, !profiled->last);
 }

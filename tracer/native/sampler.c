@@ -40,7 +40,7 @@ struct place {
 struct sampler {
 	struct target target;
 	uint64_t period_ns;
-	uint64_t began_ns;
+	uint64_t began_ns, end_ns;
 	pthread_t thread;
 	pthread_mutex_t lock; /* of all that follows */
 	bool stopping;
@@ -224,7 +224,7 @@ static void *sample(void *argument)
 		}
 		ticks = now_ns > due_ns ? (now_ns - due_ns) / sampler->period_ns + 1 : 1;
 		pthread_mutex_lock(&sampler->lock);
-		stopping = sampler->stopping || sampler->counts.refused;
+		stopping = sampler->stopping || sampler->counts.refused || now_ns >= sampler->end_ns;
 		if (!stopping)
 			tick(sampler, now_ns, ticks);
 		sampler->counts.elapsed_ns = clock_now_ns() - sampler->began_ns;
@@ -237,12 +237,13 @@ static void *sample(void *argument)
 	return NULL;
 }
 
-struct sampler *sampler_new(const struct target *target, uint64_t period_ns, size_t frame_words)
+struct sampler *sampler_new(const struct target *target, uint64_t period_ns, uint64_t duration_ns, size_t frame_words)
 {
 	struct sampler *sampler = memory_zeroed(sizeof(*sampler));
 
 	sampler->target = *target;
 	sampler->began_ns = clock_now_ns();
+	sampler->end_ns = sampler->began_ns + duration_ns;
 	sampler->period_ns = period_ns;
 	sampler->copy.pid = target->pid;
 	sampler->copy.frame_words = frame_words;

@@ -43,8 +43,8 @@ struct sampler_counts {
 
 struct sampler;
 
-/* NULL: no thread could be made. */
-struct sampler *sampler_new(const struct target *target, uint64_t period_ns, size_t frame_words);
+/* For so long, or until sampler_stop(). NULL: no thread could be made. */
+struct sampler *sampler_new(const struct target *target, uint64_t period_ns, uint64_t duration_ns, size_t frame_words);
 /* From now on these are its threads. They are copied. */
 void sampler_set_threads(struct sampler *sampler, const struct sampled_thread *threads, uint32_t count);
 /* The samples since the last call, which the caller frees by sampler_free_samples(). */

@@ -176,6 +176,16 @@ static void learn(struct stacks *stacks, const struct frame_names *names, const 
 	both_free(&both);
 }
 
+static bool place(const struct stacks *stacks, const struct native_sample *sample, const struct merge_stack *both,
+                  struct merge_frame *frames, uint32_t *count)
+{
+	struct merge_choice choice = merge_interpreter_find(&stacks->interpreter);
+
+	if (!sample->control.known)
+		choice = (struct merge_choice){0};
+	return merge_frames(both, choice.usual, frames, count) || merge_frames(both, choice.other, frames, count);
+}
+
 /* The number of its stack. */
 static uint32_t node_of(struct stacks *stacks, const struct frame_names *names, const struct native_sample *sample,
                         const struct native_thread *native)
@@ -185,8 +195,7 @@ static uint32_t node_of(struct stacks *stacks, const struct frame_names *names, 
 	uint32_t count, node = 0;
 	bool unnamed = false, placed;
 
-	placed = merge_frames(&both.stack, sample->control.known ? merge_interpreter_start(&stacks->interpreter) : 0, frames,
-	                      &count);
+	placed = place(stacks, sample, &both.stack, frames, &count);
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t number = frames[i].number;
 		uint32_t function = frames[i].is_native ? native_function(stacks, &native->frames[native->count - 1 - number])
