@@ -20,7 +20,7 @@ static const struct {
                              true
 #endif
         },
-	[LIBRARY_DW] = {"libdw", "libdw-dev", "native frames of backtraces",
+	[LIBRARY_DW] = {"libdw", "libdw-dev", "native frames of backtraces, profile --native",
 #ifdef HAVE_LIBDW
                         true
 #endif

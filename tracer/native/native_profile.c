@@ -234,6 +234,7 @@ static void step(struct profiled *profiled, uint64_t now_ns, bool ends)
 	if ((ends || gone || now_ns >= profiled->end_ns) && !profiled->stopped) {
 		stop(profiled);
 		profiled->next_ns = now_ns;
+		profiled->end_ns = now_ns + LAST_ANSWER_NS;
 	}
 	if (profiled->asked && !gone && !(profiled->stopped && now_ns >= profiled->end_ns))
 		return;
