@@ -103,6 +103,20 @@ class TimelineTest < LiveTest
     refute_match(/waited/, rbprobe("report", "--slowest", "3", file_of("calls.rec")).stdout)
   end
 
+  # GC.stat(:time) is time of processors: on a busy machine much less.
+  test "collections last as long as the process itself sees by the clock on the wall" do
+    only_with_states
+    target = start("shop")
+    client = launch("record", "-v", "-p", target.pid.to_s, "--timeline", "-o", file_of("calls.rec")).wait_until_armed
+    target.run("GC.disable")
+    taken_ns = target.run("clock = lambda { Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) }; " \
+                          "began = clock.call; 20.times { GC.start }; taken = clock.call - began; GC.enable; taken").to_i
+    assert_exit 0, client.stop
+    gc_ns = objects("report", "--timeline", "--format", "json").map { |thread| thread["gc_ns"] }
+    assert_operator gc_ns.max, :<=, taken_ns + 1_000_000
+    assert_operator gc_ns.max, :>=, taken_ns / 2
+  end
+
   test "threads that come and go, and nothing is left in the process" do
     only_with_states
     target = start("shop")
