@@ -13,10 +13,14 @@ enum state_event {
 	STATE_STARTED = 0,
 	STATE_WAITS = 1,   /* for the GVL, from now on */
 	STATE_RUNS = 2,    /* it has the GVL */
-	STATE_BLOCKED = 3, /* it does without: it waits for input, a lock, a time, or computes in C */
+	STATE_BLOCKED = 3, /* it does without, and it is not known what it does: one of 7 to 10, or it computes in C */
 	STATE_ENDED = 4,
 	STATE_GC_BEGINS = 5, /* while it has the GVL */
 	STATE_GC_ENDS = 6,
+	STATE_IN_IO = 7, /* it does without the GVL, from now on: in input or output */
+	STATE_SLEEPS = 8,
+	STATE_IN_LOCK = 9, /* until another thread does something: a lock, a queue, its end */
+	STATE_FOR_PROCESS = 10,
 	STATE_EVENTS,
 };
 

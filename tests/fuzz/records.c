@@ -164,7 +164,7 @@ static void add_states(struct lies *lies, msgpack_sbuffer *buffer)
 		states[i] = (struct thread_state){.thread = lies_byte(lies) & 3,
 		                                  .time_ns = lies_number(lies),
 		                                  .native_id = lies_byte(lies) & 3,
-		                                  .event = (enum state_event)(lies_byte(lies) & 7)};
+		                                  .event = (enum state_event)(lies_byte(lies) & 15)};
 	record_encode(buffer, &record);
 }
 

@@ -14,6 +14,8 @@ class TimelineTest < LiveTest
     hog.join
   RUBY
 
+  DOINGS = %w[running_ns waiting_ns blocked_ns io_ns sleeping_ns thread_ns process_ns gc_ns].freeze
+
   def file_of(name)
     "#{@directory ||= directory}/#{name}"
   end
@@ -30,6 +32,11 @@ class TimelineTest < LiveTest
 
   def only_with_states
     skip "this Ruby does not tell what its threads do" if Processes.target_ruby?("< 3.2")
+  end
+
+  # What a thread does without the GVL.
+  def told_apart?
+    Processes.target_ruby?(">= 3.3")
   end
 
   def objects(*arguments)
@@ -51,9 +58,11 @@ class TimelineTest < LiveTest
     hog, web = threads.values_at("hog", "web")
     assert_operator hog["running_ns"] + hog["gc_ns"], :>, web["running_ns"] + web["gc_ns"]
     assert_operator web["waits"], :>=, 9
-    assert_operator web["blocked_ns"], :>=, 80_000_000
+    asleep_ns = web["blocked_ns"] + web["sleeping_ns"]
+    assert_operator asleep_ns, :>=, 80_000_000
+    assert_equal 0, web["io_ns"]
     slow = objects("report", "--slowest", "1", "-m", "Web#request", "--format", "json").first
-    assert_in_delta slow["duration_ns"], slow.values_at("running_ns", "waiting_ns", "blocked_ns", "gc_ns").sum, 1_000_000
+    assert_in_delta slow["duration_ns"], slow.values_at(*DOINGS).sum, 1_000_000
     assert_operator slow["waiting_ns"], :>, 0
     text = rbprobe("report", "--slowest", "1", "-m", "Web#request", file_of("calls.rec")).stdout
     assert_match(/ \[\d+ web\] Web#request .*\n   waited \d\.\d{6} s of \d\.\d{6} for the GVL, held by hog for \d\.\d{6} s/, text)
@@ -76,7 +85,8 @@ class TimelineTest < LiveTest
       spans.each_cons(2) { |one, other| assert_in_delta one["ts"] + one["dur"], other["ts"], 0.002 }
     end
     doings = tracks["web: state"].map { |span| span["name"] }.uniq.sort
-    assert_equal ["blocked", "running", "waiting for the GVL"], doings - ["GC"]
+    assert_equal ["running", "waiting for the GVL"], doings - ["GC", "blocked", "sleeping"]
+    assert_includes doings, told_apart? ? "sleeping" : "blocked"
     running = tracks.values.flatten.select { |span| %w[running GC].include?(span["name"]) }.sort_by { |span| span["ts"] }
     running.each_cons(2) { |one, other| assert_operator one["ts"] + one["dur"], :<=, other["ts"] + 100 }
   end
@@ -89,7 +99,7 @@ class TimelineTest < LiveTest
     target.run("Thread.new { sleep 0.01 }.join")
     spans = tracer.stop.events("thread")
     assert_equal [target.pid], spans.map { |span| span["pid"] }.uniq
-    assert_includes spans.map { |span| span["doing"] }, "blocked"
+    assert_includes spans.map { |span| span["doing"] }, told_apart? ? "sleeping" : "blocked"
   end
 
   test "a recording without it says so" do
@@ -101,6 +111,31 @@ class TimelineTest < LiveTest
                  rbprobe("report", "--timeline", file_of("calls.rec")).stderr)
     assert_refused 2, /--timeline shows what threads did, and no calls/, "report", "--timeline", "--slowest", "3", "x.rec"
     refute_match(/waited/, rbprobe("report", "--slowest", "3", file_of("calls.rec")).stdout)
+  end
+
+  # A thread for each, by its name.
+  DOING = {
+    "io_ns" => "$pipe[0].read(1)", "sleeping_ns" => "sleep 0.2", "thread_ns" => "$queue.pop",
+    "process_ns" => "Process.wait(spawn(%(sleep 0.2)))"
+  }.freeze
+
+  test "what a thread does without the GVL is told apart" do
+    only_with_states
+    skip "this Ruby tells it when the GVL is gone" unless told_apart?
+    target = start("shop")
+    client = launch("record", "-v", "-p", target.pid.to_s, "--timeline", "-o", file_of("calls.rec"), "Shop#").wait_until_armed
+    threads = DOING.map { |name, code| "Thread.new { Thread.current.name = #{name.inspect}; $shop.price(:tea); #{code} }" }
+    target.run("$pipe = IO.pipe; $queue = Queue.new; t = [#{threads.join(", ")}]; sleep 0.2; " \
+               "$pipe[1].write('x'); $queue << 1; t.each(&:join)")
+    assert_exit 0, client.stop
+    done = objects("report", "--timeline", "--format", "json").to_h { |thread| [thread["name"], thread] }
+    DOING.each_key do |doing|
+      of = done.fetch(doing)
+      most = (DOING.keys + ["blocked_ns"]).max_by { |key| of[key] }
+      assert_equal doing, most, of.inspect
+      assert_operator of[doing], :>=, 100_000_000, of.inspect
+    end
+    assert_match(/ I\/O +SLEEP +LOCK +CHILD /, rbprobe("report", "-q", "--timeline", file_of("calls.rec")).stdout)
   end
 
   # GC.stat(:time) is time of processors: on a busy machine much less.

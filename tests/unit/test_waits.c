@@ -79,7 +79,7 @@ static void a_call_waited_while_another_thread_was_in_its_own(void **state)
 {
 	struct waiting *waiting = *state;
 	const struct thread_state states[] = {
-		at(1000, HOG, STATE_RUNS),    at(1010, WEB, STATE_WAITS),     at(1260, HOG, STATE_BLOCKED),
+		at(1000, HOG, STATE_RUNS),    at(1010, WEB, STATE_WAITS),     at(1260, HOG, STATE_IN_IO),
 		at(1260, WEB, STATE_RUNS),    at(1270, WEB, STATE_GC_BEGINS), at(1280, WEB, STATE_GC_ENDS),
 		at(1300, WEB, STATE_BLOCKED),
 	};
@@ -98,17 +98,22 @@ static void a_call_waited_while_another_thread_was_in_its_own(void **state)
 	fixture_output(waiting->fixture);
 	calls_finish(waiting->fixture->stream);
 	waits_table(waiting->waits, true, &text);
-	contains(&text, "\"name\":\"hog\",\"running_ns\":260000000,\"waiting_ns\":0,\"blocked_ns\":40000000,\"gc_ns\":0");
-	contains(&text,
-	         "\"name\":\"web\",\"running_ns\":30000000,\"waiting_ns\":250000000,\"blocked_ns\":10000000,\"gc_ns\":10000000,"
-	         "\"waits\":1,\"longest_wait_ns\":250000000");
+	contains(&text, "\"name\":\"hog\",\"running_ns\":260000000,\"waiting_ns\":0,\"blocked_ns\":0,\"io_ns\":40000000,"
+	                "\"sleeping_ns\":0,\"thread_ns\":0,\"process_ns\":0,\"gc_ns\":0");
+	contains(&text, "\"name\":\"web\",\"running_ns\":30000000,\"waiting_ns\":250000000,\"blocked_ns\":10000000,\"io_ns\":0,"
+	                "\"sleeping_ns\":0,\"thread_ns\":0,\"process_ns\":0,\"gc_ns\":10000000,\"waits\":1,\"longest_wait_ns\":"
+	                "250000000");
 	text.size = 0;
 	waits_explain(waiting->waits,
 	              &(struct waits_place){
 			      .native_id = WEB, .start_ns = 1000 * MS * MICROSECOND, .duration_ns = 300 * MS * MICROSECOND},
 	              &text);
 	contains(&text, "waited 0.250000 s of 0.300000 for the GVL, held by hog for 0.250000 s in JSON#generate; ran 0.030000 s, "
-	                "blocked 0.010000 s, GC 0.010000 s");
+	                "GC 0.010000 s, blocked 0.010000 s");
+	text.size = 0;
+	waits_table(waiting->waits, false, &text);
+	contains(&text, "  RUNNING   WAITING   BLOCKED       I/O        GC   WAITS   LONGEST  THREAD\n");
+	contains(&text, "   0.260s    0.000s    0.000s    0.040s    0.000s       0    0.000s  hog\n");
 	buffer_free(&text);
 }
 

@@ -1,7 +1,7 @@
 /*
- * What threads do: run, wait for the GVL, do without it, collect garbage; and when. Context: the hooks run inside the VM's
- * scheduler and its garbage collector, on several threads at once, with or without the GVL; timeline_send() in the writer thread;
- * everything else in jobs.
+ * What threads do: run, wait for the GVL, do without it and in what, collect garbage; and when. Context: the hooks run inside
+ * the VM's scheduler and its garbage collector, on several threads at once, with or without the GVL; timeline_send() in the
+ * writer thread; everything else in jobs.
  *
  * Not by way of the sessions' rings, into which only who has the GVL may write, nor by jobs, which would be events themselves.
  */
@@ -13,6 +13,7 @@
 #include "tracee/base/state_ring.h"
 #include "tracee/base/ticks.h"
 #include "tracee/session/gc_hook.h"
+#include "tracee/vm/blocked_in.h"
 #include "tracee/vm/gvl_events.h"
 
 #include <errno.h>
@@ -36,12 +37,20 @@ static void push(enum state_event event, uintptr_t thread, bool own)
 static void on_gvl(enum gvl_event event, uintptr_t thread)
 {
 	static const enum state_event events[] = {
-		[GVL_THREAD_STARTED] = STATE_STARTED, [GVL_WANTED] = STATE_WAITS,        [GVL_TAKEN] = STATE_RUNS,
-		[GVL_RELEASED] = STATE_BLOCKED,       [GVL_THREAD_EXITED] = STATE_ENDED,
+		[GVL_THREAD_STARTED] = STATE_STARTED,
+		[GVL_WANTED] = STATE_WAITS,
+		[GVL_TAKEN] = STATE_RUNS,
+		[GVL_THREAD_EXITED] = STATE_ENDED,
+	};
+
+	static const enum state_event blocked[] = {
+		[BLOCKED_IN_OTHER] = STATE_BLOCKED,       [BLOCKED_IN_IO] = STATE_IN_IO,
+		[BLOCKED_IN_SLEEP] = STATE_SLEEPS,        [BLOCKED_IN_LOCK] = STATE_IN_LOCK,
+		[BLOCKED_IN_PROCESS] = STATE_FOR_PROCESS,
 	};
 
 	/* Others wake a thread, and make one. */
-	push(events[event], thread, event == GVL_TAKEN || event == GVL_RELEASED);
+	push(event == GVL_RELEASED ? blocked[blocked_in()] : events[event], thread, event == GVL_TAKEN || event == GVL_RELEASED);
 }
 
 static void on_gc(rb_event_flag_t event, VALUE data, VALUE self, ID id, VALUE class)
@@ -69,6 +78,7 @@ static void on(void)
 		ring = state_ring_new();
 	if (!ring)
 		rb_memerror();
+	blocked_in_prepare();
 	gvl_events_on(on_gvl);
 	gc_hook_add(on_gc, GC_EVENTS);
 }

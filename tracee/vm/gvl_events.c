@@ -54,6 +54,15 @@ bool gvl_events_possible(void)
 	return true;
 }
 
+bool gvl_released_with_gvl(void)
+{
+#ifdef HAVE_RB_INTERNAL_THREAD_EVENT_DATA_T_THREAD
+	return true;
+#else
+	return false;
+#endif
+}
+
 uintptr_t gvl_current_thread(void)
 {
 #ifdef HAVE_RB_INTERNAL_THREAD_EVENT_DATA_T_THREAD
@@ -92,6 +101,11 @@ void gvl_events_off(void (*hook)(enum gvl_event event, uintptr_t thread))
 #else
 
 bool gvl_events_possible(void)
+{
+	return false;
+}
+
+bool gvl_released_with_gvl(void)
 {
 	return false;
 }

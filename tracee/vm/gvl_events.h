@@ -20,6 +20,9 @@ enum gvl_event {
 /* Whether this Ruby has such events. */
 bool gvl_events_possible(void);
 
+/* Whether a thread still has the GVL at its GVL_RELEASED, as from 3.3 on. */
+bool gvl_released_with_gvl(void);
+
 /*
  * thread: the same for all events of a thread while it lives. The hook runs on any thread, mostly but not always the one that the
  * event is of, with or without the GVL, inside the VM's scheduler: it may read and write memory, and nothing else.

@@ -6,6 +6,7 @@
 #include "tracer/base/json.h"
 #include "tracer/base/utf8.h"
 #include "tracer/stream/measures.h"
+#include "tracer/stream/thread_states.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -406,7 +407,7 @@ static void add_spans(const struct html *html, int64_t origin, struct html_colum
 			continue;
 		html_column_add(&column, (uint64_t)(span->from_ns - origin));
 		html_column_add(&column, span->duration_ns);
-		html_column_add(&column, (uint64_t)(thread - 1) << 2 | span->doing);
+		html_column_add(&column, (uint64_t)(thread - 1) * THREAD_DOINGS + span->doing);
 	}
 	html_column_end(&column);
 }

@@ -179,16 +179,43 @@ uint64_t waits_left_out(const struct waits *waits)
 
 /* --- The table */
 
-static void add_seconds(struct buffer *to, uint64_t ns)
+static const char *const titles[THREAD_DOINGS] = {
+	[THREAD_RUNS] = "RUNNING", [THREAD_WAITS] = "WAITING", [THREAD_BLOCKED] = "BLOCKED", [THREAD_IO] = "I/O",
+	[THREAD_SLEEPS] = "SLEEP", [THREAD_LOCKED] = "LOCK",   [THREAD_PROCESS] = "CHILD",   [THREAD_GC] = "GC",
+};
+
+/* What some thread has done. */
+static bool has_column(const struct waits *waits, int doing)
 {
-	buffer_add_format(to, "%9.3fs ", (double)ns / 1e9);
+	if (doing < THREAD_IO || doing == THREAD_GC)
+		return true;
+	for (uint32_t i = 0; i < waits->count; i++)
+		for (uint32_t k = 0; k < waits->processes[i].thread_count; k++)
+			if (waits->processes[i].threads[k].ns[doing])
+				return true;
+	return false;
 }
 
-static void add_row(const struct waits_process *process, const struct waits_thread *thread, bool several, struct buffer *to)
+static void add_seconds(struct buffer *to, uint64_t ns)
+{
+	buffer_add_format(to, "%8.3fs ", (double)ns / 1e9);
+}
+
+static void add_head(const bool *columns, struct buffer *to)
 {
 	for (int i = 0; i < THREAD_DOINGS; i++)
-		add_seconds(to, thread->ns[i]);
-	buffer_add_format(to, "%8llu ", (unsigned long long)thread->waits);
+		if (columns[i])
+			buffer_add_format(to, "%9s ", titles[i]);
+	buffer_add_text(to, "  WAITS   LONGEST  THREAD\n");
+}
+
+static void add_row(const struct waits_process *process, const struct waits_thread *thread, const bool *columns, bool several,
+                    struct buffer *to)
+{
+	for (int i = 0; i < THREAD_DOINGS; i++)
+		if (columns[i])
+			add_seconds(to, thread->ns[i]);
+	buffer_add_format(to, "%7llu ", (unsigned long long)thread->waits);
 	add_seconds(to, thread->longest_ns);
 	buffer_add_char(to, ' ');
 	if (several)
@@ -197,18 +224,28 @@ static void add_row(const struct waits_process *process, const struct waits_thre
 	buffer_add_char(to, '\n');
 }
 
+void waits_add_json(const uint64_t *ns, struct buffer *to)
+{
+	struct buffer key = {0};
+
+	for (int i = 0; i < THREAD_DOINGS; i++) {
+		key.size = 0;
+		buffer_add_format(&key, "%s_ns", thread_doing_word(i));
+		buffer_add_char(&key, '\0');
+		json_member_uint(to, key.bytes, ns[i]);
+	}
+	buffer_free(&key);
+}
+
 static void add_row_json(const struct waits_process *process, const struct waits_thread *thread, struct buffer *to)
 {
-	static const char *const keys[THREAD_DOINGS] = {"running_ns", "waiting_ns", "blocked_ns", "gc_ns"};
-
 	json_open_object(to);
 	json_member_string(to, "type", "thread_states");
 	json_member_uint(to, "pid", (uint64_t)process->pid);
 	json_member_uint(to, "thread", thread->native_id);
 	if (thread->name)
 		json_member_string(to, "name", thread->name);
-	for (int i = 0; i < THREAD_DOINGS; i++)
-		json_member_uint(to, keys[i], thread->ns[i]);
+	waits_add_json(thread->ns, to);
 	json_member_uint(to, "waits", thread->waits);
 	json_member_uint(to, "longest_wait_ns", thread->longest_ns);
 	json_close_line(to);
@@ -216,12 +253,16 @@ static void add_row_json(const struct waits_process *process, const struct waits
 
 void waits_table(const struct waits *waits, bool json, struct buffer *to)
 {
+	bool columns[THREAD_DOINGS];
+
+	for (int i = 0; i < THREAD_DOINGS; i++)
+		columns[i] = has_column(waits, i);
 	if (!json)
-		buffer_add_text(to, "   RUNNING    WAITING    BLOCKED         GC    WAITS    LONGEST   THREAD\n");
+		add_head(columns, to);
 	for (uint32_t i = 0; i < waits->count; i++)
 		for (uint32_t k = 0; k < waits->processes[i].thread_count; k++)
 			if (json)
 				add_row_json(&waits->processes[i], &waits->processes[i].threads[k], to);
 			else
-				add_row(&waits->processes[i], &waits->processes[i].threads[k], waits->count > 1, to);
+				add_row(&waits->processes[i], &waits->processes[i].threads[k], columns, waits->count > 1, to);
 }

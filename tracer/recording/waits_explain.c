@@ -147,8 +147,10 @@ void waits_explain(const struct waits *waits, const struct waits_place *place, s
 		buffer_add_text(to, " in ");
 		buffer_add_slice(to, call);
 	}
-	buffer_add_format(to, "; ran %.6f s, blocked %.6f s, GC %.6f s", seconds(cause.ns[THREAD_RUNS]),
-	                  seconds(cause.ns[THREAD_BLOCKED]), seconds(cause.ns[THREAD_GC]));
+	buffer_add_format(to, "; ran %.6f s, GC %.6f s", seconds(cause.ns[THREAD_RUNS]), seconds(cause.ns[THREAD_GC]));
+	for (int i = THREAD_BLOCKED; i < THREAD_GC; i++)
+		if (cause.ns[i])
+			buffer_add_format(to, ", %s %.6f s", thread_doing_name(i), seconds(cause.ns[i]));
 	free(cause.waits);
 }
 
@@ -156,10 +158,7 @@ void waits_explain_json(const struct waits *waits, const struct waits_place *pla
 {
 	struct cause cause = find(waits, place);
 
-	json_member_uint(to, "running_ns", cause.ns[THREAD_RUNS]);
-	json_member_uint(to, "waiting_ns", cause.ns[THREAD_WAITS]);
-	json_member_uint(to, "blocked_ns", cause.ns[THREAD_BLOCKED]);
-	json_member_uint(to, "gc_ns", cause.ns[THREAD_GC]);
+	waits_add_json(cause.ns, to);
 	if (cause.holder) {
 		json_open_object(json_key(to, "held_by"));
 		json_member_uint(to, "thread", cause.holder->native_id);

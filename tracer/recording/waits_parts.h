@@ -42,4 +42,7 @@ struct waits {
 	uint64_t memory, lost, left_out;
 };
 
+/* "running_ns" and so on: what a thread did, THREAD_DOINGS numbers, as members of the object that is open. */
+void waits_add_json(const uint64_t *ns, struct buffer *to);
+
 #endif

@@ -7,7 +7,6 @@
 
 void json_thread(struct sink *sink, struct stream *stream, const struct thread_span *span)
 {
-	static const char *const words[THREAD_DOINGS] = {"running", "waiting", "blocked", "gc"};
 	struct buffer *to = &sink->output->buffer, name = {0};
 
 	thread_states_add_name(stream, span->native_id, &name);
@@ -16,7 +15,7 @@ void json_thread(struct sink *sink, struct stream *stream, const struct thread_s
 	json_member_uint(to, "pid", (uint64_t)stream->pid);
 	json_member_uint(to, "thread", span->native_id);
 	json_member_text(to, "name", (struct slice){name.bytes, name.size});
-	json_member_string(to, "doing", words[span->doing]);
+	json_member_string(to, "doing", thread_doing_word(span->doing));
 	json_member_uint(to, "start_ns", (uint64_t)((int64_t)span->from_ns + stream->wall_offset_ns));
 	json_member_uint(to, "duration_ns", span->to_ns - span->from_ns);
 	json_close_line(to);

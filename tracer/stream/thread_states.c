@@ -38,9 +38,22 @@ const char *thread_doing_name(enum thread_doing doing)
 	static const char *const names[THREAD_DOINGS] = {[THREAD_RUNS] = "running",
 	                                                 [THREAD_WAITS] = "waiting for the GVL",
 	                                                 [THREAD_BLOCKED] = "blocked",
+	                                                 [THREAD_IO] = "I/O",
+	                                                 [THREAD_SLEEPS] = "sleeping",
+	                                                 [THREAD_LOCKED] = "waiting for a thread",
+	                                                 [THREAD_PROCESS] = "waiting for a process",
 	                                                 [THREAD_GC] = "GC"};
 
 	return names[doing];
+}
+
+const char *thread_doing_word(enum thread_doing doing)
+{
+	static const char *const words[THREAD_DOINGS] = {
+		[THREAD_RUNS] = "running",    [THREAD_WAITS] = "waiting", [THREAD_BLOCKED] = "blocked", [THREAD_IO] = "io",
+		[THREAD_SLEEPS] = "sleeping", [THREAD_LOCKED] = "thread", [THREAD_PROCESS] = "process", [THREAD_GC] = "gc"};
+
+	return words[doing];
 }
 
 static struct thread *thread_of(struct thread_states *threads, uint64_t key)
@@ -162,6 +175,14 @@ static enum thread_doing after(enum state_event event)
 	case STATE_BLOCKED:
 	case STATE_STARTED:
 		return THREAD_BLOCKED;
+	case STATE_IN_IO:
+		return THREAD_IO;
+	case STATE_SLEEPS:
+		return THREAD_SLEEPS;
+	case STATE_IN_LOCK:
+		return THREAD_LOCKED;
+	case STATE_FOR_PROCESS:
+		return THREAD_PROCESS;
 	case STATE_GC_BEGINS:
 		return THREAD_GC;
 	default:

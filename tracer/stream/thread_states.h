@@ -14,7 +14,11 @@
 enum thread_doing {
 	THREAD_RUNS,    /* it has the GVL */
 	THREAD_WAITS,   /* for the GVL */
-	THREAD_BLOCKED, /* it does without: input, a lock, sleep, C code that has released it */
+	THREAD_BLOCKED, /* it does without, in what is not known: one of the next four, or C code that has released it */
+	THREAD_IO,      /* in input or output */
+	THREAD_SLEEPS,
+	THREAD_LOCKED,  /* until another thread does something: a lock, a queue, its end */
+	THREAD_PROCESS, /* until a child process ends */
 	THREAD_GC,      /* it collects garbage, with the GVL */
 	THREAD_DOINGS,
 };
@@ -27,8 +31,10 @@ struct thread_span {
 	uint64_t from_ns, to_ns; /* of the target's monotonic clock */
 };
 
-/* "running", "waiting for the GVL", "blocked", "GC" */
+/* "running", "waiting for the GVL", "blocked", "I/O", "sleeping", "waiting for a thread", "waiting for a process", "GC" */
 const char *thread_doing_name(enum thread_doing doing);
+/* "running", "waiting", "blocked", "io", "sleeping", "thread", "process", "gc" */
+const char *thread_doing_word(enum thread_doing doing);
 
 /* A fiber is described, perhaps one of a thread whose name nobody knew. */
 void thread_states_fiber(struct stream *stream, const struct record_fiber *fiber);

@@ -141,8 +141,16 @@ function readCalls(columns, lanes) {
 }
 
 /* As thread_states.h has them. */
-const DOING = ['runs', 'waits for the GVL', 'is blocked: input, a lock, sleep, or C code without the GVL',
-  'collects garbage'];
+const DOING = [
+  { color: 'runs', short: 'runs', text: 'runs' },
+  { color: 'gvl', short: 'waits for the GVL', text: 'waits for the GVL' },
+  { color: 'blocked', short: 'blocked', text: 'does without the GVL, in what is not known' },
+  { color: 'io', short: 'I/O', text: 'is in input or output' },
+  { color: 'sleeps', short: 'sleeps', text: 'sleeps' },
+  { color: 'locked', short: 'waits for a thread', text: 'waits for another thread: a lock, a queue, or its end' },
+  { color: 'child', short: 'waits for a process', text: 'waits for a child process' },
+  { color: 'gc', short: 'GC', text: 'collects garbage' },
+];
 
 const ENDED = ['returned', 'raised', 'ended otherwise', 'was still running'];
 
@@ -166,11 +174,16 @@ async function readModel() {
     const spans = numbers(columns.get('spans'));
     model.spans = new Map();
     for (let i = 0; i + 2 < spans.length; i += 3) {
-      const thread = Math.floor(spans[i + 2] / 4);
+      const thread = Math.floor(spans[i + 2] / DOING.length);
       if (!model.spans.has(thread)) model.spans.set(thread, []);
-      model.spans.get(thread).push({ start: spans[i], duration: spans[i + 1], doing: spans[i + 2] % 4 });
+      model.spans.get(thread).push({ start: spans[i], duration: spans[i + 1], doing: spans[i + 2] % DOING.length });
     }
-    for (const of of model.spans.values()) of.sort((a, b) => a.start - b.start);
+    const done = new Set();
+    for (const of of model.spans.values()) {
+      of.sort((a, b) => a.start - b.start);
+      for (const span of of) done.add(DOING[span.doing]);
+    }
+    model.done = DOING.filter((one) => done.has(one));
     model.marks.sort((a, b) => a.start - b.start);
     const origin = BigInt(about.origin);
     for (const call of about.slowest) call.at = Number(BigInt(call.start) - origin);

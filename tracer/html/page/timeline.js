@@ -42,9 +42,7 @@ class Timeline {
       if (slowest !== undefined) this.showCall(slowest);
     });
     this.shown = make('output', this.tools);
-    if (this.app.model.spans.size)
-      for (const [name, text] of [['runs', 'runs'], ['gvl', 'waits for the GVL'], ['blocked', 'blocked'], ['gc', 'GC']])
-        make('span', this.tools, text, `legend ${name}`);
+    for (const one of this.app.model.done) make('span', this.tools, one.short, `legend ${one.color}`);
     this.arrange();
     this.listen();
   }
@@ -201,7 +199,7 @@ class Timeline {
     this.spacer.style.height = `${Math.max(0, this.height + MAP + AXIS + 10 - height)}px`;
     this.scale = this.width / (this.to - this.from);
     this.colors = {};
-    for (const name of ['paper', 'ink', 'dim', 'line', 'found', 'error', 'gc', 'gvl', 'lost', 'band', 'runs', 'blocked'])
+    for (const name of ['paper', 'ink', 'dim', 'line', 'found', 'error', 'lost', 'band', ...DOING.map((one) => one.color)])
       this.colors[name] = themed(`--${name}`);
     context.clearRect(0, 0, this.width, height);
     context.textBaseline = 'middle';
@@ -283,14 +281,13 @@ class Timeline {
   /* Of those that share a pixel, the longest is drawn. */
   drawSpans(one, y) {
     const context = this.context;
-    const colors = [this.colors.runs, this.colors.gvl, this.colors.blocked, this.colors.gc];
     let i = firstAfter(one.spans, this.from);
     while (i < one.spans.length && one.spans[i].start < this.to) {
       let span = one.spans[i];
       const x = this.x(span.start);
       for (i++; i < one.spans.length && this.x(one.spans[i].start) < x + 1; i++)
         if (one.spans[i].duration > span.duration) span = one.spans[i];
-      context.fillStyle = colors[span.doing];
+      context.fillStyle = this.colors[DOING[span.doing].color];
       const left = Math.max(this.x(span.start), 0);
       context.fillRect(left, y, Math.max(Math.min(this.x(span.start + span.duration), this.width) - left, 1), STRIP - 1);
     }
@@ -405,7 +402,7 @@ class Timeline {
     if (!hit) return null;
     if (hit.gap) return [`${plural(hit.gap[2], 'call')} lost here`, `within ${time(hit.gap[1])}`];
     if (hit.span)
-      return [`The thread ${DOING[hit.span.doing]}`, `${time(hit.span.duration)}, from ${time(hit.span.start)} on`];
+      return [`The thread ${DOING[hit.span.doing].text}`, `${time(hit.span.duration)}, from ${time(hit.span.start)} on`];
     if (hit.mark) return [hit.mark.text, `at ${time(hit.mark.start)}`];
     const { start, duration, name } = this.calls;
     const method = this.app.model.methods[Math.floor(name[hit.call] / 4)];
