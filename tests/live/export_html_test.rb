@@ -142,6 +142,46 @@ class ExportHtmlTest < LiveTest
     assert_quiet
   end
 
+  # A thread that computes in one of its calls, and one that sleeps in its own, and has to wait for the GVL then.
+  WAITING = <<~RUBY.tr("\n", ";").freeze
+    hog = Thread.new { Thread.current.name = "hog"; Hog.new.hold until $over }
+    web = Thread.new { Thread.current.name = "<b>web"; 3.times { Web.new.request } }
+    idle = Thread.new { Thread.current.name = "idle"; 5.times { sleep 0.01 } }
+    [web, idle].each(&:join)
+    $over = true
+    hog.join
+  RUBY
+
+  test "a wait for the GVL says who held it, and a thread without calls has a lane" do
+    skip "needs Ruby 3.2 or newer" unless target_ruby?(">= 3.2")
+    target = start("shop")
+    target.run("class Hog; def hold; x = 0; 2_000_000.times { |i| x += i }; x; end; end; " \
+               "class Web; def request; 3.times { sleep 0.01 }; end; end; nil")
+    record(target, WAITING, "--timeline", "Hog#", "Web#")
+    export(view: "slowest")
+    look_at_waiting_call
+    hits = browser.value(<<~JS)
+      (() => { const t = app.timeline; const result = [];
+        for (const one of t.lanes) for (const span of one.spans)
+          if (span.doing === 1 && one.title === "<b>web")
+            result.push([span.duration, t.lines({ span, thread: one.lane.thread })]);
+        return result.sort((a, b) => b[0] - a[0]); })()
+    JS
+    assert_equal "The thread waits for the GVL", hits[0][1][0]
+    assert_match(/\Aheld by hog for .* in Hog#hold\z/, hits[0][1][2])
+    titles = browser.value("app.timeline.lanes.filter((one) => !one.lane.calls && one.spans.length).map((one) => one.title)")
+    refute_empty titles
+    refute_includes titles, "hog"
+    assert_quiet
+  end
+
+  def look_at_waiting_call
+    assert_equal "Waited for the GVL", text("#panel-slowest th:nth-child(2)").first
+    row = text("#panel-slowest tbody tr").index { |line| line.include?("Web#request") }
+    browser.click_on("#panel-slowest tbody tr:nth-child(#{row + 1})", across: 0.1)
+    assert_match(/waited for the GVL\n.*held by hog for .* in Hog#hold/, text("#detail dl").first)
+  end
+
   test "what is not shown is said" do
     record(start("shop"), CODE, "Shop#")
     File.binwrite(file_of("short"), File.binread(file_of("rec"))[0..-20])

@@ -6,7 +6,6 @@
 #include "tracer/base/json.h"
 #include "tracer/base/utf8.h"
 #include "tracer/stream/measures.h"
-#include "tracer/stream/thread_states.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -44,6 +43,9 @@ void html_free(struct html *html)
 	free(html->marks);
 	free(html->gaps);
 	free(html->spans);
+	free(html->span_threads);
+	words_free(&html->span_keys);
+	words_free(&html->lanes.keys);
 	slowest_free(html->slowest);
 	buffer_free(&html->heads);
 	buffer_free(&html->sessions);
@@ -384,34 +386,6 @@ static void add_marks(const struct html *html, int64_t origin, struct html_colum
 	json_close_array(about);
 }
 
-/* The thread with that id; where several have had it one after the other, the last. Threads without calls have none. */
-static uint32_t thread_of(const struct html *html, const struct html_span *span)
-{
-	for (uint32_t i = html->lanes.thread_count; i-- > 0;)
-		if (html->lanes.threads[i].pid == span->pid && html->lanes.threads[i].native_id == span->native_id)
-			return i + 1;
-	return 0;
-}
-
-static void add_spans(const struct html *html, int64_t origin, struct html_columns *columns)
-{
-	struct column column = html_column(columns, "spans");
-	uint32_t thread = 0;
-
-	for (uint32_t i = 0; i < html->span_count; i++) {
-		const struct html_span *span = &html->spans[i];
-		bool same = i && span[-1].pid == span->pid && span[-1].native_id == span->native_id;
-
-		thread = same ? thread : thread_of(html, span);
-		if (!thread)
-			continue;
-		html_column_add(&column, (uint64_t)(span->from_ns - origin));
-		html_column_add(&column, span->duration_ns);
-		html_column_add(&column, (uint64_t)(thread - 1) * THREAD_DOINGS + span->doing);
-	}
-	html_column_end(&column);
-}
-
 /* What was told late is put where it belongs, of the calls that are there. */
 static void settle_tree(struct html *html)
 {
@@ -430,6 +404,7 @@ void html_write(struct html *html, const char *name, struct buffer *to)
 
 	html_calls_sort(&html->calls);
 	settle_tree(html);
+	html_spans_settle(html);
 	origin = origin_of(html);
 	json_open_object(&about);
 	json_member_string(&about, "kind", "recording");
@@ -449,7 +424,7 @@ void html_write(struct html *html, const char *name, struct buffer *to)
 	html_columns_tree(&columns, "", &html->tree);
 	add_calls(html, origin, &columns);
 	add_marks(html, origin, &columns, &about);
-	add_spans(html, origin, &columns);
+	html_spans_write(html, origin, &columns);
 	html_page(&columns, &about, to);
 	buffer_free(&about);
 }

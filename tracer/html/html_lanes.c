@@ -6,38 +6,59 @@
 
 #include <string.h>
 
-static uint32_t thread_of(struct html *html, const struct fiber *fiber)
-{
-	struct lanes *lanes = &html->lanes;
-	uint32_t native_id = fiber->native_id ? fiber->native_id : (uint32_t)fiber->thread_id;
-	uint32_t name = html_text(html, fiber->thread_name);
-
-	for (uint32_t i = lanes->thread_count; i-- > 0;)
-		if (lanes->threads[i].pid == fiber->stream->pid && lanes->threads[i].native_id == native_id &&
-		    lanes->threads[i].name == name)
-			return i;
-	if (lanes->thread_count == HTML_THREADS_MAX)
-		return lanes->thread_count - 1;
-	if (lanes->thread_count == lanes->thread_room) {
-		lanes->thread_room = lanes->thread_room ? 2 * lanes->thread_room : 16;
-		lanes->threads = memory_resize(lanes->threads, lanes->thread_room * sizeof(*lanes->threads));
-	}
-	lanes->threads[lanes->thread_count] =
-		(struct html_thread){.pid = fiber->stream->pid,
-	                             .native_id = native_id,
-	                             .main = fiber->stream->main_native_id && fiber->stream->main_native_id == fiber->native_id,
-	                             .name = name};
-	return lanes->thread_count++;
-}
-
 static uint32_t new_lane(struct lanes *lanes, uint32_t thread, uint32_t number, const struct fiber *fiber)
 {
+	struct html_thread *of = &lanes->threads[thread];
+
 	if (lanes->count == lanes->room) {
 		lanes->room = lanes->room ? 2 * lanes->room : 16;
 		lanes->items = memory_resize(lanes->items, lanes->room * sizeof(*lanes->items));
 	}
-	lanes->items[lanes->count] = (struct html_lane){.thread = thread, .number = number, .owner = fiber, .busy_ns = INT64_MIN};
-	return lanes->count++;
+	lanes->items[lanes->count] =
+		(struct html_lane){.thread = thread, .next = NO_LANE, .number = number, .owner = fiber, .busy_ns = INT64_MIN};
+	if (of->first == NO_LANE)
+		of->first = lanes->count;
+	else
+		lanes->items[of->last].next = lanes->count;
+	return of->last = lanes->count++;
+}
+
+static uint32_t add_thread(struct lanes *lanes, const struct html_thread *thread)
+{
+	if (lanes->thread_count == lanes->thread_room) {
+		lanes->thread_room = lanes->thread_room ? 2 * lanes->thread_room : 16;
+		lanes->threads = memory_resize(lanes->threads, lanes->thread_room * sizeof(*lanes->threads));
+	}
+	lanes->threads[lanes->thread_count] = *thread;
+	lanes->threads[lanes->thread_count].first = lanes->threads[lanes->thread_count].last = NO_LANE;
+	return lanes->thread_count++;
+}
+
+uint32_t html_lanes_thread(struct lanes *lanes, const struct html_thread *thread)
+{
+	uint32_t number = add_thread(lanes, thread);
+
+	new_lane(lanes, number, 0, NULL);
+	return number;
+}
+
+static uint32_t thread_of(struct html *html, const struct fiber *fiber)
+{
+	struct lanes *lanes = &html->lanes;
+	const struct html_thread thread = {
+		.pid = fiber->stream->pid,
+		.native_id = fiber->native_id ? fiber->native_id : (uint32_t)fiber->thread_id,
+		.main = fiber->stream->main_native_id && fiber->stream->main_native_id == fiber->native_id,
+		.name = html_text(html, fiber->thread_name),
+	};
+	const uint32_t key[] = {(uint32_t)thread.pid, thread.native_id, thread.name};
+	const struct slice text = {(const char *)key, sizeof(key)};
+	uint32_t number =
+		lanes->thread_count < HTML_THREADS_MAX ? words_number(&lanes->keys, text) : words_find(&lanes->keys, text);
+
+	if (number == NO_WORD)
+		return lanes->thread_count - 1;
+	return number < lanes->thread_count ? number : add_thread(lanes, &thread);
 }
 
 static bool may_take(const struct html_lane *lane, int64_t start_ns)
@@ -50,11 +71,9 @@ static uint32_t lane_for(struct lanes *lanes, uint32_t thread, const struct fibe
 {
 	uint32_t count = 0, quiet = UINT32_MAX;
 
-	for (uint32_t i = 0; i < lanes->count; i++) {
+	for (uint32_t i = lanes->threads[thread].first; i != NO_LANE; i = lanes->items[i].next) {
 		struct html_lane *lane = &lanes->items[i];
 
-		if (lane->thread != thread)
-			continue;
 		count++;
 		if (fiber->root ? lane->number == 0
 		                : lane->number && (lane->owner == fiber || (!lane->owner && lane->busy_ns <= start_ns))) {

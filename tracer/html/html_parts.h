@@ -76,12 +76,15 @@ struct html_thread {
 	pid_t pid;
 	uint32_t native_id;
 	bool main;
-	uint32_t name; /* a text */
+	uint32_t name;        /* a text */
+	uint32_t first, last; /* of its lanes; NO_LANE: it has none */
 };
 
+#define NO_LANE UINT32_MAX
+
 struct html_lane {
-	uint32_t thread;
-	uint32_t number; /* of the thread's: 0, 1, ... */
+	uint32_t thread, next; /* of the thread's */
+	uint32_t number;       /* of the thread's: 0, 1, ... */
 	const struct fiber *owner;
 	int64_t busy_ns; /* its last call ended then */
 };
@@ -89,6 +92,7 @@ struct html_lane {
 struct lanes {
 	struct html_thread *threads;
 	uint32_t thread_count, thread_room;
+	struct words keys; /* of threads, by their index: PID, native id and name */
 	struct html_lane *items;
 	uint32_t count, room;
 	uint64_t crowded; /* calls of fibers that have none, as the thread has too many */
@@ -100,6 +104,8 @@ struct fiber_place {
 };
 
 struct fiber_place html_lanes_of(struct html *html, struct fiber *fiber, int64_t start_ns);
+/* A thread that has no fiber, with an empty lane; its index. There is room for it. */
+uint32_t html_lanes_thread(struct lanes *lanes, const struct html_thread *thread);
 /* No fiber of that process is known any more; and: that one is not. */
 void html_lanes_let_go(struct lanes *lanes, pid_t pid);
 void html_lanes_forget(struct lanes *lanes, const struct fiber *fiber);
@@ -123,8 +129,14 @@ struct html_mark {
 struct html_span {
 	int64_t from_ns;
 	uint64_t duration_ns;
+	uint32_t of, doing; /* a number of span_threads; enum thread_doing */
+};
+
+/* Of which thread spans are: that is known in the end, as its calls may come later, or never. */
+struct html_span_thread {
 	pid_t pid;
-	uint32_t native_id, doing; /* enum thread_doing */
+	uint32_t native_id, name; /* a text */
+	uint32_t thread;          /* its index, plus 1; 0: it has none */
 };
 
 struct html_gap {
@@ -147,6 +159,9 @@ struct html {
 	uint32_t gap_count, gap_room;
 	struct html_span *spans;
 	uint32_t span_count, span_room;
+	struct words span_keys; /* PID and native id */
+	struct html_span_thread *span_threads;
+	uint32_t span_thread_room;
 	struct slowest *slowest;
 	struct buffer heads, sessions, notes; /* JSON, elements of arrays */
 	bool has_base;
@@ -169,6 +184,16 @@ int64_t html_end(int64_t start_ns, uint64_t duration_ns);
 void html_add_shown(struct buffer *to, struct slice text);
 /* A call that is slow, as JSON. */
 slowest_writer html_slow_call;
+
+/* --- html_spans.c: what threads did */
+
+struct thread_span;
+
+void html_spans_add(struct html *html, const struct stream *stream, const struct thread_span *span);
+/* In the end: threads that have no call get a lane, too. Before lanes are written. */
+void html_spans_settle(struct html *html);
+struct html_columns;
+void html_spans_write(struct html *html, int64_t origin, struct html_columns *columns);
 
 /* --- html_pack.c: columns of numbers, in one piece */
 

@@ -268,24 +268,9 @@ static void on_mark(struct sink *sink, struct fiber *fiber, struct method *metho
 	buffer_free(&text);
 }
 
-/* Of which thread it is, is known in the end: its calls may come later. */
 static void on_thread(struct sink *sink, struct stream *stream, const struct thread_span *span)
 {
-	struct html *html = html_of(sink);
-	int64_t from_ns = html_time(html, stream, span->from_ns), to_ns = html_time(html, stream, span->to_ns);
-
-	if (html->span_count == HTML_SPANS_MAX) {
-		html->spans_left++;
-		return;
-	}
-	if (html->span_count == html->span_room) {
-		html->span_room = html->span_room ? 2 * html->span_room : 1024;
-		html->spans = memory_resize(html->spans, html->span_room * sizeof(*html->spans));
-	}
-	html->spans[html->span_count++] = (struct html_span){from_ns, to_ns > from_ns ? (uint64_t)(to_ns - from_ns) : 0,
-	                                                     stream->pid, span->native_id, span->doing};
-	if (to_ns > html->end_ns)
-		html->end_ns = to_ns;
+	html_spans_add(html_of(sink), stream, span);
 }
 
 static void on_threads_lost(struct sink *sink, struct stream *stream, uint64_t lost)

@@ -28,6 +28,7 @@ class App {
     byId('facts').title = line.join('\n');
     this.warn(warnings(model));
     this.add('flame', 'Flame graph', (place) => { this.flame = new Flame(this, place); return this.flame; });
+    if (!model.isProfile) this.waits = new Waits(model);
     if (!model.isProfile)
       this.add('timeline', 'Timeline', (place) => { this.timeline = new Timeline(this, place); return this.timeline; });
     this.add('methods', 'Methods', (place) => { this.methods = methodTable(this, place); return this.methods; });
@@ -151,6 +152,8 @@ class App {
     for (const [name, value] of slow.args) add(name, value);
     for (const [name, value] of slow.locals || []) add(`${name} (at the end)`, value);
     add('ended', `${slow.ended} ${outcomeText(slow)}`.trim());
+    const waited = this.waits.text(slow.thread, slow.at, slow.at + slow.duration);
+    if (waited) add('waited for the GVL', `${time(this.waits.waited(slow.thread, slow.at, slow.at + slow.duration))}, ${waited}`);
     if (slow.retries) add('retried', plural(slow.retries, 'time'));
     if (slow.cpu_ns !== undefined && slow.cpu_ns !== null) add('CPU time', time(slow.cpu_ns));
     if (slow.objects !== undefined && slow.objects !== null) add('objects made', count(slow.objects));
@@ -182,7 +185,7 @@ class App {
   }
 }
 
-readModel().then((model) => new App(model).start()).catch((error) => {
+readModel().then((model) => (window.app = new App(model)).start()).catch((error) => {
   byId('warnings').hidden = false;
   byId('warnings').textContent = `This page cannot be shown: ${error.message}. It needs a browser of 2023 or newer.`;
   document.documentElement.dataset.ready = 'failed';

@@ -118,6 +118,9 @@ function slowTable(app, place) {
     { title: 'Began', value: (call) => call.at, show: time },
     { title: 'Thread', value: (call) => app.model.threads[call.thread] ? app.model.threads[call.thread].label : '', text: true },
   ];
+  if (app.model.spans.size)
+    columns.splice(1, 0, { title: 'Waited for the GVL', show: (waited) => (waited ? time(waited) : ''),
+      value: (call) => app.waits.waited(call.thread, call.at, call.at + call.duration) });
   const table = new Table(app, place, columns, (call) => {
     const found = app.timeline.find(call);
     const actions = found === undefined ? [] : [['Show in the timeline', () => {

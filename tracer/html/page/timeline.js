@@ -16,6 +16,17 @@ function firstAfter(spans, at) {
   return low;
 }
 
+/* Calls of a row come one after the other, too. */
+function firstEnding(row, start, duration, at) {
+  let low = 0, high = row.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (start[row[middle]] + duration[row[middle]] <= at) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 class Timeline {
   constructor(app, place) {
     this.app = app;
@@ -50,9 +61,14 @@ class Timeline {
   /* Where the lanes are, one below the other. */
   arrange() {
     let y = 0;
+    const marks = new Map();
+    for (const mark of this.app.model.marks) {
+      if (!marks.has(mark.lane)) marks.set(mark.lane, []);
+      marks.get(mark.lane).push(mark);
+    }
     this.lanes = this.calls.lanes.map((lane, index) => {
       const levels = Math.min(Math.max(lane.rows.length, 1), LEVELS_SHOWN);
-      const one = { lane, index, y, levels, marks: this.app.model.marks.filter((mark) => mark.lane === index) };
+      const one = { lane, index, y, levels, marks: marks.get(index) || [] };
       const thread = this.app.model.threads[lane.thread];
       one.spans = lane.number ? [] : this.app.model.spans.get(lane.thread) || [];
       one.title = lane.number ? `${thread.label}, another fiber` : thread.label;
@@ -388,7 +404,7 @@ class Timeline {
         const mark = one.marks.find((each) => at >= each.start - reach && at <= each.start + each.duration + reach);
         if (mark) return { mark };
         const span = one.spans[firstAfter(one.spans, at)];
-        if (span && span.start <= at) return { span };
+        if (span && span.start <= at) return { span, thread: one.lane.thread };
       }
       const row = one.lane.rows[level];
       const i = row ? this.firstFrom(row, at + reach) - 1 : -1;
@@ -401,8 +417,11 @@ class Timeline {
   lines(hit) {
     if (!hit) return null;
     if (hit.gap) return [`${plural(hit.gap[2], 'call')} lost here`, `within ${time(hit.gap[1])}`];
-    if (hit.span)
-      return [`The thread ${DOING[hit.span.doing].text}`, `${time(hit.span.duration)}, from ${time(hit.span.start)} on`];
+    if (hit.span) {
+      const { start, duration, doing } = hit.span;
+      const held = doing === WAITS ? this.app.waits.text(hit.thread, start, start + duration) : '';
+      return [`The thread ${DOING[doing].text}`, `${time(duration)}, from ${time(start)} on`, ...(held ? [held] : [])];
+    }
     if (hit.mark) return [hit.mark.text, `at ${time(hit.mark.start)}`];
     const { start, duration, name } = this.calls;
     const method = this.app.model.methods[Math.floor(name[hit.call] / 4)];
