@@ -40,6 +40,7 @@ end
 BENCH = Bench.new
 SMALL = { 1 => 1 }
 BUSY_THREADS = 8
+TURNING_THREADS = 4
 
 def now_ns
   Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
@@ -119,6 +120,20 @@ WORKLOADS = {
   end,
   "threads" => lambda do |count|
     Array.new(BUSY_THREADS) { Thread.new { WORKLOADS["traced"].call(count / BUSY_THREADS) } }.each(&:join)
+  end,
+  # Threads that hand each other a token, and so the GVL.
+  "turns" => lambda do |count|
+    queues = Array.new(TURNING_THREADS) { Queue.new }
+    threads = queues.each_index.map do |i|
+      Thread.new do
+        (count / TURNING_THREADS).times do
+          queues[i].pop
+          queues[(i + 1) % TURNING_THREADS] << 1
+        end
+      end
+    end
+    queues[0] << 1
+    threads.each(&:join)
   end,
   "article" => lambda do |count|
     hash = $article

@@ -213,8 +213,9 @@ class ForksTest < LiveTest
 
   test "what has sums over a process is refused" do
     target = start("console")
-    assert_refused 2, /\Arbprobe: --follow-forks cannot go with --gc, --gvl and --allocations/,
-                   "trace", "-p", target.pid.to_s, "--follow-forks", "--gc", "String#upcase"
+    whole = /\Arbprobe: --follow-forks cannot go with --gc, --gvl, --allocations and --timeline, which are about one process$/
+    assert_refused 2, whole, "trace", "-p", target.pid.to_s, "--follow-forks", "--gc", "String#upcase"
+    assert_refused 2, whole, "record", "-p", target.pid.to_s, "--follow-forks", "--timeline", "-o", "x.rec", "String#upcase"
     assert_refused 2, /\Arbprobe: top shows the processes that are there; --follow-forks is an option of trace, stat and exec$/,
                    "top", "-p", target.pid.to_s, "--follow-forks", "String#upcase"
   end

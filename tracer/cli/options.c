@@ -385,7 +385,7 @@ int options_check_trace(struct options *options)
 	else if (options->trace.flags & TRACE_LOCALS && !firehose && options->selectors.count == 0)
 		wrong = "--locals shows the variables of methods and lines; give selectors such as Order#total or order.rb:42";
 	else if (options->trace.flags & TRACE_FOLLOW_FORKS && options->trace.marks.kinds & ~(1u << MARK_RAISE))
-		wrong = "--follow-forks cannot go with --gc, --gvl and --allocations, which are about one process";
+		wrong = "--follow-forks cannot go with --gc, --gvl, --allocations and --timeline, which are about one process";
 	else if (options->append && !options->output_path)
 		wrong = "-a appends to a file; name it with -o FILE";
 	else if (options->order == ORDER_THREAD && options->format != &sink_text)
