@@ -136,11 +136,42 @@ static void a_gap_belongs_to_nobody(void **state)
 	buffer_free(&text);
 }
 
+/* With RUBY_MN_THREADS=1: neither a name nor a call belongs to one of them. */
+static void threads_that_share_a_native_one_are_not_mixed_up(void **state)
+{
+	struct waiting *waiting = *state;
+	struct thread_state states[] = {
+		at(1000, HOG, STATE_RUNS),   at(1010, HOG, STATE_SLEEPS), at(1010, WEB, STATE_RUNS),
+		at(1020, WEB, STATE_SLEEPS), at(1030, HOG, STATE_RUNS),   at(1040, HOG, STATE_SLEEPS),
+	};
+	struct buffer text = {0};
+
+	states[2].native_id = states[3].native_id = HOG;
+	method(waiting->fixture, 1, "Web", "request");
+	fiber(waiting->fixture, 1, HOG, "hog");
+	whole(waiting->fixture, ENDING_RETURNED, 1, 1, 1000 * MS, 40 * MS, NULL, NULL);
+	send_states(waiting, states, sizeof(states) / sizeof(*states), 0);
+	fixture_output(waiting->fixture);
+	calls_finish(waiting->fixture->stream);
+	waits_end(waiting->waits, waiting->fixture->stream->pid);
+	waits_table(waiting->waits, false, &text);
+	contains(&text, "one of native thread 11\n");
+	assert_null(memmem(text.bytes, text.size, "hog", 3));
+	text.size = 0;
+	waits_explain(waiting->waits,
+	              &(struct waits_place){
+			      .native_id = HOG, .start_ns = 1000 * MS * MICROSECOND, .duration_ns = 40 * MS * MICROSECOND},
+	              &text);
+	contains(&text, "what it waited for is not known");
+	buffer_free(&text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_call_waited_while_another_thread_was_in_its_own, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_gap_belongs_to_nobody, setup, teardown),
+		cmocka_unit_test_setup_teardown(threads_that_share_a_native_one_are_not_mixed_up, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,8 @@ static uint32_t name_of(struct html *html, const struct stream *stream, uint32_t
 
 static uint32_t number_of(struct html *html, const struct stream *stream, const struct thread_span *span)
 {
-	const uint32_t key[] = {(uint32_t)stream->pid, span->native_id};
+	/* No native id has the highest bit. */
+	const uint32_t key[] = {(uint32_t)stream->pid, span->shared ? 1u << 31 | span->number : span->native_id};
 	uint32_t known = html->span_keys.count, number = words_number(&html->span_keys, key_of(key));
 
 	if (number >= html->span_thread_room) {

@@ -114,6 +114,7 @@ void waits_span(struct waits *waits, const struct stream *stream, const struct t
 		waits->left_out++;
 		return;
 	}
+	thread->shared = thread->shared || span->shared;
 	thread->ns[span->doing] += ns;
 	if (span->doing == THREAD_WAITS) {
 		thread->waits++;

@@ -115,12 +115,21 @@ static void look_for_call(struct cause *cause, const struct waits_process *proce
 	}
 }
 
+/* Which of its threads a call is of is not known. */
+static bool is_shared(const struct waits_process *process, uint32_t native_id)
+{
+	for (uint32_t i = 0; i < process->thread_count; i++)
+		if (process->threads[i].native_id == native_id && process->threads[i].shared)
+			return true;
+	return false;
+}
+
 static struct cause find(const struct waits *waits, const struct waits_place *place)
 {
 	const struct waits_process *process = &waits->processes[place->process];
 	struct cause cause = {0};
 
-	if (place->native_id)
+	if (place->native_id && !is_shared(process, place->native_id))
 		look_at_own(&cause, process, place);
 	if (cause.count)
 		look_for_holder(&cause, process, place);
@@ -139,6 +148,10 @@ void waits_explain(const struct waits *waits, const struct waits_place *place, s
 	struct cause cause = find(waits, place);
 	struct slice call = cause.call ? waits->words.texts[cause.call->name] : (struct slice){"", 0};
 
+	if (is_shared(&waits->processes[place->process], place->native_id)) {
+		buffer_add_text(to, "what it waited for is not known, as several threads share its native one");
+		return;
+	}
 	buffer_add_format(to, "waited %.6f s of %.6f for the GVL", seconds(cause.ns[THREAD_WAITS]), seconds(place->duration_ns));
 	if (cause.holder)
 		buffer_add_format(to, ", held by %s for %.6f s", cause.holder->name ? cause.holder->name : "another thread",
@@ -158,6 +171,8 @@ void waits_explain_json(const struct waits *waits, const struct waits_place *pla
 {
 	struct cause cause = find(waits, place);
 
+	if (is_shared(&waits->processes[place->process], place->native_id))
+		return;
 	waits_add_json(cause.ns, to);
 	if (cause.holder) {
 		json_open_object(json_key(to, "held_by"));

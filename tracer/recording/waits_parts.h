@@ -8,6 +8,7 @@
 
 struct waits_thread {
 	uint32_t native_id; /* 0: not known */
+	bool shared;        /* with other threads */
 	char *name;
 	uint64_t ns[THREAD_DOINGS], waits, longest_ns;
 };

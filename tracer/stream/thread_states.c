@@ -10,6 +10,7 @@
 
 #define THREADS_MAX 16384u /* at a time */
 #define NAMES_MAX 4096u
+#define SHARED_MAX 64u
 
 struct thread {
 	uint64_t key, since_ns;
@@ -29,8 +30,10 @@ struct thread_states {
 	struct name *names; /* of threads, also of those that have ended; a native id that is given again has the last one */
 	uint32_t name_count, name_room;
 	uint32_t count, room, numbers;
-	uint64_t began_ns, last_ns; /* the first change, of all or after a gap, and the last one; 0: there is none */
-	uint32_t hit;               /* the one that was found last */
+	uint64_t began_ns, last_ns;  /* the first change, of all or after a gap, and the last one; 0: there is none */
+	uint32_t hit;                /* the one that was found last */
+	uint32_t shared[SHARED_MAX]; /* native threads that have been of two threads which lived at a time */
+	uint32_t shared_count;       /* SHARED_MAX: all are taken for such */
 };
 
 const char *thread_doing_name(enum thread_doing doing)
@@ -113,11 +116,20 @@ void thread_states_fiber(struct stream *stream, const struct record_fiber *fiber
 			threads->items[i].told = false;
 }
 
+static bool is_shared(const struct thread_states *threads, uint32_t native_id)
+{
+	for (uint32_t i = 0; i < threads->shared_count; i++)
+		if (threads->shared[i] == native_id)
+			return true;
+	return threads->shared_count == SHARED_MAX;
+}
+
 static void tell(struct stream *stream, struct thread *thread, enum thread_doing doing, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct thread_span span = {.number = thread->number,
 	                                 .native_id = thread->native_id,
 	                                 .first = !thread->told,
+	                                 .shared = is_shared(stream->threads, thread->native_id),
 	                                 .doing = doing,
 	                                 .from_ns = from_ns,
 	                                 .to_ns = to_ns};
@@ -190,6 +202,20 @@ static enum thread_doing after(enum state_event event)
 	}
 }
 
+/* A thread's end is told before its native thread gets another one. Those that share it are told of anew, by another name. */
+static void look_for_sharing(struct thread_states *threads, const struct thread *thread, uint32_t native_id)
+{
+	if (is_shared(threads, native_id))
+		return;
+	for (uint32_t i = 0; i < threads->count; i++) {
+		if (threads->items[i].native_id != native_id || &threads->items[i] == thread)
+			continue;
+		threads->items[i].told = false;
+		if (!is_shared(threads, native_id))
+			threads->shared[threads->shared_count++] = native_id;
+	}
+}
+
 static void note(struct stream *stream, const struct thread_state *state)
 {
 	struct thread_states *threads = stream->threads;
@@ -201,6 +227,10 @@ static void note(struct stream *stream, const struct thread_state *state)
 		threads->began_ns = state->time_ns;
 	if (state->time_ns > threads->last_ns)
 		threads->last_ns = state->time_ns;
+	if (state->native_id && state->native_id != thread->native_id) {
+		look_for_sharing(threads, thread, state->native_id);
+		thread->told = false;
+	}
 	if (state->native_id)
 		thread->native_id = state->native_id;
 	if (!thread->known && state->event != STATE_STARTED && state->event != STATE_ENDED) {
@@ -227,6 +257,7 @@ static void forget(struct stream *stream, uint64_t lost)
 		end_span(stream, &threads->items[i], threads->last_ns);
 		tell_held(stream, &threads->items[i]);
 		threads->items[i].known = false;
+		threads->items[i].native_id = 0; /* it may have ended */
 	}
 	threads->began_ns = 0;
 	if (stream->sink && stream->sink->ops->threads_lost)
@@ -272,7 +303,9 @@ void thread_states_add_name(const struct stream *stream, uint32_t native_id, str
 {
 	const struct name *name = stream->threads ? name_of(stream->threads, native_id) : NULL;
 
-	if (name)
+	if (stream->threads && native_id && is_shared(stream->threads, native_id))
+		buffer_add_format(to, "one of native thread %" PRIu32, native_id);
+	else if (name)
 		buffer_add_printable(to, name->text.bytes, name->text.size);
 	else if (native_id && native_id == stream->main_native_id)
 		buffer_add_text(to, "main");

@@ -27,6 +27,7 @@ struct thread_span {
 	uint32_t number;    /* of the thread, in its process; never used again */
 	uint32_t native_id; /* 0: not known yet */
 	bool first;         /* its first one, or the first since its name is known */
+	bool shared;        /* several threads share the native one, so that it does not tell which one it is */
 	enum thread_doing doing;
 	uint64_t from_ns, to_ns; /* of the target's monotonic clock */
 };
@@ -44,7 +45,10 @@ int thread_states_note(struct stream *stream, const struct record_states *states
 void thread_states_finish(struct stream *stream);
 void thread_states_free(struct stream *stream);
 
-/* Adds the thread's name, if its fiber has been told of, also where that is gone by now; or "thread 4711". */
+/*
+ * Adds the thread's name, if its fiber has been told of, also where that is gone by now; or "thread 4711". Where threads share
+ * native ones (RUBY_MN_THREADS=1), "one of native thread 4711".
+ */
 void thread_states_add_name(const struct stream *stream, uint32_t native_id, struct buffer *to);
 
 #endif
