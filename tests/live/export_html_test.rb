@@ -103,17 +103,23 @@ class ExportHtmlTest < LiveTest
   end
 
   HOSTILE = ["</script><script>document.title='taken'</script>", "<img src=x onerror=document.title='taken'>", "\"';alert(1)//",
-             "\u202Eevil", "</SCRIPT\n>", "<!--<script>", "\e[31mred", "\u0000\u2028", "]]>&lt;"].freeze
+             "\u202Eevil", "</SCRIPT\n>", "<!--<script>", "\e[31mred", "\u0000\u2028", "]]>&lt;", "\xff\xfe\xc3(",
+             "`${document.title='taken'}`", "\\u003c/script>"].freeze
 
   test "no name or value of the process does anything but show" do
     target = start("shop")
-    target.run("class Shop; #{HOSTILE.inspect}.each { |name| define_method(name) { |value| [name, value] } }; end; nil")
-    code = "Thread.new { Thread.current.name = #{HOSTILE.first.inspect}; #{HOSTILE.inspect}.each { |name| " \
+    target.run("$names = #{HOSTILE.inspect}.map { |name| name.valid_encoding? ? name : name.b }")
+    target.run("$names << ('</script>' + 'x' * 1_000_000); nil")
+    target.run("class Shop; $names.each { |name| define_method(name) { |value| [name, value] } }; end; nil")
+    code = "Thread.new { Thread.current.name = #{HOSTILE.first.inspect}; $names.each { |name| " \
            "$shop.public_send(name, name) }; begin; raise #{HOSTILE.first.inspect}; rescue; end }.join"
-    record(target, code, "--args", "--return", "--raise", "Shop#")
+    idle = "Thread.new { Thread.current.name = %q(#{HOSTILE[1]}); sleep 0.01 }.join"
+    timeline = target_ruby?(">= 3.2") ? ["--timeline"] : []
+    record(target, "#{code}; #{idle}", "--args", "--return", "--raise", *timeline, "Shop#")
+    assert_exports_are_whole
     export(view: "slowest")
     assert_equal "rbprobe: rec", browser.value("document.title")
-    shown = text("#panel-slowest td:nth-child(2)")
+    shown = text("#panel-slowest td.name")
     assert_includes shown, "Shop##{HOSTILE.first}"
     assert_includes shown, "Shop#\\xe2\\x80\\xaeevil"
     refute_match(/[\u202e\e\0]/, browser.value("document.body.innerText"))
@@ -129,6 +135,21 @@ class ExportHtmlTest < LiveTest
     assert_equal "rbprobe: rec", browser.value("document.title")
     refused = browser.value("fetch('https://example.org/').then(() => 'sent', () => 'refused')")
     assert_equal "refused", refused
+  end
+
+  # What others read the same names from.
+  def assert_exports_are_whole
+    trace = rbprobe("export", "-q", file_of("rec"), "--to", "chrome").stdout
+    assert_predicate trace.dup.force_encoding("UTF-8"), :valid_encoding?
+    names = JSON.parse(trace)["traceEvents"].map { |event| event["name"] }
+    assert_includes names, "Shop##{HOSTILE.first}"
+    assert_includes names, "Shop##{HOSTILE[2]}"
+    assert_exit 0, rbprobe("export", "-q", file_of("rec"), "--to", "perfetto", "-o", file_of("perfetto"))
+    return unless system("command -v protoc >/dev/null")
+
+    decoded = IO.popen(["protoc", "--decode_raw"], in: file_of("perfetto"), err: File::NULL, &:read)
+    assert_predicate $?, :success?
+    assert_match(/script/, decoded)
   end
 
   test "what threads did stands above their calls" do
