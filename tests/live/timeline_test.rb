@@ -47,7 +47,7 @@ class TimelineTest < LiveTest
 
   test "a Ruby that does not tell what threads do is refused" do
     skip "this one does" unless Processes.target_ruby?("< 3.2")
-    assert_refused 1, /--timeline needs Ruby 3\.2 or newer: this one does not tell what its threads do/,
+    assert_refused 1, /needs Ruby 3\.2 or newer: this one does not tell what its threads do; `rbprobe profile --gvl` samples it/,
                    "trace", "-p", start("shop").pid.to_s, "--timeline", "--format", "json"
   end
 

@@ -68,8 +68,8 @@ static int check(struct error *err)
 		return 0;
 	return error_set(
 		err, -ENOTSUP,
-		"--timeline needs Ruby 3.2 or newer: this one does not tell what its threads do; `rbprobe profile` samples "
-		"it");
+		"--timeline needs Ruby 3.2 or newer: this one does not tell what its threads do; `rbprobe profile --gvl` "
+		"samples it");
 }
 
 static void on(void)
