@@ -69,6 +69,14 @@ static struct {
 	ID method; /* 0: any */
 } places[KNOWN];
 
+/* A class has one from the beginning, a module where it has methods of its own. rb_singleton_class() would make more. */
+static VALUE singleton_of(VALUE owner)
+{
+	VALUE class = rb_class_of(owner);
+
+	return class == rb_cModule || class == rb_cClass ? Qfalse : class;
+}
+
 void blocked_in_prepare(void)
 {
 	static bool registered;
@@ -84,7 +92,7 @@ void blocked_in_prepare(void)
 		if (NIL_P(owner))
 			continue;
 		places[i].method = known[i].method ? rb_intern(known[i].method) : 0;
-		places[i].singleton = rb_singleton_class(owner);
+		places[i].singleton = singleton_of(owner);
 		places[i].owner = owner;
 	}
 }
