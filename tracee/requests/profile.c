@@ -168,10 +168,10 @@ static bool is_time_to_send(void)
 
 static void take_sample(void)
 {
-	struct profile_time time = profile_clock_take(profiler->clock);
+	struct profile_time time;
 	VALUE unused;
 
-	profiler->sample_ns = clock_now_ns();
+	profile_clock_take(profiler->clock, &time);
 	if (evaluate_quickly(take, (VALUE)&time, &unused) != EVALUATION_DONE)
 		profiler->no_room_ticks += time.still_ticks + time.moved_ticks;
 	if (is_time_to_send() || profiler->ending)
@@ -216,7 +216,8 @@ static void sample_job(void *unused)
 	free_orphan();
 	if (!profiler || profiler->sampling || !compat_in_main_ractor())
 		return;
-	began_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	began_ns = profiler->sample_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	profiler->sample_ns = clock_now_ns();
 	profiler->sampling = true;
 	profile_allocations_pause(profiler->allocations, true);
 	quiet = quiet_begin();

@@ -1,6 +1,9 @@
 /*
  * When samples of a profile are taken. See profile_clock.h.
  *
+ * There is one tick in each period, at a time within it that is chance. So ticks do not fall in step with a program that does the
+ * same every few milliseconds.
+ *
  * At each tick the clock's thread asks the VM for a job, which a thread runs that has the GVL, at its next safe point. While all
  * threads wait nobody runs it. Then there are two cases:
  *
@@ -26,9 +29,11 @@
 #include "tracee/session/wake.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,6 +46,8 @@
 #define WAKE_AGAIN_NS (10 * NS_PER_MS)
 #define BUDGET_NS (1 * NS_PER_S) /* over so long it is looked at what samples take */
 #define PERIOD_MAX_NS (1 * NS_PER_S)
+#define LATE_NS (60 * NS_PER_US) /* a tick that is later says nothing about CPU time */
+#define SLICE_NS (100 * NS_PER_US)
 #define STOP_WAIT_MS 100
 
 struct profile_clock {
@@ -58,11 +65,12 @@ struct profile_clock {
 	_Atomic uint64_t own_cpu_ns, woken, asked_ns;
 	_Atomic pid_t thread;
 	_Atomic bool settles; /* the sample was, or is to be, taken by a main thread that had been woken */
-	double allowed;       /* of one processor */
+	struct profile_watch watch;
+	double allowed; /* of one processor */
 
 	/* The thread's. */
 	uint64_t asked_samples; /* how many were over when it asked for one; UINT64_MAX: it did not */
-	uint64_t woke_ns;
+	uint64_t woke_ns, random;
 	uint64_t budget_ns, budget_cpu_ns; /* when it was last looked at what samples take */
 };
 
@@ -113,7 +121,7 @@ static bool has_moved(struct profile_clock *clock, uint64_t now_ns)
 	return more_ns > STILL_CPU_NS;
 }
 
-static void ask(struct profile_clock *clock, uint64_t now_ns)
+static void ask(struct profile_clock *clock, uint64_t now_ns, uint64_t due_ns)
 {
 	uint64_t samples = atomic_load(&clock->samples);
 	bool asked = clock->asked_samples == samples;
@@ -125,6 +133,7 @@ static void ask(struct profile_clock *clock, uint64_t now_ns)
 		atomic_store(&clock->settles, false);
 	}
 	clock->asked_samples = samples;
+	profile_watch_tick(&clock->watch, due_ns + LATE_NS);
 	if (wakes)
 		clock->woke_ns = now_ns;
 	if (ringer_push(clock->trigger, wakes)) {
@@ -133,7 +142,7 @@ static void ask(struct profile_clock *clock, uint64_t now_ns)
 	}
 }
 
-static void tick(struct profile_clock *clock, uint64_t now_ns, uint64_t time_ns, uint64_t ticks)
+static void tick(struct profile_clock *clock, uint64_t now_ns, uint64_t due_ns, uint64_t time_ns, uint64_t ticks)
 {
 	uint64_t samples = atomic_load(&clock->samples);
 	bool waits = clock->asked_samples == samples; /* for one that it asked for */
@@ -145,7 +154,7 @@ static void tick(struct profile_clock *clock, uint64_t now_ns, uint64_t time_ns,
 	}
 	atomic_fetch_add(&clock->moved_ticks, ticks);
 	atomic_fetch_add(&clock->moved_ns, time_ns);
-	ask(clock, now_ns);
+	ask(clock, now_ns, due_ns);
 }
 
 /* Where samples take more than they may, there are fewer. */
@@ -174,27 +183,59 @@ static void sleep_until(struct profile_clock *clock, uint64_t at_ns)
 	syscall(SYS_futex, &clock->stop, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 0, &at, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
+/*
+ * On a busy machine the thread is to come at its time, and not when the thread that it looks at has had its turn: ticks would
+ * then meet more of what comes late in a turn. A short slice lets it preempt others from Linux 6.12 on; it runs for microseconds.
+ * A process with a filter of system calls could be killed for that.
+ */
+static void ask_for_short_slice(void)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t slice_ns, deadline, period;
+	} wanted = {.size = 48, .policy = SCHED_OTHER, .slice_ns = SLICE_NS};
+
+	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
+		return;
+	wanted.nice = getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid));
+	syscall(SYS_sched_setattr, 0, &wanted, 0);
+}
+
+static uint64_t random_below(struct profile_clock *clock, uint64_t limit)
+{
+	clock->random ^= clock->random << 13;
+	clock->random ^= clock->random >> 7;
+	clock->random ^= clock->random << 17;
+	return clock->random % limit;
+}
+
 static void *run(void *argument)
 {
 	struct profile_clock *clock = argument;
-	uint64_t last_ns = clock_now_ns(), next_ns = last_ns;
+	uint64_t last_ns = clock_now_ns(), base_ns = last_ns;
 
 	prctl(PR_SET_NAME, THREAD_NAME, 0, 0, 0);
 	prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
+	ask_for_short_slice();
 	atomic_store(&clock->thread, (pid_t)syscall(SYS_gettid));
 	clock->budget_ns = last_ns;
+	clock->random = last_ns | 1;
 	while (!atomic_load(&clock->stop)) {
-		uint64_t period_ns = atomic_load(&clock->period_ns), now_ns;
+		uint64_t period_ns = atomic_load(&clock->period_ns), now_ns, due_ns;
 
-		next_ns += period_ns;
-		sleep_until(clock, next_ns);
+		base_ns += period_ns;
+		due_ns = base_ns + random_below(clock, period_ns);
+		sleep_until(clock, due_ns);
 		now_ns = clock_now_ns();
-		if (now_ns < next_ns) {
-			next_ns -= period_ns; /* it is to end, or was woken for nothing */
+		if (now_ns < due_ns) {
+			base_ns -= period_ns; /* it is to end, or was woken for nothing */
 			continue;
 		}
-		tick(clock, now_ns, now_ns - last_ns, 1 + (now_ns - next_ns) / period_ns);
-		next_ns += (now_ns - next_ns) / period_ns * period_ns;
+		tick(clock, now_ns, due_ns, now_ns - last_ns, 1 + (now_ns - due_ns) / period_ns);
+		base_ns += (now_ns - due_ns) / period_ns * period_ns;
 		last_ns = now_ns;
 		keep_to_budget(clock, now_ns);
 	}
@@ -242,14 +283,19 @@ void profile_clock_forget(struct profile_clock *clock)
 	free(clock);
 }
 
-struct profile_time profile_clock_take(struct profile_clock *clock)
+void profile_clock_take(struct profile_clock *clock, struct profile_time *time)
 {
-	return (struct profile_time){.still_ns = atomic_exchange(&clock->still_ns, 0),
-	                             .still_ticks = atomic_exchange(&clock->still_ticks, 0),
-	                             .moved_ns = atomic_exchange(&clock->moved_ns, 0),
-	                             .moved_ticks = atomic_exchange(&clock->moved_ticks, 0),
-	                             .period_ns = atomic_load(&clock->period_ns),
-	                             .asked_ns = atomic_load(&clock->asked_ns)};
+	time->still_ns = atomic_exchange(&clock->still_ns, 0);
+	time->still_ticks = atomic_exchange(&clock->still_ticks, 0);
+	time->moved_ns = atomic_exchange(&clock->moved_ns, 0);
+	time->moved_ticks = atomic_exchange(&clock->moved_ticks, 0);
+	time->period_ns = atomic_load(&clock->period_ns);
+	profile_watch_last(&clock->watch, &time->tick);
+}
+
+void profile_clock_watch(struct profile_clock *clock, const pid_t *threads, uint32_t count)
+{
+	profile_watch_set(&clock->watch, threads, count);
 }
 
 void profile_clock_taken(struct profile_clock *clock, uint64_t cpu_ns)

@@ -1,6 +1,8 @@
 #ifndef RBPROBE_PROFILE_CLOCK_H
 #define RBPROBE_PROFILE_CLOCK_H
 
+#include "tracee/requests/profile_watch.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,7 +18,7 @@ struct profile_time {
 	uint64_t still_ns, still_ticks; /* so long no thread did anything: all were where that sample saw them */
 	uint64_t moved_ns, moved_ticks; /* and so long some did; */
 	uint64_t period_ns;             /* of a tick */
-	uint64_t asked_ns;              /* when the sample was asked for */
+	struct profile_tick tick;       /* the last one that asked for the sample */
 };
 
 /* trigger: asks for the sample, from any thread. NULL: there is no memory, or no thread could be made. */
@@ -27,9 +29,12 @@ void profile_clock_stop(struct profile_clock *clock);
 void profile_clock_forget(struct profile_clock *clock);
 
 /* A sample begins. */
-struct profile_time profile_clock_take(struct profile_clock *clock);
+void profile_clock_take(struct profile_clock *clock, struct profile_time *time);
 /* It is over. cpu_ns: what it took, of which the clock makes sure that it does not become too much. */
 void profile_clock_taken(struct profile_clock *clock, uint64_t cpu_ns);
+
+/* At ticks from now on, the CPU clocks of these threads are looked at: PROFILE_WATCHED_MAX at most. */
+void profile_clock_watch(struct profile_clock *clock, const pid_t *threads, uint32_t count);
 
 /* What the clock's thread has taken itself. */
 uint64_t profile_clock_cpu_ns(const struct profile_clock *clock);

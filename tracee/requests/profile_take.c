@@ -5,7 +5,9 @@
 #include "proto/clock.h"
 #include "tracee/requests/profile_gc.h"
 
-#define PROMPT_NS (500 * NS_PER_US)
+#define AWAY_NS (25 * NS_PER_US)    /* for so long our own threads may have a thread's processor between tick and sample */
+#define WATCHED_ALWAYS 8u           /* so many threads are watched also where they have done nothing */
+#define WAKING_NS (150 * NS_PER_US) /* more than a thread needs from its wake-up to the sample */
 
 static void add_or_count(struct profiler *profiler, uint32_t thread, uint32_t stack, const uint64_t figures[PROFILE_FIGURES])
 {
@@ -14,31 +16,56 @@ static void add_or_count(struct profiler *profiler, uint32_t thread, uint32_t st
 }
 
 /*
- * How much CPU time the sample stands for: none where the thread waited, since what it has used since the last sample was
- * somewhere else then. A thread that runs takes the sample at once; one that took it when it woke up does so later. used_ns: by
- * its clock.
+ * Whether the thread used a processor at the tick. A sample comes later than its tick: where the thread waited at the tick, the
+ * sample is taken as it wakes up. It has then used little CPU time since the tick, and much other time has passed. One that ran
+ * at the tick has used CPU time all the while until it took the sample; or so much that it cannot just have woken up, where other
+ * processes took its processor meanwhile.
  */
-static uint64_t cpu_of_sample(struct profiler *profiler, const struct profile_time *time, VALUE thread, uint64_t used_ns)
+static bool ran_at_tick(const struct profiler *profiler, const struct profile_thread *known, const struct profile_tick *tick)
 {
-	uint64_t prompt_ns = time->period_ns / 4 < PROMPT_NS ? time->period_ns / 4 : PROMPT_NS;
-	bool runs = thread == rb_thread_current() && profiler->sample_ns - time->asked_ns < prompt_ns;
-	uint64_t tick_ns = time->moved_ns < time->period_ns ? time->moved_ns : time->period_ns;
+	bool takes = known->thread == rb_thread_current();
+	uint64_t now_ns = takes ? profiler->sample_ns : clock_now_ns(), passed_ns = now_ns - tick->at_ns;
+	uint64_t cpu_ns = takes ? profiler->sample_cpu_ns : known->cpu_ns, before_ns = known->before_ns, used_ns;
 
-	if (!runs && used_ns < time->moved_ns / 2)
-		return 0;
-	return used_ns > tick_ns ? used_ns : tick_ns;
+	if (!tick->at_ns || now_ns < tick->at_ns || !known->has_cpu)
+		return false;
+	/* One that is not watched did nothing before the last sample: what it has used since it may have used before the tick. */
+	if (!profile_tick_cpu_ns(tick, (pid_t)known->native_id, &before_ns) && (!takes || !known->had_cpu))
+		return takes && passed_ns <= WAKING_NS;
+	used_ns = cpu_ns > before_ns ? cpu_ns - before_ns : 0;
+	if (takes)
+		return used_ns + AWAY_NS >= passed_ns || used_ns >= WAKING_NS;
+	return used_ns > 0 && (used_ns >= passed_ns / 2 || used_ns >= WAKING_NS);
 }
 
-/* So much of its time this thread collected garbage. Not more than it had. */
+/*
+ * How much CPU time the sample stands for: a tick's, where the thread ran at the tick, and none where it did not, whatever it has
+ * used in between: that was somewhere else. A sample that is late by some ticks stands for what its clock says.
+ */
+static uint64_t cpu_of_sample(const struct profiler *profiler, const struct profile_thread *known,
+                              const struct profile_time *time)
+{
+	uint64_t used_ns = known->last_ns < time->moved_ns ? known->last_ns : time->moved_ns;
+
+	if (!time->moved_ticks || !ran_at_tick(profiler, known, &time->tick))
+		return 0;
+	return time->moved_ticks > 1 && used_ns > time->period_ns ? used_ns : time->period_ns;
+}
+
+/*
+ * So much of its time this thread collected garbage. Not more than it had. Samples that find no CPU time leave it to the next
+ * that does, which stands for them.
+ */
 static uint64_t take_gc(struct profiler *profiler, const struct profile_thread *known, const struct profile_time *time,
                         uint64_t gc_ns, uint64_t *cpu_ns)
 {
 	uint64_t ns = gc_ns < time->moved_ns ? gc_ns : time->moved_ns;
-	uint64_t cpu_of_gc = ns < *cpu_ns ? ns : *cpu_ns;
+	uint64_t owed_ns = profiler->gc_cpu_ns + ns, cpu_of_gc = owed_ns < *cpu_ns ? owed_ns : *cpu_ns;
 	const uint64_t figures[PROFILE_FIGURES] = {0, ns, cpu_of_gc, 0};
 
-	if (!ns)
+	if (!owed_ns)
 		return 0;
+	profiler->gc_cpu_ns = owed_ns - cpu_of_gc;
 	add_or_count(profiler, known->number, profile_stack_of_gc(profiler->stacks), figures);
 	*cpu_ns -= cpu_of_gc;
 	return ns;
@@ -65,16 +92,20 @@ static void take_thread(struct profiler *profiler, VALUE thread, uint32_t index,
 {
 	struct profile_thread *known = profile_threads_get(&profiler->threads, thread, index);
 	uint64_t cpu_ns, left_ns = time->moved_ns;
-	bool cut = false;
+	bool cut = false, idle;
 
 	if (!known || known->ours)
 		return;
+	/* One that was not there at the last sample: it began about a tick ago at most, however late this one is. */
+	if (!known->has_stack && profiler->samples && left_ns > time->period_ns)
+		left_ns = time->period_ns;
 	if (known->has_stack && time->still_ticks) {
 		const uint64_t still[PROFILE_FIGURES] = {time->still_ticks, time->still_ns, 0, time->still_ns};
 
 		add_or_count(profiler, known->number, known->stack, still);
 	}
-	cpu_ns = cpu_of_sample(profiler, time, thread, known->last_ns);
+	cpu_ns = cpu_of_sample(profiler, known, time);
+	idle = !cpu_ns && known->last_ns < time->moved_ns / 2;
 	known->stack = profile_stack_of(profiler->stacks, thread, &cut);
 	known->has_stack = true;
 	profiler->cut += cut;
@@ -83,7 +114,7 @@ static void take_thread(struct profiler *profiler, VALUE thread, uint32_t index,
 	if (known->number == profiler->busiest)
 		left_ns -= take_gc(profiler, known, time, gc_ns, &cpu_ns);
 	add_or_count(profiler, known->number, known->stack,
-	             (const uint64_t[PROFILE_FIGURES]){time->moved_ticks, left_ns, cpu_ns, cpu_ns ? 0 : left_ns});
+	             (const uint64_t[PROFILE_FIGURES]){time->moved_ticks, left_ns, cpu_ns, idle ? left_ns : 0});
 }
 
 /* Who has used how much CPU time since the last sample, and who most. */
@@ -94,6 +125,9 @@ static void look_at_clock(struct profiler *profiler, VALUE thread, uint32_t inde
 	if (!known || known->ours)
 		return;
 	profile_thread_cpu_ns(known, thread == profiler->last_thread ? profiler->last_cpu_ns : 0);
+	if ((known->last_ns || !known->had_cpu || index < WATCHED_ALWAYS) && known->native_id &&
+	    profiler->watched_count < PROFILE_WATCHED_MAX)
+		profiler->watched[profiler->watched_count++] = (pid_t)known->native_id;
 	if (known->last_ns <= *most_ns && profiler->busiest)
 		return;
 	*most_ns = known->last_ns;
@@ -106,6 +140,7 @@ void profile_take_times(struct profiler *profiler, VALUE list, const struct prof
 	uint64_t most_ns = 0, gc_ns = profiler->gc_known ? profile_gc_ns() : 0;
 
 	profiler->busiest = 0;
+	profiler->watched_count = 0;
 	profiler->guessed_ns = 0;
 	profiler->busiest_stack = PROFILE_STACK_NONE;
 	if (profiler->gvl)
@@ -115,6 +150,7 @@ void profile_take_times(struct profiler *profiler, VALUE list, const struct prof
 	for (long i = 0; i < RARRAY_LEN(list); i++)
 		take_thread(profiler, RARRAY_AREF(list, i), (uint32_t)i, time, gc_ns - profiler->gc_ns);
 	profiler->gc_ns = gc_ns;
+	profile_clock_watch(profiler->clock, profiler->watched, profiler->watched_count);
 	if (profiler->busiest && profiler->guessed_ns) {
 		const uint64_t figures[PROFILE_FIGURES] = {0, 0, profiler->guessed_ns, 0};
 

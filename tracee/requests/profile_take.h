@@ -28,14 +28,18 @@ struct profiler {
 	struct profile_gvl *gvl;                 /* NULL: nobody asked who waits for it */
 	struct profile_sums gvl_sums;            /* waits, ns waited, ns for which others waited */
 	struct msgpack_builder answer;
-	uint64_t began_ns, sent_ns, sample_ns;
-	uint64_t last_cpu_ns; /* what the last sample took, */
-	VALUE last_thread;    /* of this thread */
+	uint64_t began_ns, sent_ns;
+	uint64_t sample_ns, sample_cpu_ns; /* when the sample began, and what the clock of its thread was */
+	uint64_t last_cpu_ns;              /* what the last sample took, */
+	VALUE last_thread;                 /* of this thread */
 	bool gc_known;
-	uint64_t gc_ns;         /* at the last sample */
-	uint64_t guessed_ns;    /* threads seem to have waited so long for the GVL, */
-	uint32_t busiest_stack; /* while the busiest one was here */
-	uint32_t busiest;       /* the thread that has used most CPU time since; 0: none is there */
+	uint64_t gc_ns;                     /* at the last sample */
+	uint64_t gc_cpu_ns;                 /* of collections, that no sample of CPU time has accounted for yet */
+	uint64_t guessed_ns;                /* threads seem to have waited so long for the GVL, */
+	uint32_t busiest_stack;             /* while the busiest one was here */
+	pid_t watched[PROFILE_WATCHED_MAX]; /* threads that have used CPU time since the last sample */
+	uint32_t watched_count;
+	uint32_t busiest; /* the thread that has used most CPU time since; 0: none is there */
 	uint64_t samples, late_ticks, late_ns, no_room_ticks, cut, cpu_ns;
 	bool sampling;
 	bool ending;  /* after the next sample */

@@ -116,6 +116,8 @@ uint64_t profile_thread_cpu_ns(struct profile_thread *thread, uint64_t own_ns)
 	uint64_t now_ns, used_ns = 0;
 
 	thread->last_ns = 0;
+	thread->had_cpu = thread->has_cpu;
+	thread->before_ns = thread->cpu_ns;
 	if (!thread->native_id || !clock_thread_ns((pid_t)thread->native_id, &now_ns))
 		return 0;
 	if (thread->has_cpu && now_ns > thread->cpu_ns + own_ns)

@@ -16,13 +16,14 @@ struct profile_thread {
 	uint32_t number;
 	uint32_t native_id; /* 0: not known (yet) */
 	bool ours;          /* none of the application's */
-	bool has_cpu;       /* cpu_ns is known: at the last sample */
+	bool has_cpu;       /* cpu_ns is known; */
+	bool had_cpu;       /* before_ns, too */
 	bool untold;
-	uint64_t cpu_ns;
-	uint64_t used_ns; /* of that, since it was seen first */
-	uint64_t last_ns; /* and since the last sample */
-	uint64_t round;   /* the last one in which it was there */
-	uint32_t stack;   /* that the last sample saw, where has_stack; 0: it has no frames */
+	uint64_t cpu_ns, before_ns; /* at the last sample, and at the one before */
+	uint64_t used_ns;           /* of that, since it was seen first */
+	uint64_t last_ns;           /* and since the last sample */
+	uint64_t round;             /* the last one in which it was there */
+	uint32_t stack;             /* that the last sample saw, where has_stack; 0: it has no frames */
 	bool has_stack;
 	char name[128];
 };
