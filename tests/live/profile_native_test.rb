@@ -108,6 +108,16 @@ class ProfileNativeTest < LiveTest
     end
   end
 
+  test "several processes are sampled side by side" do
+    targets = [computing, computing]
+    result = rbprobe("profile", "-p", targets.map(&:pid).join(","), "--native", "--duration", "1", "-q", "--format", "json")
+    assert_exit 0, result
+    processes = result.objects.select { |object| object["type"] == "process" }
+    assert_equal targets.map(&:pid).sort, processes.map { |process| process["pid"] }.sort
+    # More than its threads: that of each that computes, again and again.
+    processes.each { |process| assert_operator process["native"]["stops"], :>, 4, process.inspect }
+  end
+
   test "where the process may not be traced, that is one line" do
     target = start("profiled")
     assert_exit 0, rbprobe("load", "-p", target.pid.to_s)

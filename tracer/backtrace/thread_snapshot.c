@@ -28,6 +28,8 @@
 #define PIECE_SIZE 4096u
 #define PIECES (SNAPSHOT_STACK_MAX / PIECE_SIZE)
 #define LOOK_INTERVAL_NS 10000
+#define LOOK_INTERVAL_MAX_NS 200000
+#define LOOKS_AT_AN_INTERVAL 50 /* then it is longer */
 #define LOOKS_WITHOUT_PAUSE 200
 #if defined(__x86_64__)
 #define SNAPSHOT_REGISTERS 17
@@ -130,7 +132,8 @@ static size_t size_needed(const struct snapshot *snapshot, size_t size, const st
 
 /*
  * Waits until the thread has stopped. 0 and *signal that has to be delivered to it; it has not stood still before *ran_ns. One
- * that runs stops within microseconds, and stands still until that is seen: so there are pauses only later.
+ * that runs stops within microseconds, and stands still until that is seen: so there are pauses only later. One that waits for a
+ * processor must get it: the pauses become longer.
  */
 static int stop_wait(pid_t tid, uint64_t deadline_ns, int *signal, uint64_t *ran_ns)
 {
@@ -155,8 +158,11 @@ static int stop_wait(pid_t tid, uint64_t deadline_ns, int *signal, uint64_t *ran
 		*ran_ns = now_ns;
 		if (now_ns > deadline_ns)
 			return -ETIMEDOUT;
-		if (looks > LOOKS_WITHOUT_PAUSE)
-			nanosleep(&pause, NULL);
+		if (looks <= LOOKS_WITHOUT_PAUSE)
+			continue;
+		nanosleep(&pause, NULL);
+		if (looks % LOOKS_AT_AN_INTERVAL == 0 && pause.tv_nsec < LOOK_INTERVAL_MAX_NS)
+			pause.tv_nsec += LOOK_INTERVAL_NS;
 	}
 }
 
