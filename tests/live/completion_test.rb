@@ -141,4 +141,14 @@ class CompletionTest < LiveTest
     end
     assert_equal [%w[trace tracers], %w[patch], %w[--engine=patch], %w[dump]], answers
   end
+
+  test "fish: every option of every subcommand" do
+    skip "needs fish" unless system("command -v fish >/dev/null")
+    asked = PARSERS.map { |words| "complete -C 'rbprobe #{words.join(" ")} --'; echo ." }
+    script = ["source #{SCRIPTS}/rbprobe.fish", *asked].join("\n")
+    answers = IO.popen([{ "PATH" => PATH, "HOME" => directory }, "fish", "-N", "-c", script], &:read).split(/^\.\n/)
+    PARSERS.zip(answers) do |words, answer|
+      assert_equal options(words).map { |_, name,| "--#{name}" }.sort, answer.scan(/^--[a-z-]+/).sort, words
+    end
+  end
 end
