@@ -53,6 +53,43 @@ class ChooseProcessesTest < LiveTest
     end
   end
 
+  # What a terminal shows when these answers have been given, one after each question, and the exit status.
+  def answering(answers, *arguments)
+    PTY.spawn(Processes::RBPROBE, *arguments) do |output, input, pid|
+      said = +""
+      answers.each.with_index(1) do |answer, asked|
+        said << output.readpartial(1000) until said.scan("Which one?").size == asked
+        input.write(answer)
+      end
+      begin
+        loop { said << output.readpartial(1000) }
+      rescue Errno::EIO
+        return [said, Process.wait2(pid).last]
+      end
+    end
+  end
+
+  test "a wrong answer is no answer, an empty one or Ctrl-D takes none, and Ctrl-C ends it" do
+    with_master do |master, children|
+      wrong = ["7\n", "0\n", "-1\n", "2x\n", "#{"2" * 100}\n"]
+      said, status = answering(wrong + ["2\n"], "eval", "--ps", "worker-#{master}", "$$")
+      assert_equal 0, status.exitstatus, said
+      assert_match(/^#{children[1]}\r?$/, said)
+      ["\n", "\x04"].each do |none|
+        said, status = answering([none], "eval", "--ps", "worker-#{master}", "$$")
+        assert_equal 2, status.exitstatus, said
+        assert_match(/^rbprobe: no process was chosen\r?$/, said)
+      end
+      assert_equal Signal.list["INT"], answering(["\x03"], "eval", "--ps", "worker-#{master}", "$$").last.termsig
+    end
+  end
+
+  test "a number is code where the process is named otherwise" do
+    with_master do |master, _|
+      assert_equal "42\n", rbprobe("eval", "--ps", "master-#{master}", "42").stdout
+    end
+  end
+
   test "--children takes the workers in the place of the master" do
     with_master do |master, children|
       result = rbprobe("trace", "-p", master.to_s, "--children", "--count", "40", "String#upcase")

@@ -92,22 +92,46 @@ static void list(const struct search *search)
 	buffer_free(&text);
 }
 
+/* The rest of a long line is no answer to the next question. False: there is no line, as after Ctrl-D. */
+static bool read_line(char *line, size_t size)
+{
+	size_t used = 0;
+	char c;
+
+	while (read(STDIN_FILENO, &c, 1) == 1) {
+		if (c == '\n') {
+			line[used] = '\0';
+			return true;
+		}
+		if (used + 1 < size)
+			line[used++] = c;
+	}
+	return false;
+}
+
 /* Its number, from 1; 0: none was chosen. */
 static size_t ask(const struct search *search, const char *pattern)
 {
-	char line[32] = "", *end;
 	size_t listed = search->count < LISTED_MAX ? search->count : LISTED_MAX;
-	unsigned long number;
-	ssize_t size;
+	char line[32];
 
 	message("%zu Ruby processes match \"%s\":", search->count, pattern);
 	list(search);
-	fprintf(stderr, "Which one? [1-%zu] ", listed);
-	size = read(STDIN_FILENO, line, sizeof(line) - 1);
-	if (size <= 0)
-		fputc('\n', stderr);
-	number = strtoul(line, &end, 10);
-	return end != line && (*end == '\n' || !*end) && number <= listed ? number : 0;
+	for (;;) {
+		unsigned long number;
+		char *end;
+
+		fprintf(stderr, "Which one? [1-%zu] ", listed);
+		if (!read_line(line, sizeof(line))) {
+			fputc('\n', stderr);
+			return 0;
+		}
+		number = strtoul(line, &end, 10);
+		if (!*line)
+			return 0;
+		if (!*end && number >= 1 && number <= listed)
+			return number;
+	}
 }
 
 static int choose_of(struct options *options, const struct search *search, bool one)

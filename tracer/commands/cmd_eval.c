@@ -46,6 +46,12 @@ enum long_option {
 #define ONE_CODE "eval takes one piece of code; quote it, as in: rbprobe eval -p PID 'puts 1'"
 #define WRONG(...) (message(__VA_ARGS__), EINVAL)
 
+/* A number is code then. */
+static bool names_process(const struct options *options)
+{
+	return options->pids.count || options->ps_pattern || options->wait_pattern;
+}
+
 static error_t parse_eval(int key, char *argument, struct argp_state *state)
 {
 	struct eval *eval = state->input;
@@ -58,7 +64,7 @@ static error_t parse_eval(int key, char *argument, struct argp_state *state)
 		eval->is_code = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		if ((!eval->argument || eval->is_code) && !eval->invocation.options.pids.count && options_are_pids(argument))
+		if ((!eval->argument || eval->is_code) && !names_process(&eval->invocation.options) && options_are_pids(argument))
 			return options_pids(argument, &eval->invocation.options.pids);
 		if (eval->argument)
 			return WRONG(ONE_CODE);
