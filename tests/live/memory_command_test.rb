@@ -67,6 +67,18 @@ class MemoryCommandTest < LiveTest
     assert_match(/^malloc .*\n {11}\S/, terminal.text)
   end
 
+  test "on a very narrow terminal types are above classes" do
+    target = start("shop")
+    terminal = Terminal.new(["memory", "-p", target.pid.to_s], columns: 40, rows: 60)
+    @tracers << terminal
+    assert_equal 0, terminal.wait
+    lines = terminal.text.lines(chomp: true)
+    assert_empty lines.select { |line| line.size > 40 || line =~ /\A +\z/ }
+    first, second = lines.each_index.select { |i| lines[i] =~ /\A +objects of (type|class)\z/ }
+    assert_match(/\A +[\d,]+ [A-Z]+\z/, lines[first + 1])
+    assert_match(/\A +[\d,]+ [A-Z]\w+/, lines[second + 1])
+  end
+
   test "with --every on a terminal a sample fits it" do
     target = start("shop")
     terminal = Terminal.new(["memory", "--every", "0.1", "--count", "2", target.pid.to_s], rows: 24)

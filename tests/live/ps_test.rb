@@ -70,6 +70,19 @@ class PsTest < LiveTest
     assert_equal %w[PID USER RUBY ABI ATTACHABLE SINCE COMMAND], wide.text.lines.first.split
   end
 
+  test "lines end at the edge, not amid a character, be it the heading's" do
+    target = start("console")
+    target.run("$0 = \"\\u00e9\" * 40; nil")
+    (40..56).each do |columns|
+      @tracers << terminal = Terminal.new(["ps"], columns: columns)
+      assert_equal 0, terminal.wait
+      assert_predicate terminal.bytes.force_encoding(Encoding::UTF_8), :valid_encoding?
+      lines = terminal.text.lines(chomp: true)
+      assert_empty lines.select { |line| line.size > columns }
+      assert_equal columns, lines.find { |line| line.split.first == target.pid.to_s }.size
+    end
+  end
+
   test "a long reason why not leaves the columns in line" do
     target = start("shop", load: false)
     FileUtils.cp("/bin/sh", path = "#{directory}/truffleruby")

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "proto/clock.h"
 #include "tracer/base/exit_status.h"
+#include "tracer/base/fold.h"
 #include "tracer/base/json.h"
 #include "tracer/base/message.h"
 #include "tracer/base/term.h"
@@ -128,6 +129,16 @@ static void rows_add(struct rows *rows, const struct target *target, const char 
 		rows->state_width = (int)strlen(row->state);
 }
 
+static void end_line(struct output *output, size_t line, size_t width)
+{
+	struct buffer *to = &output->buffer;
+
+	if (width)
+		to->size = line + fold_bytes(to->bytes + line, to->size - line, (unsigned)width);
+	buffer_add_char(to, '\n');
+	output_commit(output);
+}
+
 static void print_row(struct output *output, const struct rows *rows, const struct row *row, size_t width)
 {
 	struct buffer *to = &output->buffer;
@@ -140,25 +151,20 @@ static void print_row(struct output *output, const struct rows *rows, const stru
 		buffer_add_format(to, "%7d %-12s %-8s %-8s %-*s %s ", (int)row->pid, row->user, row->version, row->abi,
 		                  rows->state_width, row->state, row->since);
 	buffer_add_printable(to, row->command, strlen(row->command));
-	if (width && to->size - line > width)
-		to->size = line + width;
-	while (to->size > line && ((unsigned char)to->bytes[to->size - 1] & 0xc0) == 0x80 && width && to->size - line >= width)
-		to->size--; /* not half a character */
-	buffer_add_char(to, '\n');
-	output_commit(output);
+	end_line(output, line, width);
 }
 
 static void print_rows(struct output *output, const struct rows *rows, size_t width)
 {
 	struct buffer *to = &output->buffer;
+	size_t line = to->size;
 
 	if (is_narrow(width))
-		buffer_add_format(to, "%7s %-8s %-6s %-*s %s\n", "PID", "USER", "RUBY", rows->state_width, "ATTACHABLE",
-		                  "COMMAND");
+		buffer_add_format(to, "%7s %-8s %-6s %-*s %s", "PID", "USER", "RUBY", rows->state_width, "ATTACHABLE", "COMMAND");
 	else
-		buffer_add_format(to, "%7s %-12s %-8s %-8s %-*s %-19s %s\n", "PID", "USER", "RUBY", "ABI", rows->state_width,
+		buffer_add_format(to, "%7s %-12s %-8s %-8s %-*s %-19s %s", "PID", "USER", "RUBY", "ABI", rows->state_width,
 		                  "ATTACHABLE", "SINCE", "COMMAND");
-	output_commit(output);
+	end_line(output, line, width);
 	for (size_t i = 0; i < rows->count; i++)
 		print_row(output, rows, &rows->items[i], width);
 }

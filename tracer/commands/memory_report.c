@@ -14,6 +14,9 @@
 #define LABEL_WIDTH 10
 #define ROWS_MAX 100u
 #define NAME_LEAST 6u /* columns */
+#define NUMBER_WIDTH 13
+#define COLUMN_WIDTH 40
+#define BESIDE_LEAST 70u /* columns; with fewer, types and classes are one below the other */
 /* Far more than a process that speaks the truth has, or was asked for. */
 #define TYPES_MAX 64u
 #define CLASSES_MAX 1000u
@@ -300,7 +303,7 @@ static void add_name(struct buffer *buffer, const struct row *row, unsigned room
 	buffer_free(&difference);
 }
 
-static size_t add_cell(struct buffer *buffer, const struct rows *rows, size_t index, int width, unsigned room)
+static size_t add_cell(struct buffer *buffer, const struct rows *rows, size_t index, unsigned room)
 {
 	size_t start = buffer->size;
 
@@ -309,7 +312,7 @@ static size_t add_cell(struct buffer *buffer, const struct rows *rows, size_t in
 		struct buffer number = {0};
 
 		add_grouped(&number, row->count);
-		buffer_add_format(buffer, "%*.*s", width, (int)number.size, number.bytes);
+		buffer_add_format(buffer, "%*.*s", NUMBER_WIDTH, (int)number.size, number.bytes);
 		buffer_add_char(buffer, ' ');
 		add_name(buffer, row, room);
 		buffer_free(&number);
@@ -317,14 +320,39 @@ static size_t add_cell(struct buffer *buffer, const struct rows *rows, size_t in
 	return buffer->size - start;
 }
 
+static void add_columns(const struct report *report, const struct rows *types, const struct rows *classes, size_t top)
+{
+	bool limited = report->width > 0 && report->width < 4 * COLUMN_WIDTH;
+	unsigned first = limited ? COLUMN_WIDTH - NUMBER_WIDTH - 2 : 0;
+	unsigned second = limited ? report->width - COLUMN_WIDTH - NUMBER_WIDTH - 1 : 0;
+	struct buffer *buffer = report->buffer;
+
+	buffer_add_format(buffer, "\n%*s %-*s%*s %s\n", NUMBER_WIDTH, "objects", COLUMN_WIDTH - NUMBER_WIDTH - 1, "of type",
+	                  NUMBER_WIDTH, "objects", "of class");
+	for (size_t i = 0; i < top && (i < types->count || i < classes->count); i++) {
+		size_t used = add_cell(buffer, types, i, first);
+
+		if (i < classes->count)
+			buffer_add_spaces(buffer, used < COLUMN_WIDTH ? COLUMN_WIDTH - used : 1);
+		add_cell(buffer, classes, i, second);
+		buffer_add_char(buffer, '\n');
+	}
+}
+
+/* One below the other, where there is no room for both. */
+static void add_column(const struct report *report, const struct rows *rows, const char *title, size_t top)
+{
+	unsigned room = report->width > NUMBER_WIDTH + 1 + NAME_LEAST ? report->width - NUMBER_WIDTH - 1 : NAME_LEAST;
+
+	buffer_add_format(report->buffer, "\n%*s %s\n", NUMBER_WIDTH, "objects", title);
+	for (size_t i = 0; i < top && i < rows->count; i++) {
+		add_cell(report->buffer, rows, i, room);
+		buffer_add_char(report->buffer, '\n');
+	}
+}
+
 static void add_objects(const struct report *report, size_t top)
 {
-	static const int width = 13;
-	static const unsigned column = 40;
-	bool narrow = report->width > 0 && report->width < 4 * column;
-	unsigned first = narrow ? column - (unsigned)width - 2 : 0;
-	unsigned second =
-		narrow && report->width > column + (unsigned)width + 1 ? report->width - column - (unsigned)width - 1 : first;
 	const msgpack_object *objects = value_get(&report->sample->ruby.data, "objects");
 	struct buffer *buffer = report->buffer;
 	struct rows types = {0}, classes = {0};
@@ -334,15 +362,11 @@ static void add_objects(const struct report *report, size_t top)
 		return;
 	collect_types(report, &types);
 	collect_classes(report, &classes);
-	buffer_add_format(buffer, "\n%*s %-*s%*s %s\n", width, "objects", (int)column - width - 1, "of type", width, "objects",
-	                  "of class");
-	for (size_t i = 0; i < top && (i < types.count || i < classes.count); i++) {
-		size_t used = add_cell(buffer, &types, i, width, first);
-
-		if (i < classes.count)
-			buffer_add_spaces(buffer, used < column ? column - used : 1);
-		add_cell(buffer, &classes, i, width, second);
-		buffer_add_char(buffer, '\n');
+	if (report->width > 0 && report->width < BESIDE_LEAST) {
+		add_column(report, &types, "of type", top);
+		add_column(report, &classes, "of class", top);
+	} else {
+		add_columns(report, &types, &classes, top);
 	}
 	buffer_add_format(buffer, "(%" PRIu64 " classes in all; ", value_uint(value_get(objects, "class_count")));
 	if (value_uint(value_get(objects, "own")))
