@@ -164,15 +164,49 @@ class RbtraceTest < LiveTest
     File.delete(made)
   end
 
-  test "a dump of a process that --ps finds has a name without a PID" do
+  # Two processes whose command lines have the name, and 1 and 2 after it.
+  def pair
     place, place_of_target = directory_of_target
     FileUtils.chmod(0o755, place)
     FileUtils.cp("#{ROOT}/tests/apps/console.rb", "#{place}/own.rb")
-    start("#{place_of_target}/own.rb")
-    made = ours("--ps", "#{File.basename(place)}/own", "--heapdump").stdout[%r{written to (/\S*/dump\w{6})$}, 1]
-    refute_nil made
-    assert_operator File.size(made), :>, 1000
-    File.delete(made)
+    name = "#{File.basename(place)}/own"
+    yield name, [1, 2].map { |number| start("#{place_of_target}/own.rb", "#{name}-#{number}") }
+  end
+
+  def answering(answers, *arguments)
+    stdout, stderr, status = Open3.capture3({ "RBPROBE_EXTENSIONS" => nil }, @rbtrace, *arguments, stdin_data: answers)
+    Result.new(stdout, stderr, status.exitstatus, 0)
+  end
+
+  test "--ps takes a regular expression, and asks which of several, be it in a pipe" do
+    pair do |name, targets|
+      pids = targets.map { |target| target.pid.to_s }
+      one = answering("", "--ps", "#{name}-[2-9]$", "-e", "$$")
+      assert_equal ">> $$\n=> #{pids[1]}\n", one.stdout, one.stderr
+      assert_match(/\A\*\*\* found 1 process matching ".*"\n +#{pids[1]} /, one.stderr)
+      [["2\n", [1]], ["0\n", [0, 1]], ["7\n\n1,x\nx\n1,2\n", [0, 1]]].each do |answers, chosen|
+        result = answering(answers, "--ps", name, "-e", "$$")
+        assert_equal pids.values_at(*chosen).sort, result.stdout.scan(/^=> (\d+)$/).flatten.sort, result.stderr
+        assert_match(/^   \[2\] +#{pids[1]} .*\n   \[0\]   all 2 processes\n\*\*\* trace which processes\?/, result.stderr)
+        assert_exit 0, result
+      end
+      none = answering("", "--ps", name, "-e", "$$")
+      assert_match(/^rbprobe: no process was chosen$/, none.stderr)
+      assert_exit 255, none
+    end
+    wrong = answering("", "--ps", "(", "-f")
+    assert_match(/\Arbprobe: rbtrace: --ps: \(: /, wrong.stderr)
+    assert_exit 255, wrong
+  end
+
+  test "what evaluates, dumps or looks does so with several processes" do
+    targets = Array.new(2) { start("console") }
+    pids = targets.map(&:pid)
+    assert_equal pids.map { |pid| "=> #{pid}" }.sort, ours("-p", *pids, "-e", "$$").stdout.lines(chomp: true).grep(/=>/).sort
+    assert_operator ours("-p", *pids, "-b", "1").stdout.lines.size, :>=, 2
+    made = ours("-p", *pids, "-h").stdout.scan(%r{written to (/\S*/dump(\d+)\w{6})$})
+    made.each { |file, _| File.delete(file) }
+    assert_equal 2, made.size
   end
 
   test "--exec traces a command from its first line" do
@@ -201,7 +235,9 @@ class RbtraceTest < LiveTest
     [[%w[-p 4194303 -f], /no process has the PID 4194303/],
      [%w[-f], /--pid is missing/],
      [%w[-p 1], /what is to be done/],
-     [%w[-p 1 2 -e 1], /give one --pid/],
+     [%w[-p 1 2 -k], /give one --pid/],
+     [%w[-p 1 sleep -m gsub], /--pid takes numbers/],
+     [%w[-p 1 2 -h /nowhere], /one file cannot have the dumps/],
      [%w[-f -p 1 --exec ruby], /give one of them/],
      [%w[-e 1 --exec ruby], /--exec traces/],
      [%w[--nonsense], /no option --nonsense/],

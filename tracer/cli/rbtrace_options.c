@@ -10,7 +10,7 @@ const struct rbtrace_option rbtrace_options[RBTRACE_OPTION_COUNT] = {
                           "start a Ruby process and trace it; all that follows is the command"},
 	[RBTRACE_PID] = {"pid", 'p', TAKES_MANY, "PID...", SPELT_THE_SAME, "-p PID", "the processes to trace"},
 	[RBTRACE_PS] = {"ps", 0, TAKES_ONE, "PATTERN", SPELT_THE_SAME, "--ps PATTERN",
-                        "the process with this in its command line"},
+                        "the processes whose command line meets this; of several it asks which"},
 	[RBTRACE_FIREHOSE] = {"firehose", 'f', TAKES_NOTHING, "", SPELT_THE_SAME, "-f", "show all method calls"},
 	[RBTRACE_SLOW] = {"slow", 's', MAY_TAKE_ONE, "MS", SPELT_LIKE_THIS, "--slow MS", "show calls that take so long (250)"},
 	[RBTRACE_SLOWCPU] = {"slowcpu", 'l', MAY_TAKE_ONE, "MS", SPELT_LIKE_THIS, "--slow-cpu MS",

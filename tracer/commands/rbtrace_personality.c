@@ -12,6 +12,7 @@
 #include "tracer/cli/options.h"
 #include "tracer/cli/rbtrace_line.h"
 #include "tracer/cli/rbtrace_tracers.h"
+#include "tracer/commands/rbtrace_ps.h"
 #include "tracer/commands/rbtrace_requests.h"
 #include "tracer/commands/subcommands.h"
 
@@ -35,7 +36,7 @@ struct personality {
 /* What is done with one process. */
 struct task {
 	const struct personality *all;
-	const char *pid; /* NULL: --ps chooses it, or --exec starts it */
+	const char *pid; /* NULL: --exec starts it */
 };
 
 bool rbtrace_is_meant(const char *program)
@@ -83,8 +84,6 @@ static void add_target(struct word_list *words, const struct task *task)
 
 	if (task->pid)
 		add_option(words, "-p", task->pid);
-	else if (given(all, RBTRACE_PS))
-		add_option(words, "--ps", value(all, RBTRACE_PS, NULL));
 	if (timeout && strcmp(timeout, "0") != 0)
 		add_option(words, "--timeout", timeout);
 	if (all->line.own[RBTRACE_NO_LOAD].given)
@@ -336,6 +335,7 @@ static bool is_trace(const struct personality *all)
 
 static const char *wrong(const struct personality *all)
 {
+	const struct word_list *pids = values_of(all, RBTRACE_PID);
 	bool any = false, exec = given(all, RBTRACE_EXEC);
 
 	for (size_t i = 0; i < sizeof(tracers) / sizeof(*tracers); i++)
@@ -347,11 +347,24 @@ static const char *wrong(const struct personality *all)
 		return "--exec starts a process, --pid and --ps name one that runs; give one of them";
 	if (exec && !is_trace(all))
 		return "--exec traces what it starts; for everything else, start it and give --pid";
-	if (!exec && !given(all, RBTRACE_PS) && !values_of(all, RBTRACE_PID)->count)
+	for (size_t i = 0; i < pids->count; i++)
+		if (!options_are_pids(pids->items[i]))
+			return "--pid takes numbers; --methods are the selectors";
+	if (!exec && !given(all, RBTRACE_PS) && !pids->count)
 		return "--pid is missing; `rbprobe ps` lists the Ruby processes";
-	if (values_of(all, RBTRACE_PID)->count > 1 && !is_trace(all))
-		return "several processes can only be traced; give one --pid";
 	return NULL;
+}
+
+/* What cannot be done with several processes. */
+static const char *wrong_of_several(const struct personality *all)
+{
+	const char *file = value(all, given(all, RBTRACE_HEAPDUMP) ? RBTRACE_HEAPDUMP : RBTRACE_SHAPESDUMP, "AUTO");
+
+	if (values_of(all, RBTRACE_PID)->count < 2)
+		return NULL;
+	if (given(all, RBTRACE_FORK) || given(all, RBTRACE_INTERACTIVE))
+		return "--fork and --interactive are for one process; give one --pid";
+	return strcmp(file, "AUTO") == 0 ? NULL : "one file cannot have the dumps of several processes; give one --pid";
 }
 
 /* Once for all processes. */
@@ -443,6 +456,10 @@ int rbtrace_main(int argc, char **argv)
 		status = check_lists(&all);
 	if (!status)
 		problem = wrong(&all);
+	if (!status && !problem && given(&all, RBTRACE_PS))
+		status = rbtrace_ps(&all.line);
+	if (!status && !problem)
+		problem = wrong_of_several(&all);
 	if (problem) {
 		message("rbtrace: %s; --help says more", problem);
 		status = STATUS_USAGE;
