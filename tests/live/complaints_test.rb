@@ -53,6 +53,17 @@ class ComplaintsTest < LiveTest
     end
   end
 
+  test "already being traced, though the client was killed at any moment" do
+    target = start("console")
+    commands = [%w[trace Kernel#* --args], %w[eval sleep(0.2)], %w[stat Kernel#], %w[backtrace], %w[methods *#*], %w[profile]]
+    (0..40).each do |i|
+      client = launch(*commands[i % commands.size], "-p", target.pid.to_s)
+      sleep i * 0.002
+      client.kill
+      assert_equal "#{i}\n", eval_in(target, i.to_s).stdout
+    end
+  end
+
   test "already being traced, by somebody else" do
     target = start("console")
     tracers = Array.new(3) { trace(target, "Kernel#sleep") }
