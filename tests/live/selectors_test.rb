@@ -379,6 +379,15 @@ class SelectorsTest < LiveTest
                    "trace", "-p", start("shop").pid.to_s, *many
   end
 
+  test "with --args a parameter that an expression names is shown once, where the expression stands" do
+    target = start("console")
+    target.run("class Till; def add(item, price) item end; end; nil")
+    tracer = trace(target, "Till#add(self.class, price, item: price + 1)", "String#center(arg2)", "--args")
+    target.run('Till.new.add(:tea, 3); "a".center(3, "-")')
+    assert_equal "Till#add(self.class=Till, price=3, item=4, item=:tea) <time>\nString#center(arg2=\"-\", arg1=3) <time>\n",
+                 tracer.stop.tree.gsub(/, \*rest.*?(?=\))/, "")
+  end
+
   test "several selectors for one line: one line with the values of them all, each once" do
     dir = shared_directory
     file = File.join(dir, "till.rb")

@@ -200,6 +200,15 @@ static struct expression *list_add(struct expression_list *list, enum expression
 	return item;
 }
 
+/* A selector's own expression is that parameter: with --args it is not shown once more. */
+static bool is_asked_for(const struct list_draft *draft, enum expression_kind kind, const char *label)
+{
+	for (uint32_t i = 0; i < draft->selector->expression_count; i++)
+		if (draft->list->items[i].kind == kind && strcmp(draft->list->items[i].label, label) == 0)
+			return true;
+	return false;
+}
+
 /* Those of a C method. */
 static void add_arguments_in_hand(struct list_draft *draft)
 {
@@ -209,8 +218,11 @@ static void add_arguments_in_hand(struct list_draft *draft)
 		VALUE name = rb_sym2str(rb_ary_entry(draft->names, i));
 		unsigned number = expression_argument_number(rb_ary_entry(draft->names, i));
 		const char *label = number ? RSTRING_PTR(name) : "&block";
-		struct expression *item = list_add(draft->list, EXPRESSION_ARGUMENT, label, strlen(label));
+		struct expression *item;
 
+		if (is_asked_for(draft, EXPRESSION_ARGUMENT, label))
+			continue;
+		item = list_add(draft->list, EXPRESSION_ARGUMENT, label, strlen(label));
 		item->number = number;
 		item->optional = any || number == 0;
 	}
@@ -257,7 +269,8 @@ static VALUE list_build(VALUE argument)
 		add_arguments_in_hand(draft);
 	/* Of those at a line the last ones are the innermost. */
 	for (long i = draft->line && size > room ? size - room : 0; draft->arguments && !draft->in_hand && i < size; i++)
-		if (draft->list->count < VALUES_MAX)
+		if (draft->list->count < VALUES_MAX &&
+		    !is_asked_for(draft, EXPRESSION_LOCAL, RSTRING_PTR(rb_sym2str(rb_ary_entry(draft->names, i)))))
 			add_variable(draft, rb_ary_entry(draft->names, i));
 	return Qnil;
 }
