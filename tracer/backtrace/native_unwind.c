@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "tracer/backtrace/native_unwind.h"
 
+#include "tracer/backtrace/native_function.h"
 #include "tracer/base/buffer.h"
 
 #include <elf.h>
@@ -187,74 +188,6 @@ static void name_set(const char **name, size_t *size, const char *text)
 	*size = text ? strnlen(text, NATIVE_NAME_MAX) : 0;
 }
 
-/* --- Functions by the table that unwinders search: of all functions, also of static ones that have no other name */
-
-#define TABLE_HEADER 12u
-#define TABLE_VERSION 1
-#define TABLE_COUNT_ENCODING 0x03 /* four bytes */
-#define TABLE_ENCODING 0x3b       /* four bytes, signed, from the table's beginning on */
-
-struct table {
-	const uint8_t *bytes; /* of the first entry: where a function begins, and where its frames are described */
-	uint32_t count;
-	uint64_t address; /* from which on the entries count */
-};
-
-static bool table_find(Dwfl_Module *module, struct table *table)
-{
-	GElf_Addr bias;
-	Elf *elf = dwfl_module_getelf(module, &bias);
-	size_t count = 0;
-	GElf_Phdr segment;
-	Elf_Data *data = NULL;
-
-	if (!elf || elf_getphdrnum(elf, &count) != 0)
-		return false;
-	for (size_t i = 0; i < count && !data; i++)
-		if (gelf_getphdr(elf, (int)i, &segment) && segment.p_type == PT_GNU_EH_FRAME)
-			data = elf_getdata_rawchunk(elf, (int64_t)segment.p_offset, segment.p_filesz, ELF_T_BYTE);
-	if (!data || data->d_size < TABLE_HEADER)
-		return false;
-	table->bytes = (const uint8_t *)data->d_buf + TABLE_HEADER;
-	table->address = segment.p_vaddr + bias;
-	memcpy(&table->count, table->bytes - sizeof(table->count), sizeof(table->count));
-	table->bytes -= TABLE_HEADER;
-	if (table->bytes[0] != TABLE_VERSION || table->bytes[2] != TABLE_COUNT_ENCODING || table->bytes[3] != TABLE_ENCODING ||
-	    table->count > (data->d_size - TABLE_HEADER) / (2 * sizeof(int32_t)))
-		return false;
-	table->bytes += TABLE_HEADER;
-	return table->count > 0;
-}
-
-static uint64_t table_entry(const struct table *table, uint32_t number)
-{
-	int32_t distance;
-
-	memcpy(&distance, table->bytes + 2 * sizeof(distance) * number, sizeof(distance));
-	return table->address + (uint64_t)(int64_t)distance;
-}
-
-/* Up to the next function: there may be less of it. */
-static void find_function(Dwfl_Module *module, Dwarf_Addr pc, struct native_unwind_frame *said)
-{
-	struct table table;
-	uint32_t low = 0, high;
-
-	if (!table_find(module, &table) || table_entry(&table, 0) > pc)
-		return;
-	high = table.count;
-	while (high - low > 1) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (table_entry(&table, middle) <= pc)
-			low = middle;
-		else
-			high = middle;
-	}
-	said->start = table_entry(&table, low);
-	said->size = high < table.count ? table_entry(&table, high) - said->start : 0;
-}
-
 /* --- Frames */
 
 /* 0: not known. */
@@ -301,7 +234,7 @@ static int add_frame(Dwfl_Frame *state, void *argument)
 		slash = name ? strrchr(name, '/') : NULL;
 		name_set(&frame.module, &frame.module_size, slash ? slash + 1 : name);
 		frame.said.offset = pc - start;
-		find_function(module, exact ? pc : pc - 1, &frame.said);
+		native_function_find(module, exact ? pc : pc - 1, &frame.said);
 		name = dwfl_module_addrinfo(module, exact ? pc : pc - 1, &offset, &symbol, NULL, NULL, NULL);
 		/* The nearest symbol before is a guess where it does not say how far it reaches. */
 		if (name && symbol.st_size > 0) {
