@@ -216,13 +216,13 @@ class ProfileTest < LiveTest
     stacks = found.fetch("stack").to_h { |stack| [stack["frames"].map { |frame| frame["label"] }, stack] }
     assert_equal %w[LargeMade Made], stacks.keys.map(&:first).sort
     stacks.each do |labels, stack|
-      assert_in_delta 1000, stack["objects"], 150, labels.inspect # on a busy machine one stands for several
+      assert_equal 1000, stack["objects"], labels.inspect
       assert_includes labels, "Work#make"
     end
     small, large = stacks.sort_by { |labels, _| labels.first.size }.map { |_, stack| stack["bytes"] }
     assert_operator small, :>=, 40_000
     assert_operator large, :>, 1000 * 200
-    assert_in_delta 2000, found["process"][0]["objects"], 200
+    assert_equal 2000, found["process"][0]["objects"]
     assert_equal 0, found["process"][0]["lost"]
     assert_equal "1000", target.run("make(1000)")
   end
@@ -237,7 +237,7 @@ class ProfileTest < LiveTest
     collapsed = rbprobe("export", file, "--to", "collapsed", "--objects")
     assert_exit 0, collapsed
     made = collapsed.stdout.lines.grep(/Work#fill;(String#\*;)?String /).sum { |line| line[/\d+$/].to_i }
-    assert_in_delta 40_000, made, 8_000 # also that of the literal
+    assert_in_delta 40_000, made, 4_000 # also that of the literal
     bytes = JSON.parse(rbprobe("export", file, "--to", "speedscope").stdout)["profiles"][0]
     assert_equal "bytes", bytes["unit"]
     assert_operator bytes["endValue"], :>, made * 900
@@ -255,7 +255,8 @@ class ProfileTest < LiveTest
       target.run("GC.compact if GC.respond_to?(:compact); Thread.new { 50.times { $kept.pop }; nil }.join; 1")
     end
     alive = found.fetch("class").find { |one| one["label"] == "LargeMade" }
-    assert_in_delta 250, alive["self_objects"], 25 # some may be on a stack still
+    # None is missing. The collector finds a few on stacks, which it keeps; those of a thread that has ended, too.
+    assert_includes 250..262, alive["self_objects"]
     assert_operator found["class"].sum { |one| one["self_objects"] }, :<, 300
     assert_operator alive["self_bytes"], :>, 250 * 200
     assert_equal true, found["process"][0]["retained"]

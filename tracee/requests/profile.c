@@ -127,10 +127,11 @@ static void add_summary(struct msgpack_builder *answer)
 static VALUE send_sums(VALUE unused)
 {
 	struct msgpack_builder *answer = &profiler->answer;
-	bool all = false;
+	bool all = false, sent = true;
 
 	(void)unused;
-	while (!all && !answer->failed) {
+	profiler->sent_ns = clock_now_ns(); /* also where it fails: not at once again */
+	while (!all && sent) {
 		builder_clear(answer);
 		builder_map(answer, NULL);
 		profile_threads_tell(&profiler->threads, answer);
@@ -147,13 +148,17 @@ static VALUE send_sums(VALUE unused)
 			add_summary(answer);
 		}
 		builder_end(answer);
-		if (!request_answer(profiler->request, answer))
-			break;
+		sent = request_answer(profiler->request, answer);
+		if (sent) {
+			profile_threads_told(&profiler->threads);
+			profile_stacks_told(profiler->stacks);
+		}
 	}
+	if (!sent)
+		return Qnil; /* the figures wait: they refer to what the client has not got */
 	profile_sums_clear(&profiler->sums);
 	if (profiler->gvl)
 		profile_sums_clear(&profiler->gvl_sums);
-	profiler->sent_ns = clock_now_ns();
 	return Qnil;
 }
 

@@ -6,7 +6,8 @@
  * and notes the object. Nothing is allocated there, and nothing raised; where there is no room, that is counted. A job that comes
  * a moment later, when the object has its content, adds up its bytes. Until then the note keeps the object alive.
  *
- * The cost is bounded in two ways. Where reading stacks takes more than READING_MOST of the time, N grows. What the event itself
+ * The cost is bounded in two ways. Where reading stacks takes more than READING_MOST of the time, N grows,
+ * unless the user has said N. What the event itself
  * costs each allocation (the VM's slower way included) is measured when the profile begins; where that becomes more than
  * WATCHING_MOST, the hook is off for a part of the time. Both are told.
  *
@@ -54,8 +55,9 @@ struct profile_allocations {
 	bool watching; /* the hook is wanted: it may have been removed (gc_hook.h) */
 
 	/* The event's. */
-	uint64_t seen, meant; /* all objects while the hook was on, and those of the class */
-	uint64_t every, next; /* next: objects until one is noted */
+	uint64_t seen, meant;        /* all objects while the hook was on, and those of the class */
+	uint64_t every, next, drawn; /* next: objects until one is noted, which stands for as many as were drawn */
+	bool every_fixed;            /* N is the user's */
 	uint64_t random;
 	uint64_t read_ns; /* what reading stacks took */
 	uint64_t lost, cut;
@@ -94,7 +96,7 @@ static uint64_t interval(struct profile_allocations *one)
 	return one->every == 1 ? 1 : one->every / 2 + one->random % (one->every + 1);
 }
 
-static void note(struct profile_allocations *one, VALUE object, VALUE class)
+static void note(struct profile_allocations *one, VALUE object, VALUE class, uint64_t stands_for)
 {
 	bool known, cut = false;
 	const struct fiber_state *fiber = fiber_met_state_or_not(&known);
@@ -104,11 +106,11 @@ static void note(struct profile_allocations *one, VALUE object, VALUE class)
 	if (fiber && fiber->suppress_depth)
 		return;
 	if (one->note_count == NOTES) {
-		one->lost += one->every;
+		one->lost += stands_for;
 		return;
 	}
 	began_ns = clock_now_ns();
-	*place = (struct note){.object = object, .class = class, .thread = rb_thread_current(), .stands_for = one->every};
+	*place = (struct note){.object = object, .class = class, .thread = rb_thread_current(), .stands_for = stands_for};
 	place->stack = profile_stack_here(one->stacks, &cut);
 	one->note_count++;
 	one->cut += cut;
@@ -123,6 +125,7 @@ static void on_newobj(VALUE unused, const rb_trace_arg_t *trace_arg)
 {
 	struct profile_allocations *one = active;
 	VALUE object, class;
+	uint64_t stands_for;
 
 	(void)unused;
 	if (!one || !compat_in_main_ractor())
@@ -138,8 +141,9 @@ static void on_newobj(VALUE unused, const rb_trace_arg_t *trace_arg)
 	one->meant++;
 	if (--one->next)
 		return;
-	one->next = interval(one);
-	note(one, object, class);
+	stands_for = one->drawn;
+	one->next = one->drawn = interval(one);
+	note(one, object, class, stands_for);
 }
 
 static rb_event_hook_func_t hook(void)
@@ -228,7 +232,8 @@ struct profile_allocations *profile_allocations_start(struct profile_stacks *sta
 	}
 	one->every = options->every ? options->every < EVERY_MAX ? options->every : EVERY_MAX : EVERY_FIRST;
 	one->random = clock_now_ns() | 1;
-	one->next = interval(one);
+	one->every_fixed = options->every != 0;
+	one->next = one->drawn = interval(one);
 	one->credit_ns = CREDIT_NS;
 	active = one;
 	gc_stress_off();
@@ -366,7 +371,7 @@ static void keep_to_budget(struct profile_allocations *one)
 	one->taken_ns = now_ns;
 	one->taken_seen = one->seen;
 	if (now_ns - one->looked_ns >= LOOK_NS || share * (double)LOOK_NS > 10 * READING_MOST * LOOK_NS) {
-		if (share > READING_MOST && one->every < EVERY_MAX)
+		if (!one->every_fixed && share > READING_MOST && one->every < EVERY_MAX)
 			one->every = 1 + (uint64_t)((double)one->every * 1.2 * share / READING_MOST);
 		one->looked_ns = now_ns;
 		one->looked_read = one->read_ns;

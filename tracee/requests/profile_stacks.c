@@ -34,7 +34,8 @@ struct node {
 /* Things that are numbered from 1 on, and a table of these numbers by a hash of the thing; a power of two, at most half full. */
 struct numbers {
 	uint32_t *slots;
-	uint32_t slot_count, count, room, told;
+	uint32_t slot_count, count, room;
+	uint32_t told, telling; /* the client knows so many; and with what is under way */
 };
 
 struct profile_stacks {
@@ -281,12 +282,14 @@ static void tell_function(struct msgpack_builder *answer, VALUE frame)
 bool profile_stacks_tell(struct profile_stacks *stacks, struct msgpack_builder *answer)
 {
 	struct numbers *functions = &stacks->function_numbers, *nodes = &stacks->node_numbers;
-	uint32_t first_function = functions->told, first_node = nodes->told;
+
+	functions->telling = functions->told;
+	nodes->telling = nodes->told;
 
 	builder_array(answer, "functions");
-	while (functions->told < functions->count && functions->told - first_function < TOLD_AT_ONCE &&
+	while (functions->telling < functions->count && functions->telling - functions->told < TOLD_AT_ONCE &&
 	       answer->buffer.size < TOLD_BYTES) {
-		VALUE frame = stacks->functions[functions->told++].frame;
+		VALUE frame = stacks->functions[functions->telling++].frame;
 
 		if (frame == FRAME_GC)
 			tell_gc(answer);
@@ -298,13 +301,20 @@ bool profile_stacks_tell(struct profile_stacks *stacks, struct msgpack_builder *
 	builder_end(answer);
 	builder_array(answer, "stacks");
 	/* Not before their functions. */
-	while (functions->told == functions->count && nodes->told < nodes->count && nodes->told - first_node < TOLD_AT_ONCE) {
-		const struct node *node = &stacks->nodes[nodes->told++];
+	while (functions->telling == functions->count && nodes->telling < nodes->count &&
+	       nodes->telling - nodes->told < TOLD_AT_ONCE) {
+		const struct node *node = &stacks->nodes[nodes->telling++];
 
 		builder_uint(answer, NULL, node->parent);
 		builder_uint(answer, NULL, node->function);
 		builder_int(answer, NULL, node->line);
 	}
 	builder_end(answer);
-	return functions->told == functions->count && nodes->told == nodes->count;
+	return functions->telling == functions->count && nodes->telling == nodes->count;
+}
+
+void profile_stacks_told(struct profile_stacks *stacks)
+{
+	stacks->function_numbers.told = stacks->function_numbers.telling;
+	stacks->node_numbers.told = stacks->node_numbers.telling;
 }

@@ -42,5 +42,7 @@ uint32_t profile_stack_of_gc(struct profile_stacks *stacks);
 
 /* Adds "functions" and "stacks" that are new to the map that is open, so many at most. False: there are more. May raise. */
 bool profile_stacks_tell(struct profile_stacks *stacks, struct msgpack_builder *answer);
+/* They have been sent. Where they could not be, the next call begins with the same ones: numbers follow from their order. */
+void profile_stacks_told(struct profile_stacks *stacks);
 
 #endif

@@ -161,7 +161,12 @@ void profile_threads_tell(struct profile_threads *threads, struct msgpack_builde
 		builder_text(answer, "name", thread->name, strlen(thread->name));
 		builder_bool(answer, "main", thread->thread == rb_thread_main());
 		builder_end(answer);
-		thread->untold = false;
 	}
 	builder_end(answer);
+}
+
+void profile_threads_told(struct profile_threads *threads)
+{
+	for (uint32_t i = 0; i < threads->count; i++)
+		threads->items[i].untold = false;
 }

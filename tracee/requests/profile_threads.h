@@ -58,5 +58,7 @@ void profile_threads_tell_clocks(const struct profile_threads *threads, struct m
 
 /* Adds "threads" that are new, or have another name, to the map that is open. May raise. */
 void profile_threads_tell(struct profile_threads *threads, struct msgpack_builder *answer);
+/* They have been sent. */
+void profile_threads_told(struct profile_threads *threads);
 
 #endif
