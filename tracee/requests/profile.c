@@ -16,6 +16,8 @@
 #include "tracee/requests/profile_gc.h"
 #include "tracee/requests/profile_take.h"
 #include "tracee/session/request.h"
+#include "tracee/session/session.h"
+#include "tracee/session/stream.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/evaluation.h"
@@ -93,9 +95,24 @@ static VALUE take(VALUE argument)
 
 /* --- Sending */
 
+/* What the threads that send have taken so far. */
+static uint64_t writers_cpu_ns(void)
+{
+	pid_t threads[STREAM_THREADS_MAX];
+	size_t count = stream_threads(threads);
+	uint64_t sum_ns = 0, ns;
+
+	for (size_t i = 0; i < count; i++)
+		sum_ns += threads[i] && clock_thread_ns(threads[i], &ns) ? ns : 0;
+	return sum_ns;
+}
+
 static uint64_t own_cpu_ns(void)
 {
-	uint64_t ns = profiler->cpu_ns + profile_clock_cpu_ns(profiler->clock);
+	uint64_t ns = profiler->cpu_ns + profile_clock_cpu_ns(profiler->clock), writers_ns = writers_cpu_ns();
+
+	if (writers_ns > profiler->writers_ns)
+		ns += writers_ns - profiler->writers_ns;
 
 	return profiler->allocations ? ns + profile_allocations_cost_ns(profiler->allocations) : ns;
 }
@@ -195,6 +212,8 @@ static void finish(void)
 		profile_gvl_stop(one->gvl);
 	profiler = NULL;
 	free_profiler(one);
+	if (request->session)
+		atomic_store_explicit(&request->session->dozes, false, memory_order_relaxed);
 	request_finish(request, 0, "%s", "");
 }
 
@@ -315,6 +334,7 @@ static void profile_begin(struct request *request, const struct command *command
 	builder_init(&one->answer);
 	one->request = request;
 	one->began_ns = one->sent_ns = clock_now_ns();
+	one->writers_ns = writers_cpu_ns();
 	one->gc_known = profile_gc_known();
 	one->gc_ns = one->gc_known ? profile_gc_ns() : 0;
 	rb_gc_register_address(&one->keeper);
@@ -338,6 +358,7 @@ static void profile_begin(struct request *request, const struct command *command
 		request_finish(request, EAGAIN, "no thread could be made for a profile");
 		return;
 	}
+	atomic_store_explicit(&request->session->dozes, true, memory_order_relaxed);
 }
 
 void profile_fork_child(void)

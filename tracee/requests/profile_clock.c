@@ -62,7 +62,7 @@ struct profile_clock {
 	_Atomic bool rough;             /* the process's, */
 	_Atomic bool busy;              /* since the process uses much CPU time */
 	_Atomic uint64_t sample_cpu_ns; /* what all have taken */
-	_Atomic uint64_t own_cpu_ns, woken, asked_ns;
+	_Atomic uint64_t woken, asked_ns;
 	_Atomic pid_t thread;
 	_Atomic bool settles; /* the sample was, or is to be, taken by a main thread that had been woken */
 	struct profile_watch watch;
@@ -160,12 +160,12 @@ static void tick(struct profile_clock *clock, uint64_t now_ns, uint64_t due_ns, 
 /* Where samples take more than they may, there are fewer. */
 static void keep_to_budget(struct profile_clock *clock, uint64_t now_ns)
 {
-	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), period_ns = atomic_load(&clock->period_ns);
+	uint64_t period_ns = atomic_load(&clock->period_ns), cpu_ns;
 	double used;
 
-	atomic_store(&clock->own_cpu_ns, cpu_ns);
 	if (now_ns - clock->budget_ns < BUDGET_NS)
 		return;
+	cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	cpu_ns += atomic_load(&clock->sample_cpu_ns);
 	used = (double)(cpu_ns - clock->budget_cpu_ns) / (double)(now_ns - clock->budget_ns);
 	clock->budget_ns = now_ns;
@@ -310,7 +310,10 @@ void profile_clock_taken(struct profile_clock *clock, uint64_t cpu_ns)
 
 uint64_t profile_clock_cpu_ns(const struct profile_clock *clock)
 {
-	return atomic_load(&clock->own_cpu_ns);
+	pid_t thread = atomic_load(&clock->thread);
+	uint64_t ns;
+
+	return thread && clock_thread_ns(thread, &ns) ? ns : 0;
 }
 
 double profile_clock_rate_hz(const struct profile_clock *clock)

@@ -124,7 +124,8 @@ static void look_at_clock(struct profiler *profiler, VALUE thread, uint32_t inde
 
 	if (!known || known->ours)
 		return;
-	profile_thread_cpu_ns(known, thread == profiler->last_thread ? profiler->last_cpu_ns : 0);
+	profile_thread_cpu_ns(known, thread == rb_thread_current() ? profiler->sample_cpu_ns : 0,
+	                      thread == profiler->last_thread ? profiler->last_cpu_ns : 0);
 	if ((known->last_ns || !known->had_cpu || index < WATCHED_ALWAYS) && known->native_id &&
 	    profiler->watched_count < PROFILE_WATCHED_MAX)
 		profiler->watched[profiler->watched_count++] = (pid_t)known->native_id;

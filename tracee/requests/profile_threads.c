@@ -111,22 +111,18 @@ void profile_threads_end(struct profile_threads *threads)
 	threads->count = kept;
 }
 
-uint64_t profile_thread_cpu_ns(struct profile_thread *thread, uint64_t own_ns)
+void profile_thread_cpu_ns(struct profile_thread *thread, uint64_t now_ns, uint64_t own_ns)
 {
-	uint64_t now_ns, used_ns = 0;
-
 	thread->last_ns = 0;
 	thread->had_cpu = thread->has_cpu;
 	thread->before_ns = thread->cpu_ns;
-	if (!thread->native_id || !clock_thread_ns((pid_t)thread->native_id, &now_ns))
-		return 0;
+	if (!thread->native_id || (!now_ns && !clock_thread_ns((pid_t)thread->native_id, &now_ns)))
+		return;
 	if (thread->has_cpu && now_ns > thread->cpu_ns + own_ns)
-		used_ns = now_ns - thread->cpu_ns - own_ns;
-	thread->used_ns += used_ns;
-	thread->last_ns = used_ns;
+		thread->last_ns = now_ns - thread->cpu_ns - own_ns;
+	thread->used_ns += thread->last_ns;
 	thread->cpu_ns = now_ns;
 	thread->has_cpu = true;
-	return used_ns;
 }
 
 void profile_threads_tell_clocks(const struct profile_threads *threads, struct msgpack_builder *answer)

@@ -49,9 +49,11 @@ struct profile_thread *profile_threads_get(struct profile_threads *threads, VALU
 /* The sample is over: forgets those that were not there. */
 void profile_threads_end(struct profile_threads *threads);
 
-/* The CPU time that the thread has used since the last call; own_ns of it was ours. 0 where it is not known. */
-/* It is also last_ns then. */
-uint64_t profile_thread_cpu_ns(struct profile_thread *thread, uint64_t own_ns);
+/*
+ * The CPU time that the thread has used since the last call becomes known, as last_ns; own_ns of it was ours. now_ns: what its
+ * clock says, where that has been read; 0: it has not.
+ */
+void profile_thread_cpu_ns(struct profile_thread *thread, uint64_t now_ns, uint64_t own_ns);
 
 /* Adds "clocks": of each thread whose CPU time is known, how much it has used so far. */
 void profile_threads_tell_clocks(const struct profile_threads *threads, struct msgpack_builder *answer);

@@ -127,6 +127,7 @@ struct session {
 	void (*tell_states)(struct session *session, msgpack_sbuffer *to, const struct ticks_clock *clock);
 	uint64_t states_next; /* the writer's: the next one that it takes */
 	_Atomic bool rests; /* calls are shown so late or not at all that the writer may look rarely; set by the trace command */
+	_Atomic bool dozes; /* nothing comes but answers that may be later still; set by a profile */
 	_Atomic uint64_t look_ns; /* when a job is to look for calls that still run (observe/overdue.h); 0: never */
 	struct ring ring;
 	struct message *oldest; /* the writer's end of the message list: a message already written, or the first dummy */

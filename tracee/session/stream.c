@@ -34,6 +34,7 @@
 #define POLL_EVENTS_MS 3 /* where there is nothing but some events */
 #define POLL_QUIET_MS 5  /* where nothing has come for QUIET_MS */
 #define POLL_RARE_MS 10  /* where nothing comes but what may be so late (session->rests) */
+#define POLL_DOZE_MS 40  /* likewise, and later (session->dozes) */
 #define QUIET_MS 50
 #define MANY_BYTES (256u << 10)  /* of the ring, in one look: it fills */
 #define OUTPUT_HIGH (128u << 10) /* bytes waiting for the socket above which the ring is left alone */
@@ -202,6 +203,8 @@ static int pause_after(struct writer *writer, bool nothing_left, uint64_t taken,
 		return writer->output.size ? POLL_MS : 0;
 	if (taken >= MANY_BYTES || look_soon)
 		return POLL_MS;
+	if (atomic_load_explicit(&writer->session->dozes, memory_order_relaxed))
+		return POLL_DOZE_MS;
 	if (taken && !rests)
 		writer->quiet_ms = 0;
 	if (writer->quiet_ms >= QUIET_MS)
