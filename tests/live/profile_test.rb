@@ -176,6 +176,18 @@ class ProfileTest < LiveTest
     Process.kill(:CONT, target.pid)
   end
 
+  test "the children of a process are profiled, each by itself, and not their parent" do
+    target = start("threads")
+    workers = Array.new(2) { target.adopt(target.run("start_worker")) }
+    result = rbprobe("profile", "-p", target.pid.to_s, "--children", "--duration", "1", "-q", "--format", "json")
+    assert_exit 0, result
+    objects = result.stdout.lines.map { |line| JSON.parse(line) }
+    processes = objects.select { |object| object["type"] == "process" }
+    assert_equal workers.sort, processes.map { |process| process["pid"] }.sort
+    stacks = objects.select { |object| object["type"] == "stack" && object["frames"].any? }
+    assert_equal workers.sort, stacks.map { |stack| stack["pid"] }.uniq.sort
+  end
+
   test "one client profiles at a time, the other is told so" do
     target = start("profiled")
     tracer = launch("profile", "-p", target.pid.to_s, "--duration", "60")
