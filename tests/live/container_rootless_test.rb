@@ -8,14 +8,26 @@ class ContainerRootlessTest < LiveTest
 
   # crun refuses a system that has both kinds of cgroups and a controller in the newer one: here it sees none.
   CONTROLLERS = "/sys/fs/cgroup/unified/cgroup.controllers".freeze
-  # Files that the command alone finds in the place of others: of each two, what is there and where.
-  INSTEAD = 'while [ "$1" != -- ]; do mount --bind "$1" "$2" || exit; shift 2; done; shift; exec "$@"'.freeze
+  # Files that the command alone finds in the place of others: of each two, what is there and where. One is the null device, since
+  # crun gives what it finds as standard input to the container's user.
+  INSTEAD = <<~'SH'.freeze
+    mount -t tmpfs tmpfs /mnt && mknod -m 666 /mnt/null c 1 3 && mount --bind /mnt/null /dev/null && umount -l /mnt || exit
+    while [ "$1" != -- ]; do mount --bind "$1" "$2" || exit; shift 2; done; shift
+    exec "$@"
+  SH
   SUBORDINATE = "200000".freeze
 
+  def setup
+    super
+    @null = File.stat("/dev/null")
+  end
+
   def teardown
+    null = File.stat("/dev/null")
     # What keeps the user's namespaces for the next container.
     pause = File.read(@pause).to_i if @pause && File.exist?(@pause)
     super
+    assert_equal [@null.uid, @null.gid, @null.mode], [null.uid, null.gid, null.mode], "the owner of /dev/null"
   ensure
     Process.kill(:KILL, pause) if pause
   end
