@@ -188,6 +188,25 @@ class ProfileTest < LiveTest
     assert_equal workers.sort, stacks.map { |stack| stack["pid"] }.uniq.sort
   end
 
+  test "a worker that starts meanwhile is profiled for the rest of the time, one that ends is no failure" do
+    target = start("threads")
+    first = target.adopt(target.run("start_worker"))
+    tracer = launch("profile", "-p", target.pid.to_s, "--children", "--duration", "60", "--format", "json")
+    sampled = lambda { |pid| threads_of(Struct.new(:pid).new(pid)).include?("rbprobe-profile") }
+    wait_until("it samples") { sampled.(first) }
+    second = target.adopt(target.run("start_worker"))
+    tracer.wait_for(/^rbprobe: worker #{second} joined$/)
+    wait_until("it is sampled") { sampled.(second) }
+    Process.kill(:KILL, first)
+    wait_until("it has ended") { !File.exist?("/proc/#{first}/exe") || File.read("/proc/#{first}/stat")[/\) (.)/, 1] == "Z" }
+    result = tracer.stop
+    assert_exit 0, result
+    objects = result.stdout.lines.map { |line| JSON.parse(line) }
+    processes = objects.select { |object| object["type"] == "process" }
+    assert_includes processes.map { |process| process["pid"] }, second
+    assert_match(/process #{first} .*(ended|gone|killed|went away)/, result.stderr)
+  end
+
   test "one client profiles at a time, the other is told so" do
     target = start("profiled")
     tracer = launch("profile", "-p", target.pid.to_s, "--duration", "60")

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 
+#define JOINERS_LOOK_NS (NS_PER_S / 4)
+
 #define EXIT_LOOKS 100          /* of 2 ms */
 #define GRACE_NS (2 * NS_PER_S) /* for a target to end what was cancelled */
 
@@ -301,10 +303,10 @@ void request_close(struct request *request)
 	attachment_close(&request->attachment);
 }
 
-/* Waits for one of them, or for a signal. False when all are over. */
-static bool turn(struct request *requests, size_t count, struct pollfd *polled)
+/* Waits for one of them, for a signal, or until wake_ns. False when all are over. */
+static bool turn(struct request *requests, size_t count, struct pollfd *polled, uint64_t wake_ns)
 {
-	uint64_t now_ns, wake_ns = UINT64_MAX;
+	uint64_t now_ns;
 	bool any = false;
 
 	for (size_t i = 0; i < count; i++) {
@@ -327,9 +329,11 @@ static bool turn(struct request *requests, size_t count, struct pollfd *polled)
 	return true;
 }
 
-int request_run(struct request *requests, size_t count, int signals_descriptor, bool *interrupted)
+int request_run(struct request *requests, size_t count, const struct request_joiners *joiners, int signals_descriptor,
+                bool *interrupted)
 {
-	struct pollfd *polled = memory_zeroed((1 + count) * sizeof(*polled));
+	struct pollfd *polled = memory_zeroed((1 + (joiners ? joiners->most : count)) * sizeof(*polled));
+	uint64_t look_ns = joiners ? clock_now_ns() + JOINERS_LOOK_NS : UINT64_MAX;
 	int status = STATUS_DONE;
 
 	for (size_t i = 0; i < count; i++)
@@ -344,7 +348,11 @@ int request_run(struct request *requests, size_t count, int signals_descriptor, 
 			for (size_t i = 0; i < count; i++)
 				request_cancel(&requests[i]);
 		}
-	} while (turn(requests, count, polled));
+		if (!*interrupted && clock_now_ns() >= look_ns) {
+			count = joiners->look(joiners->owner, requests, count);
+			look_ns = clock_now_ns() + JOINERS_LOOK_NS;
+		}
+	} while (turn(requests, count, polled, look_ns));
 	for (size_t i = 0; i < count; i++)
 		status = status ? status : requests[i].status;
 	free(polled);

@@ -83,11 +83,20 @@ void request_close(struct request *request);
 /* For a handler's done: says why the request failed, if it did. */
 void request_report(const struct request *request, uint32_t code, struct slice text);
 
+/* Requests that come while others run. */
+struct request_joiners {
+	/* Called a few times a second: opens what is new behind the others, and returns how many they are then, at most most. */
+	size_t (*look)(void *owner, struct request *requests, size_t count);
+	void *owner;
+	size_t most; /* for so many there is room */
+};
+
 /*
- * Steps through count requests until all are over. The first signal (signals.h) cancels them, a second ends the
- * program. Errors are printed. Returns the first status that is not STATUS_DONE. *interrupted is set where a signal came, also
- * where all had been answered just then.
+ * Steps through count requests, and those that join them (NULL: none do), until all are over. The first signal (signals.h)
+ * cancels them, a second ends the program. Errors are printed. Returns the first status that is not STATUS_DONE. *interrupted
+ * is set where a signal came, also where all had been answered just then.
  */
-int request_run(struct request *requests, size_t count, int signals_descriptor, bool *interrupted);
+int request_run(struct request *requests, size_t count, const struct request_joiners *joiners, int signals_descriptor,
+                bool *interrupted);
 
 #endif

@@ -195,7 +195,7 @@ int invocation_request(struct invocation *invocation, const pid_t *pids, size_t 
 
 	for (size_t i = 0; i < count; i++)
 		request_open(&requests[i], pids[i], &command, &invocation->options, handler, invocation);
-	status = request_run(requests, count, signals, &invocation->interrupted);
+	status = request_run(requests, count, NULL, signals, &invocation->interrupted);
 	for (size_t i = 0; i < count; i++)
 		request_close(&requests[i]);
 	free(requests);

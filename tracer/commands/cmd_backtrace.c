@@ -197,7 +197,7 @@ static int look(struct backtrace *backtrace, int signals_descriptor, bool *inter
 		request_open(&requests[i], watched->pid, &backtrace->command, &backtrace->invocation.options,
 		             &backtrace->invocation.subcommand->handler, watched);
 	}
-	status = request_run(requests, backtrace->count, signals_descriptor, interrupted);
+	status = request_run(requests, backtrace->count, NULL, signals_descriptor, interrupted);
 	for (size_t i = 0; i < backtrace->count; i++)
 		request_close(&requests[i]);
 	for (size_t i = 0; i < backtrace->count && backtrace->full; i++)

@@ -3,12 +3,15 @@
 #include "proto/clock.h"
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/cli/choose_processes.h"
 #include "tracer/cli/subcommand.h"
+#include "tracer/commands/worker_requests.h"
 #include "tracer/native/native_profile.h"
 #include "tracer/profile/profile_file.h"
 #include "tracer/profile/profile_text.h"
 #include "tracer/recording/recording_fit.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -204,6 +207,23 @@ static int run_native(struct profiling *profiling)
 	return native_profile_run(&order);
 }
 
+static int sample(struct profiling *profiling)
+{
+	struct invocation *invocation = &profiling->invocation;
+	struct options *options = &invocation->options;
+	struct pid_list parents = {0};
+	int status = options->children ? choose_children_of(options, &parents) : 0;
+
+	if (!status && profiling->native)
+		status = run_native(profiling);
+	else if (!status && options->children)
+		status = worker_requests_run(invocation, &parents);
+	else if (!status)
+		status = invocation_request(invocation, options->pids.items, options->pids.count);
+	free(parents.items);
+	return status;
+}
+
 static int profile_run(void *self)
 {
 	struct profiling *profiling = self;
@@ -223,8 +243,7 @@ static int profile_run(void *self)
 		profiling->writer = profile_writer_new(&invocation->output, (uint32_t)profiling->rate_hz);
 	else if (!options->quiet && isatty(STDERR_FILENO))
 		message("sampling for %g s; Ctrl-C ends it and shows what there is", (double)profiling->duration_ns / 1e9);
-	status = profiling->native ? run_native(profiling)
-	                           : invocation_request(invocation, options->pids.items, options->pids.count);
+	status = sample(profiling);
 	if (!profiling->profile->process_count)
 		return status;
 	profile_settle(profiling->profile);
@@ -259,6 +278,7 @@ const struct subcommand cmd_profile = {
 		"C that had ended by then counts as its caller.",
 	.report = true,
 	.pids = PIDS_SOME,
+	.children_itself = true,
 	.format = "Tables for people, or one JSON object a line",
 	.options = (const struct argp *const[]){&options_profile, &options_file, NULL},
 	.size = sizeof(struct profiling),
