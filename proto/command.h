@@ -62,8 +62,8 @@ static inline bool selector_may_be_class(const struct selector *selector)
 }
 
 /*
- * The part of its class's name that begins with a small letter, as no class's does: "order" of Billing::order#save. Empty: there
- * is none.
+ * The part of its class's name that begins with a small letter, as no constant does: "order" of Billing::order#save. Empty: there
+ * is none. Some of Ruby's own classes have such names: Time::tm.
  */
 struct slice selector_misnamed(const struct selector *selector);
 

@@ -429,6 +429,26 @@ class SelectorsTest < LiveTest
                  tracer.stop.tree.gsub(/0x\h+/, "0x").lines
   end
 
+  test "all that methods lists it takes back, in a whole process" do
+    target = start("shop")
+    target.run(<<~'RUBY')
+      class Odd; ["a\nb", 'say "x"', 'c\d', "\u202e"].each { |name| define_method(name) {} }; end; nil
+    RUBY
+    listed = rbprobe("methods", "-p", target.pid.to_s, "*#*", "*.*").stdout.lines
+    names = listed.map { |line| line[/\A(.*?)  (?=\S+:\d+  |-  |<internal)/, 1] }
+    odd = ['"ARGF.class"#gets', '"Time::tm"#year', 'Odd#"a\x0ab"', 'Odd#"say \"x\""', 'Odd#"c\\\\d"', 'Odd#"\xe2\x80\xae"']
+    assert_empty odd - names
+    again = rbprobe("methods", "-p", target.pid.to_s, *names)
+    assert_equal "", again.stderr
+    assert_equal [[], []], [listed - again.stdout.lines, again.stdout.lines - listed]
+    tracer = trace(target, 'Odd#"a\x0ab"', '"ARGF.class"#argv', "Time::tm#year")
+    target.run("Odd.new.send(\"a\\nb\"); ARGF.argv; ObjectSpace.each_object(Class).find { |c| c.name == 'Time::tm' }.new(1).year")
+    assert_equal "Odd#a\\x0ab <time>\nARGF.class#argv <time>\nTime::tm#year <time>\n", tracer.stop.tree
+    # The class is there, and what it has not is waited for; a quoted one that is not there is refused as any.
+    assert_match(/no method matches Time::tm#zork yet/, trace(target, '"Time::tm"#zork').stop.stderr)
+    assert_refused 1, /"tn" is no class/, "trace", "-p", target.pid.to_s, '"Time::tn"#year'
+  end
+
   # Where rbprobe has been at work: expressions, an evaluation, a backtrace.
   test "nothing of rbprobe's own is found" do
     target = start("shop")

@@ -31,6 +31,7 @@ static void a_method_of_a_class(void **state)
 	means("Order#save!", "Order", '#', "save!");
 	means("Order#paid?", "Order", '#', "paid?");
 	means("Order#total=", "Order", '#', "total=");
+	means("Order#12", "Order", '#', "12");
 }
 
 static void all_methods_of_a_class(void **state)
@@ -78,14 +79,36 @@ static void names_in_quotes(void **state)
 	means("Order#\"two words\"", "Order", '#', "two words");
 	means("Order.\"a(b, c)\"", "Order", '.', "a(b, c)");
 	means("Order#\"a:12\"", "Order", '#', "a:12");
-	assert_true(selector_needs_quotes((struct slice)SLICE("two words")));
-	assert_true(selector_needs_quotes((struct slice)SLICE("a:12")));
-	assert_true(selector_needs_quotes((struct slice)SLICE("a(b")));
-	assert_true(selector_needs_quotes((struct slice)SLICE("a#b")));
-	assert_false(selector_needs_quotes((struct slice)SLICE("save!")));
-	assert_false(selector_needs_quotes((struct slice)SLICE("[]=")));
-	assert_false(selector_needs_quotes((struct slice)SLICE("+@")));
-	assert_false(selector_needs_quotes((struct slice)SLICE("x12")));
+	means("Order#\"a\\\"b\\\\c\\x0a\"", "Order", '#', "a\"b\\c\n");
+	means("Order#\"\\*\"", "Order", '#', "\\*");
+	means("\"ARGF.class\"#gets", "ARGF.class", '#', "gets");
+	means("\"Time::tm\".\"two words\"", "Time::tm", '.', "two words");
+}
+
+static void name_is(const char *class, const char *method, const char *expected)
+{
+	struct buffer name = {0};
+
+	selector_add_name(&name, (struct slice){class, strlen(class)}, '#', (struct slice){method, strlen(method)});
+	assert_slice(((struct slice){name.bytes, name.size}), expected);
+	buffer_free(&name);
+}
+
+static void names_have_quotes_where_they_are_needed(void **state)
+{
+	(void)state;
+	name_is("Order", "two words", "Order#\"two words\"");
+	name_is("Order", "a:12", "Order#\"a:12\"");
+	name_is("Order", "a(b", "Order#\"a(b\"");
+	name_is("Order", "a#b", "Order#\"a#b\"");
+	name_is("Order", "a\"b\\c\n", "Order#\"a\\\"b\\\\c\\x0a\"");
+	name_is("Order", "", "Order#\"\"");
+	name_is("ARGF.class", "gets", "\"ARGF.class\"#gets");
+	name_is("Time::tm", "-", "\"Time::tm\"#-");
+	name_is("#<Class:0x1>::Order", "save!", "#<Class:0x1>::Order#save!");
+	name_is("Order", "[]=", "Order#[]=");
+	name_is("Order", "+@", "Order#+@");
+	name_is("Order", "x12", "Order#x12");
 }
 
 static void lines_of_files(void **state)
@@ -195,6 +218,11 @@ static void mistakes_are_refused_with_their_place(void **state)
 		{"Order#save(,self)", "character"},
 		{"Order#save([1)", "character"},
 		{"Order#save#load", "method name"},
+		{"12", "a number is no method's name"},
+		{"12(self)", "a number is no method's name"},
+		{"Order#\"\"", "name is empty"},
+		{"Order#\"two words", "cannot be in a method name"},
+		{"\"\"#save", "a class name is missing"},
 		{"order.rb:0", "no file has such a line"},
 		{"order.rb:1234567890", "no file has such a line"},
 		{"./:1", "a file is missing"},
@@ -235,6 +263,9 @@ static void a_class_with_a_small_letter_is_a_question_for_the_process(void **sta
 	assert_int_equal(selector_misnamed(&list.items[3]).size, 0);
 	assert_int_equal(selector_parse(&list, "order.rb:12", &err), 0);
 	assert_int_equal(selector_misnamed(&list.items[4]).size, 0);
+	list.asks_process = false;
+	assert_int_equal(selector_parse(&list, "Time::tm#year", &err), -ENOENT);
+	assert_int_equal(selector_parse(&list, "\"Time::tm\"#year", &err), 0);
 	selector_list_free(&list);
 }
 
@@ -266,6 +297,7 @@ int main(void)
 		cmocka_unit_test(globs),
 		cmocka_unit_test(classes_without_a_name),
 		cmocka_unit_test(names_in_quotes),
+		cmocka_unit_test(names_have_quotes_where_they_are_needed),
 		cmocka_unit_test(lines_of_files),
 		cmocka_unit_test(names_beyond_ascii),
 		cmocka_unit_test(expressions_are_separated_by_commas),

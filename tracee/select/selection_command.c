@@ -46,7 +46,8 @@ struct selection_work {
 	struct selector_walk walk;
 	bool *listed; /* by selector: a listing has named a method */
 	bool suggesting;
-	const struct selector *misnamed; /* whose class begins with a small letter: what was meant is looked for */
+	const struct selector
+		*misnamed; /* whose class begins with a small letter, and is not there: what was meant is looked for */
 	struct suggestions suggestions;
 	size_t next;  /* of the matches */
 	size_t found; /* matches there were when all was looked for: what is defined faster than it is looked at, comes later */
@@ -126,7 +127,7 @@ static void tell_unmatched(struct selection_work *work, const char *what_follows
 		             told - UNMATCHED_NAMED_MAX, what_follows);
 }
 
-/* No class will ever have such a name, so that nothing is waited for. */
+/* No constant has such a name, so that nothing is waited for. */
 static void refuse_misnamed(struct selection_work *work)
 {
 	const struct selector *selector = work->misnamed;
@@ -142,15 +143,24 @@ static void refuse_misnamed(struct selection_work *work)
 		error_set(work->err, -EINVAL, "selector \"%s\": \"%.*s\" is no class%s", name, (int)part.size, part.bytes, meant);
 }
 
-static bool look_for_misnamed(struct selection_work *work)
+/* Looks at the next method or module that the walk's selector may mean; at its end the next selector is looked for. */
+static void walk_on(struct selection_work *work)
 {
-	const struct command *command = work->command;
+	const struct selector *selector = work->walk.selector;
 
-	for (uint32_t i = 0; i < command->selector_count && !work->misnamed; i++)
-		if (selector_misnamed(&command->selectors[i]).size) {
-			work->misnamed = &command->selectors[i];
-			suggestions_add(&work->suggestions, 0, work->misnamed);
-		}
+	if (selector_walk_next(&work->walk))
+		return;
+	/* Ruby itself has some, such as Time::tm. */
+	if (!work->misnamed && !work->walk.has_class && selector_misnamed(selector).size) {
+		work->misnamed = selector;
+		suggestions_add(&work->suggestions, 0, selector);
+	}
+	work->walk = (struct selector_walk){.selector = NULL};
+	work->selector++;
+}
+
+static bool refuse_what_is_misnamed(struct selection_work *work)
+{
 	if (!work->misnamed)
 		return false;
 	if (suggestions_look(&work->suggestions))
@@ -186,10 +196,10 @@ static bool look_for_methods(struct selection_work *work)
 	work->walk.argument = &arming;
 	if (!work->walk.selector && !selector_line(&selection->selectors[work->selector]))
 		selector_walk_begin(&work->walk, &selection->selectors[work->selector]);
-	else if (!work->walk.selector || !selector_walk_next(&work->walk)) {
-		work->walk = (struct selector_walk){.selector = NULL};
+	else if (work->walk.selector)
+		walk_on(work);
+	else
 		work->selector++;
-	}
 	return true;
 }
 
@@ -261,9 +271,9 @@ static bool finish(struct selection_work *work)
 }
 
 static const struct step trace_steps[] = {
-	{"looking for methods", look_for_misnamed},
 	{"looking for methods", prepare},
 	{"looking for methods", look_for_methods},
+	{"looking for methods", refuse_what_is_misnamed},
 	{"looking for methods", look_for_lines},
 	{"looking for methods", ask_consent},
 	{"arming", arm_methods},
@@ -298,10 +308,8 @@ static bool list_methods(struct selection_work *work)
 	work->walk.argument = work;
 	if (!work->walk.selector)
 		selector_walk_begin(&work->walk, &command->selectors[work->selector]);
-	else if (!selector_walk_next(&work->walk)) {
-		work->walk = (struct selector_walk){.selector = NULL};
-		work->selector++;
-	}
+	else
+		walk_on(work);
 	return true;
 }
 
@@ -311,8 +319,8 @@ static bool finish_listing(struct selection_work *work)
 	return false;
 }
 
-static const struct step list_steps[] = {{"listing", look_for_misnamed},
-                                         {"listing", list_methods},
+static const struct step list_steps[] = {{"listing", list_methods},
+                                         {"listing", refuse_what_is_misnamed},
                                          {"listing", suggest},
                                          {"listing", finish_listing},
                                          {NULL, NULL}};

@@ -147,7 +147,7 @@ bool selector_is_exact(const struct selector *selector)
 {
 	struct slice pattern = selector->class_pattern;
 
-	return pattern.size > 0 && pattern.bytes[0] != '#' && !memchr(pattern.bytes, '*', pattern.size);
+	return pattern.size > 0 && constant_may_be_path(pattern);
 }
 
 /* --- The walk */
@@ -159,7 +159,8 @@ static bool name_next(struct selector_walk *walk)
 	if (walk->next_name >= RARRAY_LEN(walk->names))
 		return false;
 	name = rb_ary_entry(walk->names, walk->next_name++);
-	if (is_met(walk->adapted.method_pattern, name))
+	/* What this system has not, such as Process::Sys.setruid here, is listed, and yet Ruby says that it is not defined. */
+	if (is_met(walk->adapted.method_pattern, name) && defines(walk->module, name, Qtrue))
 		report_found(walk, name, walk->module);
 	return true;
 }
@@ -184,6 +185,7 @@ static void module_begin(struct selector_walk *walk, VALUE module)
 
 	if (!walk->exact && (NIL_P(module) || !owner_matches(walk->selector, module)))
 		return;
+	walk->has_class = true;
 	walk->adapted = without_star(walk->selector, module);
 	if (name_pattern_is_glob(walk->adapted.method_pattern)) {
 		walk->module = module;

@@ -34,6 +34,7 @@ struct selector_walk {
 	VALUE names;          /* Array of Symbols, or nil */
 	long next_name;
 	unsigned next_list;
+	bool has_class; /* there is one with that name, though perhaps without such a method */
 };
 
 /* The selector lives as long as the walk. */

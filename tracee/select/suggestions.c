@@ -61,6 +61,14 @@ static void mean(struct suggestion *one)
 	selector->class_pattern = one->last = (struct slice){NULL, 0};
 }
 
+/* Not a pattern for several. A class may be meant that was written with a small letter. */
+static bool names_class(const struct selector *selector)
+{
+	struct slice name = selector->class_pattern;
+
+	return selector_is_exact(selector) || (selector_misnamed(selector).size && !memchr(name.bytes, '*', name.size));
+}
+
 void suggestions_add(struct suggestions *suggestions, uint32_t index, const struct selector *written)
 {
 	struct suggestion *one = &suggestions->items[suggestions->count];
@@ -73,7 +81,7 @@ void suggestions_add(struct suggestions *suggestions, uint32_t index, const stru
 	mean(one);
 	any_class = selector->class_pattern.size == 0;
 	is_pattern = selector_is_method_pattern(selector);
-	if (any_class ? is_pattern : !selector_is_exact(selector))
+	if (any_class ? is_pattern : !names_class(selector))
 		return;
 	one->name = is_pattern ? Qnil : selector_literal_name(selector);
 	one->is_pattern = is_pattern;

@@ -6,7 +6,6 @@
 #include "tracee/vm/heap_list.h"
 
 #include <ruby/encoding.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +70,18 @@ VALUE constant_module(struct slice path)
 VALUE constant_module_at_hand(const char *name)
 {
 	return module_within(rb_cObject, (struct slice){name, strlen(name)});
+}
+
+bool constant_may_be_path(struct slice text)
+{
+	for (size_t i = 0; i < text.size; i++) {
+		unsigned char c = (unsigned char)text.bytes[i];
+		bool begins = i == 0 || text.bytes[i - 1] == ':';
+
+		if (c < 0x80 && c != ':' && !(begins ? ISUPPER(c) : ISALNUM(c) || c == '_'))
+			return false;
+	}
+	return true;
 }
 
 static bool ends_with(struct slice text, const char *end)

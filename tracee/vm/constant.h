@@ -4,6 +4,7 @@
 #include "proto/slice.h"
 
 #include <ruby.h>
+#include <stdbool.h>
 
 /*
  * The class or module that is now at a path of constants, "Billing::Order"; Qnil where there is none. Loads nothing, and runs no
@@ -13,6 +14,9 @@ VALUE constant_module(struct slice path);
 
 /* The same of a constant of Object; not of those of a box. Also in an event, with the GVL held. Neither allocates nor raises. */
 VALUE constant_module_at_hand(const char *name);
+
+/* Whether a text could be such a path. "Time::tm", "ARGF.class", "#<Class:0x1>" and "Billing::*" could not. Any context. */
+bool constant_may_be_path(struct slice text);
 
 #define CONSTANT_VERSION_MAX 64
 

@@ -8,6 +8,7 @@
 #include "tracer/cli/selector.h"
 
 #include "tracer/base/buffer.h"
+#include "tracer/cli/selector_quotes.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -98,7 +99,7 @@ static bool is_out_of_place(const char *name, size_t i)
 	return c == '@' ? i == 0 : c && strchr("#),;\"'{}", c);
 }
 
-bool selector_needs_quotes(struct slice method)
+static bool method_needs_quotes(struct slice method)
 {
 	size_t digits = 0;
 
@@ -107,7 +108,32 @@ bool selector_needs_quotes(struct slice method)
 			return true;
 	while (digits < method.size && isdigit((unsigned char)method.bytes[method.size - 1 - digits]))
 		digits++;
-	return digits && digits < method.size && method.bytes[method.size - 1 - digits] == ':';
+	return method.size == 0 || name_is_escaped(method) ||
+	       (digits && digits < method.size && method.bytes[method.size - 1 - digits] == ':');
+}
+
+static bool class_needs_quotes(struct slice class)
+{
+	struct selector named = {.class_pattern = class};
+	struct error ignored;
+
+	return selector_misnamed(&named).size ||
+	       class_check(class.bytes, nameless_size(class.bytes, class.size), class.size, &ignored) < 0;
+}
+
+static void name_add(struct buffer *to, struct slice name, bool quoted)
+{
+	if (quoted)
+		quoted_add(to, name);
+	else
+		buffer_add_printable(to, name.bytes, name.size);
+}
+
+void selector_add_name(struct buffer *to, struct slice class, char separator, struct slice method)
+{
+	name_add(to, class, class_needs_quotes(class));
+	buffer_add_char(to, separator);
+	name_add(to, method, method_needs_quotes(method));
 }
 
 /* A name with its ? ! or =, or an operator; with * for "anything". What else define_method takes is let through. */
@@ -122,24 +148,42 @@ static int method_check(const char *text, size_t from, size_t to, struct error *
 	return 0;
 }
 
-/* What define_method takes besides, "two words" for instance, stands in quotes. */
-static int method_parse(struct selector *selector, const char *text, size_t from, size_t to, struct error *err)
+/* What is in quotes, until the list is freed. */
+static struct slice unquoted(struct selector_list *list, const char *text, size_t size)
 {
-	bool quoted = to - from > 2 && text[from] == '"' && text[to - 1] == '"';
+	char *copy;
+	struct slice name = quoted_name(text, size, &copy);
 
-	selector->method_pattern = (struct slice){text + from + quoted, to - from - 2 * (size_t)quoted};
-	return quoted ? 0 : method_check(text, from, to, err);
+	if (copy) {
+		list->copies = memory_resize(list->copies, (list->copy_count + 1) * sizeof(*list->copies));
+		list->copies[list->copy_count++] = copy;
+	}
+	return name;
+}
+
+/* What define_method takes besides, "two words" for instance, stands in quotes. */
+static int method_parse(struct selector_list *list, struct selector *selector, const char *text, size_t from, size_t to,
+                        struct error *err)
+{
+	size_t quoted = quoted_size(text + from, to - from);
+
+	if (quoted == 0 || from + quoted != to) {
+		selector->method_pattern = (struct slice){text + from, to - from};
+		return method_check(text, from, to, err);
+	}
+	selector->method_pattern = unquoted(list, text + from, quoted);
+	return selector->method_pattern.size ? 0 : refuse(text, from, err, "a method whose name is empty cannot be selected");
 }
 
 /* Where the expressions begin, or the end. */
 static size_t name_size(const char *text)
 {
-	size_t size = 0;
+	size_t size = 0, total = strlen(text);
 
 	while (text[size] && text[size] != '(') {
-		const char *end = text[size] == '"' && size && strchr("#.", text[size - 1]) ? strchr(text + size + 1, '"') : NULL;
+		size_t quoted = size == 0 || strchr("#.", text[size - 1]) ? quoted_size(text + size, total - size) : 0;
 
-		size = end ? (size_t)(end + 1 - text) : size + 1;
+		size += quoted ? quoted : 1;
 	}
 	return size;
 }
@@ -165,9 +209,22 @@ static int misnamed_check(const struct selector *selector, const char *text, siz
 	return part.size ? refuse_lower_case(text, (size_t)(part.bytes - text), separator, err) : 0;
 }
 
-static int name_parse(struct selector *selector, const char *text, size_t size, struct error *err)
+/* "Order" or "::Order", "#<Class:0x00007f50>", and in quotes what is no path of constants. to: where the separator is. */
+static int class_parse(struct selector_list *list, struct selector *selector, const char *text, size_t to, struct error *err)
 {
-	size_t from = 0, nameless = nameless_size(text, size), separator = nameless;
+	size_t from = to > 2 && text[0] == ':' && text[1] == ':' ? 2 : 0;
+
+	if (to && quoted_size(text, to) == to) {
+		selector->class_pattern = unquoted(list, text, to);
+		return selector->class_pattern.size ? 0 : refuse(text, 0, err, "a class name is missing");
+	}
+	selector->class_pattern = (struct slice){text + from, to - from};
+	return class_check(text, nameless_size(text, to), to, err);
+}
+
+static int name_parse(struct selector_list *list, struct selector *selector, const char *text, size_t size, struct error *err)
+{
+	size_t quoted = quoted_size(text, size), separator = quoted ? quoted : nameless_size(text, size);
 	int status;
 
 	while (separator < size && text[separator] != '#' && text[separator] != '.')
@@ -176,20 +233,20 @@ static int name_parse(struct selector *selector, const char *text, size_t size, 
 		for (size_t i = 0; i + 1 < size; i++)
 			if (text[i] == ':' && text[i + 1] == ':')
 				return refuse_class_alone(text, size, err);
-		return size ? method_parse(selector, text, 0, size, err) : refuse(text, 0, err, "a method is missing");
+		if (size && strspn(text, "0123456789") == size)
+			return refuse(text, 0, err,
+			              "a number is no method's name (one that define_method has made is written as Order#12)");
+		return size ? method_parse(list, selector, text, 0, size, err) : refuse(text, 0, err, "a method is missing");
 	}
 	selector->separator = text[separator];
-	if (separator > 2 && text[0] == ':' && text[1] == ':')
-		from = 2;
-	selector->class_pattern = (struct slice){text + from, separator - from};
 	if (size == 1)
 		return refuse(text, 0, err, "this selects every method; that is --firehose");
 	if (separator > NAME_SIZE_MAX || size - separator > NAME_SIZE_MAX)
 		return refuse(text, 0, err, "the name is too long");
-	status = class_check(text, nameless, separator, err);
+	status = class_parse(list, selector, text, separator, err);
 	if (status == 0)
-		status = method_parse(selector, text, separator + 1, size, err);
-	return status ? status : misnamed_check(selector, text, separator, err);
+		status = method_parse(list, selector, text, separator + 1, size, err);
+	return status || quoted ? status : misnamed_check(selector, text, separator, err);
 }
 
 /* How long "FILE:LINE" is at the text's beginning; 0: the text names no line. No method's or class's name ends like that. */
@@ -349,7 +406,7 @@ int selector_parse(struct selector_list *list, const char *text, struct error *e
 {
 	struct selector selector = {0};
 	size_t line = line_size(text), name = line ? line : name_size(text);
-	int status = line ? line_parse(&selector, text, line, err) : name_parse(&selector, text, name, err);
+	int status = line ? line_parse(&selector, text, line, err) : name_parse(list, &selector, text, name, err);
 
 	if (status == -ENOENT && list->asks_process) {
 		if (!list->misnamed.code)
@@ -380,9 +437,14 @@ void selector_list_free(struct selector_list *list)
 {
 	for (uint32_t i = 0; i < list->count; i++)
 		free((struct slice *)list->items[i].expressions);
+	for (size_t i = 0; i < list->copy_count; i++)
+		free(list->copies[i]);
 	free(list->items);
 	free(list->texts);
+	free(list->copies);
 	list->items = NULL;
 	list->texts = NULL;
+	list->copies = NULL;
+	list->copy_count = 0;
 	list->count = 0;
 }

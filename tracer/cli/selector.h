@@ -3,6 +3,7 @@
 
 #include "proto/command.h"
 #include "proto/error.h"
+#include "tracer/base/buffer.h"
 
 #include <stdbool.h>
 
@@ -16,6 +17,8 @@ struct selector_list {
 	uint32_t count;
 	bool asks_process;     /* one whose class begins with a small letter is appended, too: the process knows what was meant */
 	struct error misnamed; /* what to say of it where there is no process */
+	char **copies;         /* of names that were written with a backslash */
+	size_t copy_count;
 };
 
 /* Appends what text says. Returns 0, or with err naming the place -EINVAL, or -ENOENT: no class has such a name. */
@@ -24,7 +27,7 @@ int selector_parse(struct selector_list *list, const char *text, struct error *e
 void selector_list_add(struct selector_list *list, const struct selector *selector, const char *text);
 void selector_list_free(struct selector_list *list);
 
-/* Whether a method of that name is written with quotes: Order#"two words". */
-bool selector_needs_quotes(struct slice method);
+/* A method as a selector names it, in quotes where they are needed: Order#"two words", "ARGF.class"#gets. */
+void selector_add_name(struct buffer *to, struct slice class, char separator, struct slice method);
 
 #endif

@@ -17,20 +17,14 @@ static int on_match(struct request *request, const struct record_match *match, s
 {
 	struct invocation *invocation = request->owner;
 	struct buffer *to = &invocation->output.buffer;
-	/* What has no class is code at a line, "block in <main>", and no selector. */
-	bool quoted = match->class_name.size && selector_needs_quotes(match->method_name);
 
 	(void)err;
 	if (request->options->pids.count > 1)
 		buffer_add_format(to, "%d: ", (int)request->attachment.target.pid);
-	buffer_add_printable(to, match->class_name.bytes, match->class_name.size);
 	if (match->class_name.size)
-		buffer_add_char(to, match->separator == '.' ? '.' : '#');
-	if (quoted)
-		buffer_add_char(to, '"');
-	buffer_add_printable(to, match->method_name.bytes, match->method_name.size);
-	if (quoted)
-		buffer_add_char(to, '"');
+		selector_add_name(to, match->class_name, match->separator == '.' ? '.' : '#', match->method_name);
+	else /* code at a line, "block in <main>": no selector */
+		buffer_add_printable(to, match->method_name.bytes, match->method_name.size);
 	buffer_add_text(to, "  ");
 	if (match->file.bytes) {
 		buffer_add_printable(to, match->file.bytes, match->file.size);
