@@ -80,6 +80,8 @@ class ProfileNativeTest < LiveTest
     assert_exit 0, result
     assert_match(/^process \d+: [\d.]+ s, \d+ threads, 50 samples a second$/, result.stdout)
     assert_match(/^  threads were stopped \d+ times, for \d+ us \(median\), \d+ us at most$/, result.stdout)
+    assert_match(/^  of all threads' time: running [\d.]+ %, idle [\d.]+ %\n  --native does not tell garbage collections apart$/,
+                 result.stdout)
     assert_match(/^ +[\d.]+s +[\d.]+% +[\d.]+% +[\d.]+s  innermost_loop \(native\.so\)$/, result.stdout)
     assert_match(/^ *[\d.]+% +[\d.]+%  +innermost_loop \(native\.so\)$/, result.stdout)
   end

@@ -98,6 +98,8 @@ static void add_states(const struct profile *profile, uint32_t process, struct b
 	                  percent(wall_ns - idle_ns - gc_ns, wall_ns), percent(idle_ns, wall_ns));
 	if (profile->processes[process].summary.with_gc)
 		buffer_add_format(to, ", garbage collection %.1f %%\n", percent(gc_ns, wall_ns));
+	else if (profile->processes[process].summary.native.there)
+		buffer_add_text(to, "\n  --native does not tell garbage collections apart\n");
 	else
 		buffer_add_text(to, "\n  this Ruby does not tell its time in garbage collections\n");
 }
