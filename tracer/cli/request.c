@@ -348,7 +348,7 @@ int request_run(struct request *requests, size_t count, const struct request_joi
 			for (size_t i = 0; i < count; i++)
 				request_cancel(&requests[i]);
 		}
-		if (!*interrupted && clock_now_ns() >= look_ns) {
+		if (joiners && !*interrupted && clock_now_ns() >= look_ns) {
 			count = joiners->look(joiners->owner, requests, count);
 			look_ns = clock_now_ns() + JOINERS_LOOK_NS;
 		}
