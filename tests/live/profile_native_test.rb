@@ -132,6 +132,17 @@ class ProfileNativeTest < LiveTest
     assert_exit 0, profile(target)
   end
 
+  test "where no process can be sampled it ends at once, and of several the others are sampled" do
+    none = Process.spawn("true").tap { |pid| Process.wait(pid) }.to_s
+    result = rbprobe("profile", "-p", none, "--native", "--duration", "60")
+    assert_exit 3, result
+    assert_match(/no process has the PID #{none}/, result.stderr)
+    target = computing
+    result = rbprobe("profile", "-p", "#{none},#{target.pid}", "--native", "--duration", "1", "--format", "json")
+    assert_exit 3, result
+    assert_match(/"pid":#{target.pid}/, result.stdout)
+  end
+
   test "what samples no time is refused" do
     target = start("profiled")
     %w[--gvl --alloc --retained].each do |option|

@@ -322,8 +322,10 @@ int native_profile_run(const struct native_profile_order *order)
 		request_open(&all[i].request, invocation->options.pids.items[i], &command, &invocation->options, &handler,
 		             &all[i]);
 		all[i].request.keep = true;
-		if (all[i].request.over)
-			message("%s", all[i].request.error.text);
+		if (!all[i].request.over)
+			continue;
+		message("%s", all[i].request.error.text);
+		finish(&all[i]);
 	}
 	do {
 		polled[0] = (struct pollfd){.fd = signals, .events = POLLIN};
