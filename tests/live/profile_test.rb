@@ -324,6 +324,33 @@ class ProfileTest < LiveTest
     end
   end
 
+  # What a profile shows of a process that is killed when some answers have come. Each attempt gives it more time.
+  def shown_of_killed(*options)
+    out = "#{directory}/out"
+    code = "puts 1; $stdout.flush; loop { Array.new(1000) { Object.new }; sleep 0.01 }"
+    1.step(by: 1) do |seconds|
+      program = Program.new(start_beside(*Processes::RUBY, "-e", code, out: out))
+      wait_until("it has started") { File.size?(out) }
+      tracer = launch("profile", "-p", program.pid.to_s, "--duration", "60", *options)
+      wait_until("it looks") { threads_of(program).include?("rbprobe-profile") }
+      sleep seconds
+      end_beside(program.pid)
+      result = tracer.wait
+      assert_exit 4, result
+      return result.stdout unless result.stdout.empty?
+      assert_operator seconds, :<, 10, "no answer came"
+      File.delete(out)
+    end
+  end
+
+  test "where the process ends before the collection at the end, nothing is said to stay or not to" do
+    only_where_loading_is_possible
+    shown = shown_of_killed("--retained")
+    assert_match(/^  the profile ended before it could be seen which objects stay$/, shown)
+    refute_match(/still alive|no objects/, shown)
+    assert_nil JSON.parse(shown_of_killed("--retained", "--format", "json").lines.first).fetch("retained")
+  end
+
   test "who waits for the GVL is told, and who has it meanwhile" do
     target = start("profiled")
     target.run("go; $waits = Thread.new { Work.new.busy }.tap { |thread| thread.name = 'waits' }; 1")

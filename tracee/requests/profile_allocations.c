@@ -51,6 +51,7 @@ struct profile_allocations {
 	VALUE class; /* Qfalse: any */
 	bool below;
 	struct profile_retained *retained; /* NULL: all objects count */
+	bool collected;                    /* with retained: those that are alive are known */
 	unsigned paused;
 	bool watching; /* the hook is wanted: it may have been removed (gc_hook.h) */
 
@@ -346,6 +347,7 @@ void profile_allocations_take_retained(struct profile_allocations *allocations, 
 	if (!allocations->retained)
 		return;
 	rb_gc_start();
+	allocations->collected = true;
 	while ((one = profile_retained_next(allocations->retained, &at))) {
 		const uint64_t figures[PROFILE_FIGURES] = {1, one->stands_for, one->stands_for * compat_object_bytes(one->object),
 		                                           0};
@@ -408,7 +410,8 @@ void profile_allocations_tell(const struct profile_allocations *allocations, str
 {
 	builder_uint(answer, "made", allocations->meant);
 	builder_uint(answer, "every", allocations->every);
-	builder_bool(answer, "retained", allocations->retained != NULL);
+	builder_bool(answer, "only_retained", allocations->retained != NULL);
+	builder_bool(answer, "retained", allocations->collected);
 	builder_uint(answer, "noted", allocations->samples);
 	builder_uint(answer, "off_ns", allocations->off_ns);
 	builder_uint(answer, "lost", allocations->lost);

@@ -437,6 +437,7 @@ static void take_summary(struct profile_summary *summary, const msgpack_object *
 		.off_ns = value_uint(value_get(map, "off_ns")),
 		.lost = value_uint(value_get(map, "lost")),
 		.event_ns = value_number(value_get(map, "event_ns")),
+		.only_retained = value_bool(value_get(map, "only_retained")),
 		.retained = value_bool(value_get(map, "retained")),
 		.with_bytes = value_bool(value_get(map, "with_bytes")),
 		.native = native_of(value_get(map, "native")),

@@ -79,10 +79,17 @@ struct profile_summary {
 	bool with_c, with_cpu, with_gc, gvl_by_events;
 	uint64_t made, every, noted, off_ns, lost; /* of objects */
 	double event_ns;
-	bool with_bytes, retained;
+	bool with_bytes;
+	bool only_retained, retained; /* what stays was asked for; it is known */
 	struct profile_native native;
 	bool there;
 };
+
+/* Objects that stay were asked for, and none can be told. */
+static inline bool profile_ended_early(const struct profile_summary *summary)
+{
+	return summary->only_retained && !summary->retained;
+}
 
 struct profile_numbers { /* a process's own numbers, from 1 on, and ours */
 	uint32_t *items, count, room;

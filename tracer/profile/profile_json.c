@@ -46,7 +46,10 @@ static void add_process(const struct profile *profile, const struct profile_proc
 	if (profile->of_objects) {
 		json_member_uint(to, "objects", summary->made);
 		json_member_uint(to, "every", summary->every);
-		json_member_bool(to, "retained", summary->retained);
+		if (profile_ended_early(summary))
+			json_add_null(json_key(to, "retained"));
+		else
+			json_member_bool(to, "retained", summary->retained);
 		json_member_uint(to, "noted", summary->noted);
 		json_member_uint(to, "lost", summary->lost);
 		json_member_seconds(to, "not_looked", summary->off_ns);

@@ -39,6 +39,8 @@ static void add_objects(const struct profile_summary *summary, struct buffer *to
 	double elapsed_ns = summary->elapsed_ns ? (double)summary->elapsed_ns : 1;
 	double off = (double)summary->off_ns / elapsed_ns;
 
+	if (profile_ended_early(summary))
+		buffer_add_text(to, "  the profile ended before it could be seen which objects stay\n");
 	if (summary->retained)
 		buffer_add_text(to, "  shown are those that were still alive after a garbage collection at the end\n");
 	if (summary->event_ns >= 1)
@@ -453,12 +455,15 @@ void profile_text(const struct profile *profile, const struct profile_style *sty
 	bool gvl = style->weight == PROFILE_WAITED || style->weight == PROFILE_HELD;
 	struct profile_view view = profile_view_make(profile, style->weight, style->threads);
 	unsigned width = style->width ? style->width : WIDTH_DEFAULT;
+	bool all_known = true;
 
-	for (uint32_t i = 0; i < profile->process_count; i++)
+	for (uint32_t i = 0; i < profile->process_count; i++) {
 		add_process(profile, i, to);
-	if (!view.total) {
+		all_known = all_known && !profile_ended_early(&profile->processes[i].summary);
+	}
+	if (!view.total && all_known) {
 		buffer_add_format(to, "%s\n", profile_unit(view.weight)->none);
-	} else {
+	} else if (view.total) {
 		add_table(&view, style, width, to);
 		if (gvl)
 			add_holders(profile, style, width, to);
