@@ -65,7 +65,7 @@ class CompletionTest < LiveTest
     assert_equal [%w[json], %w[json], %w[--format=json], %w[json], %w[patch]],
                  bash(%w[trace --format j], %w[trace --format = j], %w[trace --format=j], %w[trace --form j],
                       %w[exec -yn --engine p])
-    assert_equal [%w[cpu,gc], %w[cpu alloc gc], %w[cpu,alloc cpu,gc], []],
+    assert_equal [%w[cpu,gc], %w[cpu alloc gc span], %w[cpu,alloc cpu,gc cpu,span], []],
                  bash(%w[trace --measure cpu,g], ["trace", "--measure", ""], %w[trace --measure cpu,], ["trace", "--slow", ""])
     # What is optional stands in the same word.
     assert_equal [%w[-p]], bash(["trace", "--stack", ""])
