@@ -151,6 +151,7 @@ int main(int argc, char **argv)
 	int status;
 
 	standard_descriptors_check();
+	subcommands_know(subcommands, SUBCOMMAND_COUNT);
 	status = debug_begin(&over);
 	if (over)
 		return status;

@@ -9,6 +9,7 @@
 #include "tracer/cli/nearest.h"
 #include "tracer/cli/pager.h"
 #include "tracer/cli/rbtrace_options.h"
+#include "tracer/cli/subcommand.h"
 
 #include <string.h>
 
@@ -128,17 +129,36 @@ static bool rbtrace_says(const struct argp *argp, const char *name, size_t size,
 	return options_find(argp, hint, strcspn(hint, " "), &option) == 1;
 }
 
+/* For somebody who knows rbtrace, of a command that has not what the hint names. False: that is no option of rbtrace's. */
+static bool refuse_rbtrace(const char *command, const char *name, int size)
+{
+	static const char use[] = "use --";
+	char hint[RBTRACE_HINT_SIZE];
+
+	if (!rbtrace_hint(name, (size_t)size, 0, hint))
+		return false;
+	if (strncmp(hint, use, sizeof(use) - 1) == 0)
+		message("%s has no option --%.*s; `rbprobe trace` has %s", command, size, name, hint + strlen("use "));
+	else
+		message("%s has no option --%.*s; %s", command, size, name, hint);
+	return true;
+}
+
 static int refuse_long(const struct argp *argp, const char *command, const char *word)
 {
 	const char *name = word + 2;
 	int size = (int)strcspn(name, "=");
-	char hint[RBTRACE_HINT_SIZE];
+	char hint[RBTRACE_HINT_SIZE], other[SUBCOMMAND_WORDS_SIZE];
 	struct nearest nearest;
 
 	nearest_begin(&nearest, name, (size_t)size);
 	options_each(argp, consider, &nearest);
 	if (rbtrace_says(argp, name, (size_t)size, 0, hint))
 		message("%s has no option --%.*s; %s", command, size, name, hint);
+	else if (subcommand_with_option(name, (size_t)size, other))
+		message("%s has no option --%.*s; `rbprobe %s` has it", command, size, name, other);
+	else if (refuse_rbtrace(command, name, size))
+		return STATUS_USAGE;
 	else if (nearest.found)
 		message("%s has no option --%.*s; did you mean --%s?", command, size, name, nearest.found);
 	else

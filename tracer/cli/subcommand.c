@@ -95,6 +95,45 @@ void subcommand_parser_init(struct subcommand_parser *parser, const struct subco
 	parser->parts[count].argp = &options_standard;
 }
 
+static struct {
+	const struct subcommand *const *all;
+	size_t count;
+} there_are;
+
+void subcommands_know(const struct subcommand *const *all, size_t count)
+{
+	there_are.all = all;
+	there_are.count = count;
+}
+
+static bool has_option(const struct subcommand *subcommand, const char *name, size_t size)
+{
+	struct argp_option option;
+
+	for (size_t i = 0; subcommand->options && subcommand->options[i]; i++)
+		if (options_find(subcommand->options[i], name, size, &option) == 1 && strlen(option.name) == size &&
+		    !(option.flags & OPTION_HIDDEN))
+			return true;
+	return false;
+}
+
+bool subcommand_with_option(const char *name, size_t size, char words[SUBCOMMAND_WORDS_SIZE])
+{
+	for (size_t i = 0; i < there_are.count; i++) {
+		const struct subcommand *one = there_are.all[i];
+
+		snprintf(words, SUBCOMMAND_WORDS_SIZE, "%s", one->name);
+		if (has_option(one, name, size))
+			return true;
+		for (size_t j = 0; one->verbs && one->verbs[j]; j++) {
+			snprintf(words, SUBCOMMAND_WORDS_SIZE, "%s %s", one->name, one->verbs[j]->name);
+			if (has_option(one->verbs[j], name, size))
+				return true;
+		}
+	}
+	return false;
+}
+
 static int parse(struct invocation *invocation, int argc, char **argv)
 {
 	struct subcommand_parser parser;

@@ -100,6 +100,13 @@ struct subcommand {
 	void (*free)(void *self);
 };
 
+#define SUBCOMMAND_WORDS_SIZE 64
+
+/* All that there are, for as long as the program runs: an option that one of them has not may be another's. */
+void subcommands_know(const struct subcommand *const *all, size_t count);
+/* The words of the first whose own options have this long name, "heap report". False: none has. */
+bool subcommand_with_option(const char *name, size_t size, char words[SUBCOMMAND_WORDS_SIZE]);
+
 /* argv[0] is "rbprobe NAME". Returns an enum exit_status. */
 int subcommand_run(const struct subcommand *subcommand, int argc, char **argv);
 
