@@ -8,7 +8,8 @@ class ModesTest < LiveTest
     "YJIT" => [["--yjit"], {}, "RubyVM::YJIT.enabled?"],
     "ZJIT" => [["--zjit"], {}, "RUBY_DESCRIPTION.include?('+ZJIT')"],
     "parse.y" => [["--parser=parse.y"], {}, "!RUBY_DESCRIPTION.include?('PRISM')"],
-    "Prism" => [["--parser=prism"], {}, "RUBY_DESCRIPTION.include?('PRISM')"],
+    # Of 3.3 it was an experiment, as that says itself.
+    "Prism" => [["--parser=prism"], {}, "RUBY_DESCRIPTION.include?('PRISM') && RUBY_VERSION >= '3.4'"],
     "a box" => [[], { "RUBY_BOX" => "1", "RUBYOPT" => "-W:no-experimental" }, "Ruby::Box.enabled?"],
     "threads M:N" => [[], { "RUBY_MN_THREADS" => "1" }, "RUBY_DESCRIPTION.include?('+MN')"],
     "jemalloc" => [[], { "LD_PRELOAD" => JEMALLOC }, "File.read('/proc/self/maps').include?('jemalloc')"],

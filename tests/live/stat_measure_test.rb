@@ -105,7 +105,8 @@ class StatMeasureTest < LiveTest
 
   test "only calls that meet the conditions, and frames that vanish" do
     target = prepared
-    counter = stat(target, "--format", "json", "--measure", "alloc,cpu,gc", "--slow", "40", "Measured#")
+    counter = stat(target, "--format", "json", "--measure", "alloc,cpu,gc", "--slow", "40",
+                   "Measured#rest", "Measured#fail_after_allocating")
     target.run("Measured.all")
     assert_equal ["Measured#rest"], rows(counter.stop).keys
     counter = stat(target, "--format", "json", "--measure", "alloc", "--if", "error", "Measured#")
