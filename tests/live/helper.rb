@@ -163,6 +163,18 @@ class LiveTest < Minitest::Test
     Dir.mktmpdir("live-test-", Processes::BUILD).tap { |path| @directories << path }
   end
 
+  # Compiles NAME.c of tests/apps for the target's Ruby, and returns the directory that has NAME.so then.
+  def compile_extension(name)
+    path = shared_directory
+    ask = 'print RbConfig::CONFIG.values_at("rubyhdrdir", "rubyarchhdrdir").join("\n")'
+    names = IO.popen([*Processes::RUBY, "-rrbconfig", "-e", ask], &:read)
+    headers = names.lines(chomp: true).map { |header| "-I#{Processes::TARGET_ROOT.chomp("/")}#{header}" }
+    assert system("cc", "-shared", "-fPIC", "-O2", "-w", *headers, "-o", "#{path}/#{name}.so",
+                  "#{Processes::ROOT}/tests/apps/#{name}.c"),
+           "#{name}.c compiles"
+    path
+  end
+
   # With a sanitizer's malloc in the target there is no place that is known to be safe.
   def only_where_loading_is_possible
     skip "with a sanitizer's malloc in the target nothing can be loaded" unless Processes::TARGET_ENV.empty?

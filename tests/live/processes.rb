@@ -108,6 +108,15 @@ module Processes
     Dir.children("/proc/#{pid}/task").size
   end
 
+  # What its threads are called, of a process in a chroot or not.
+  def thread_names_of(pid)
+    Dir["#{TARGET_ROOT}/proc/#{pid}/task/*/comm", "/proc/#{pid}/task/*/comm"].map do |path|
+      File.read(path).chomp
+    rescue SystemCallError
+      nil
+    end
+  end
+
   def resident_kib_of(pid)
     status_of(pid, "VmRSS").to_i
   end

@@ -9,7 +9,7 @@ class ProfileCpuTest < LiveTest
   # What each thread says, and what the profile says, by part.
   def told_and_true(target, seconds)
     tracer = launch("profile", "-p", target.pid.to_s, "--cpu", "--rate", RATE.to_s, "--duration", "600", "--format", "json", "-q")
-    wait_until("it samples") { threads_of(target).include?("rbprobe-profile") }
+    wait_until("it samples") { thread_names_of(target.pid).include?("rbprobe-profile") }
     before = truth(target)
     wait_until("each thread has worked enough", 60 * PATIENCE) do
       truth(target).all? { |name, spent| PARTS.sum { |part| spent[part] - before[name][part] } > seconds * 1e9 }
@@ -25,15 +25,6 @@ class ProfileCpuTest < LiveTest
 
   def truth(target)
     JSON.parse(target.run("truth").undump)
-  end
-
-  # Of the process, in a chroot or not.
-  def threads_of(target)
-    Dir["#{Processes::TARGET_ROOT}/proc/#{target.pid}/task/*/comm", "/proc/#{target.pid}/task/*/comm"].map do |path|
-      File.read(path).chomp
-    rescue SystemCallError
-      nil
-    end
   end
 
   def told(found, name)

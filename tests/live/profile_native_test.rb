@@ -5,22 +5,10 @@ require_relative "helper"
 class ProfileNativeTest < LiveTest
   NATIVE = " (native.so)".freeze
 
-  # Compiles native.c for the target's Ruby.
-  def extension
-    path = shared_directory
-    names = IO.popen([*Processes::RUBY,
-                      "-rrbconfig", "-e", 'print RbConfig::CONFIG.values_at("rubyhdrdir", "rubyarchhdrdir").join("\n")'], &:read)
-    headers = names.lines(chomp: true).map { |name| "-I#{Processes::TARGET_ROOT.chomp("/")}#{name}" }
-    assert system("cc", "-shared", "-fPIC", "-O2", "-w", *headers, "-o", "#{path}/native.so",
-                  "#{Processes::ROOT}/tests/apps/native.c"),
-           "native.c compiles"
-    "#{path}/native.so"
-  end
-
   # One thread computes in static functions that a block of Ruby's has called, which a static function has called.
   def computing
     start("profiled").tap do |target|
-      target.run("require #{extension.inspect}")
+      target.run("require '#{compile_extension("native")}/native.so'")
       target.run("def deep; Hot.each(1 << 40) { Hot.spin(200_000) }; end; 1")
       target.run("def waits; Hot.wait; end; 1")
       target.run("Thread.new { deep }.name = 'hot'; Thread.new { waits }.name = 'waits'; 1")
@@ -101,7 +89,7 @@ class ProfileNativeTest < LiveTest
     target = computing
     5.times do
       tracer = launch("profile", "-p", target.pid.to_s, "--native", "--rate", "1000", "--duration", "60", "-q")
-      wait_until("it samples") { Processes.threads_of(tracer.pid).size > 1 }
+      wait_until("it samples") { Processes.threads_of(tracer.pid) > 1 }
       tracer.kill
       statuses = Dir["/proc/#{target.pid}/task/*/status"]
       wait_until("nothing is traced") { statuses.all? { |path| File.read(path).match?(/^TracerPid:\t0$/) } }

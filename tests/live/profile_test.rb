@@ -30,14 +30,6 @@ class ProfileTest < LiveTest
            .map { |stack| [stack["frames"].map { |frame| frame["label"] }.reverse, stack["wall"]] }
   end
 
-  def threads_of(target)
-    Dir["#{Processes::TARGET_ROOT}/proc/#{target.pid}/task/*/comm", "/proc/#{target.pid}/task/*/comm"].map do |path|
-      File.read(path).chomp
-    rescue SystemCallError
-      nil
-    end
-  end
-
   test "a thread that computes is found in its method, one that sleeps in sleep, the main one where it reads" do
     target = working
     found = objects(target)
@@ -99,11 +91,11 @@ class ProfileTest < LiveTest
   test "nothing is left of it: its thread goes" do
     target = working
     tracer = launch("profile", "-p", target.pid.to_s, "--duration", "60", "--format", "json")
-    wait_until("it samples") { threads_of(target).include?("rbprobe-profile") }
+    wait_until("it samples") { thread_names_of(target.pid).include?("rbprobe-profile") }
     result = tracer.stop
     assert_exit 0, result
     assert_match(/"type":"stack"/, result.stdout)
-    wait_until("its thread is gone") { threads_of(target).none?("rbprobe-profile") }
+    wait_until("its thread is gone") { thread_names_of(target.pid).none?("rbprobe-profile") }
     target.run("halt")
   end
 
@@ -157,7 +149,7 @@ class ProfileTest < LiveTest
   test "a forked child goes on without it, and its parent with it" do
     target = start("profiled")
     tracer = launch("profile", "-p", target.pid.to_s, "--duration", "60", "--format", "json")
-    wait_until("it samples") { threads_of(target).include?("rbprobe-profile") }
+    wait_until("it samples") { thread_names_of(target.pid).include?("rbprobe-profile") }
     assert_equal "7", target.run("pid = fork { 100.times { [1].map { 2 } }; exit!(7) }; Process.wait2(pid)[1].exitstatus")
     assert_equal ":done", target.run("5_000.times { [1].map { 2 } }; :done")
     assert_exit 0, tracer.stop
@@ -166,7 +158,7 @@ class ProfileTest < LiveTest
   test "a process that is stopped meanwhile is said to be stopped" do
     target = start("profiled")
     profiling = launch("profile", "-p", target.pid.to_s, "--duration", "2")
-    wait_until("it samples") { threads_of(target).include?("rbprobe-profile") }
+    wait_until("it samples") { thread_names_of(target.pid).include?("rbprobe-profile") }
     Process.kill(:STOP, target.pid)
     result = profiling.wait
     assert_exit 1, result
@@ -192,7 +184,7 @@ class ProfileTest < LiveTest
     target = start("threads")
     first = target.adopt(target.run("start_worker"))
     tracer = launch("profile", "-p", target.pid.to_s, "--children", "--duration", "60", "--format", "json")
-    sampled = lambda { |pid| threads_of(Struct.new(:pid).new(pid)).include?("rbprobe-profile") }
+    sampled = lambda { |pid| thread_names_of(pid).include?("rbprobe-profile") }
     wait_until("it samples") { sampled.(first) }
     second = target.adopt(target.run("start_worker"))
     tracer.wait_for(/^rbprobe: worker #{second} joined$/)
@@ -210,7 +202,7 @@ class ProfileTest < LiveTest
   test "one client profiles at a time, the other is told so" do
     target = start("profiled")
     tracer = launch("profile", "-p", target.pid.to_s, "--duration", "60")
-    wait_until("it samples") { threads_of(target).include?("rbprobe-profile") }
+    wait_until("it samples") { thread_names_of(target.pid).include?("rbprobe-profile") }
     assert_refused 1, /another client is profiling this process/, "profile", "-p", target.pid.to_s
     assert_exit 0, tracer.stop
   end
@@ -218,9 +210,9 @@ class ProfileTest < LiveTest
   test "a client that is killed leaves nothing" do
     target = working
     tracer = launch("profile", "-p", target.pid.to_s, "--duration", "60")
-    wait_until("it samples") { threads_of(target).include?("rbprobe-profile") }
+    wait_until("it samples") { thread_names_of(target.pid).include?("rbprobe-profile") }
     tracer.signal(:KILL)
-    wait_until("its thread is gone") { threads_of(target).none?("rbprobe-profile") }
+    wait_until("its thread is gone") { thread_names_of(target.pid).none?("rbprobe-profile") }
     assert_attachable(target)
   end
 
@@ -234,7 +226,7 @@ class ProfileTest < LiveTest
   # A profile by objects, of what the block has the process do meanwhile.
   def objects_while(target, *arguments)
     tracer = launch("profile", "-p", target.pid.to_s, "--duration", "60", "--format", "json", *arguments)
-    wait_until("it looks") { threads_of(target).include?("rbprobe-profile") }
+    wait_until("it looks") { thread_names_of(target.pid).include?("rbprobe-profile") }
     yield
     result = tracer.stop
     assert_exit 0, result
@@ -262,7 +254,7 @@ class ProfileTest < LiveTest
     target = start("profiled")
     file = "#{directory}/profile"
     tracer = launch("profile", "-p", target.pid.to_s, "--duration", "60", "--alloc=String", "--every", "50", "-o", file)
-    wait_until("it looks") { threads_of(target).include?("rbprobe-profile") }
+    wait_until("it looks") { thread_names_of(target.pid).include?("rbprobe-profile") }
     target.run("Work.new.fill(20_000)")
     assert_exit 0, tracer.stop
     collapsed = rbprobe("export", file, "--to", "collapsed", "--objects")
@@ -297,13 +289,13 @@ class ProfileTest < LiveTest
   test "whoever makes objects while it ends, forks or makes Ractors goes on" do
     target = start("profiled")
     tracer = launch("profile", "-p", target.pid.to_s, "--duration", "60", "--alloc")
-    wait_until("it looks") { threads_of(target).include?("rbprobe-profile") }
+    wait_until("it looks") { thread_names_of(target.pid).include?("rbprobe-profile") }
     assert_equal "7", target.run("pid = fork { Work.new.fill(9_000); exit!(7) }; Process.wait2(pid)[1].exitstatus")
     target.run("GC.compact if GC.respond_to?(:compact)")
     assert_equal "20", target.run("20.times.count { Thread.new { Work.new.fill(100) }.join }")
     target.run("$VERBOSE = nil; Ractor.new { Array.new(1000) { Object.new }.size } if defined?(Ractor); 1")
     tracer.signal(:KILL)
-    wait_until("its thread is gone") { threads_of(target).none?("rbprobe-profile") }
+    wait_until("its thread is gone") { thread_names_of(target.pid).none?("rbprobe-profile") }
     assert_equal "1000", target.run("make(1000)")
     assert_attachable(target)
   end
@@ -317,7 +309,7 @@ class ProfileTest < LiveTest
       program = Program.new(start_beside(*Processes::RUBY, "-e", "puts 1; $stdout.flush; sleep", out: out))
       wait_until("it has started") { File.size?(out) }
       tracer = launch("profile", "-p", program.pid.to_s, "--duration", "60", *options)
-      wait_until("it looks") { threads_of(program).include?("rbprobe-profile") }
+      wait_until("it looks") { thread_names_of(program.pid).include?("rbprobe-profile") }
       end_beside(program.pid)
       assert_equal "TERM", Signal.signame($?.termsig.to_i), options.inspect
       assert_exit 4, tracer.wait
@@ -332,7 +324,7 @@ class ProfileTest < LiveTest
       program = Program.new(start_beside(*Processes::RUBY, "-e", code, out: out))
       wait_until("it has started") { File.size?(out) }
       tracer = launch("profile", "-p", program.pid.to_s, "--duration", "60", *options)
-      wait_until("it looks") { threads_of(program).include?("rbprobe-profile") }
+      wait_until("it looks") { thread_names_of(program.pid).include?("rbprobe-profile") }
       sleep seconds
       end_beside(program.pid)
       result = tracer.wait

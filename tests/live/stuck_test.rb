@@ -7,18 +7,6 @@ class StuckTest < LiveTest
   # For attaching, before it is looked at from outside. The handler must have had a processor by then.
   SECONDS = [Processes::PATIENCE, 1].max.to_s
 
-  # Compiles holder.c for the target's Ruby.
-  def holder
-    path = shared_directory
-    names = IO.popen([*Processes::RUBY,
-                      "-rrbconfig", "-e", 'print RbConfig::CONFIG.values_at("rubyhdrdir", "rubyarchhdrdir").join("\n")'], &:read)
-    headers = names.lines(chomp: true).map { |name| "-I#{Processes::TARGET_ROOT.chomp("/")}#{name}" }
-    assert system("cc", "-shared", "-fPIC", "-O2", "-w", *headers, "-o", "#{path}/holder.so",
-                  "#{Processes::ROOT}/tests/apps/holder.c"),
-           "holder.c compiles"
-    path
-  end
-
   # Not every Ruby lets the name of a method be looked up in a signal handler.
   C_METHOD = /(?:hold|pow|\(method written in C\))/.freeze
 
@@ -45,7 +33,7 @@ class StuckTest < LiveTest
   end
 
   test "a C extension that does not give the GVL back, and then does" do
-    path = holder
+    path = compile_extension("holder")
     target = start("threads")
     target.run("waiting_threads")
     target.run("require '#{path}/holder.so'")
@@ -69,7 +57,7 @@ class StuckTest < LiveTest
   end
 
   test "one that sleeps with the GVL" do
-    path = holder
+    path = compile_extension("holder")
     target = start("threads")
     target.run("require '#{path}/holder.so'")
     target.run_in_background("Holder.hold('#{path}/release', true)")
@@ -84,7 +72,7 @@ class StuckTest < LiveTest
 
   test "a function without unwind information: no frame is invented" do
     omit("its assembler is for x86-64") unless RUBY_PLATFORM.start_with?("x86_64")
-    path = holder
+    path = compile_extension("holder")
     target = start("threads")
     target.run("require '#{path}/holder.so'")
     target.run_in_background("Holder.spin")
@@ -145,7 +133,7 @@ class StuckTest < LiveTest
 
   test "it goes on as if nothing had been, and the extension starts when it can" do
     only_where_loading_is_possible
-    path = holder
+    path = compile_extension("holder")
     target = start("threads", load: false)
     target.run("require '#{path}/holder.so'")
     target.run_in_background("Holder.hold('#{path}/release', false)")
