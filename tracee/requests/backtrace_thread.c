@@ -6,11 +6,10 @@
 #include "proto/clock.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/capture.h"
+#include "tracee/vm/native_id.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define LABELS_MAX 16
 #define LABEL_SIZE_MAX 64
@@ -56,15 +55,7 @@ void thread_facts_get(struct thread_facts *facts, VALUE thread)
 	facts->name = (struct text){.bytes = facts->name_bytes, .size = THREAD_TEXT_MAX};
 	if (RB_TYPE_P(name, T_STRING))
 		text_append(&facts->name, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
-	if (facts->is_current) {
-		facts->native_id = (uint32_t)syscall(SYS_gettid);
-	} else if (builtin_has(BUILTIN_THREAD_NATIVE_ID)) {
-		VALUE native_id = builtin_call0(BUILTIN_THREAD_NATIVE_ID, thread);
-
-		facts->native_id = FIXNUM_P(native_id) ? (uint32_t)FIX2ULONG(native_id) : 0;
-	} else if (facts->is_main) {
-		facts->native_id = (uint32_t)getpid(); /* Ruby's main thread is the process's */
-	}
+	native_id_of(thread, &facts->native_id);
 	word = last_word(begin, end, facts->status, sizeof(facts->status));
 	/* The place stands behind the address and the name, which may hold blanks. */
 	at = memchr(begin, 'x', (size_t)(end - begin));

@@ -18,6 +18,7 @@
 #include "tracee/vm/compat.h"
 #include "tracee/vm/layout.h"
 #include "tracee/vm/method_definition.h"
+#include "tracee/vm/native_id.h"
 #include "tracee/vm/string_slice.h"
 #include "tracee/vm/thread_layout.h"
 
@@ -109,26 +110,17 @@ static uint32_t native_id_by_structure(VALUE thread)
 	return (uint32_t)number;
 }
 
-static uint32_t native_id_of(VALUE thread)
-{
-	VALUE id;
-
-	if (thread == rb_thread_current())
-		return (uint32_t)syscall(SYS_gettid);
-	if (!builtin_has(BUILTIN_THREAD_NATIVE_ID))
-		return native_id_by_structure(thread);
-	id = builtin_call0(BUILTIN_THREAD_NATIVE_ID, thread);
-	return FIXNUM_P(id) ? (uint32_t)FIX2ULONG(id) : 0;
-}
-
 static void tell_thread(struct msgpack_builder *answer, VALUE thread)
 {
 	VALUE string = builtin_call0(BUILTIN_THREAD_NAME, thread);
 	struct slice name = string_slice_of_name(string);
+	uint32_t native_id;
 
+	if (!native_id_of(thread, &native_id))
+		native_id = native_id_by_structure(thread);
 	builder_map(answer, NULL);
 	builder_uint(answer, "id", (uint64_t)thread);
-	builder_uint(answer, "native_id", native_id_of(thread));
+	builder_uint(answer, "native_id", native_id);
 	builder_text(answer, "name", name.bytes, name.size);
 	builder_bool(answer, "main", thread == rb_thread_main());
 	builder_uint(answer, "context_at",

@@ -6,10 +6,9 @@
  * and notes the object. Nothing is allocated there, and nothing raised; where there is no room, that is counted. A job that comes
  * a moment later, when the object has its content, adds up its bytes. Until then the note keeps the object alive.
  *
- * The cost is bounded in two ways. Where reading stacks takes more than READING_MOST of the time, N grows,
- * unless the user has said N. What the event itself
- * costs each allocation (the VM's slower way included) is measured when the profile begins; where that becomes more than
- * WATCHING_MOST, the hook is off for a part of the time. Both are told.
+ * The cost is bounded in two ways. Where reading stacks takes more than READING_MOST of the time, N grows, unless the user has
+ * said N. What the event itself costs each allocation (the VM's slower way included) is measured when the profile begins; where
+ * that becomes more than WATCHING_MOST, the hook is off for a part of the time. Both are told.
  *
  * Context: on_newobj() in the allocation, on the thread that makes the object; all else in jobs.
  */
@@ -17,6 +16,7 @@
 #include "tracee/requests/profile_allocations.h"
 
 #include "proto/clock.h"
+#include "tracee/base/random.h"
 #include "tracee/requests/profile_retained.h"
 #include "tracee/session/gc_hook.h"
 #include "tracee/vm/compat.h"
@@ -91,10 +91,9 @@ static bool is_meant(const struct profile_allocations *one, VALUE class)
 /* Half as many to one and a half times as many: N on average. */
 static uint64_t interval(struct profile_allocations *one)
 {
-	one->random ^= one->random << 13;
-	one->random ^= one->random >> 7;
-	one->random ^= one->random << 17;
-	return one->every == 1 ? 1 : one->every / 2 + one->random % (one->every + 1);
+	uint64_t random = random_next(&one->random);
+
+	return one->every == 1 ? 1 : one->every / 2 + random % (one->every + 1);
 }
 
 static void note(struct profile_allocations *one, VALUE object, VALUE class, uint64_t stands_for)

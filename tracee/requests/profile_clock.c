@@ -24,6 +24,7 @@
 #include "tracee/requests/profile_clock.h"
 
 #include "proto/clock.h"
+#include "tracee/base/random.h"
 #include "tracee/session/ringer.h"
 #include "tracee/session/stream.h"
 #include "tracee/session/wake.h"
@@ -204,14 +205,6 @@ static void ask_for_short_slice(void)
 	syscall(SYS_sched_setattr, 0, &wanted, 0);
 }
 
-static uint64_t random_below(struct profile_clock *clock, uint64_t limit)
-{
-	clock->random ^= clock->random << 13;
-	clock->random ^= clock->random >> 7;
-	clock->random ^= clock->random << 17;
-	return clock->random % limit;
-}
-
 static void *run(void *argument)
 {
 	struct profile_clock *clock = argument;
@@ -227,7 +220,7 @@ static void *run(void *argument)
 		uint64_t period_ns = atomic_load(&clock->period_ns), now_ns, due_ns;
 
 		base_ns += period_ns;
-		due_ns = base_ns + random_below(clock, period_ns);
+		due_ns = base_ns + random_next(&clock->random) % period_ns;
 		sleep_until(clock, due_ns);
 		now_ns = clock_now_ns();
 		if (now_ns < due_ns) {

@@ -5,12 +5,11 @@
 
 #include "proto/clock.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/native_id.h"
 #include "tracee/vm/string_slice.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define ROOM_FIRST 16u
 #define OWN_NAME "rbprobe "
@@ -30,20 +29,6 @@ void profile_threads_mark(const struct profile_threads *threads)
 void profile_threads_begin(struct profile_threads *threads)
 {
 	threads->round++;
-}
-
-/* Before 3.1 no other thread tells its number: it is known when the sample runs on it. */
-static void learn_native_id(struct profile_thread *thread)
-{
-	if (thread->thread == rb_thread_current()) {
-		thread->native_id = (uint32_t)syscall(SYS_gettid);
-	} else if (builtin_has(BUILTIN_THREAD_NATIVE_ID)) {
-		VALUE native_id = builtin_call0(BUILTIN_THREAD_NATIVE_ID, thread->thread);
-
-		thread->native_id = FIXNUM_P(native_id) ? (uint32_t)FIX2ULONG(native_id) : 0;
-	} else if (thread->thread == rb_thread_main()) {
-		thread->native_id = (uint32_t)getpid();
-	}
 }
 
 static void learn_name(struct profile_thread *thread)
@@ -97,7 +82,7 @@ struct profile_thread *profile_threads_get(struct profile_threads *threads, VALU
 	}
 	found->round = threads->round;
 	if (!found->native_id)
-		learn_native_id(found);
+		native_id_of(found->thread, &found->native_id);
 	return found;
 }
 

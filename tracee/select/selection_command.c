@@ -46,8 +46,7 @@ struct selection_work {
 	struct selector_walk walk;
 	bool *listed; /* by selector: a listing has named a method */
 	bool suggesting;
-	const struct selector
-		*misnamed; /* whose class begins with a small letter, and is not there: what was meant is looked for */
+	const struct selector *misnamed; /* its class begins with a small letter, and is not there; NULL: none is so */
 	struct suggestions suggestions;
 	size_t next;  /* of the matches */
 	size_t found; /* matches there were when all was looked for: what is defined faster than it is looked at, comes later */

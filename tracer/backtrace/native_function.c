@@ -26,6 +26,7 @@ static bool table_find(Dwfl_Module *module, struct table *table)
 	size_t count = 0;
 	GElf_Phdr segment;
 	Elf_Data *data = NULL;
+	const uint8_t *header;
 
 	if (!elf || elf_getphdrnum(elf, &count) != 0)
 		return false;
@@ -34,15 +35,12 @@ static bool table_find(Dwfl_Module *module, struct table *table)
 			data = elf_getdata_rawchunk(elf, (int64_t)segment.p_offset, segment.p_filesz, ELF_T_BYTE);
 	if (!data || data->d_size < TABLE_HEADER)
 		return false;
-	table->bytes = (const uint8_t *)data->d_buf + TABLE_HEADER;
+	header = data->d_buf;
+	table->bytes = header + TABLE_HEADER;
 	table->address = segment.p_vaddr + bias;
 	memcpy(&table->count, table->bytes - sizeof(table->count), sizeof(table->count));
-	table->bytes -= TABLE_HEADER;
-	if (table->bytes[0] != TABLE_VERSION || table->bytes[2] != TABLE_COUNT_ENCODING || table->bytes[3] != TABLE_ENCODING ||
-	    table->count > (data->d_size - TABLE_HEADER) / (2 * sizeof(int32_t)))
-		return false;
-	table->bytes += TABLE_HEADER;
-	return table->count > 0;
+	return header[0] == TABLE_VERSION && header[2] == TABLE_COUNT_ENCODING && header[3] == TABLE_ENCODING &&
+	       table->count > 0 && table->count <= (data->d_size - TABLE_HEADER) / (2 * sizeof(int32_t));
 }
 
 static uint64_t table_entry(const struct table *table, uint32_t number)

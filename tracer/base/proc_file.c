@@ -35,8 +35,8 @@ ssize_t proc_file_read(pid_t pid, const char *name, char *text, size_t size)
 	return text_file_read(path, text, size);
 }
 
-/* State and start time: fields 3 and 22; the command's name before them may hold anything, parentheses included. */
-int proc_stat_read(pid_t pid, char *state, uint64_t *start_ticks)
+/* The state, field 3, and another one; the command's name before them may hold anything, parentheses included. */
+static int stat_read(pid_t pid, char *state, int number, uint64_t *value)
 {
 	char text[1024], *field;
 	ssize_t size = proc_file_read(pid, "stat", text, sizeof(text));
@@ -48,12 +48,25 @@ int proc_stat_read(pid_t pid, char *state, uint64_t *start_ticks)
 		return -EPROTO;
 	field += 2;
 	*state = *field;
-	for (int i = 3; i < 22; i++) {
+	for (int i = 3; i < number; i++) {
 		field = strchr(field, ' ');
 		if (!field)
 			return -EPROTO;
 		field++;
 	}
-	*start_ticks = strtoull(field, NULL, 10);
+	*value = strtoull(field, NULL, 10);
 	return 0;
+}
+
+int proc_stat_read(pid_t pid, char *state, uint64_t *start_ticks)
+{
+	return stat_read(pid, state, 22, start_ticks);
+}
+
+uint64_t proc_children_faults(pid_t pid)
+{
+	uint64_t faults;
+	char state;
+
+	return stat_read(pid, &state, 11, &faults) == 0 ? faults : 0;
 }

@@ -13,9 +13,9 @@ int choose_processes(struct options *options, bool one, bool children_too);
 
 /* Adds the child processes that are Ruby; those that are in the list already, once. Returns how many there are. */
 size_t choose_more_children(pid_t parent, struct pid_list *pids);
-/* As well, and says on stderr where there are none. */
 /* Says on stderr that the process has none, or that there is no such process. */
 void choose_say_childless(pid_t parent);
+/* choose_more_children(), and says so where there are none. */
 void choose_children(pid_t parent, struct pid_list *pids);
 /*
  * Puts the children of the processes in their place; *parents takes these, for the caller to free. Returns 0, or

@@ -115,30 +115,36 @@ static void consider(void *owner, const struct argp_option *option)
 		nearest_consider(owner, option->name);
 }
 
+/* The option that a hint names, "--slow-cpu MS"; NULL: it names something else. */
+static const char *option_of_hint(const char *hint)
+{
+	static const char use[] = "use ";
+
+	return strncmp(hint, use, sizeof(use) - 1) == 0 && strncmp(hint + sizeof(use) - 1, "--", 2) == 0 ? hint + sizeof(use) - 1
+	                                                                                                 : NULL;
+}
+
 /* Whether there is a hint for somebody who knows rbtrace, and the command has the option that it names. */
 static bool rbtrace_says(const struct argp *argp, const char *name, size_t size, char letter, char hint[RBTRACE_HINT_SIZE])
 {
-	static const char use[] = "use --";
 	struct argp_option option;
+	const char *named;
 
 	if (!has_all_methods(argp) || !rbtrace_hint(name, size, letter, hint))
 		return false;
-	if (strncmp(hint, use, sizeof(use) - 1) != 0)
-		return true;
-	hint += sizeof(use) - 1;
-	return options_find(argp, hint, strcspn(hint, " "), &option) == 1;
+	named = option_of_hint(hint);
+	return !named || options_find(argp, named + 2, strcspn(named + 2, " "), &option) == 1;
 }
 
 /* For somebody who knows rbtrace, of a command that has not what the hint names. False: that is no option of rbtrace's. */
 static bool refuse_rbtrace(const char *command, const char *name, int size)
 {
-	static const char use[] = "use --";
 	char hint[RBTRACE_HINT_SIZE];
 
 	if (!rbtrace_hint(name, (size_t)size, 0, hint))
 		return false;
-	if (strncmp(hint, use, sizeof(use) - 1) == 0)
-		message("%s has no option --%.*s; `rbprobe trace` has %s", command, size, name, hint + strlen("use "));
+	if (option_of_hint(hint))
+		message("%s has no option --%.*s; `rbprobe trace` has %s", command, size, name, option_of_hint(hint));
 	else
 		message("%s has no option --%.*s; %s", command, size, name, hint);
 	return true;

@@ -91,8 +91,7 @@ static int parse_file(char *argument, struct report *report)
 
 static error_t parse_report(int key, char *argument, struct argp_state *state)
 {
-	static const char *const columns[] = {"calls", "errors", "total", "self", "mean",   "min", "p50",
-	                                      "p90",   "p99",    "p99.9", "max",  "method", NULL};
+	unsigned column;
 	struct report *report = state->input;
 	struct options *options = &report->invocation.options;
 
@@ -108,10 +107,7 @@ static error_t parse_report(int key, char *argument, struct argp_state *state)
 	case OPTION_SORT:
 		report->view.sort = argument;
 		report->sort_given = true;
-		if (stat_column_is(argument) && !stat_column_measure(argument) && strcmp(argument, "rate") != 0)
-			return 0;
-		options_refuse_word("--sort", argument, columns);
-		return EINVAL;
+		return options_choice("--sort", argument, stat_columns_of_recording(), &column);
 	case OPTION_TOP:
 		return options_whole_number("--top", argument, 1, UINT32_MAX, &report->view.top);
 	case OPTION_HISTOGRAM:

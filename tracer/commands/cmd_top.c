@@ -28,8 +28,6 @@ enum long_option {
 
 static error_t parse_top(int key, char *argument, struct argp_state *state)
 {
-	static const char *const columns[] = {"calls/s", "calls", "errors", "total",  "self",
-	                                      "mean",    "p99",   "max",    "method", NULL};
 	struct top_command *top = state->input;
 	struct options *options = &top->invocation.options;
 
@@ -38,7 +36,7 @@ static error_t parse_top(int key, char *argument, struct argp_state *state)
 		top->wish.sort = top_column_find(argument);
 		if (top->wish.sort < TOP_COLUMNS)
 			return 0;
-		options_refuse_word("--sort", argument, columns);
+		options_refuse_word("--sort", argument, top_column_names());
 		return EINVAL;
 	case OPTION_INTERVAL:
 		return options_seconds("--interval", argument, &options->interval_ns);

@@ -55,6 +55,17 @@ const char *const *stat_columns(void)
 	return words;
 }
 
+const char *const *stat_columns_of_recording(void)
+{
+	static const char *words[STAT_COLUMNS + 1];
+	size_t count = 0;
+
+	for (enum stat_column column = 0; column < STAT_COLUMNS; column++)
+		if (!stat_column_kinds[column].measure && column != STAT_RATE)
+			words[count++] = stat_column_kinds[column].name;
+	return words;
+}
+
 double stat_column_figure(const struct stat_row *row, enum stat_column column)
 {
 	switch (column) {

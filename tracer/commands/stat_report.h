@@ -28,7 +28,9 @@ struct stat_view {
 bool stat_column_is(const char *name);
 /* What has to be measured for a column: one of the above; 0: nothing. */
 uint32_t stat_column_measure(const char *name);
+/* Their names, up to a NULL; and those that a recording has. */
 const char *const *stat_columns(void);
+const char *const *stat_columns_of_recording(void);
 
 /* interval: 0, or the number of the table, which then has what has come since the one before. reason: why it ended, or NULL. */
 void stat_report_text(struct buffer *to, const struct stat_table *table, const struct stat_view *view, uint64_t interval);

@@ -8,9 +8,7 @@
 #include "tracer/process/children.h"
 #include "tracer/process/target_copy.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define IDLE_NS (3 * NS_PER_S)
@@ -36,21 +34,6 @@ static bool is_new(const struct trace_target *traced, pid_t pid, uint64_t now_ns
 		return true;
 	age_ns = (target_ticks_now() - start_ticks) * (NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
 	return age_ns < now_ns - traced->armed_ns + slack_ns;
-}
-
-/* Pages that those of its children have touched which have ended, and were waited for: it grows with each of them. */
-static uint64_t ended_children(pid_t pid)
-{
-	char text[1024];
-	unsigned long long faults = 0;
-	const char *name_end;
-
-	if (proc_file_read(pid, "stat", text, sizeof(text)) < 0)
-		return 0;
-	name_end = strrchr(text, ')');
-	if (name_end)
-		sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %llu", &faults);
-	return faults;
 }
 
 /* Children that come and go, such as those that do one job each. */
@@ -84,7 +67,7 @@ static void look(struct trace_target *traced)
 		              count > NAMED_MAX ? "the first of " : "", count == 1 ? "it" : "them",
 		              traced->run->launched ? "" : "--children, or ", (int)list.size, list.bytes);
 		traced->workers_told = true;
-	} else if (!follows && (all || ended_children(traced->pid) > traced->ended_children))
+	} else if (!follows && (all || proc_children_faults(traced->pid) > traced->ended_children))
 		say_it_forks(traced);
 	buffer_free(&list);
 	free(children);
@@ -100,7 +83,7 @@ uint64_t trace_workers_wake_ns(const struct trace_target *traced)
 void trace_workers_step(struct trace_target *traced, uint64_t now_ns)
 {
 	if (traced->armed_ns && !traced->ended_known)
-		traced->ended_children = ended_children(traced->pid);
+		traced->ended_children = proc_children_faults(traced->pid);
 	traced->ended_known = traced->armed_ns;
 	if (now_ns < trace_workers_wake_ns(traced))
 		return;

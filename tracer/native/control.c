@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "tracer/native/control.h"
 
-#include "proto/frames.h"
 #include "tracer/base/buffer.h"
 
 #include <string.h>
@@ -11,8 +10,6 @@
 
 #define STACK_WORDS_MAX (1u << 27)
 #define AROUND_MAX 64 /* environments around that of a block */
-
-_Static_assert(FRAMES_WORDS_MAX == 10, "words of a copy");
 
 static size_t read_words(pid_t pid, uint64_t from, uint64_t *words, size_t count)
 {

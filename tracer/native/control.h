@@ -1,6 +1,8 @@
 #ifndef RBPROBE_NATIVE_CONTROL_H
 #define RBPROBE_NATIVE_CONTROL_H
 
+#include "proto/frames.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,10 +40,10 @@ struct control_copy {
 	pid_t pid;
 	uint64_t context_at; /* where the thread has the address of its context */
 	size_t frame_words;
-	uint64_t stack, end;                     /* found: of its VM stack */
-	uint32_t count;                          /* of frames that were copied */
-	bool cut;                                /* there are more */
-	uint64_t words[CONTROL_FRAMES_MAX * 10]; /* of all frames */
+	uint64_t stack, end;                                   /* found: of its VM stack */
+	uint32_t count;                                        /* of frames that were copied */
+	bool cut;                                              /* there are more */
+	uint64_t words[CONTROL_FRAMES_MAX * FRAMES_WORDS_MAX]; /* of all frames */
 	uint64_t environments[CONTROL_FRAMES_MAX][3];
 	uint32_t environment_count; /* of the innermost frames: as many as could be read */
 };

@@ -9,6 +9,7 @@
 #include "tracer/native/native_profile.h"
 
 #include "proto/clock.h"
+#include "proto/frames.h"
 #include "tracer/backtrace/native_stack.h"
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
@@ -94,7 +95,7 @@ static int on_data(struct request *request, const msgpack_object *object, struct
 	uint64_t frame_words = value_uint(value_get(object, "frame_words"));
 
 	request->stream->answered = 0;
-	if (!profiled->sampler && frame_words >= 6 && frame_words <= 10) {
+	if (!profiled->sampler && frame_words >= FRAMES_WORDS_LEAST && frame_words <= FRAMES_WORDS_MAX) {
 		stacks_init(&profiled->stacks, &request->attachment.target);
 		profiled->sampler = sampler_new(&request->attachment.target, profiled->order->period_ns,
 		                                profiled->order->duration_ns, frame_words);

@@ -106,22 +106,21 @@ static void add_states(const struct profile *profile, uint32_t process, struct b
 		buffer_add_text(to, "\n  this Ruby does not tell its time in garbage collections\n");
 }
 
+static void add_count(uint64_t count, const char *what, struct buffer *to)
+{
+	if (count)
+		buffer_add_format(to, "  %" PRIu64 " samples %s\n", count, what);
+}
+
 /* What it cost to have native frames, and which could not be had. */
 static void add_native(const struct profile_native *native, struct buffer *to)
 {
 	buffer_add_format(to, "  threads were stopped %" PRIu64 " time%s, for %.0f us (median), %.0f us at most\n", native->stops,
 	                  plural(native->stops), (double)native->pause_median_ns / 1e3, (double)native->pause_longest_ns / 1e3);
-	if (native->not_stopped)
-		buffer_add_format(to, "  %" PRIu64 " samples are missing: their threads could not be stopped in time\n",
-		                  native->not_stopped);
-	if (native->unplaced)
-		buffer_add_format(to, "  %" PRIu64 " samples are without native frames: where these belong is not known\n",
-		                  native->unplaced);
-	if (native->cut)
-		buffer_add_format(to, "  %" PRIu64 " samples have native frames that could not be unwound further out\n",
-		                  native->cut);
-	if (native->unnamed)
-		buffer_add_format(to, "  %" PRIu64 " samples have methods whose names Ruby did not tell\n", native->unnamed);
+	add_count(native->not_stopped, "are missing: their threads could not be stopped in time", to);
+	add_count(native->unplaced, "are without native frames: where these belong is not known", to);
+	add_count(native->cut, "have native frames that could not be unwound further out", to);
+	add_count(native->unnamed, "have methods whose names Ruby did not tell", to);
 }
 
 static void add_process(const struct profile *profile, uint32_t number, struct buffer *to)
@@ -153,15 +152,9 @@ static void add_process(const struct profile *profile, uint32_t number, struct b
 	if ((double)summary->late_ns > LATE_WORTH_TELLING * elapsed_ns)
 		buffer_add_format(to, "  %.0f %% of the time was seen late (long C code, or a busy machine)\n",
 		                  100 * (double)summary->late_ns / elapsed_ns);
-	if (summary->no_room_ticks)
-		buffer_add_format(to, "  %" PRIu64 " samples of a thread are missing: there was no room for their stacks\n",
-		                  summary->no_room_ticks);
-	if (summary->threads_left_out)
-		buffer_add_format(to, "  %" PRIu64 " samples of a thread are missing: there were too many threads\n",
-		                  summary->threads_left_out);
-	if (summary->cut)
-		buffer_add_format(to, "  %" PRIu64 " samples have more frames than are kept: their outermost are missing\n",
-		                  summary->cut);
+	add_count(summary->no_room_ticks, "of a thread are missing: there was no room for their stacks", to);
+	add_count(summary->threads_left_out, "of a thread are missing: there were too many threads", to);
+	add_count(summary->cut, "have more frames than are kept: their outermost are missing", to);
 	if (summary->there && !summary->with_c)
 		buffer_add_text(to, "  this Ruby shows no methods written in C: their callers have their time\n");
 	if (summary->there && !summary->with_cpu)

@@ -129,7 +129,7 @@ static struct cause find(const struct waits *waits, const struct waits_place *pl
 	const struct waits_process *process = &waits->processes[place->process];
 	struct cause cause = {0};
 
-	if (place->native_id && !is_shared(process, place->native_id))
+	if (place->native_id)
 		look_at_own(&cause, process, place);
 	if (cause.count)
 		look_for_holder(&cause, process, place);
@@ -145,13 +145,15 @@ static double seconds(uint64_t ns)
 
 void waits_explain(const struct waits *waits, const struct waits_place *place, struct buffer *to)
 {
-	struct cause cause = find(waits, place);
-	struct slice call = cause.call ? waits->words.texts[cause.call->name] : (struct slice){"", 0};
+	struct cause cause;
+	struct slice call;
 
 	if (is_shared(&waits->processes[place->process], place->native_id)) {
 		buffer_add_text(to, "what it waited for is not known, as several threads share its native one");
 		return;
 	}
+	cause = find(waits, place);
+	call = cause.call ? waits->words.texts[cause.call->name] : (struct slice){"", 0};
 	buffer_add_format(to, "waited %.6f s of %.6f for the GVL", seconds(cause.ns[THREAD_WAITS]), seconds(place->duration_ns));
 	if (cause.holder)
 		buffer_add_format(to, ", held by %s for %.6f s", cause.holder->name ? cause.holder->name : "another thread",
@@ -169,10 +171,11 @@ void waits_explain(const struct waits *waits, const struct waits_place *place, s
 
 void waits_explain_json(const struct waits *waits, const struct waits_place *place, struct buffer *to)
 {
-	struct cause cause = find(waits, place);
+	struct cause cause;
 
 	if (is_shared(&waits->processes[place->process], place->native_id))
 		return;
+	cause = find(waits, place);
 	waits_add_json(cause.ns, to);
 	if (cause.holder) {
 		json_open_object(json_key(to, "held_by"));

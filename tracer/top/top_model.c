@@ -30,6 +30,15 @@ enum top_column top_column_find(const char *name)
 	return column;
 }
 
+const char *const *top_column_names(void)
+{
+	static const char *names[TOP_COLUMNS + 1];
+
+	for (enum top_column column = 0; column < TOP_COLUMNS; column++)
+		names[column] = top_columns[column].name;
+	return names;
+}
+
 /* --- Figures */
 
 static double figure(const struct top_row *row, enum top_column column)

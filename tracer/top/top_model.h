@@ -68,6 +68,8 @@ extern const struct top_column_form top_columns[TOP_COLUMNS];
 
 /* A word of the command line; TOP_COLUMNS: there is no such column. */
 enum top_column top_column_find(const char *name);
+/* Those of all, up to a NULL. */
+const char *const *top_column_names(void);
 
 /* The figures of count processes: copies are taken, and added up if need be. */
 void top_model_set(struct top_model *model, const struct stat_table *const *tables, size_t count);

@@ -1,0 +1,25 @@
+/* Numbers of native threads. See native_id.h. */
+
+#define _GNU_SOURCE
+#include "tracee/vm/native_id.h"
+
+#include "tracee/vm/builtin_methods.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+bool native_id_of(VALUE thread, uint32_t *native_id)
+{
+	if (thread == rb_thread_current()) {
+		*native_id = (uint32_t)syscall(SYS_gettid);
+	} else if (builtin_has(BUILTIN_THREAD_NATIVE_ID)) {
+		VALUE told = builtin_call0(BUILTIN_THREAD_NATIVE_ID, thread);
+
+		*native_id = FIXNUM_P(told) ? (uint32_t)FIX2ULONG(told) : 0;
+	} else if (thread == rb_thread_main()) {
+		*native_id = (uint32_t)getpid(); /* Ruby's main thread is the process's */
+	} else {
+		return false;
+	}
+	return true;
+}
