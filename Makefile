@@ -30,7 +30,8 @@ OWN_FLAGS := -std=gnu11 -pthread -iquote . $(WARNINGS) $(HAVE) $(WERROR)
 MSGPACK := $(shell pkg-config --exists msgpack-c && echo msgpack-c || echo msgpack)
 PACKAGES := $(MSGPACK) $(LIBRARIES)
 PACKAGE_CFLAGS = $(shell pkg-config --cflags $(PACKAGES)) -isystem $(BUILD)/generated
-PACKAGE_LIBS   = $(shell pkg-config $(if $(STATIC),--static) --libs $(PACKAGES)) -lm \
+# Without libcurl, which is loaded when it is needed (tracer/otlp/curl_api.h).
+PACKAGE_LIBS   = $(shell pkg-config $(if $(STATIC),--static) --libs $(filter-out libcurl,$(PACKAGES))) -lm -ldl \
 	$(if $(filter simdjson,$(LIBRARIES)),-lstdc++)
 export CC BUILD RUBY V WITHOUT
 
@@ -83,6 +84,14 @@ $(BUILD)/obj/libraries: FORCE
 	@echo '$(LIBRARIES)' | cmp -s - $@ || echo '$(LIBRARIES)' >$@
 
 $(TRACER_OBJECTS): $(BUILD)/obj/libraries
+
+# The only library that nothing works without. Said in one line, before a compiler says it in many.
+.PHONY: msgpack
+msgpack:
+	@pkg-config --exists $(MSGPACK) || \
+		{ echo 'rbprobe needs libmsgpack, which pkg-config does not find; on Debian: sh mk/setup build' >&2; exit 1; }
+
+$(TRACER_OBJECTS) $(PROTO_OBJECTS) $(RUBYLESS_OBJECTS): | msgpack
 
 $(filter-out $(SCHEMA_OBJECTS),$(TRACER_OBJECTS)): | $(SCHEMA_SOURCES)
 
@@ -175,9 +184,11 @@ help:
 	@echo '                      SESSIONS (300); by hand'
 	@echo 'make check-tsan       the unit tests of what runs in several threads under ThreadSanitizer'
 	@echo 'make matrix           the live tests on Ruby 2.7, 3.1 and 3.3 in chroots (root), and on RUBIES=/path/a:/path/b'
-	@echo '                      or, of SOURCES=/path/a,/path/b, on what is built: VARIANTS="shared static jemalloc cf lto"'
+	@echo '                      or, of SOURCES=/path/source,/path/clone@v3_2_9, on what is built:'
+	@echo '                      VARIANTS="shared static+cf+lto"'
 	@echo 'make matrix-arm64     unit tests and chosen live tests on aarch64, which it emulates (root)'
 	@echo 'make matrix-musl      chosen live tests on a Ruby with musl, which it builds, and in a chroot with it alone (root)'
+	@echo 'make matrix-apparmor live tests of containers under AppArmor, on an emulated machine (root)'
 	@echo 'make cross            what compiles of both sides for aarch64, ppc64el and riscv64'
 	@echo 'make truth            what is shown of programs that know what is true of them, by every engine'
 	@echo 'make oracle           a million calls of core methods, traced and not, without a difference; ENGINE=hook'

@@ -23,6 +23,7 @@ TESTS ?=
 
 test:
 	@mk/setup build test
+	@mk/consumers
 	@+$(MAKE) --no-print-directory all unit-tests
 	@RBPROBE_BUILD=$(BUILD) RBPROBE_RUBY='$(RUBY)' tests/run $(TESTS)
 
@@ -108,7 +109,7 @@ truth:
 OTHERS ?=
 
 matrix:
-	@mk/setup build test matrix
+	@mk/setup build test matrix $(if $(SOURCES),ruby-source)
 	@+$(MAKE) --no-print-directory tracer
 	@RUBIES='$(RUBIES)' SOURCES='$(SOURCES)' VARIANTS='$(VARIANTS)' tests/matrix/run $(if $(OTHERS),--others) $(TESTS)
 
@@ -124,6 +125,13 @@ matrix-musl:
 	@mk/setup build test matrix-musl
 	@+$(MAKE) --no-print-directory tracer
 	@tests/matrix/musl $(TESTS)
+
+# Live tests of containers under AppArmor and with control groups of version 2, in an emulated machine. TESTS: names of files.
+.PHONY: matrix-apparmor
+matrix-apparmor:
+	@mk/setup build test matrix-apparmor
+	@+$(MAKE) --no-print-directory tracer extension
+	@tests/matrix/apparmor $(TESTS)
 
 # --- Other processors, as far as their compilers see
 

@@ -73,7 +73,7 @@ static void trace_encode(msgpack_packer *packer, const struct command *command)
 {
 	const struct trace_options *options = &command->options;
 
-	header_encode(packer, command, 12);
+	header_encode(packer, command, 13);
 	msgpack_pack_uint32(packer, options->flags);
 	msgpack_pack_uint32(packer, options->engine);
 	msgpack_pack_uint32(packer, options->overflow);
@@ -86,6 +86,7 @@ static void trace_encode(msgpack_packer *packer, const struct command *command)
 	marks_encode(packer, &options->marks);
 	msgpack_pack_uint32(packer, options->stack_frames);
 	pack_text(packer, options->key.bytes, options->key.size);
+	msgpack_pack_uint32(packer, options->work_limit_ms);
 }
 
 static void request_encode(msgpack_packer *packer, const struct command *command)
@@ -118,9 +119,10 @@ void command_encode(msgpack_sbuffer *buffer, const struct command *command)
 		trace_encode(&packer, command);
 		break;
 	case COMMAND_METHODS:
-		header_encode(&packer, command, 2);
+		header_encode(&packer, command, 3);
 		msgpack_pack_uint32(&packer, command->options.engine);
 		selectors_encode(&packer, command);
+		msgpack_pack_uint32(&packer, command->options.work_limit_ms);
 		break;
 	case COMMAND_DETACH:
 		header_encode(&packer, command, 0);
@@ -217,6 +219,8 @@ static void trace_decode(struct command *command, struct fields *fields, msgpack
 		options->stack_frames = (uint32_t)fields_uint(fields, STACK_FRAMES_MAX);
 	if (fields->left > 0)
 		options->key = fields_text(fields, EXPRESSION_SIZE_MAX);
+	if (fields->left > 0)
+		options->work_limit_ms = (uint32_t)fields_uint(fields, UINT32_MAX);
 }
 
 static void request_decode(struct command *command, struct fields *fields)

@@ -75,6 +75,7 @@ struct trace_options {
 	uint32_t value_depth;
 	uint32_t value_length;          /* elements */
 	uint32_t expression_timeout_ms; /* how long one expression may run */
+	uint32_t work_limit_ms; /* CPU time that looking for methods and arming them may take, where that is more than usual */
 	struct conditions conditions;
 	struct mark_options marks;
 	uint32_t stack_frames; /* with TRACE_STACK: so many callers of a call, at most */
@@ -105,7 +106,7 @@ struct command {
 		struct slice name;
 		struct slice text;
 	} arguments;
-	struct trace_options options; /* COMMAND_TRACE; engine alone: COMMAND_METHODS */
+	struct trace_options options; /* COMMAND_TRACE; engine and work_limit_ms alone: COMMAND_METHODS */
 	uint32_t selector_count;      /* both */
 	const struct selector *selectors;
 };

@@ -9,6 +9,8 @@
  * before it tells where they are: PROTOCOL.md, "FRAMES".
  */
 
+#define FRAMES_OWN_MAX 8u /* functions of rbprobe's own work */
+
 /* Words of an execution context. The frames end where the stack ends; the outermost is the last. */
 enum { FRAMES_STACK, FRAMES_STACK_SIZE, FRAMES_INNERMOST, FRAMES_CONTEXT_WORDS };
 

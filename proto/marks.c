@@ -53,10 +53,12 @@ uint32_t mark_value_count(const struct mark_form *form)
 
 void marks_encode(msgpack_packer *packer, const struct mark_options *marks)
 {
-	msgpack_pack_array(packer, marks->allocation_count ? 3 : 2);
+	bool has_rate = marks->state_rate_hz != 0;
+
+	msgpack_pack_array(packer, has_rate ? 4 : marks->allocation_count ? 3 : 2);
 	msgpack_pack_uint32(packer, marks->kinds);
 	pack_text(packer, marks->raise.bytes, marks->raise.size);
-	if (!marks->allocation_count)
+	if (!marks->allocation_count && !has_rate)
 		return;
 	msgpack_pack_array(packer, marks->allocation_count);
 	for (uint32_t i = 0; i < marks->allocation_count; i++) {
@@ -67,6 +69,8 @@ void marks_encode(msgpack_packer *packer, const struct mark_options *marks)
 		msgpack_pack_uint8(packer, one->below);
 		msgpack_pack_uint32(packer, one->every);
 	}
+	if (has_rate)
+		msgpack_pack_uint32(packer, marks->state_rate_hz);
 }
 
 static void allocation_decode(struct mark_allocation *allocation, const msgpack_object *object, struct fields *outer)
@@ -111,6 +115,8 @@ void marks_decode(struct mark_options *marks, struct fields *outer)
 	marks->raise = fields_text(&fields, NAME_SIZE_MAX);
 	if (fields.left > 0)
 		allocations_decode(marks, &fields);
+	if (fields.left > 0)
+		marks->state_rate_hz = (uint32_t)fields_uint(&fields, UINT32_MAX);
 	if (!marks->allocation_count)
 		marks->kinds &= ~(1u << MARK_ALLOCATION);
 	outer->status = fields_status(&fields);

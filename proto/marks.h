@@ -40,7 +40,10 @@ struct mark_options {
 	struct slice raise; /* a pattern of classes' names; empty: exceptions of any class */
 	struct mark_allocation allocations[MARK_ALLOCATIONS_MAX];
 	uint32_t allocation_count;
+	uint32_t state_rate_hz; /* so often threads are looked at, where the VM does not tell what they do; 0: not said */
 };
+
+#define STATE_RATE_MAX_HZ 1000u
 
 #define MARK_VALUES_MAX 12
 #define MARK_RAISE_STACK 4u /* index of the value */

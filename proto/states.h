@@ -21,6 +21,7 @@ enum state_event {
 	STATE_SLEEPS = 8,
 	STATE_IN_LOCK = 9, /* until another thread does something: a lock, a queue, its end */
 	STATE_FOR_PROCESS = 10,
+	STATE_UNKNOWN = 11, /* from now on it is not known what it does; where threads are looked at */
 	STATE_EVENTS,
 };
 

@@ -23,3 +23,11 @@ ssize_t task_file_read(int task_directory, const char *tid, const char *name, ch
 	text[got > 0 ? got : 0] = '\0';
 	return got;
 }
+
+ssize_t task_file_read_own(pid_t tid, const char *name, char *text, size_t size)
+{
+	char directory[sizeof("/proc/self/task/") + 20];
+
+	snprintf(directory, sizeof(directory), "/proc/self/task/%d", (int)tid);
+	return task_file_read(AT_FDCWD, directory, name, text, size);
+}

@@ -101,6 +101,7 @@ enum trace_flag {
 	TRACE_FOLLOW_FORKS = 1 << 20, /* forked children are traced, too */
 	TRACE_BY_VALUE = 1 << 21,     /* or by the value of the first expression of the method's selector, if it has any */
 	TRACE_SPAN = 1 << 22,         /* the application's own span in which a call ends */
+	TRACE_ENDS = 1 << 23,         /* expressions that read result, error or elapsed are evaluated when a call ends */
 };
 
 #define TRACE_BY_KEYS ((unsigned)(TRACE_BY_THREAD | TRACE_BY_CLASS | TRACE_BY_CALLER)) /* one of them at most */

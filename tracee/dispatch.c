@@ -14,6 +14,7 @@
 #include "tracee/observe/marks.h"
 #include "tracee/observe/overdue.h"
 #include "tracee/requests/silent_fork.h"
+#include "tracee/select/compile_anew.h"
 #include "tracee/select/compiler_watch.h"
 #include "tracee/select/selection.h"
 #include "tracee/session/bell.h"
@@ -24,11 +25,15 @@
 #include "tracee/session/session.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/evaluation.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/gc_stress.h"
 #include "tracee/vm/gvl_slice.h"
 #include "tracee/vm/interrupts.h"
+#include "tracee/vm/own_objects.h"
+#include "tracee/vm/own_work.h"
 #include "tracee/vm/quiet.h"
+#include "tracee/vm/stack_room.h"
 #include "tracee/vm/targeted.h"
 
 #include <errno.h>
@@ -168,29 +173,23 @@ static bool run_command(const struct assembled_command *assembled)
 
 static bool left_over; /* what could not be undone in the last job, TracePoints or code of YJIT's: the bell is rung for it */
 
-static VALUE compile_anew(VALUE unused)
-{
-	compat_compile_anew();
-	return unused;
-}
-
 static void sweep(void)
 {
 	bool was_left = left_over || patch_compiler_untold();
-	int failed = 0;
 
 	left_over = engine_target_sweep();
 	left_over = engine_line_sweep() || left_over;
 	left_over = (!selection_watches() && compiler_watch_end()) || left_over;
 	left_over = (patch_compiler_untold() && !patch_compiler_starts_anew()) || left_over;
-	if (!was_left || left_over)
+	if (left_over)
+		return;
+	/* When they could not be disabled, neither could the compiler be told. */
+	if (was_left)
+		compile_anew();
+	else if (!compile_anew_if_due())
 		return;
 	if (!queue_exists())
 		queue_ring_no_more();
-	/* When they could not be disabled, neither could the compiler be told. */
-	rb_protect(compile_anew, Qnil, &failed);
-	if (failed)
-		rb_set_errinfo(Qnil);
 }
 
 /*
@@ -204,6 +203,9 @@ static void ring_for_left_over(void)
 	tried = left_over && (patch_compiler_untold() || !targeted_rest()) ? tried + 1 : 0;
 	if (left_over)
 		queue_ring_in(tried < SWEEPS_SOON ? SWEEP_SOON_MS : SWEEP_LATER_MS);
+	/* A queue has its own rings, until it is gone. */
+	else if (compile_anew_waits() && !queue_exists())
+		queue_ring_in(compile_anew_in_ms());
 }
 
 static void rest(void)
@@ -228,27 +230,30 @@ static void keep_or_remove_queue(unsigned sessions, bool had_sessions)
 		queue_remove();
 	if (queue_exists())
 		queue_expire_after(QUEUE_GRACE_SECONDS);
-	else if (!left_over)
+	else if (!left_over && !compile_anew_waits())
 		rest();
 }
 
 /*
  * Within a hook of the application's, and while Ruby parses a file, no event comes of the trials that tell how methods can be
- * observed. As a rule both are over soon: commands wait that long, where nothing has been tried yet. A process that is never
- * found elsewhere answers without that, but for one wait in MOMENT_AGAIN_MS, as what was so an hour ago may be over.
+ * observed; that matters where nothing has been tried yet. Deep in a recursion a command would fail. As a rule all are over
+ * soon: commands wait that long. A process that is never found elsewhere answers without that, but for one wait in
+ * MOMENT_AGAIN_MS, as what was so an hour ago may be over.
  */
 static bool is_bad_moment(void)
 {
 	static uint64_t since_ns;
 	uint64_t now_ns = clock_now_ns();
+	bool deep = !stack_room_is_enough();
 
-	if (patch_tried() || !quiet_is_others()) {
+	if (!deep && (patch_tried() || !quiet_is_others())) {
 		since_ns = 0;
 		return false;
 	}
 	if (!since_ns || now_ns - since_ns > MOMENT_AGAIN_MS * NS_PER_MS) {
 		since_ns = now_ns;
-		debug_all(DEBUG_QUEUE, "in a hook, or while Ruby parses: commands wait for another moment");
+		debug_all(DEBUG_QUEUE, "%s: commands wait for another moment",
+		          deep ? "deep in a recursion" : "in a hook, or while Ruby parses");
 	}
 	return now_ns - since_ns < MOMENT_MAX_MS * NS_PER_MS;
 }
@@ -271,9 +276,12 @@ static VALUE job(VALUE unused)
 	if (permissions_take_change())
 		session_withdraw();
 	later = is_bad_moment();
-	if (!later)
+	if (later) {
+		selection_go_on_disarming();
+	} else {
 		queue_drain(run_command, &err);
-	long_commands_go_on();
+		long_commands_go_on();
+	}
 	if (compiler_watch_take())
 		selection_compiler_on();
 	selection_look();
@@ -302,7 +310,7 @@ static VALUE job_protected(VALUE unused)
 	rb_protect(job, Qnil, &failed);
 	gc_stress_back();
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	return Qnil;
 }
 
@@ -312,7 +320,7 @@ static VALUE job_protected(VALUE unused)
  */
 static bool nothing_to_do(void)
 {
-	return !session_first() && !session_fork_left() && !queue_exists() && !left_over;
+	return !session_first() && !session_fork_left() && !queue_exists() && !left_over && !compile_anew_waits();
 }
 
 #define AGAIN_NS (5 * NS_PER_MS) /* so long after its beginning a job is followed by another one at once */
@@ -322,6 +330,7 @@ static pthread_t runner; /* the thread that does, while running */
 
 void dispatch_fork_child(void)
 {
+	compile_anew_fork_child();
 	if (running && !pthread_equal(runner, pthread_self())) {
 		running = again = false;
 		job_note_began(0);
@@ -331,6 +340,7 @@ void dispatch_fork_child(void)
 void dispatch_job(void)
 {
 	struct fiber_state *own;
+	struct own_work work;
 	struct quiet quiet;
 	uint64_t began_ns, cpu_ns;
 	bool missing;
@@ -348,17 +358,21 @@ void dispatch_job(void)
 	/* From here on: each call of a Ruby method below may let other threads run, and one of them may have a job. */
 	running = true;
 	runner = pthread_self();
+	own_work_begin(&work, (uintptr_t)dispatch_job);
 	/* What is called from here on is no call of the application's, whatever is traced, by us or by itself. */
 	quiet = quiet_begin();
 	own = fiber_suppress_begin();
+	own_objects_begin(own);
 	/*
 	 * The VM is about to deliver them, and would do so to the end of the job, which drops them: behind it the thread is its
 	 * own, or no more.
 	 */
 	missing = interrupts_missing() != NULL;
 	if (!missing && interrupts_go_first()) {
+		own_objects_end(own);
 		fiber_suppress_end(own);
 		quiet_end(quiet);
+		own_work_end(&work);
 		running = false;
 		queue_ring_soon();
 		return;
@@ -381,8 +395,10 @@ void dispatch_job(void)
 	/* A thread for which each job takes long, and which is asked for another one meanwhile, must come to its own work. */
 	if (again)
 		queue_ring_soon();
+	own_objects_end(own);
 	fiber_suppress_end(own);
 	quiet_end(quiet);
+	own_work_end(&work);
 	running = false;
 }
 

@@ -20,8 +20,10 @@
 #include "tracee/session/wake.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/interrupts.h"
 #include "tracee/vm/quiet.h"
+#include "tracee/vm/stack_room.h"
 
 #include <errno.h>
 #include <ruby.h>
@@ -113,7 +115,7 @@ static VALUE initialise_protected(VALUE unused)
 	rb_protect(initialise, Qnil, &failed);
 	if (failed)
 		fail(builtin_describe(rb_errinfo(), message, sizeof(message)));
-	rb_set_errinfo(Qnil);
+	exception_drop(Qnil);
 	return Qnil;
 }
 
@@ -125,10 +127,13 @@ static void start(void)
 	/* Init lets other threads run, and one of them may come by here as well. The ringer asks again. */
 	if (state_now() != STARTUP_ASKED || state.by_loader || !compat_starts_in_main_ractor())
 		return;
+	/* Deep in a recursion: the ringer asks again. */
+	if (!stack_room_is_enough())
+		return;
 	builtin_begin();
 	interrupts_init();
 	missing = interrupts_missing();
-	/* Deep in a recursion: the ringer asks again. */
+	/* In a deeper one, or without memory. */
 	if (missing == builtin_lack_text)
 		return;
 	if (missing) {
@@ -140,7 +145,7 @@ static void start(void)
 	state.by_loader = true;
 	interrupts_job(initialise_protected, Qnil);
 	state.by_loader = false;
-	rb_set_errinfo(error);
+	exception_drop(error);
 	if (state_now() == STARTUP_DONE && atomic_load(&state.make_queue)) {
 		/*
 		 * In this order: the job removes what a dead process of our PID may have left, and sees to it that ours goes if

@@ -14,6 +14,7 @@
 #include "tracee/select/selection.h"
 #include "tracee/selftest/vm_assumptions.h"
 #include "tracee/session/queue.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/gvl_slice.h"
 
 #include <errno.h>
@@ -85,7 +86,7 @@ static int begin_trace(struct long_command *command, struct error *err)
 	bool watched = RTEST(rb_protect(method_added_install, Qnil, &failed));
 
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	if (command->command.selector_count && (failed || !watched))
 		session_note(command->session, NOTE_WARNING,
 		             "the application defines method_added on Module or BasicObject: methods defined from now on are not "

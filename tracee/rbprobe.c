@@ -24,6 +24,7 @@
 #include "tracee/select/module_changes.h"
 #include "tracee/select/selection.h"
 #include "tracee/session/bell.h"
+#include "tracee/session/gc_hook.h"
 #include "tracee/session/queue.h"
 #include "tracee/session/request.h"
 #include "tracee/session/session.h"
@@ -34,6 +35,7 @@
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/gc_stress.h"
 #include "tracee/vm/interrupts.h"
+#include "tracee/vm/own_work.h"
 #include "tracee/vm/quiet.h"
 #include "tracee/vm/refinements.h"
 
@@ -53,15 +55,23 @@ static void at_fork_in_child(void)
 	fork_gate_fork_child();
 	session_fork_child();
 	silent_forks_fork_child();
+	own_work_fork_child();
+	gc_hook_fork_child();
 	profile_fork_child();
 	dispatch_fork_child();
 	arming_fork_child();
 	gc_stress_fork_child();
 	evaluation_fork_child();
 	overhead_fork_child();
+	timeline_fork_child();
 	api_fork_child();
 	queue_init();
 	bell_trigger();
+}
+
+static void at_end_of_threads(void)
+{
+	timeline_exit(true);
 }
 
 static void at_exit_of_vm(void)
@@ -111,7 +121,7 @@ static VALUE init(VALUE stress_is_off)
 	job_due_register(JOB_AT_ONCE, silent_forks_ended);
 	job_due_register(JOB_EVENTUALLY, selection_look_is_due);
 	job_due_register(JOB_EVENTUALLY, overhead_is_due);
-	if (bell_install(dispatch_job, at_exit_of_vm, &err) < 0)
+	if (bell_install(dispatch_job, at_end_of_threads, at_exit_of_vm, &err) < 0)
 		rb_raise(rb_eLoadError, "rbprobe: %s", err.text);
 	pthread_atfork(fork_gate_close, fork_gate_open, at_fork_in_child);
 	entry_done();

@@ -14,6 +14,7 @@
 #include "proto/limits.h"
 #include "proto/names.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,14 +61,14 @@ static int overview(void)
 
 static int version(void)
 {
-	struct buffer libraries = {0};
+	struct buffer text = {0};
+	bool shown;
 
-	printf("rbprobe %s (protocol %u)\n", RBPROBE_VERSION, PROTOCOL_VERSION);
-	library_list(&libraries);
-	if (libraries.size)
-		fwrite(libraries.bytes, 1, libraries.size, stdout);
-	buffer_free(&libraries);
-	return fflush(stdout) == 0 ? STATUS_DONE : STATUS_FAILED;
+	buffer_add_format(&text, "rbprobe %s (protocol %u)\n", RBPROBE_VERSION, PROTOCOL_VERSION);
+	library_list(&text);
+	shown = pager_print(text.bytes, text.size);
+	buffer_free(&text);
+	return shown ? STATUS_DONE : STATUS_FAILED;
 }
 
 /* For the shells' scripts in completion/. */
@@ -82,16 +83,21 @@ static int completion(const char *const *words, size_t count)
 	return fflush(stdout) == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 
-/* Results and errors must not end up in a file that happens to be opened as descriptor 1 or 2. */
+/*
+ * Results and errors must not end up in a file that happens to be opened as descriptor 1 or 2. Standard output that was closed
+ * cannot be written to afterwards either: a result that nobody gets is an error.
+ */
 static void standard_descriptors_check(void)
 {
-	FILE *unused;
+	int fd = 0;
 
-	do
-		unused = fopen("/dev/null", "r+");
-	while (unused && fileno(unused) <= STDERR_FILENO);
-	if (unused)
-		fclose(unused);
+	while (fd >= 0 && fd <= STDERR_FILENO) {
+		bool is_output = fcntl(STDIN_FILENO, F_GETFD) >= 0 && fcntl(STDOUT_FILENO, F_GETFD) < 0;
+
+		fd = open("/dev/null", is_output ? O_RDONLY : O_RDWR);
+	}
+	if (fd >= 0)
+		close(fd);
 }
 
 /* What RBPROBE_DEBUG wants. *over: that was all, and this is the exit status. */

@@ -28,11 +28,13 @@ static VALUE hold(VALUE self, VALUE path, VALUE asleep)
 	return LONG2NUM(hold_the_gvl(StringValueCStr(path), RTEST(asleep)) > 0);
 }
 
-#ifdef __x86_64__
 /* For ever, in a function without unwind information that uses the frame pointer for a number of its own. */
 void spin_without_a_frame(void);
+/* The same in one that has left everything where its caller had it. */
+void spin_as_a_leaf(void);
 __asm__(".text\n"
-        ".globl spin_without_a_frame\n"
+        ".globl spin_without_a_frame, spin_as_a_leaf\n"
+#if defined(__x86_64__)
         ".type spin_without_a_frame, @function\n"
         "spin_without_a_frame:\n"
         "	push %rbp\n"
@@ -42,19 +44,40 @@ __asm__(".text\n"
         "	movabs $0x6ee2a59a7f27722f, %rax\n"
         "	mov %rax, 8(%rbp)\n"
         "1:	jmp 1b\n"
-        ".size spin_without_a_frame, . - spin_without_a_frame\n");
+        ".size spin_without_a_frame, . - spin_without_a_frame\n"
+        ".type spin_as_a_leaf, @function\n"
+        "spin_as_a_leaf:\n"
+        "1:	jmp 1b\n"
+        ".size spin_as_a_leaf, . - spin_as_a_leaf\n"
+#elif defined(__aarch64__)
+        ".type spin_without_a_frame, %function\n"
+        "spin_without_a_frame:\n"
+        "	stp x29, x30, [sp, #-80]!\n"
+        "	add x29, sp, #16\n"
+        "	mov x0, sp\n"
+        "	ldr x30, =0x6ee2a59a7f27722f\n"
+        "	stp x0, x30, [x29]\n"
+        "1:	b 1b\n"
+        "	.ltorg\n"
+        ".size spin_without_a_frame, . - spin_without_a_frame\n"
+        ".type spin_as_a_leaf, %function\n"
+        "spin_as_a_leaf:\n"
+        "1:	b 1b\n"
+        ".size spin_as_a_leaf, . - spin_as_a_leaf\n"
+#endif
+);
 
-static VALUE spin(VALUE self)
+static VALUE spin(VALUE self, VALUE as_a_leaf)
 {
-	spin_without_a_frame();
+	if (RTEST(as_a_leaf))
+		spin_as_a_leaf();
+	else
+		spin_without_a_frame();
 	return self;
 }
-#endif
 
 void Init_holder(void)
 {
-#ifdef __x86_64__
-	rb_define_module_function(rb_define_module("Holder"), "spin", spin, 0);
-#endif
+	rb_define_module_function(rb_define_module("Holder"), "spin", spin, 1);
 	rb_define_module_function(rb_define_module("Holder"), "hold", hold, 2);
 }

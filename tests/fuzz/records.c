@@ -328,6 +328,7 @@ struct stream *lies_stream(struct sink *sink, struct call_limit *limit, const st
 void lies_end(struct stream *stream)
 {
 	calls_free(stream);
+	thread_states_free(stream);
 }
 
 int lies_tell(struct lies *lies, struct stream *stream, struct error *err)

@@ -160,6 +160,25 @@ class ApplicationSpanTest < LiveTest
     receiver&.close
   end
 
+  test "a recorded call that is exported has its span as a link" do
+    target = start("shop")
+    target.run(CONTEXTS)
+    file = "#{directory}/calls.rec"
+    recorder = launch("record", "-v", "-p", target.pid.to_s, "-o", file, "--measure", "span", "Shop#price").wait_until_armed
+    target.run("Shop.new.price(:tea); Thread.current[:__opentelemetry_context_storage__] = [INNER]; Shop.new.price(:tea)")
+    assert_exit 0, recorder.stop
+    receiver = OtlpReceiver.new
+    assert_exit 0, rbprobe("export", file, "--to", "otlp", "--otlp", receiver.url)
+    assert_equal [[], [[TRACE, SPAN]]], receiver.spans.map { |span| span[:links] }
+    lines = rbprobe("export", file, "--to", "otlp", "--otlp-as", "json").tap { |result| assert_exit 0, result }.objects
+    spans = lines.flat_map { |line| line["resourceSpans"] }.flat_map { |of| of["scopeSpans"] }.flat_map { |of| of["spans"] }
+    links = spans.map { |span| span.fetch("links", []).map { |link| link.values_at("traceId", "spanId") } }
+    assert_equal [[], [[TRACE, SPAN]]], links
+    assert_match(/ trace #{TRACE} span #{SPAN}>$/, rbprobe("replay", file).stdout)
+  ensure
+    receiver&.close
+  end
+
   test "stat has no single call whose span it could show" do
     result = rbprobe("stat", "-p", Process.pid.to_s, "--measure", "span", "Shop#price")
     assert_exit 2, result

@@ -244,4 +244,35 @@ class AttachTest < LiveTest
   rescue Errno::EACCES, Errno::EPERM, Errno::EROFS
     nil
   end
+  test "a limit of open files that is too low is what is said to be wrong, at each step" do
+    target = start("shop")
+    said = (8..24).map do |limit|
+      result = rbprobe("trace", "-q", "-p", target.pid.to_s, "--duration", "0.1", "Shop#price",
+                       command: ["prlimit", "--nofile=#{limit}"])
+      next if result.status.zero?
+
+      assert_match(/\Arbprobe: .*(Too many open files|no more than #{limit} files may be open here).*\n\z/, result.stderr)
+      result.stderr
+    end
+    assert_nil said.last
+    assert_equal 1, said.compact.grep(/make a socket/).map { |line| line.gsub(/\d+/, "N") }.uniq.size
+    assert_attachable target
+  end
+
+  # rbprobe inherits so many that only `left` of 100 can be opened.
+  def leaving(left)
+    code = "(#{100 - left} - 3).times { IO.for_fd(IO.sysopen(File::NULL), autoclose: false).close_on_exec = false }; " \
+           "Process.setrlimit(:NOFILE, 100); exec(*ARGV, close_others: false)"
+    ["ruby", "-e", code]
+  end
+
+  test "where open files run out, more than there may be now is advised, and not less" do
+    target = start("shop")
+    said = (6..12).map do |left|
+      rbprobe("trace", "-q", "-p", target.pid.to_s, "--duration", "0.1", "Shop#price", command: leaving(left)).stderr
+    end
+    advised = said.grep(/make a socket/)
+    refute_empty advised, said.join
+    advised.each { |line| assert_match(/no more than 100 files may be open here, .*; `ulimit -n 200` before/, line) }
+  end
 end

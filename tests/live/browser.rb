@@ -56,6 +56,12 @@ class Browser
     now - began
   end
 
+  # Without waiting: a page that is not ours says nothing of being ready.
+  def go(address)
+    ask("Page.navigate", url: "about:blank")
+    ask("Page.navigate", url: "file://#{address}")
+  end
+
   # The value of an expression of JavaScript.
   def value(expression)
     result = ask("Runtime.evaluate", expression: expression, returnByValue: true, awaitPromise: true)
@@ -145,5 +151,26 @@ class Browser
       @buffer << @from.readpartial(1 << 20)
     end
     JSON.parse(@buffer.slice!(0..size).chomp("\0"))
+  end
+end
+
+# A live test with a browser, and files that it opens.
+module InBrowser
+  def setup
+    super
+    skip "needs chromium" unless Browser::PROGRAM
+  end
+
+  def teardown
+    @browser&.close
+    super
+  end
+
+  def file_of(name)
+    "#{@directory ||= directory}/#{name}"
+  end
+
+  def browser(**size)
+    @browser ||= Browser.new(patience: 30 * ENV.fetch("RBPROBE_PATIENCE", "1").to_i, **size)
   end
 end

@@ -1,6 +1,7 @@
 # What is built: an extension that needs libc and Ruby alone and shows one symbol, and an installation that is found.
 
 require_relative "helper"
+require "open3"
 
 class BuildTest < LiveTest
   ABI = IO.popen({ "RUBY" => Shellwords.join(Processes::RUBY) }, "#{Processes::ROOT}/mk/abi", &:read)
@@ -26,6 +27,14 @@ class BuildTest < LiveTest
     refute_match(/NODELETE/, dynamic)
     refute_match(/GNU_STACK.*RWE/, dynamic)
     refute_match(/R(?:UN)?PATH/, dynamic)
+  end
+
+  test "without libmsgpack make says what is missing, and compiles nothing" do
+    env = { "PKG_CONFIG_LIBDIR" => "/nowhere", "PKG_CONFIG_PATH" => nil, "MAKEFLAGS" => nil }
+    output, status = Open3.capture2e(env, "make", "-C", Processes::ROOT, "BUILD=#{directory}", "tracer")
+    refute status.success?
+    assert_match(/^rbprobe needs libmsgpack, which .*: sh mk\/setup build$/, output)
+    refute_match(/^CC|error: |was not found/, output)
   end
 
   test "extension-dir names the directory from which it is loaded" do

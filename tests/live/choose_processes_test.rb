@@ -39,6 +39,19 @@ class ChooseProcessesTest < LiveTest
     end
   end
 
+  # As "puma" is in the command lines of Puma's master and of its workers.
+  test "with --children a master is meant, and not the workers that match as well" do
+    with_master do |master, children|
+      assert_refused 2, /\Arbprobe: 3 Ruby processes match "er-#{master}", such as /, "eval", "--ps", "er-#{master}", "$$"
+      [[], ["--all"]].each do |all|
+        result = rbprobe("eval", "--ps", "er-#{master}", *all, "--children", "$$")
+        assert_exit 0, result
+        assert_equal children.map { |pid| "process #{pid}:\n#{pid}\n" }.join("\n"), result.stdout
+        assert_equal "", result.stderr
+      end
+    end
+  end
+
   test "a terminal is asked which one" do
     with_master do |master, children|
       PTY.spawn(Processes::RBPROBE, "eval", "--ps", "worker-#{master}", "$$") do |output, input, pid|

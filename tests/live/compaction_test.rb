@@ -45,12 +45,15 @@ class CompactionTest < LiveTest
       assert_equal ":moved", target.run(MOVE)
     end
 
-    test "firehose traces that come and go: #{name}" do
+    # With YJIT all methods may be too many for a slow machine: rbprobe gives them up before it stands in anyone's way.
+    many = options.empty? ? %w[-f] : %w[Shop# Kernel# Comparable# Enumerable# Array# Hash# String# Integer#]
+
+    test "traces of very many methods that come and go: #{name}" do
       skip "this Ruby has no YJIT" if options.any? && !yjit?
       target = start("shop", ruby_options: options)
       only_where_objects_can_be_moved(target)
       3.times do
-        tracer = trace(target, "-f", "--no-hook")
+        tracer = trace(target, *many, "--no-hook")
         target.run("10.times { $shop.sell(:tea); [3, 1].sort.inspect; 5.clamp(1, 3); respond_to?(:x); catch(:a) { throw :a } }")
         assert_equal ":moved", target.run(MOVE)
         tracer.stop

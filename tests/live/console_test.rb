@@ -238,7 +238,7 @@ class ConsoleTest < LiveTest
     terminal.expect(/^begun\n/)
     target.signal(:KILL)
     assert_equal 4, terminal.wait
-    assert_match(/rbprobe: process #{target.pid} went away before it had answered/, terminal.text)
+    assert_match(/rbprobe: process #{target.pid} was killed by signal 9 \(Killed\) before it had answered/, terminal.text)
   end
 
   test "the console is killed while a line runs: the line ends" do
@@ -586,7 +586,7 @@ class ConsoleTest < LiveTest
     result = script(target, "1\nProcess.kill(:KILL, $$); sleep\n2\n")
     assert_exit 4, result
     assert_equal "=> 1\n", result.stdout
-    assert_match(/process #{target.pid} went away/, result.stderr)
+    assert_match(/process #{target.pid} was killed by signal 9/, result.stderr)
   end
 
   test "Ctrl-C ends a script" do

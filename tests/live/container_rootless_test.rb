@@ -98,7 +98,7 @@ class ContainerRootlessTest < LiveTest
   test "without root: the container's owner may not read its filter, unless the extension is there already" do
     use_podman_without_root("runc")
     _, pid = application
-    unshare = [*@podman, "unshare", Processes::RBPROBE, "bt", "-p", pid.to_s]
+    unshare = [*@tool, "unshare", Processes::RBPROBE, "bt", "-p", pid.to_s]
     _, said, status = Open3.capture3(*unshare)
     assert_equal 3, status.exitstatus, said
     assert_match(/^rbprobe: process #{pid} runs under a seccomp filter that rbprobe may not read/, said)

@@ -120,6 +120,35 @@ class ContainersTest < LiveTest
     refute_includes File.read("/proc/#{pid}/maps"), "rbprobe.so"
   end
 
+  # Where one of nsenter's two options is forgotten. What has the PID 1 for ptrace is not what /proc shows as 1.
+  test "where /proc is another PID namespace's, nothing is looked at" do
+    pid = container
+    { "-m" => "1", "-p" => pid.to_s }.each do |option, shown|
+      inside = ["nsenter", option, "-t", pid.to_s]
+      commands = { [1] => %w[ps], [3] => ["bt", "-p", shown], [3, 127] => ["exec", "Object#work", "--", "true"] }
+      commands.each do |statuses, arguments|
+        result = rbprobe(*arguments, command: inside)
+        assert_includes statuses, result.status
+        assert_match(/\Arbprobe: \/proc is that of another PID namespace.*\(nsenter -p -m\).*\n\z/, result.stderr)
+        assert_equal "", result.stdout
+      end
+    end
+    result = rbprobe("bt", "-p", "1", command: ["nsenter", "-m", "-p", "-t", pid.to_s])
+    assert_exit 0, result
+  end
+
+  test "a process that has changed its user: no user in its container may trace it without a capability, and both are told" do
+    only_where_loading_is_possible
+    only_root_with_a_nobody
+    pid = start_beside(*Processes::RUBY, "-e", "Process::Sys.setuid(#{USER}); $0 = %(app at work); sleep")
+    wait_until("it has its name") { File.read("/proc/#{pid}/cmdline").start_with?("app at work") }
+    _, err, status = rbprobe_with(NEEDED - %w[SYS_PTRACE], %w[bt], pid)
+    assert_equal 3, status.exitstatus, err
+    assert_match(/has no CAP_SYS_PTRACE; that user may not trace it either, since it changed its user; add the cap/, err)
+    assert_refused(3, /is yours but may not be traced: it changed its user/, "bt", "-p", pid.to_s, command: NOBODY)
+    assert_exit 0, rbprobe("bt", "-p", pid.to_s)
+  end
+
   # There is no gVisor here: what it shows of itself stands in for it.
   test "inside gVisor nothing is tried" do
     pid = container

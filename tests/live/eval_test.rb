@@ -20,7 +20,12 @@ class EvalTest < LiveTest
 
   def assert_eval(expected, target, *arguments, **options)
     result = eval_in(target, *arguments, **options)
-    assert_equal [expected, "", 0], [result.stdout, result.stderr, result.status]
+    assert_equal [expected, "", 0], [result.stdout, without_slowness(result.stderr), result.status]
+  end
+
+  # On a slow machine it says so.
+  def without_slowness(text)
+    text.lines.grep_v(/own work in the process takes longer than/).join
   end
 
   def refute_eval(message, target, *arguments, **options)
@@ -514,7 +519,7 @@ class EvalTest < LiveTest
     target = start("console")
     result = eval_in(target, "exit! 7")
     assert_exit 4, result
-    assert_match(/went away before it had answered/, result.stderr)
+    assert_match(/left without its exit handlers \(exit!.*\) before it had answered/, result.stderr)
     assert_equal 7, target.wait.exitstatus
   end
 

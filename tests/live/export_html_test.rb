@@ -4,23 +4,7 @@ require_relative "helper"
 require_relative "browser"
 
 class ExportHtmlTest < LiveTest
-  def setup
-    super
-    skip "needs chromium" unless Browser::PROGRAM
-  end
-
-  def teardown
-    @browser&.close
-    super
-  end
-
-  def file_of(name)
-    "#{@directory ||= directory}/#{name}"
-  end
-
-  def browser
-    @browser ||= Browser.new(patience: 30 * ENV.fetch("RBPROBE_PATIENCE", "1").to_i)
-  end
+  include InBrowser
 
   def record(target, code, *arguments)
     client = launch("record", "-v", "--yes", "-p", target.pid.to_s, "-o", file_of("rec"), *arguments).wait_until_armed

@@ -1,10 +1,14 @@
 # `rbprobe export` of recorded calls: what other programs read, compared with what is replayed.
 
 require "open3"
+require "pty"
 require "zlib"
 require_relative "helper"
+require_relative "protobuf"
 
 class ExportTest < LiveTest
+  include Protobuf
+
   def file_of(name)
     "#{@directory ||= directory}/#{name}"
   end
@@ -22,6 +26,14 @@ class ExportTest < LiveTest
 
   def replayed
     rbprobe("replay", "--format", "json", file_of("calls.rec")).tap { |result| assert_exit 0, result }
+  end
+
+  # To its end, which a terminal tells as an error.
+  def read_terminal(output)
+    text = +""
+    loop { text << output.readpartial(4096) }
+  rescue EOFError, Errno::EIO
+    text
   end
 
   # What the program says of the text, which it accepts.
@@ -60,12 +72,7 @@ class ExportTest < LiveTest
 
   # A message as protoc reads it: [[field, text, number or message], ...].
   def protobuf(bytes, schema, message)
-    skip "needs protoc" unless system("command -v protoc >/dev/null")
-    skip "rbprobe was built without libprotobuf-c" if rbprobe("--version").stdout.include?("without libprotobuf-c")
-    text, status = Open3.capture2("protoc", "-I", Processes::ROOT, "--decode=#{message}",
-                                  "#{Processes::ROOT}/tracer/export/#{schema}", stdin_data: bytes, binmode: true)
-    assert_predicate status, :success?
-    text.lines.each_with_object([[]]) do |line, open|
+    protobuf_text(bytes, schema, message).lines.each_with_object([[]]) do |line, open|
       case line.strip
       when /\A(\w+) \{\z/ then open.last << [$1, message = []] and open.push(message)
       when "}" then open.pop
@@ -161,6 +168,18 @@ class ExportTest < LiveTest
                  samples.sum { |sample| fields(sample, "value").last })
   end
 
+  test "a terminal gets no bytes of a binary format" do
+    record("$shop.sell(:tea)", "Shop#")
+    { "pprof" => /no text for a terminal/, "perfetto" => /no text for a terminal/, "otlp" => /no text for a terminal/,
+      "collapsed" => /Shop#sell;Shop#price \d+/ }.each do |format, shown|
+      PTY.spawn(RBPROBE, "export", "-q", file_of("calls.rec"), "--to", format) do |output, _, pid|
+        assert_match shown, read_terminal(output), format
+        Process.wait(pid)
+      end
+    end
+    assert_operator export("pprof").size, :>, 0
+  end
+
   # What is published, and never changes.
   test "the schemas have the numbers that Perfetto and pprof publish" do
     { "perfetto.proto" => ["TracePacket packet = 1;", "ClockSnapshot clock_snapshot = 6;", "uint64 timestamp = 8;",
@@ -177,6 +196,19 @@ class ExportTest < LiveTest
       text = File.read("#{Processes::ROOT}/tracer/export/#{schema}")
       published.each { |line| assert_includes text, line }
     end
+  end
+
+  # A checkout of Perfetto, as no registry has its schema.
+  test "perfetto: what its own schema reads is what ours reads" do
+    checkout = ENV["RBPROBE_PERFETTO"] or skip "RBPROBE_PERFETTO names no checkout of Perfetto"
+    record(TWO_THREADS, "--args", "--return", "--raise", "Shop#")
+    bytes = export("perfetto")
+    ours = protobuf_text(bytes, "perfetto.proto", "perfetto.protos.Trace")
+    theirs = protobuf_text(bytes, "perfetto_trace.proto", "perfetto.protos.Trace", directory: "#{checkout}/protos/perfetto/trace")
+    # What a schema does not know has a number for its name.
+    refute_match(/^ *\d+[: ]/, theirs)
+    assert_operator theirs.scan("packet {").size, :>, 10
+    assert_equal theirs.delete(" ").lines.sort, ours.delete(" ").lines.sort
   end
 
   test "collapsed, speedscope and callgrind: the own time of calls by stack" do
@@ -208,6 +240,28 @@ class ExportTest < LiveTest
     assert_equal "", read_by(export("svg"), "xmllint", "--noout")
   end
 
+  test "chrome and perfetto: what has the same name stands for itself" do
+    target = start("shop")
+    target.run("class Shop; def note(message, result); message = 5; result + 1; end; end; nil")
+    record("$shop.note(1, 2)", "--args", "--return", "--locals", "Shop#note", target: target)
+    call = JSON.parse(export("chrome"))["traceEvents"].find { |event| event["name"] == "Shop#note" }
+    assert_equal({ "message (argument)" => "1", "result (argument)" => "2", "result" => "3",
+                   "locals" => { "message" => "5", "result" => "2" } }, call["args"])
+    packets = fields(protobuf(export("perfetto"), "perfetto.proto", "perfetto.protos.Trace"), "packet")
+    notes = packets.flat_map { |packet| fields(field(packet, "track_event") || [], "debug_annotations") }
+    assert_equal({ "message (argument)" => "1", "result (argument)" => "2", "result" => "3", "locals.message" => "5",
+                   "locals.result" => "2" }, notes.to_h { |note| [field(note, "name"), field(note, "string_value")] })
+    assert_equal 5, notes.size
+  end
+
+  test "a method that calls itself very often makes no stacks without an end" do
+    record("$shop.countdown(1499)", "Shop#countdown")
+    result = rbprobe("export", file_of("calls.rec"), "--to", "callgrind")
+    assert_exit 0, result
+    assert_match(/^rbprobe: 476 calls are in the time of those around: a stack has 1024 calls at most/, result.stderr)
+    assert_operator export("collapsed").lines.map { |line| line.count(";") }.max, :<, 1024
+  end
+
   test "calls are chosen as replay chooses them" do
     record(TWO_THREADS, "Shop#")
     events = JSON.parse(export("chrome", "-m", "Shop#sell", "--thread", "tea"))["traceEvents"]
@@ -215,7 +269,13 @@ class ExportTest < LiveTest
     assert_equal [["Shop#sell"], 2], [calls.map { |event| event["name"] }.compact.uniq, calls.count { |event| event["name"] }]
     assert_equal(%w[tea], events.select { |event| event["name"] == "thread_name" }.map { |event| event["args"]["name"] })
     assert_refused 2, /export takes one file/, "export", file_of("calls.rec"), "other", "--to", "chrome"
-    assert_refused 2, /--cpu is for profiles/, "export", file_of("calls.rec"), "--to", "collapsed", "--cpu"
+    %w[--cpu --no-idle --held --objects].each do |option|
+      assert_refused 2, /#{option} is for profiles/, "export", file_of("calls.rec"), "--to", "collapsed", option
+      assert_refused 2, /--to html goes without .*#{option}/, "export", file_of("calls.rec"), "--to", "html", option
+    end
     assert_refused 2, /is the recording itself/, "export", file_of("calls.rec"), "--to", "chrome", "-o", file_of("calls.rec")
+    [%w[export --to chrome], %w[report]].each do |words|
+      assert_refused 2, /one file of all processes: leave out the %p of /, *words, file_of("calls.rec"), "-o", file_of("%p")
+    end
   end
 end

@@ -47,6 +47,17 @@ class ForkTest < LiveTest
     end
   end
 
+  test "a copy that ends during a trace is none of the children that the process forks" do
+    target = start("shop")
+    copy = copy_of(target)
+    tracer = trace(target, "Shop#price")
+    Process.kill(:KILL, copy)
+    wait_until("it has ended") { gone?(copy) }
+    target.run("1")
+    wait_until("nobody waits for it any more") { `ps --ppid #{target.pid} -o pid=`.strip.empty? }
+    refute_match(/forks child processes/, tracer.stop.stderr)
+  end
+
   test "it has the memory of that moment, no descriptors, and runs nothing" do
     target = start("console")
     target.run("$mark = 'a mark in memory ' * 3 + 'one'; 1")

@@ -78,6 +78,19 @@ class ForksTest < LiveTest
     end
   end
 
+  test "of what was recorded, a child's main thread is that of the child" do
+    file = "#{directory}/jobs.rec"
+    with_job("-o", file, "Job#", command: "record") do |target, recorder|
+      pid = child_of(target, "fork { Thread.new { $job.step(1) }.join; $job.perform(1) }")
+      assert_equal "4 calls, 0 lost", summary_of(recorder, pid)
+      assert_exit 0, recorder.stop
+      main = rbprobe("replay", "-n", "--thread", "main", file)
+      assert_exit 0, main
+      assert_equal ["Job#perform", "   Job#step", "   Job#step", "Job#perform <end>"],
+                   main.stdout.lines.map { |line| line.chomp.delete_prefix("#{pid}: ") }.reject { |line| line.start_with?("[") }
+    end
+  end
+
   test "a call that is under way at the fork is the parent's; the child's own follow" do
     with_job("Job#") do |target, tracer|
       pid = child_of(target, "child = $job.leave; unless child; $job.step(1); exit; end; child")
@@ -213,10 +226,95 @@ class ForksTest < LiveTest
 
   test "what has sums over a process is refused" do
     target = start("console")
-    whole = /\Arbprobe: --follow-forks cannot go with --gc, --gvl, --allocations and --timeline, which are about one process$/
+    whole = /\Arbprobe: --follow-forks cannot go with --gc, --gvl and --allocations, which are about one process$/
     assert_refused 2, whole, "trace", "-p", target.pid.to_s, "--follow-forks", "--gc", "String#upcase"
-    assert_refused 2, whole, "record", "-p", target.pid.to_s, "--follow-forks", "--timeline", "-o", "x.rec", "String#upcase"
+    assert_refused 2, whole, "record", "-p", target.pid.to_s, "--follow-forks", "--gvl", "-o", "x.rec", "String#upcase"
     assert_refused 2, /\Arbprobe: top shows the processes that are there; --follow-forks is an option of trace, stat and exec$/,
                    "top", "-p", target.pid.to_s, "--follow-forks", "String#upcase"
+  end
+
+  # Others hand the GVL around while it forks.
+  PREFORK = <<~'RUBY'.freeze
+    $over = false
+    $busy = Array.new(3) { Thread.new { sleep 0.0001 until $over } }
+    class Worker
+      def serve
+        hog = Thread.new { Thread.current.name = "hog"; hold until $done }
+        web = Thread.new { Thread.current.name = "web"; 5.times { request } }
+        web.join
+        $done = true
+        hog.join
+      end
+      def hold; x = 0; 300_000.times { |i| x += i }; x; end
+      def request; sleep 0.01; end
+    end
+    1
+  RUBY
+
+  test "the timeline of a preforking server goes on in its workers" do
+    file = "#{directory}/calls.rec"
+    target = start("console")
+    target.run(PREFORK)
+    tracer = launch("record", "-v", "-p", target.pid.to_s, "--follow-forks", "--timeline", "-o", file, "Worker#")
+    tracer.wait_until_armed
+    children = Array.new(6) { target.run("fork { Worker.new.serve }").to_i }
+    children.each { |pid| assert_equal "0", target.run("Process.wait2(#{pid})[1].exitstatus") }
+    children.each { |pid| summary_of(tracer, pid) }
+    target.run("$over = true; $busy.each(&:join)")
+    assert_exit 0, tracer.stop
+    threads = rbprobe("report", "-q", "--timeline", "--format", "json", file).stdout.lines.map { |line| JSON.parse(line) }
+    children.each do |pid|
+      own = threads.select { |thread| thread["pid"] == pid }.to_h { |thread| [thread["name"], thread] }
+      assert_operator own.fetch("hog")["running_ns"], :>, 0, threads.inspect
+      assert_operator own.fetch("web").values_at("waiting_ns", "sleeping_ns", "blocked_ns").sum, :>, 0
+    end
+  end
+
+  test "a worker that was forked in the middle of a timeline is attached to, and let go, like any other" do
+    target = start("console")
+    target.run(PREFORK)
+    tracer = launch("record", "-v", "-p", target.pid.to_s, "--timeline", "-o", "#{directory}/calls.rec", "Worker#")
+    tracer.wait_until_armed
+    4.times do
+      pid = target.run("fork { sleep }").to_i
+      2.times do
+        own = launch("trace", "-v", "-p", pid.to_s, "--timeline", "--format", "json", "String#upcase").wait_until_armed
+        assert_exit 0, own.stop
+      end
+      Process.kill(:TERM, pid)
+      target.run("Process.wait(#{pid}); 1")
+    end
+    target.run("$over = true; $busy.each(&:join)")
+    assert_exit 0, tracer.stop
+  end
+
+  # The parent's thread is in the middle of Ractor.new, and the child does not have it.
+  test "collections are shown in a process that was forked while a thread made a Ractor" do
+    target = start("console")
+    skip "Ruby #{target.run("RUBY_VERSION")} looks on" unless target.run("RUBY_VERSION.start_with?('3.0', '3.1')") == "true"
+    tracer = trace(target, "--gc", "--format", "json")
+    target.run("$VERBOSE = nil; class Slow; def to_str; $there = true; sleep; end; end; " \
+               "$maker = Thread.new { Ractor.new(name: Slow.new) { 1 } }; Thread.pass until $there; 1")
+    child = target.adopt(target.run("fork { loop { GC.start; sleep 0.05 } }").to_i)
+    target.run("$maker.kill.join; 1")
+    tracer.stop
+    in_child = launch("trace", "-p", child.to_s, "--gc", "--format", "json", "--duration", "2").wait
+    assert_operator in_child.events("gc").size, :>, 0, in_child.stderr
+  end
+
+  test "with YJIT, a child that is not traced has its code compiled again where it lives on" do
+    counts = "exit RubyVM::YJIT.runtime_stats.key?(:compiled_block_count)"
+    skip "needs a YJIT that counts what it compiles" unless system(*Processes::RUBY, "--yjit", "-e", counts, err: File::NULL)
+    target = start("console", ruby_options: ["--yjit"])
+    target.run("class Hot; def step(n); n + 1; end; end; $hot = Hot.new; 200.times { $hot.step(1) }; nil")
+    tracer = trace(target, "--quiet", "Hot#step")
+    target.run("def compiled; RubyVM::YJIT.runtime_stats[:compiled_block_count]; end; nil")
+    target.run("def grown; before = compiled; 9.times { 1000.times { $hot.step(1) } }; compiled - before; end; nil")
+    target.run("$r, $w = IO.pipe; $child = fork { 99.times { grown }; $w.puts grown; sleep 6.5; $w.puts grown; exit! }; nil")
+    settled, later = [1, 2].map { Integer(target.run("$r.gets.to_i")) }
+    tracer.stop
+    assert_equal 0, settled
+    assert_operator later, :>, 0
+    target.run("Process.wait($child); nil")
   end
 end

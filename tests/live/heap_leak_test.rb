@@ -92,6 +92,20 @@ class HeapLeakTest < LiveTest
     assert_attachable target
   end
 
+  test "the disk of TMPDIR is full: the directory is named" do
+    only_root
+    target = leaking
+    site = directory
+    full = ["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=1m none '#{site}' || exit 9; exec \"$@\"", "sh"]
+    only_where_namespaces_are_allowed(full)
+    target.run("BULK = Array.new(200_000) { |i| \"number \#{i} \#{rand}\" }; 1")
+    result = rbprobe("heap", "leak", "-p", target.pid.to_s, env: { "TMPDIR" => site }, command: full)
+    assert_exit 1, result
+    assert_match(/^rbprobe: cannot write to #{site} \(TMPDIR names another directory\): No space left on device; nothing /,
+                 result.stderr)
+    assert_attachable target
+  end
+
   test "a client that is killed leaves nothing" do
     target = leaking
     tracer = leak(target, "--interval=60").wait_for(/dump 1 of 3/)

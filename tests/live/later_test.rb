@@ -100,6 +100,24 @@ class LaterTest < LiveTest
     assert_equal 1, result.stderr.scan(/1000 methods of objects, and of classes without a name, were defined/).size
   end
 
+  # Where there are many classes a look for what was overlooked takes its time, and the next one is far.
+  test "a class that gets its name between two looks is traced" do
+    target = start("shop")
+    target.run("$many = Array.new(60_000) { Class.new }; nil")
+    tracer = trace(target, "zork")
+    target.run("1000.times { o = Object.new; def o.zork; end }; nil")
+    3.times do |number|
+      target.run("Class.new { def zork; end }; nil")
+      sleep 0.6
+      target.run("Named#{number} = Class.new { def zork; end }; nil")
+      wait_until("class #{number} is traced") do
+        target.run("Named#{number}.new.zork")
+        tracer.stdout.include?("Named#{number}#zork")
+      end
+    end
+    assert_exit 0, tracer.stop
+  end
+
   # `delegate` makes such a module: a copy of Kernel.
   { "a selector for many methods" => %w[Later#*], "--no-hook" => %w[--no-hook Later#size] }.each do |what, arguments|
     test "a class that has no name yet brings no engine hook, which #{what} does without" do

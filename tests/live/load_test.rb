@@ -49,6 +49,58 @@ class LoadTest < LiveTest
     status[/^SigIgn:\s*(\h+)/, 1].hex & ~(Processes.musl? ? 1 << 33 : 0)
   end
 
+  # A thread of libc's, as Ruby keeps its own for a while.
+  ENDS_WHEN_TRACED = <<~'RUBY'.freeze
+    require "fiddle"
+    libc = Fiddle.dlopen(nil)
+    call = lambda do |name, *arguments|
+      Fiddle::Function.new(libc[name], arguments.map { Fiddle::TYPE_VOIDP }, Fiddle::TYPE_INT).call(*arguments)
+    end
+    tasks = -> { Dir.children("/proc/self/task") }
+    $semaphore, $thread, before = Fiddle.malloc(64), Fiddle.malloc(64), tasks.call
+    call.("sem_init", $semaphore, 0, 0)
+    call.("pthread_create", $thread, 0, libc["sem_wait"], $semaphore)
+    ends = (tasks.call - before).first
+    Thread.new do
+      sleep 0.01 until File.read("/proc/self/task/#{ends}/status") =~ /^TracerPid:\s*[1-9]/
+      call.("sem_post", $semaphore)
+    end
+    nil
+  RUBY
+
+  # The main thread is in a write that a stop would cut short: another one has to be stopped.
+  def in_syswrite(path)
+    File.mkfifo(path)
+    bare("console").tap do |target|
+      target.run("require 'io/nonblock'; $fifo = File.open(#{path.dump}, 'r+'); $fifo.nonblock = false")
+      yield target
+      target.run("Thread.new { sleep }; nil")
+      target.run_in_background("$fifo.syswrite('x' * 300_000)")
+      # By its number on x86-64 and on aarch64.
+      wait_until("the main thread is in write") { File.read("/proc/#{target.pid}/syscall").match?(/\A(1|64) /) }
+    end
+  end
+
+  test "a thread that ends as the extension is loaded by it is no end of the process" do
+    skip "needs strace" unless system("command -v strace >/dev/null")
+    skip "needs fiddle" unless system(*Processes::RUBY, "-W0", "-rfiddle", "-e", "", err: File::NULL)
+    target = in_syswrite("#{shared_directory}/fifo") { |process| process.run(ENDS_WHEN_TRACED) }
+    slowly = %W[strace -f -o #{File::NULL} -e trace=ptrace -e inject=ptrace:delay_exit=2000000:when=1]
+    result = load(target, command: slowly, env: { "RBPROBE_DEBUG" => "load" })
+    assert_match(/thread \d+ ended before it could be stopped.*rbprobe_start returned 0/m, result.stderr)
+    refute_match(/process \d+ ended/, result.stderr)
+  end
+
+  test "IO#syswrite is not cut short by a load for which another thread was stopped" do
+    path = "#{shared_directory}/fifo"
+    target = in_syswrite(path) { nil }
+    assert_refused 3, /Ruby did not come to a point where it could start/, "load", "-p", target.pid.to_s
+    assert_refused 3, /write/, "eval", "-p", target.pid.to_s, "--timeout", "1", "1 + 1"
+    assert_equal 300_000, File.open(path) { |fifo| fifo.read(300_000).size }
+    target.expect("= 300000")
+    assert_equal "2\n", rbprobe("eval", "-p", target.pid.to_s, "1 + 1").stdout
+  end
+
   test "trace loads the extension where it is missing" do
     target = bare
     tracer = trace(target, "Shop#price(item)")
@@ -278,6 +330,72 @@ class LoadTest < LiveTest
     refute_match(/overridden/, first.stderr)
     assert_equal ":back", target.answer
     assert_exit 0, rbprobe("eval", "-p", target.pid.to_s, "1")
+  end
+
+  # Goes down so far that some frames fewer are left than of the stack, and computes there. Whether threads take turns afterwards:
+  # a thread whose stack was used up takes no interrupts before an exception has passed.
+  DIVE = <<~RUBY
+    def dive(left)
+      $count += 1
+      return dive(left - 1) unless left == 0
+
+      left += 1 while left < 60_000_000
+    end
+    def most
+      $count = 0
+      dive(-1)
+    rescue SystemStackError
+      $count
+    end
+    def turns?
+      turn = nil
+      Thread.new { turn = true }
+      now = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) }
+      began = now.call
+      nil until turn || now.call - began > 3
+      turn
+    end
+    $most = most
+    nil
+  RUBY
+
+  [true, false].each do |required|
+    test "a process that has little stack left: its threads take turns as before, #{required ? "required" : "loaded"}" do
+      [0, 1, 3, 8].each do |frames|
+        target = required ? start("console") : bare("console")
+        target.run(DIVE)
+        target.run_in_background("dive($most - #{frames}); turns?")
+        wait_until_it_computes(target.pid)
+        rbprobe("eval", "-p", target.pid.to_s, "--timeout", "0.3", "1") # may come too early
+        assert_equal "true", target.answer, "#{frames} frames left"
+        assert_equal "1\n", rbprobe("eval", "-p", target.pid.to_s, "1").stdout
+      end
+    end
+  end
+
+  # The object is in a local variable of the frame that the first jobs interrupt, and garbage when its thread has ended.
+  INTERRUPTED = <<~RUBY
+    $objects = ObjectSpace::WeakMap.new
+    def interrupted
+      kept = Object.new
+      $objects[kept] = $objects
+      count = 0
+      count += 1 until $stop
+      kept
+    end
+    $thread = Thread.new { interrupted; nil }
+    nil
+  RUBY
+
+  test "nothing of the method that is interrupted is kept" do
+    target = bare("console")
+    target.run(INTERRUPTED)
+    3.times { assert_equal "1\n", rbprobe("eval", "-p", target.pid.to_s, "1").stdout }
+    assert_exit 0, rbprobe("bt", "-p", target.pid.to_s)
+    target.run("$stop = true; $thread.join; $thread = nil")
+    wait_until("the object is gone") do
+      target.run("Thread.new { 100.times { Object.new } }.join; GC.start; $objects.size") == "0"
+    end
   end
 
   test "a process that is stopped" do

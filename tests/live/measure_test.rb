@@ -55,6 +55,61 @@ class MeasureTest < LiveTest
     calls.each { |call| assert_equal %w[objects], call.keys & %w[cpu_ns objects gc_ns] }
   end
 
+  WITH_INNER = <<~RUBY
+    class Measured
+      def inner(*things)
+        things.size
+      end
+
+      def fail
+        raise ArgumentError, "no"
+      end
+
+      def outer(times)
+        thing = [1, "two", { a: "three" }]
+        i = 0
+        while i < times
+          inner(thing)
+          i += 1
+        end
+      end
+
+      def rescuing(times)
+        i = 0
+        while i < times
+          begin
+            fail
+          rescue ArgumentError
+            i += 1
+          end
+        end
+      end
+
+      def self.made
+        before = GC.stat(:total_allocated_objects)
+        yield
+        GC.stat(:total_allocated_objects) - before
+      end
+    end
+    4.times { Measured.made { $measured.outer(50) }; Measured.made { $measured.rescuing(50) } }
+  RUBY
+
+  SHOWN = [%w[--args], %w[--args --return --inspect], %w[--if=true], %w[--args --locals]].freeze
+
+  test "objects that rbprobe makes for values, conditions and messages, of another client as well, are not the calls'" do
+    target = start("console")
+    target.run(PROGRAM + WITH_INNER + "nil")
+    made = %w[outer rescuing].to_h { |name| [name, Integer(target.run("Measured.made { $measured.#{name}(50) }"))] }
+    SHOWN.each do |options|
+      tracers = Array.new(2) { trace(target, "--format", "json", "--measure", "alloc", *options, "Measured#") }
+      target.run("2.times { $measured.outer(50); $measured.rescuing(50) }; nil")
+      tracers.each do |tracer|
+        calls = tracer.stop.events("call").group_by { |call| call["name"] }
+        assert_equal made, made.to_h { |name, _| [name, calls[name].last["objects"]] }, options.join(" ")
+      end
+    end
+  end
+
   test "a call that computes has CPU time, one that waits has little" do
     computes = call_of("compute", "--measure=cpu")
     waits = call_of("rest", "--measure=cpu")

@@ -1,22 +1,11 @@
 # --order: whether the lines of threads are shown as they come, or each outermost call in one piece.
 
 require_relative "helper"
+require_relative "interleaved"
 require_relative "terminal"
 
 class OrderTest < LiveTest
-  # Two threads, each inside of a call while the other is called, twice.
-  INTERLEAVED = <<~RUBY.freeze
-    first, second = Queue.new, Queue.new
-    clerk = Thread.new { $shop.each_item { first << 1; second.pop; $shop.price(:pot) } }
-    $shop.each_item { first.pop; $shop.price(:tea); second << 1 }
-    clerk.join
-    nil
-  RUBY
-  ONE_PIECE = "Shop#each_item\n   Shop#price <time>\n   Shop#price <time>\nShop#each_item <time>\n".freeze
-
-  def without_headers(tree)
-    tree.lines.reject { |line| line.start_with?("[thread ") }.join
-  end
+  include Interleaved
 
   def tree_of(*options)
     target = start("shop")

@@ -35,6 +35,15 @@ class OtlpReceiver
     @lock.synchronize { @requests.size }
   end
 
+  # From now on no request is answered, until release.
+  def hold
+    @held = Queue.new
+  end
+
+  def release
+    @held.close
+  end
+
   # All spans so far, as {name:, trace:, span:, parent:, attributes:, ...}, each with its :resource.
   def spans
     taken.select { |request| request.path.end_with?("/v1/traces") }.flat_map { |request| Otlp.spans(request.body) }
@@ -77,6 +86,7 @@ class OtlpReceiver
       @requests << request
       @answers.size > 1 ? @answers.shift : @answers.first
     end
+    @held&.pop
     request.headers["answered"] = status.to_s
     socket.write("HTTP/1.1 #{status} X\r\nContent-Length: #{body.bytesize}\r\n",
                  headers.map { |name, value| "#{name}: #{value}\r\n" }.join, "\r\n", body)
@@ -147,6 +157,11 @@ module Otlp
     end
   end
 
+  # How many a request has, without reading them.
+  def span_count(request)
+    fields(request)[1].sum { |of| fields(of)[2].sum { |scope| fields(scope)[2].size } }
+  end
+
   def span(field, resource)
     status = field[15].any? ? fields(field[15].first) : nil
     {
@@ -175,16 +190,41 @@ module Otlp
   end
 
   def points(metric)
-    kind = [5, 7, 9].find { |number| metric[number].any? }
+    kind = [5, 7, 9, 10].find { |number| metric[number].any? }
     data = fields(metric[kind].first)
     data[1].map do |bytes|
-      kind == 9 ? histogram(fields(bytes), data[2].first) : number(fields(bytes), data)
+      case kind
+      when 9 then histogram(fields(bytes), data[2].first)
+      when 10 then exponential(fields(bytes))
+      else number(fields(bytes), data)
+      end
     end
   end
 
   def number(point, data)
     { attributes: attributes(point[7]), from: point[2].first, to: point[3].first, temporality: data[2].first,
       monotonic: data[3].first == 1, value: point[4].any? ? real(point[4].first) : point[6].first }
+  end
+
+  def exponential(point)
+    buckets = fields(point[8].first)
+    { attributes: attributes(point[1]), count: point[4].first, sum: real(point[5].first), scale: zigzag(point[6].first.to_i),
+      offset: zigzag(buckets[1].first.to_i), buckets: varints(buckets[2].first), min: real(point[12].first),
+      max: real(point[13].first) }
+  end
+
+  def zigzag(number)
+    number.even? ? number / 2 : -(number / 2) - 1
+  end
+
+  def varints(bytes)
+    at = 0
+    [].tap do |found|
+      while at < bytes.bytesize
+        number, at = varint(bytes, at)
+        found << number
+      end
+    end
   end
 
   def histogram(point, temporality)

@@ -3,6 +3,7 @@
 require_relative "helper"
 require_relative "otlp_receiver"
 require "openssl"
+require "zlib"
 
 class OtlpTest < LiveTest
   PUBLISHED = ["", "#{__dir__}/../../build/chroots/trixie"].map { |root| "#{root}/usr/include" }
@@ -165,12 +166,18 @@ class OtlpTest < LiveTest
     receiver.metrics.fetch(metric, []).find { |point| point[:attributes]["code.function.name"] == method }&.fetch(:value)
   end
 
-  test "recorded calls become the same spans, in a file or where --otlp says" do
+  # The calls that the code makes, with arguments.
+  def recorded_by_shop(code)
     target = start("shop")
     file = "#{directory}/calls.rec"
     recorder = launch("record", "-v", "-p", target.pid.to_s, "--args", "-o", file, "Shop#try", "Shop#refuse").wait_until_armed
-    target.run("3.times { Shop.new.try(:tea) }")
+    target.run(code)
     assert_exit 0, recorder.stop
+    file
+  end
+
+  test "recorded calls become the same spans, in a file or where --otlp says" do
+    file = recorded_by_shop("3.times { Shop.new.try(:tea) }")
     to = receiver
     result = rbprobe("export", file, "--to", "otlp", "--otlp", to.url)
     assert_exit 0, result
@@ -182,8 +189,13 @@ class OtlpTest < LiveTest
     end
     assert_equal sent, written
     assert_equal ["Shop#refuse", "Shop#try"] * 3, sent.map { |span| span[:name] }
-    assert_equal [target.pid], sent.map { |span| span[:resource]["process.pid"] }.uniq
+    assert_equal [@targets.last.pid], sent.map { |span| span[:resource]["process.pid"] }.uniq
     assert_refused 2, /\Arbprobe: --otlp sends spans: it goes with --to otlp\n\z/, "export", file, "--to", "chrome", "--otlp"
+    %w[gzip json,gzip].each do |as|
+      assert_refused 2, /\Arbprobe: --otlp-as gzip packs what --otlp sends, and no file; .*\| gzip >FILE\n\z/,
+                     "export", file, "--to", "otlp", "-o", "#{directory}/packed", "--otlp-as", as
+      refute_path_exists "#{directory}/packed"
+    end
   end
 
   test "a server that is busy is asked again when it wants, and nothing is lost" do
@@ -230,8 +242,24 @@ class OtlpTest < LiveTest
     server&.close
   end
 
-  def https_server
-    key = OpenSSL::PKey::RSA.new(2048)
+  test "a server that OTEL_EXPORTER_OTLP_CERTIFICATE vouches for gets spans over https" do
+    target = start("shop")
+    to = receiver
+    file = "#{directory}/ca.pem"
+    server, thread = https_server(forward: to.port)
+    File.write(file, @certificate.to_pem)
+    tracer = trace(target, "Shop#price", "--otlp", "https://127.0.0.1:#{server.addr[1]}",
+                   env: { "OTEL_EXPORTER_OTLP_CERTIFICATE" => file })
+    target.run("4.times { Shop.new.price(:tea) }")
+    assert_exit 0, tracer.stop
+    assert_equal 4, to.spans.size
+  ensure
+    thread&.kill
+    server&.close
+  end
+
+  # forward: to the port of a server without TLS.
+  def https_server(forward: nil)    key = OpenSSL::PKey::RSA.new(2048)
     name = OpenSSL::X509::Name.parse("/CN=127.0.0.1")
     certificate = OpenSSL::X509::Certificate.new
     certificate.version = 2
@@ -240,19 +268,32 @@ class OtlpTest < LiveTest
     certificate.public_key = key.public_key
     certificate.not_before = Time.now - 60
     certificate.not_after = Time.now + 3600
+    extensions = OpenSSL::X509::ExtensionFactory.new(certificate, certificate)
+    certificate.add_extension(extensions.create_extension("subjectAltName", "IP:127.0.0.1"))
     certificate.sign(key, OpenSSL::Digest.new("SHA256"))
+    @certificate = certificate
     context = OpenSSL::SSL::SSLContext.new
     context.cert = certificate
     context.key = key
     server = TCPServer.new("127.0.0.1", 0)
-    thread = Thread.new { loop { accept_tls(server.accept, context) } }
+    thread = Thread.new { loop { accept_tls(server.accept, context, forward) } }
     [server, thread]
   end
 
-  def accept_tls(socket, context)
-    OpenSSL::SSL::SSLSocket.new(socket, context).accept
+  def accept_tls(socket, context, forward)
+    outside = OpenSSL::SSL::SSLSocket.new(socket, context).accept
+    forward or return
+    inside = TCPSocket.new("127.0.0.1", forward)
+    Thread.new { copy(inside, outside) }
+    Thread.new { copy(outside, inside) }
   rescue OpenSSL::SSL::SSLError, SystemCallError
     socket.close
+  end
+
+  def copy(from, to)
+    loop { to.write(from.readpartial(1 << 16)) }
+  rescue IOError, SystemCallError, OpenSSL::SSL::SSLError
+    to.close
   end
 
   test "where nobody listens, that is said once, and what cannot be sent is counted" do
@@ -298,7 +339,144 @@ class OtlpTest < LiveTest
                  [to.taken.last.path, *to.taken.last.headers.values_at("api-key", "content-type")]
   end
 
+  test "user and password of a URL are sent, and never shown" do
+    target = start("shop")
+    to = receiver
+    url = to.url.sub("//", "//me:secret@")
+    tracer = trace(target, "Shop#price", "--otlp", "#{url}/x?key=hidden")
+    target.run("Shop.new.price(:tea)")
+    wait_until("a span") { to.taken.any? { |request| Otlp.spans(request.body).any? } }
+    result = tracer.stop
+    assert_exit 0, result
+    assert_equal "Basic #{["me:secret"].pack("m0")}", to.taken.last.headers["authorization"]
+    assert_equal "/x/v1/traces?key=hidden", to.taken.last.path
+    assert_includes result.stderr, "sent to #{to.url}/x/v1/traces?..."
+    refute_match(/secret|hidden|me:/, result.stderr)
+    # Those that are refused, and those that nobody answers.
+    ["http://me:secret@", "htp://me:secret@host/", "http://me:secret@host name", "me:secret@host:4318", "http://me:sec/ret@host",
+     "http://me:secret@127.0.0.1:99999", "http://me:secret@127.0.0.1:1/?key=secret"].each do |wrong|
+      [["--otlp=#{wrong}", {}], ["--otlp", { "OTEL_EXPORTER_OTLP_ENDPOINT" => wrong }]].each do |option, env|
+        result = rbprobe("trace", "-p", target.pid.to_s, "--duration", "0.2", "Shop#price", option,
+                         env: env.merge("OTEL_EXPORTER_OTLP_TIMEOUT" => "300"))
+        refute_equal 0, result.status unless wrong.include?(":1/")
+        refute_match(/sec|ret@|me:/, result.stderr.gsub("Secure", ""))
+      end
+    end
+  end
+
+  test "JSON has what protobuf has, by the names of the standard, and gzip packs both" do
+    file = recorded_by_shop('Shop.new.try("\u00e9\x00\"".b + "\xff".b)')
+    bodies = [[], %w[--otlp-as json], %w[--otlp-as gzip], %w[--otlp-as json,gzip]].map do |as|
+      to = receiver([200, {}, '{"partialSuccess":{}}'])
+      assert_exit 0, rbprobe("export", file, "--to", "otlp", "--otlp", to.url, *as)
+      last = to.taken.last
+      assert_equal as.join.include?("json") ? "application/json" : "application/x-protobuf", last.headers["content-type"]
+      body = last.headers["content-encoding"] == "gzip" ? Zlib.gunzip(last.body) : last.body
+      assert_equal as.join.include?("gzip"), last.headers["content-encoding"] == "gzip"
+      last.headers["content-type"].include?("json") ? JSON.parse(body) : body
+    end
+    spans = Otlp.spans(bodies[0])
+    assert_equal %w[Shop#refuse Shop#try], spans.map { |span| span[:name] }
+    [bodies[1], bodies[3]].each { |body| assert_equal spans.map { |span| comparable(span) }, spans_of_json(body) }
+    assert_equal(spans.map { |span| span[:name] }, Otlp.spans(bodies[2]).map { |span| span[:name] })
+    lines = rbprobe("export", file, "--to", "otlp", "--otlp-as", "json").stdout.lines
+    assert_equal spans.size, lines.sum { |line| spans_of_json(JSON.parse(line)).size }
+  end
+
+  # Without its ids, which are chance.
+  def comparable(span)
+    span.slice(:name, :kind, :start, :end, :attributes, :events, :status, :resource)
+  end
+
+  def spans_of_json(body)
+    body["resourceSpans"].flat_map do |of|
+      of["scopeSpans"].flat_map { |scope| scope["spans"] }.map { |span| span_of_json(span, of["resource"]) }
+    end
+  end
+
+  def span_of_json(span, resource)
+    assert_match(/\A\h{32}\z/, span["traceId"])
+    assert_match(/\A\h{16}\z/, span["spanId"])
+    { name: span["name"], kind: span["kind"], start: Integer(span["startTimeUnixNano"]), end: Integer(span["endTimeUnixNano"]),
+      attributes: attributes_of_json(span["attributes"]),
+      events: span.fetch("events", []).map do |event|
+        { time: Integer(event["timeUnixNano"]), name: event["name"], attributes: attributes_of_json(event["attributes"]) }
+      end,
+      status: span["status"] && [span["status"]["code"], span["status"]["message"].to_s],
+      resource: attributes_of_json(resource["attributes"]) }
+  end
+
+  def attributes_of_json(list)
+    list.to_h { |pair| [pair["key"], pair["value"]["stringValue"] || Integer(pair["value"]["intValue"])] }
+  end
+
+  test "what a server takes only in part is said in JSON, too" do
+    target = start("shop")
+    partial = receiver([200, {}, ""], [200, {}, '{"partialSuccess":{"rejectedSpans":"2","errorMessage":"too old"}}'])
+    tracer = trace(target, "Shop#price", "--otlp", partial.url, env: { "OTEL_EXPORTER_OTLP_PROTOCOL" => "http/json" })
+    target.run("5.times { Shop.new.price(:tea) }")
+    wait_until("it is asked") { partial.count == 2 }
+    result = tracer.stop
+    assert_exit 1, result
+    assert_match(/^rbprobe: 2 spans are lost: they were not taken: too old$/, result.stderr)
+  end
+
+  test "histograms of base 2, where they are wanted, have all calls between the least and the longest" do
+    target = start("shop")
+    [["--otlp-as=exponential", {}],
+     ["--otlp-as=protobuf", { "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION" =>
+                              "base2_exponential_bucket_histogram" }]].each do |option, env|
+      to = receiver
+      tracer = launch("stat", "-v", "-p", target.pid.to_s, "Shop#price", "--otlp", to.url, option, env: env)
+      tracer.wait_until_armed
+      target.run("30.times { Shop.new.price(:tea) }")
+      assert_exit 0, tracer.stop
+      point = to.metrics["rbprobe.method.duration"].first
+      assert_equal [30, 30], [point[:count], point[:buckets].sum]
+      base = 2**(2.0**-point[:scale])
+      assert_operator base**point[:offset], :<=, point[:min] * base
+      assert_operator base**(point[:offset] + point[:buckets].size), :>=, point[:max] / base
+      assert_operator point[:buckets].size, :<=, 160
+    end
+  end
+
+  # Of the TCP sockets of a process: whether a program that it starts would be left without them.
+  def closed_by_exec(pid)
+    connections = File.readlines("/proc/#{pid}/net/tcp").map { |line| line.split[9] }
+    numbers = Dir.children("/proc/#{pid}/fd").select do |number|
+      connections.include?(File.readlink("/proc/#{pid}/fd/#{number}")[/\Asocket:\[(\d+)\]/, 1])
+    end
+    numbers.map { |number| File.read("/proc/#{pid}/fdinfo/#{number}")[/^flags:\s*(\d+)/, 1].to_i(8).anybits?(0o2000000) }
+  end
+
+  test "the connection is rbprobe's alone: no program that it starts has it" do
+    to = receiver
+    tracer = trace(start("shop"), "--otlp", to.url, "Shop#price")
+    wait_until("it is connected") { to.count.positive? }
+    assert_equal [true], closed_by_exec(tracer.pid)
+    assert_exit 0, tracer.stop
+  end
+
+  test "a program's calls from its first line on are sent, and its status is its own" do
+    to = receiver
+    code = "class Shop; def price(item); item; end; end; 3.times { Shop.new.price(:tea) }; exit 7"
+    result = rbprobe("exec", "--otlp", to.url, "--args", "Shop#price", "--", *Processes::RUBY, "-e", code,
+                     env: Processes::TARGET_ENV)
+    assert_exit 7, result
+    assert_match(/^rbprobe: 3 spans sent to /, result.stderr)
+    assert_equal [["Shop#price", ":tea"]] * 3, to.spans.map { |span| [span[:name], span[:attributes]["rbprobe.args.item"]] }
+  end
+
   test "what cannot be is refused in one line" do
+    [[%w[--otlp-as json trace], /says how --otlp writes/], [%w[--otlp --otlp-as json,protobuf trace], /not both/],
+     [%w[--otlp --otlp-as xml trace], /takes protobuf, json, gzip and exponential/],
+     [%w[--otlp --otlp-as exponential trace], /is for histograms/]].each do |(*options, command), words|
+      assert_refused 2, /\Arbprobe: .*#{words}.*\n\z/, command, "-p", Process.pid.to_s, "Shop#price", *options
+    end
+    { "PROTOCOL" => "http/xml", "COMPRESSION" => "zstd", "TIMEOUT" => "soon" }.each do |name, value|
+      assert_refused 2, /\Arbprobe: OTEL_EXPORTER_OTLP_#{name} .*#{value}.*\n\z/, "trace", "-p", Process.pid.to_s, "Shop#price",
+                     "--otlp", env: { "OTEL_EXPORTER_OTLP_#{name}" => value }
+    end
     [%w[localhost:4318 takes\ a\ URL], %w[ftp://x takes\ a\ URL], %w[http://127.0.0.1:99999 is\ no\ URL]].each do |url, words|
       assert_refused 2, /\Arbprobe: --otlp.*#{words}.*\n\z/, "trace", "-p", Process.pid.to_s, "Shop#price", "--otlp", url
     end
@@ -307,6 +485,15 @@ class OtlpTest < LiveTest
     assert_refused 2, /\Arbprobe: --otlp .*leave out --format\n\z/, "trace", "-p", Process.pid.to_s, "A#b", "--otlp",
                    "--format", "json"
     assert_refused 2, /\Arbprobe: --otlp has no place for a --tree\n\z/, "stat", "-p", Process.pid.to_s, "A#b", "--otlp", "--tree"
+  end
+
+  test "libcurl is loaded for --otlp alone, and where it cannot be, that is refused in one line" do
+    libraries = directory
+    File.write("#{libraries}/libcurl.so.4", "none")
+    without = { "LD_LIBRARY_PATH" => libraries }
+    assert_exit 0, rbprobe("--version", env: without)
+    assert_refused 1, /\Arbprobe: --otlp needs libcurl, which cannot be loaded: .*; on Debian install libcurl4\n\z/,
+                   "trace", "-p", start("shop").pid.to_s, "Shop#price", "--otlp", env: without
   end
 
   SCHEMAS = %w[common/v1/common resource/v1/resource trace/v1/trace collector/trace/v1/trace_service].freeze

@@ -1,5 +1,6 @@
 # Where the results go, when a run ends, and what it says about itself.
 
+require "open3"
 require_relative "helper"
 
 class OutputTest < LiveTest
@@ -101,6 +102,42 @@ class OutputTest < LiveTest
       assert_equal "", tracer.stop.stdout
       assert_equal lines, File.readlines(file).size
     end
+  end
+
+  test "what -o makes shows values of the process, and is for its owner alone; a file that is there keeps its mode" do
+    target = start("shop")
+    calls, mine, recording, old = %w[calls mine recording old].map { |name| "#{@directory ||= directory}/#{name}" }
+    File.write(old, "")
+    File.chmod(0o644, old)
+    File.umask(0o022).tap { |before| @umask = before }
+    [["trace", calls], ["trace", old], ["stat", mine], ["record", recording]].each do |command, file|
+      tracer = launch(command, "-v", "-p", target.pid.to_s, "-o", file, "Shop#price").wait_until_armed
+      target.run("$shop.price(:a)")
+      assert_exit 0, tracer.stop
+    end
+    assert_exit 0, rbprobe("export", "-q", recording, "--to", "chrome", "-o", "#{recording}.json")
+    assert_equal({ calls => "600", mine => "600", recording => "600", "#{recording}.json" => "600", old => "644" },
+                 [calls, mine, recording, "#{recording}.json", old]
+                   .to_h { |file| [file, (File.stat(file).mode & 0o777).to_s(8)] })
+  ensure
+    File.umask(@umask) if @umask
+  end
+
+  # `COMMAND >&-`
+  def closed(*arguments)
+    Open3.capture2e("sh", "-c", 'exec "$@" >&-', "sh", "#{Processes::BUILD}/rbprobe", *arguments)
+  end
+
+  test "a result that nobody can get, as standard output is closed, is an error" do
+    target = start("shop")
+    pid = target.pid.to_s
+    [%w[--version], %w[--help], %w[trace --help], ["methods", "-p", pid, "Shop#price"], ["bt", "-p", pid],
+     ["stat", "-q", "-p", pid, "--duration", "0.1", "Shop#price"]].each do |arguments|
+      output, status = closed(*arguments)
+      assert_equal ["rbprobe: cannot write to standard output: it is closed\n", 1], [output, status.exitstatus], arguments.inspect
+    end
+    output, status = closed("stat", "-q", "-p", pid, "--duration", "0.1", "-o", "#{directory}/file", "Shop#price")
+    assert_equal ["", 0], [output, status.exitstatus]
   end
 
   test "a full disk is an error, and the target is let go" do

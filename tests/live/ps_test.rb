@@ -171,8 +171,9 @@ class PsTest < LiveTest
       assert_match(/\A *#{pid} \S+ +\? +\? +no: #{name} +\d.*#{words.last}\z/, line)
       listed = rbprobe("ps", "--format", "json").objects.find { |one| one["pid"] == pid }
       assert_equal "no: #{name}", listed["attachable"]
-      assert_refused 3, /\Arbprobe: process #{pid} runs #{name}, which rbprobe cannot look into: .*\n\z/, "bt", "-p", pid.to_s
-      assert_refused 3, /Ruby/, "bt", "--ps", words.last
+      [["-p", pid.to_s], ["--ps", words.last], ["--all", "--ps", words.last]].each do |meant|
+        assert_refused 3, /\Arbprobe: process #{pid} runs #{name}, which rbprobe cannot look into: .*\n\z/, "bt", *meant
+      end
       writer.close
     end
   end

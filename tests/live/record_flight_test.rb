@@ -98,6 +98,24 @@ class RecordFlightTest < LiveTest
     assert_match(/! raised ArgumentError.*! raised KeyError/m, replay.stdout)
   end
 
+  test "the calls around one may be part of what is waited for" do
+    target = start("shop")
+    target.run("class Shop; def cart(item); price(item); end; def other(item); price(item); end; nil; end")
+    within = recorder(target, "--until", "call=Shop#price,within=Shop#cart", "Shop#price(item)", "Shop#cart", "Shop#other")
+    target.run("$shop.price(:a); $shop.other(:b); $shop.cart(:c); nil")
+    assert_match(/: Shop#price took .* \(--until call=Shop#price,within=Shop#cart\);/, within.wait.stderr)
+    assert_equal %w[a b c], replay.stdout.scan(/item=:(\w)/).flatten
+    outside = recorder(target, "--until", "call=Shop#price,outside=Shop#cart,depth=1",
+                       "Shop#price(item)", "Shop#cart", "Shop#other")
+    target.run("$shop.cart(:a); $shop.other(:b); $shop.price(:c); nil")
+    assert_exit 0, outside.wait
+    assert_equal %w[a b c], replay.stdout.scan(/item=:(\w)/).flatten
+    raised = recorder(target, "--raise", "--until", "raise,within=Shop#try", "Shop#try", "Shop#let_through(item)")
+    target.run("$shop.let_through(:a) rescue nil; $shop.try(:b); nil")
+    assert_match(/: Shop::SoldOut was raised \(--until raise,within=Shop#try\);/, raised.wait.stderr)
+    assert_includes replay.stdout, "no b"
+  end
+
   test "what is not recent is gone, however much there was" do
     target = start("shop")
     client = recorder(target, "Shop#price(item)", last: "1M")
@@ -128,6 +146,24 @@ class RecordFlightTest < LiveTest
     assert day["duration_ns"]
     assert_match(/^rbprobe: process #{target.pid}: 1 call was open when this file begins/, replayed.stderr)
     assert_equal 1, replay("--info", "--format", "json").objects.last["open_calls"]
+  end
+
+  test "where nothing was recorded, that is said, and a file that was there keeps what it has" do
+    target = start("shop")
+    result = recorder(target, "-q", "Shop#price").stop
+    assert_exit 0, result
+    assert_match(/^rbprobe: nothing was recorded in that time, and nothing is written to \S+calls\.rec$/, result.stderr)
+    refute_path_exists file_of
+    File.write(file_of, "before")
+    assert_exit 0, recorder(target, "Shop#price").stop
+    assert_equal "before", File.read(file_of)
+  end
+
+  test "a client that is killed has written nothing, and who reads the file is told why" do
+    client = recorder(start("shop"), "Shop#price")
+    client.signal(:KILL)
+    client.wait
+    assert_refused 1, /it is empty, as one of --last is until it is written/, "replay", file_of
   end
 
   test "SIGUSR1 writes what is there, and it goes on" do
@@ -189,6 +225,62 @@ class RecordFlightTest < LiveTest
     assert_match(/ended: the process was killed$/, replay.stderr)
   end
 
+  test "an expression may be part of what is waited for: it is evaluated when a call begins, or a line is reached" do
+    target = start("shop")
+    shown = ["Shop#price(item)", "Shop#sell"]
+    client = recorder(target, "--until", "call=Shop#sell,if=[1, count].max > 2 # of many", *shown)
+    target.run("$shop.sell(:a, 2); $shop.price(:bb); $shop.sell(:c, 3); nil")
+    assert_match(/: Shop#sell was called \(--until call=Shop#sell,if=\[1, count\]\.max > 2 # of many\);/, client.wait.stderr)
+    assert_equal %w[a bb c], replay.stdout.scan(/item=:(\w+)/).flatten
+    assert_equal %w[false true], replay.stdout.scan(/Shop#sell\(until1=(\w+)\)/).flatten
+    # Without call=, of any recorded method; what raises is not true.
+    client = recorder(target, "--until", "if=raise('no')", "--until", "slow=0.0001,if=$shop && item.to_s.size == 3",
+                      "--until", "if=nil", *shown)
+    target.run("$shop.price(:a); $shop.sell(:bb); $shop.price(:ccc); nil")
+    assert_match(/: Shop#price took .* \(--until slow=0\.0001,if=\$shop && item\.to_s\.size == 3\);/, client.wait.stderr)
+    assert_equal %w[a bb ccc], replay.stdout.scan(/item=:(\w+)/).flatten
+    line = target.run("Shop.instance_method(:sell).source_location[1] + 1")
+    client = recorder(target, "--until", "call=shop.rb:#{line},if=gift", *shown)
+    target.run("$shop.sell(:a); $shop.sell(:b, gift: true); nil")
+    assert_match(/: shop\.rb:#{line} was reached \(--until/, client.wait.stderr)
+    client = recorder(target, "--until", "if=count == 7", "shop.rb:#{line}", "Shop#price(item)")
+    target.run("$shop.sell(:a); $shop.sell(:b, 7); nil")
+    assert_match(/: shop\.rb:#{line} was reached \(--until if=count == 7\)/, client.wait.stderr)
+  end
+
+  test "an expression that is waited for may be about how a call ends" do
+    target = start("shop")
+    shown = ["Shop#price(item)", "Shop#sell", "Shop#refuse"]
+    client = recorder(target, "--until", "call=Shop#price,if=result > 200", *shown)
+    target.run("$shop.sell(:aaaa); nil") # its end is about price, too
+    assert_match(/: Shop#price ended \(--until call=Shop#price,if=result > 200\);/, client.wait.stderr)
+    client = recorder(target, "--until", "if=error.is_a?(Shop::SoldOut) && item == :pot", *shown)
+    target.run("2.times { |i| $shop.refuse(i == 0 ? :tea : :pot) rescue nil }; $shop.price(:a); nil")
+    assert_match(/: Shop#refuse ended \(--until if=error/, client.wait.stderr)
+    assert_equal %w[false true], replay.stdout.scan(/Shop#refuse.* until1=(\w+)/).flatten
+    # Beside another selector that is not recorded otherwise, and what is known when a call begins.
+    client = recorder(target, "--until", "slow=0.0001,call=Shop#countdown,if=elapsed < 60 && result == 0", "--until",
+                      "if=item == :never", *shown)
+    target.run("$shop.countdown(1); nil")
+    assert_match(/: Shop#countdown took .* \(--until slow=/, client.wait.stderr)
+  end
+
+  test "a call that computes is waited for, not one that sleeps" do
+    target = start("shop")
+    target.run("class Shop; def nap; sleep 0.2; end; end; nil")
+    target.run("def cpu_time() Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) end; nil")
+    target.run("class Shop; def computes(till) 1 while cpu_time < till end end; nil")
+    client = recorder(target, "--measure", "cpu", "--until", "slow-cpu=50", "Shop#nap", "Shop#computes")
+    target.run("$shop.nap; $shop.computes(cpu_time + 0.06); nil")
+    assert_match(/: Shop#computes took .* \(--until slow-cpu=50\);/, client.wait.stderr)
+  end
+
+  test "an expression does not compile" do
+    result = rbprobe("record", "-p", start("shop").pid.to_s, "--last", "60", "-o", file_of, "--until", "if=1 +", "Shop#")
+    assert_exit 1, result
+    assert_match(/an expression does not compile, "\(1 \+/, result.stderr)
+  end
+
   test "a command, from before what happened on" do
     result = launch("record", "-o", file_of, "--last", "60", "--until", "call=last_one", "step(n)", "last_one", "--",
                     *Processes::RUBY, "-e", "def step(n); end; def last_one; end; 3.times { |i| step(i) }; last_one; exit 5",
@@ -218,6 +310,15 @@ class RecordFlightTest < LiveTest
     assert_refused 2, /--until takes slow=MS, .*, not "fast"/, *last, "--until", "fast=1", "x"
     assert_refused 2, /--until slow takes milliseconds/, *last, "--until", "slow=soon", "x"
     assert_refused 2, /record these with --raise/, *last, "--until", "raise=KeyError", "x"
+    assert_refused 2, /--until depth takes a whole number.*, not "0"/, *last, "--until", "depth=0", "x"
+    assert_refused 2, /--until within= and outside= take a method/, *last, "--until", "outside=order.rb:4", "x"
+    assert_refused 2, /a line that is reached does not end/, *last, "--until", "call=order.rb:4,if=result > 1", "x"
+    assert_refused 2, /--until if= takes a Ruby expression/, *last, "--until", "call=x,if=", "x"
+    assert_refused 2, /without if=/, *last, "--raise", "--until", "raise,if=true", "x"
+    assert_refused 2, /needs a selector that is recorded, or call=SELECTOR/, *last, "-f", "--yes", "--until", "if=true"
+    assert_refused 2, /are about the calls around, .*: leave that out/, *last, "--until", "within=y", "--raised", "x"
+    assert_refused 2, /with --measure cpu/, *last, "--until", "slow-cpu=5", "x"
+    assert_refused 2, /--slow-cpu leaves out/, *last, "--measure", "cpu", "--until", "slow-cpu=1", "--slow-cpu", "5", "x"
     assert_refused 2, /--slow leaves out/, *last, "--until", "slow=1", "--slow", "5", "x"
     assert_refused 2, /neither slow nor raises/, *last, "--until", "slow=1,call=order.rb:4", "x"
     assert_refused 2, /--max-size is for a recording of everything/, *last, "--max-size", "1M", "x"

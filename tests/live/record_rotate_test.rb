@@ -47,7 +47,8 @@ class RecordRotateTest < LiveTest
     [".1", ".2"].each do |suffix| # the newest may have only just begun
       assert_match(/^Shop#price\(item=:"?0\.\d+"?\) /, replay(file_of(suffix)).stdout, suffix)
     end
-    assert_match(/ended: the recording ends$/, replay(file_of(".1")).stderr)
+    assert_match(/ended: it goes on in the next file$/, replay(file_of(".1")).stderr)
+    assert_match(/ended: it goes on in the next file$/, replay(file_of(".2"), "--info").stdout)
     assert_match(/^rbprobe: \d+ calls?, \d+ lost, .* ended: interrupted\n\z/, replay(file_of).stderr)
   end
 
@@ -66,6 +67,20 @@ class RecordRotateTest < LiveTest
                .find { |call| call["method"] == "Shop#day" && call["duration_ns"] }
     refute_nil day, "it began in a file that is gone, and ended in one that is there"
     assert_match(/monday/, day.to_s)
+  end
+
+  test "a process that has refused is in no later file" do
+    refuses = start("shop")
+    target = start("shop")
+    refuses.run("Rbprobe.allow = [:backtrace]; nil")
+    client = launch("record", "-v", "--yes", "-p", "#{refuses.pid},#{target.pid}", "-o", file_of, "--max-size", "2K",
+                    "--rotate", "2", "Shop#price(item)")
+    client.wait_for(/^rbprobe: process #{refuses.pid}: the application does not allow/)
+    client.wait_for(/^rbprobe: process #{target.pid}: tracing \d/)
+    target.run(BUSY)
+    wait_for_rotations
+    assert_exit 1, client.stop
+    assert_equal [target.pid.to_s], replay(file_of(".1"), "--info").stdout.scan(/^process (\d+):/).flatten
   end
 
   test "a terminal has a line of progress" do

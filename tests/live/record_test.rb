@@ -165,7 +165,7 @@ class RecordTest < LiveTest
     assert_match(/^rbprobe: .*cut\.rec was cut short, at byte \d+: /, result.stderr)
     packed = bytes.index("\x28\xb5\x2f\xfd".b)
     File.binwrite(cut, bytes[0, packed + 20])
-    assert_match(/^   0 events; 0 B in 0 blocks, /, replay("--info", file: cut).stdout)
+    assert_match(/^   0 events; 0 calls lost; 0 B in 0 blocks, /, replay("--info", file: cut).stdout)
     bytes.setbyte(packed + 20, bytes.getbyte(packed + 20) ^ 1)
     File.binwrite(cut, bytes)
     assert_refused 1, /cut\.rec is damaged at byte \d+ /, "replay", "-q", cut
@@ -182,6 +182,68 @@ class RecordTest < LiveTest
     assert_equal both.sort, replay("--info").stdout.scan(/^process (\d+):/).flatten.sort
   end
 
+  # Of both, armed.
+  def recorder_of(targets, *arguments)
+    launch("record", "-v", "-p", targets.map(&:pid).join(","), *arguments).tap do |client|
+      targets.each { |target| client.wait_for(/^rbprobe: process #{target.pid}: tracing/) }
+    end
+  end
+
+  test "what one process has sent is soon in the file, however busy another is" do
+    silent = start("shop")
+    busy = start("shop")
+    client = recorder_of([silent, busy], "-o", file_of, "Shop#price")
+    recorded = lambda do |target|
+      replay("--info", "--format", "json").objects.any? { |one| one["pid"] == target.pid && one["events"].positive? }
+    end
+    busy.run("$busy = true; Thread.new { $shop.price(:tea) while $busy }; nil")
+    wait_until("the busy one is in the file") { recorded.call(busy) }
+    silent.run("$shop.price(:cup)")
+    wait_until("the silent one is, too") { recorded.call(silent) }
+    busy.run("$busy = false")
+    assert_exit 0, client.stop
+  end
+
+  test "--max-size is about all files together, also those of processes that have ended" do
+    ended = start("shop")
+    goes_on = start("shop")
+    client = recorder_of([ended, goes_on], "-o", file_of("%p.rec"), "--max-size", "40K", "Shop#price(item)")
+    ended.run("2500.times { $shop.price(rand.to_s.to_sym) }; nil")
+    ended.run_in_background("exit")
+    client.wait_for(/^rbprobe: #{ended.pid}: .*; ended: the process exited$/)
+    assert_includes 16..39, File.size(file_of("#{ended.pid}.rec")) >> 10
+    goes_on.run("Thread.new { loop { sleep 0.002; $shop.price(rand.to_s.to_sym) } }; nil")
+    result = client.wait
+    assert_exit 0, result
+    assert_match(/ended: --max-size reached$/, result.stderr)
+    assert_operator File.size(file_of("#{goes_on.pid}.rec")), :<, 36 << 10
+  end
+
+  test "appended to, a file has as many bytes as is said, and --max-size is about all of them" do
+    target = start("shop")
+    record("$shop.sell(:tea)", "Shop#", target: target)
+    before = File.size(file_of)
+    result = record("$shop.sell(:tea)", "-a", "Shop#", target: target)
+    size = File.size(file_of)
+    assert_operator size, :>, before
+    assert_match(/calls\.rec has #{size} B; /, result.stderr)
+    assert_refused 1, /calls\.rec has #{size} B already, .*; name another file/,
+                   "record", "-p", target.pid.to_s, "-a", "-o", file_of, "--max-size", before.to_s, "Shop#"
+    assert_equal size, File.size(file_of)
+  end
+
+  test "where each process has its own file, those that are full are said to be, and no process is attached to" do
+    pids = Array.new(2) { start("shop").pid }
+    one, other = pids.map { |pid| file_of("#{pid}.rec") }
+    again = ["record", "-p", pids.join(","), "-o", file_of("%p.rec"), "-a", "--max-size"]
+    assert_exit 0, rbprobe("record", "-p", pids.join(","), "-o", file_of("%p.rec"), "--duration", "0.1", "-q", "Shop#")
+    sum = File.size(one) + File.size(other)
+    assert_refused 1, /%p\.rec has #{sum} B already, .* --max-size .*; name another file/, *again, sum.to_s, "Shop#"
+    assert_equal sum, File.size(one) + File.size(other)
+    assert_exit 0, rbprobe(*again, (sum + 4096).to_s, "--duration", "0.1", "-q", "Shop#")
+    assert_operator File.size(one) + File.size(other), :>, sum
+  end
+
   test "--info says what is in it without a call" do
     target = start("shop")
     record("$shop.sell(:tea)", "Shop#", target: target)
@@ -192,6 +254,15 @@ class RecordTest < LiveTest
     objects = replay("--info", "--format", "json").objects
     assert_equal %w[recording session], objects.map { |object| object["type"] }
     assert_equal [target.pid, 3], objects.last.values_at("pid", "events")
+  end
+
+  test "--info says how many selectors are a tracer's, which have no text" do
+    tracer = "#{directory}/shop.tracer"
+    File.write(tracer, "Shop#sell(item)\nShop#try\n")
+    [[%w[Shop#price], " Shop#price and 2"], [[], " 2"]].each do |selectors, said|
+      record("$shop.sell(:tea)", "-c", tracer, *selectors)
+      assert_match(/^selectors:#{said} of tracers$/, replay("--info").stdout)
+    end
   end
 
   test "--max-size ends it" do
@@ -215,6 +286,7 @@ class RecordTest < LiveTest
       writer.write(whole[0...whole.rindex("\x52\x2A\x4D\x18".b)])
       writer.flush
       wait_until("it has taken all") { waiting_in(pipe).zero? }
+      sleep 0.3 * Processes::PATIENCE # and looked at it
       result = client.stop
       assert_exit 0, result
       assert_match(/; ended: interrupted$/, result.stderr)
@@ -232,11 +304,17 @@ class RecordTest < LiveTest
   test "wrong usage, and files that are no recordings" do
     assert_refused 2, /record writes to a file; name it with -o FILE/, "record", "-p", "1", "Shop#"
     assert_refused 2, /--max-size takes a number of bytes, such as 500M or 2G, not "much"/, "record", "--max-size", "much"
+    assert_refused 2, /--max-size takes a number of bytes, .*, not "5 "/, "record", "--max-size", "5 "
     assert_refused 2, /which recording\?/, "replay"
     assert_refused 1, /is no recording of `rbprobe record`/, "replay", __FILE__
+    File.write(file_of("dump"), "{\"type\":\"ROOT\"}\n")
+    assert_refused 1, /it is JSON; `rbprobe heap report` shows heap dumps/, "report", file_of("dump")
+    system("gzip", file_of("dump"))
+    assert_refused 1, /it is compressed; `rbprobe heap report` shows heap dumps/, "report", file_of("dump.gz")
     assert_refused 1, %r{cannot read /nowhere: No such file}, "replay", "/nowhere"
     assert_refused 1, %r{cannot read /tmp: Is a directory}, "replay", "/tmp"
     record("$shop.sell(:tea)", "Shop#")
+    assert_refused 1, /is no heap dump: it is a recording, which `rbprobe report` shows$/, "heap", "report", file_of
     before = File.binread(file_of)
     assert_refused 2, /is the recording itself/, "replay", "-o", file_of, file_of
     assert_equal before, File.binread(file_of)

@@ -1,28 +1,10 @@
 # rbprobe replay with conditions: what a trace with these conditions would have shown, from a recording without.
 
 require_relative "helper"
+require_relative "recorded"
 
 class ReplayFilterTest < LiveTest
-  def file_of(name = "calls.rec")
-    "#{@directory ||= directory}/#{name}"
-  end
-
-  def record(target, code, *arguments)
-    client = launch("record", "-v", "--yes", "-p", target.pid.to_s, "-o", file_of, *arguments).wait_until_armed
-    target.run(code)
-    assert_exit 0, client.stop
-  end
-
-  def replay(*arguments)
-    rbprobe("replay", file_of, *arguments).tap { |result| assert_exit 0, result }
-  end
-
-  # What a trace with these conditions shows of the same code.
-  def traced(target, code, *arguments)
-    client = trace(target, *arguments)
-    target.run(code)
-    client.stop.tree
-  end
+  include Recorded
 
   # A condition, and the selectors that a trace has with it.
   CONDITIONS = {
@@ -44,7 +26,7 @@ class ReplayFilterTest < LiveTest
     target = start("shop")
     record(target, code, "--args", "--return", "Shop#")
     CONDITIONS.each do |condition, arguments|
-      assert_equal traced(target, code, "--args", "--return", *arguments), replay(*condition).tree, condition.inspect
+      assert_equal traced(target, code, "--args", "--return", *arguments).tree, replay(*condition).tree, condition.inspect
     end
   end
 

@@ -110,6 +110,9 @@ class ReportTest < LiveTest
                  both.map { |row| row.values_at("method", "caller", "calls") }.sort
     top = report("--callers", "Shop#sell_all", "--format", "json").events("method")
     assert_equal [[1, nil]], top.map { |row| row.values_at("calls", "caller") }
+    %w[--callers --callees].each do |option|
+      assert_match(/nothing that was recorded has such calls/, rbprobe("report", option, "Shop#pric", file_of).stderr)
+    end
   end
 
   test "the slowest calls, with their arguments" do
@@ -143,6 +146,13 @@ class ReportTest < LiveTest
     same = report(file: [file_of("a"), file_of("a")]).stdout
     assert_match(/ noise +Shop#price$/, same)
     assert_match(/ too few +Shop#try$/, same)
+  end
+
+  test "what is for profiles is refused" do
+    record(start("shop"), CODE, "Shop#")
+    %w[--wall --cpu --no-idle --threads --no-tree].each do |option|
+      assert_refused 2, /is a recording; #{option} is for profiles/, "report", file_of, option
+    end
   end
 
   test "wrong usage" do

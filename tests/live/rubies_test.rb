@@ -35,7 +35,7 @@ class RubiesTest < LiveTest
                                                           "Shop#sell"],
     "spans (`trace --otlp`)" => [:otlp],
     "waits for the GVL (`--gvl`)" => [:trace, /gvl waited/, "1 + 1", "--gvl"],
-    "what threads do (`--timeline`)" => [:trace, /"doing":"running"/, "sleep 0.01", "--timeline", "--format", "json"],
+    "what threads do (`--timeline`)" => [:timeline],
     "garbage collections (`--gc`)" => [:trace, /^# gc /, "GC.start", "--gc"],
     "allocations (`--allocations`)" => [:trace, / Shop /, "Shop.new; 1", "--allocations", "Shop"],
     "`record`, `replay`, `report`, its `--tui`, each format of `export`" => [:record],
@@ -101,6 +101,11 @@ class RubiesTest < LiveTest
     end
     assert_exit 0, tracer.stop
     "yes"
+  end
+
+  def cell_of_timeline
+    cell_of_trace(/"doing":"running"/, "sleep 0.01", "--timeline", "--format", "json")
+    run_on("trace", "--duration", "0.3", "--timeline", "--format", "json").stdout.include?("sampled_hz") ? "by samples" : "yes"
   end
 
   def cell_of_otlp

@@ -79,7 +79,8 @@ class SafetyTest < LiveTest
     assert_operator result.summary("lost"), :>, 0
     assert_equal result.summary("calls"), result.stdout.scan(/^Work#step <\d\.\d{6}>$/).size
     assert_equal result.summary("lost"), result.stdout.scan(/^\.\.\. (\d+) calls? lost/).flatten.sum(&:to_i)
-    assert_operator stopped, :>, running / 2, "calls a second with a client that is stopped; it was #{running}"
+    # One that waited for its client would come to a stop. Other work on the machine makes it slower, too.
+    assert_operator stopped, :>, running / 4, "calls a second with a client that is stopped; it was #{running}"
   end
 
   test "eight threads and a slow client: sent + lost = happened" do

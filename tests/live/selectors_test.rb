@@ -438,7 +438,7 @@ class SelectorsTest < LiveTest
     names = listed.map { |line| line[/\A(.*?)  (?=\S+:\d+  |-  |<internal)/, 1] }
     odd = ['"ARGF.class"#gets', '"Time::tm"#year', 'Odd#"a\x0ab"', 'Odd#"say \"x\""', 'Odd#"c\\\\d"', 'Odd#"\xe2\x80\xae"']
     assert_empty odd - names
-    again = rbprobe("methods", "-p", target.pid.to_s, *names)
+    again = rbprobe("methods", "--timeout", "60", "-p", target.pid.to_s, *names)
     assert_equal "", again.stderr
     assert_equal [[], []], [listed - again.stdout.lines, again.stdout.lines - listed]
     tracer = trace(target, 'Odd#"a\x0ab"', '"ARGF.class"#argv', "Time::tm#year")

@@ -70,17 +70,28 @@ class StuckTest < LiveTest
     assert_equal "1", target.answer
   end
 
-  test "a function without unwind information: no frame is invented" do
-    omit("its assembler is for x86-64") unless RUBY_PLATFORM.start_with?("x86_64")
+  def backtrace_of_spin(leaf:)
     path = compile_extension("holder")
     target = start("threads")
     target.run("require '#{path}/holder.so'")
-    target.run_in_background("Holder.spin")
+    target.run_in_background("Holder.spin(#{leaf})")
     wait_until_it_computes(target.pid)
-    result = holder_in { backtrace(target) }
+    [target, holder_in { backtrace(target) }]
+  end
+
+  test "a function without unwind information: no frame is invented" do
+    target, result = backtrace_of_spin(leaf: false)
     unknown = /native: \(frames that cannot be told\)/
     assert_match(/^   native: spin_without_a_frame in holder\.so\n   #{unknown}\n   native: spin in holder\.so\n/, result.stdout)
     refute_match(/6ee2a59a7f27722f/, result.stdout)
+    abandon(target)
+  end
+
+  test "a function without unwind information that calls none: its callers are all there" do
+    target, result = backtrace_of_spin(leaf: true)
+    unknown = /(?:   native: \(frames that cannot be told\)\n)?/
+    assert_match(/^   native: spin_as_a_leaf in holder\.so\n#{unknown}   native: spin in holder\.so\n/, result.stdout)
+    assert_match(/^   native: spin in holder\.so\n(   native: (?!\(frames).*\n)*   native: _start in ruby/, result.stdout)
     abandon(target)
   end
 

@@ -20,6 +20,12 @@ class ValuesTest < LiveTest
                  shown('$shop.sell(:tea, 2, :bag, gift: true, to: "Bob")', "--args", "Shop#sell")
   end
 
+  test "with --args an expression stands in the place of the argument whose name it has, also of a method in C" do
+    assert_equal 'item="TEA", count=2, extras=[], gift=false, options={}, wrap=nil',
+                 shown("$shop.sell(:tea, 2)", "--args", "Shop#sell(item: item.to_s.upcase, count)")
+    assert_equal 'arg1="B", arg2="c"', shown('"abc".tr("b", "c")', "--args", "String#tr(arg1: arg1.upcase)")
+  end
+
   test "arguments without a name" do
     target = start("shop")
     target.run("class Shop; def late(a, (b, c), d = 2, *, e, f: 1, **); f; end; def keys(*, **); 1; end; nil; end")

@@ -107,6 +107,35 @@ class WorkersTest < LiveTest
     end
   end
 
+  test "recorded, each worker has a file of its own, which is appended to, and all of them have a limit" do
+    with_master do |_master, workers|
+      place = directory
+      record = lambda do |size, *options|
+        follow("record", "-v", "-a", "-o", "#{place}/x.%p", "--max-size", size, *options)
+      end
+      files = -> { workers.map { |pid| "#{place}/x.#{pid}" } }
+      calls = lambda do |file|
+        result = rbprobe("replay", "--format", "json", file)
+        assert_exit 0, result
+        result.events("call").map { |call| call["pid"] }
+      end
+      first = record.call("10M")
+      wait_until("both have a file with calls") { files.call.all? { |file| File.size?(file) && calls.call(file).any? } }
+      assert_exit 0, first.stop
+      before = files.call.to_h { |file| [file, [File.binread(file), calls.call(file).size]] }
+      second = record.call((files.call.sum { |file| File.size(file) } + 4096).to_s)
+      result = second.wait
+      assert_exit 0, result
+      assert_match(/ended: --max-size reached$/, result.stderr)
+      assert_operator before.keys.sum { |file| calls.call(file).size }, :>, before.values.sum(&:last)
+      before.each do |file, (bytes, count)|
+        assert_equal bytes, File.binread(file, bytes.size)
+        assert_operator calls.call(file).size, :>=, count
+        assert_equal [file[/\d+\z/].to_i], calls.call(file).uniq
+      end
+    end
+  end
+
   test "children that are not Ruby are left out, which -v says" do
     with_master do |master, workers|
       other = master.run("spawn('exec sleep 100')").to_i

@@ -193,6 +193,34 @@ static struct slice odd_text(void)
 	return (struct slice){large, below(sizeof(large))};
 }
 
+/* Of a class that is there and makes many objects, or of whatever. */
+static struct slice odd_class(void)
+{
+	static const char *const names[] = {"String", "Object+", "Array", "Shop", "BasicObject+", "Class", "Thread"};
+	const char *name = names[below(sizeof(names) / sizeof(*names))];
+
+	return one_in(4) ? odd_text() : (struct slice){name, strlen(name)};
+}
+
+static void odd_marks(struct mark_options *marks)
+{
+	*marks = (struct mark_options){.kinds = one_in(4) ? (uint32_t)odd_number() : (uint32_t)below(1u << MARK_COUNT),
+	                               .raise = odd_text(),
+	                               .allocation_count = (uint32_t)below(MARK_ALLOCATIONS_MAX + 1),
+	                               .state_rate_hz = one_in(4) ? (uint32_t)odd_number() : (uint32_t)below(1001)};
+	for (uint32_t i = 0; i < marks->allocation_count; i++)
+		marks->allocations[i] = (struct mark_allocation){
+			.class = odd_class(), .below = one_in(2), .every = one_in(4) ? (uint32_t)odd_number() : 1};
+}
+
+/* One that begins: of time, with who waits for the GVL, or of objects. */
+static void honest_profile(struct command *command)
+{
+	command->arguments.flags = (uint32_t)below(8);
+	command->arguments.number = 1 + below(1000);
+	command->arguments.name = one_in(2) ? (struct slice){"", 0} : odd_class();
+}
+
 /* What a trace may be asked for; the flags of a request are among them. */
 static void odd_trace(struct trace_options *options)
 {
@@ -228,8 +256,10 @@ static void odd_trace(struct trace_options *options)
 		options->conditions.expression = (struct slice){large, sizeof(large) - below(3)};
 	}
 	if (one_in(2))
-		options->marks = (struct mark_options){.kinds = one_in(4) ? (uint32_t)odd_number() : (uint32_t)below(16),
-		                                       .raise = odd_text()};
+		odd_marks(&options->marks);
+	options->stack_frames = one_in(2) ? (uint32_t)below(130) : 0;
+	options->key = one_in(4) ? odd_text() : (struct slice){"", 0};
+	options->work_limit_ms = one_in(4) ? (uint32_t)odd_number() : 0;
 }
 
 /* Of the target's own file, and of one whose code comes by our evaluations. */
@@ -295,6 +325,8 @@ static void odd_command(struct command *command, struct selector *selectors, siz
 	command->arguments.timeout_ms = 1 + (uint32_t)below(300);
 	command->arguments.name = odd_text();
 	command->arguments.text = odd_text();
+	if (command->kind == COMMAND_PROFILE && !one_in(4))
+		honest_profile(command);
 	command->options = (struct trace_options){.flags = (uint32_t)below(128),
 	                                          .engine = (enum engine_id)below(5),
 	                                          .overflow = (enum overflow_policy)below(2),
@@ -312,6 +344,8 @@ static void odd_command(struct command *command, struct selector *selectors, siz
 		                                 .separator = "#.\0x:"[below(5)],
 		                                 .method_pattern = odd_text(),
 		                                 .role = (enum selector_role)(one_in(8) ? odd_number() : below(4)),
+		                                 .flags = one_in(4) ? (uint32_t)below(16) : 0,
+		                                 .set = one_in(4) ? (uint32_t)below(257) : 0,
 		                                 .expression_count = (uint32_t)below(2),
 		                                 .expressions = expression};
 	for (size_t i = 0; i < command->selector_count && one_in(2); i++)

@@ -65,9 +65,9 @@ class Question
 
   # Yields while the calls are traced; returns what is printed, and the summary's numbers by name.
   def trace(pids, *arguments)
-    tracer = spawn(Processes::RBPROBE, "trace", "-v", "--yes", "-p", pids.join(","), "-o", "#{@directory}/out",
-                   "--args", "--return", "--format", @format, *arguments,
-                   in: File::NULL, out: File::NULL, err: "#{@directory}/err")
+    command = ["trace", "-v", "--yes", "--timeout", "60", "-p", pids.join(","), "-o", "#{@directory}/out", "--args", "--return",
+               "--format", @format, *arguments]
+    tracer = spawn(Processes::RBPROBE, *command, in: File::NULL, out: File::NULL, err: "#{@directory}/err")
     said = -> { File.read("#{@directory}/err") }
     Processes.wait_until(-> { "the methods are armed: #{said.call}" }, 60) { said.call.scan(Processes::ARMED).size == pids.size }
     yield tracer
@@ -132,7 +132,7 @@ class Question
 
   # { name => [[path, line, label], ...] }
   def threads_shown
-    output = rbprobe("backtrace", "-p", @target.pid.to_s, "--format", @format)
+    output = rbprobe("backtrace", "--timeout", "60", "-p", @target.pid.to_s, "--format", @format)
     if @format == "json"
       threads = output.each_line.map { |line| JSON.parse(line) }.select { |object| object["type"] == "thread" }
       return threads.to_h { |thread| [thread["name"], thread["frames"].map { |frame| frame.values_at("path", "line", "label") }] }
@@ -144,8 +144,8 @@ class Question
 
   def heap
     truth = tell("keep 1234")
-    memory = rbprobe("memory", "-p", @target.pid.to_s, "--top", "100", "--format", @format)
-    rbprobe("heap", "dump", "-p", @target.pid.to_s, "-o", "#{@directory}/dump")
+    memory = rbprobe("memory", "--timeout", "60", "-p", @target.pid.to_s, "--top", "100", "--format", @format)
+    rbprobe("heap", "dump", "--timeout", "60", "-p", @target.pid.to_s, "-o", "#{@directory}/dump")
     report = rbprobe("heap", "report", "--top", "100", "--format", @format, "#{@directory}/dump")
     differ "objects that memory counts", truth, truth.to_h { |name, _| [name, in_memory(memory, name)] }
     differ "objects in a dump", truth, truth.to_h { |name, _| [name, in_report(report, name)] }

@@ -8,6 +8,7 @@
 
 #include "child.h"
 
+#include "proto/bell.h"
 #include "proto/chunk.h"
 #include "proto/command.h"
 #include "proto/queue_key.h"
@@ -17,6 +18,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/msg.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -28,6 +30,7 @@ enum target_order {
 	TARGET_READS_ATTACH,      /* messages to the end of an ATTACH, whose path and nonce are kept: 1; 0: there was none */
 	TARGET_READS_ALL,         /* how many commands */
 	TARGET_CONNECTS,          /* 0, or an errno */
+	TARGET_HAS_BELL,          /* its thread gets the name of an extension's bell thread: 0 */
 	TARGET_ENDS,
 };
 
@@ -96,6 +99,8 @@ static inline int target_child_obey(struct target_memory *memory, enum target_or
 	case TARGET_CONNECTS:
 		memory->connection = socket(AF_UNIX, SOCK_STREAM, 0);
 		return connect(memory->connection, (struct sockaddr *)&memory->address, sizeof(memory->address)) == 0 ? 0 : errno;
+	case TARGET_HAS_BELL:
+		return prctl(PR_SET_NAME, BELL_THREAD_NAME);
 	case TARGET_ENDS:
 		break;
 	}

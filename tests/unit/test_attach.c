@@ -1,13 +1,16 @@
 /* The steps to a session, with a child that plays the target: each step comes after the one before, and each lie is refused. */
 
 #define _GNU_SOURCE
-#include "tracer/attach/attach.h"
+#include "tracer/attach/attach_parts.h"
 
 #include "proto/clock.h"
 #include "unit.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 
 #include "target_fixture.h"
@@ -17,6 +20,33 @@
 static struct target_child child;
 static struct attachment attachment;
 static struct error err;
+
+/* Signals to a thread: how many there were, and how many more find that it has just ended. */
+static int thread_signals, signals_too_late;
+
+/* In the place of libc's: all that a process is asked for by number goes through here. */
+long syscall(long number, ...)
+{
+	static long (*real)(long, ...);
+	long arguments[6];
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		arguments[i] = va_arg(list, long);
+	va_end(list);
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "syscall");
+	if (number == SYS_pidfd_send_signal || number == SYS_rt_tgsigqueueinfo) {
+		thread_signals++;
+		if (signals_too_late > 0) {
+			signals_too_late--;
+			errno = ESRCH;
+			return -1;
+		}
+	}
+	return real(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+}
 
 /* As `rbprobe exec` does it, which needs neither Ruby in the process nor rings. */
 static int setup(void **state)
@@ -242,6 +272,35 @@ static void a_process_that_ends_meanwhile(void **state)
 	assert_error(&err, -ESRCH, "ended without having loaded the rbprobe extension");
 }
 
+/* Nobody has to make a /tmp for it, and RUBYOPT is what `rbprobe exec` starts programs with. */
+static void a_process_that_ends_before_the_socket_is_made(void **state)
+{
+	(void)state;
+	attachment.launched = false; /* one of -p */
+	child_end(child.pid);
+	assert_int_equal(attachment_address(&attachment, &err), -ESRCH);
+	assert_error(&err, -ESRCH, "ended while rbprobe was attaching to it");
+}
+
+/* Another client leaves, and with it the thread that its load started, just as this one rings. */
+static void a_bell_thread_that_ends_as_it_is_rung_is_no_end_of_the_process(void **state)
+{
+	(void)state;
+	assert_int_equal(target_child_order(&child, TARGET_HAS_BELL), 0);
+	target_child_make(&child, TARGET_MAKES_QUEUE);
+	steps_to(ATTACHMENT_ATTACHING);
+	attachment.launched = false; /* such a one is not rung */
+	thread_signals = 0;
+	signals_too_late = 1;
+	for (uint64_t deadline_ns = clock_now_ns() + TIMEOUT_NS; thread_signals < 2 && clock_now_ns() < deadline_ns;) {
+		if (step() < 0)
+			fail_msg("%s", err.text);
+		usleep(200);
+	}
+	assert_int_equal(thread_signals, 2);
+	assert_int_equal(signals_too_late, 0);
+}
+
 static void a_process_that_does_not_connect_is_waited_for_until_the_deadline(void **state)
 {
 	(void)state;
@@ -328,6 +387,8 @@ int main(void)
 		TEST(an_answer_before_the_greeting_is_refused),
 		TEST(a_refusal_has_the_process_s_words),
 		TEST(a_process_that_ends_meanwhile),
+		TEST(a_process_that_ends_before_the_socket_is_made),
+		TEST(a_bell_thread_that_ends_as_it_is_rung_is_no_end_of_the_process),
 		TEST(a_process_that_does_not_connect_is_waited_for_until_the_deadline),
 		TEST(a_queue_that_vanishes_is_looked_for_again_but_not_for_ever),
 		TEST(detaching_has_a_deadline_of_its_own),

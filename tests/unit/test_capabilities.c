@@ -13,31 +13,37 @@
 static void all_that_are_missing_are_named(void **state)
 {
 	static const struct {
-		uint64_t ours;
-		bool loads;
+		struct capability_facts facts;
 		const char *said; /* NULL: nothing is missing */
 	} cases[] = {
-		{ALL, true, NULL},
-		{ALL & ~BIT(CAP_DAC_OVERRIDE), false, NULL},
-		{ALL & ~BIT(CAP_CHOWN), true, NULL},
-		{ALL & ~BIT(CAP_DAC_OVERRIDE), true,
+		{{.ours = ALL, .loads = true}, NULL},
+		{{.ours = ALL & ~BIT(CAP_DAC_OVERRIDE), .loads = false}, NULL},
+		{{.ours = ALL & ~BIT(CAP_CHOWN), .loads = true}, NULL},
+		{{.ours = ALL & ~BIT(CAP_DAC_OVERRIDE), .loads = true},
 	         "has no CAP_DAC_OVERRIDE; run rbprobe as that user, or add the capability (docker run --cap-add DAC_OVERRIDE), "
 	         "or "
 	         "run rbprobe on the host"},
-		{ALL & ~BIT(CAP_SYS_PTRACE) & ~BIT(CAP_IPC_OWNER), true,
+		{{.ours = ALL & ~BIT(CAP_SYS_PTRACE) & ~BIT(CAP_IPC_OWNER), .loads = true},
 	         "has no CAP_SYS_PTRACE and CAP_IPC_OWNER; run rbprobe as that user, or add them (docker run --cap-add "
 	         "SYS_PTRACE "
 	         "--cap-add IPC_OWNER), or run rbprobe on the host"},
-		{0, true,
+		{{.ours = 0, .loads = true},
 	         "has no CAP_SYS_PTRACE, CAP_SETUID, CAP_SETGID, CAP_KILL, CAP_IPC_OWNER and CAP_DAC_OVERRIDE; run rbprobe as"},
-		{0, false, "has no CAP_SYS_PTRACE, CAP_SETUID, CAP_SETGID, CAP_KILL and CAP_IPC_OWNER; run rbprobe as"},
+		{{.ours = ALL & ~BIT(CAP_KILL), .loads = true, .closed = true},
+	         "has no CAP_KILL; that user may not trace it either, since it changed its user; add the capability (docker"},
+		{{.ours = ALL & ~BIT(CAP_KILL), .closed = true}, "has no CAP_KILL; run rbprobe as that user"},
+		{{.ours = 0, .loads = false},
+	         "has no CAP_SYS_PTRACE, CAP_SETUID, CAP_SETGID, CAP_KILL and CAP_IPC_OWNER; run rbprobe as"},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct error err = {0};
+		struct capability_facts facts = cases[i].facts;
 
-		assert_int_equal(capabilities_judge(cases[i].ours, cases[i].loads, 12, 1000, &err), cases[i].said != NULL);
+		facts.pid = 12;
+		facts.user = 1000;
+		assert_int_equal(capabilities_judge(&facts, &err), cases[i].said != NULL);
 		if (!cases[i].said)
 			continue;
 		assert_int_equal(err.code, -EPERM);

@@ -71,6 +71,7 @@ static void trace_comes_back_as_it_was(void **state)
 		.value_depth = 3,
 		.value_length = 16,
 		.expression_timeout_ms = 250,
+		.work_limit_ms = 90000,
 	};
 	result = passed(&command);
 	assert_memory_equal(&result.options, &command.options, offsetof(struct trace_options, conditions));

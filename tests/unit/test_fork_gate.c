@@ -45,11 +45,27 @@ static void a_thread_that_has_yet_to_start_is_waited_for_where_a_sanitizer_alloc
 	assert_int_equal(naps != 0, __asan_init != NULL);
 }
 
+static void what_a_child_must_not_have_is_left_while_a_fork_is_under_way(void **state)
+{
+	(void)state;
+	assert_true(fork_gate_try_enter());
+	fork_gate_leave();
+	fork_gate_close();
+	assert_false(fork_gate_try_enter());
+	fork_gate_open();
+	assert_true(fork_gate_try_enter());
+	assert_false(fork_gate_try_enter());
+	fork_gate_fork_child();
+	assert_true(fork_gate_try_enter());
+	fork_gate_leave();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_fork_waits_for_no_thread),
 		cmocka_unit_test(a_thread_that_has_yet_to_start_is_waited_for_where_a_sanitizer_allocates_in_it),
+		cmocka_unit_test(what_a_child_must_not_have_is_left_while_a_fork_is_under_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 
 #include "tracer/html/html_parts.h"
+#include "tracer/stream/decode.h"
 #include "unit.h"
 
 #include <stdlib.h>
@@ -116,6 +117,63 @@ static void test_columns(void **state)
 	buffer_free(&columns.names);
 }
 
+static void add_fiber(msgpack_sbuffer *records, uint32_t ref, const char *name)
+{
+	const struct record record = {.kind = RECORD_FIBER,
+	                              .fiber = {.ref = ref,
+	                                        .thread_id = 5,
+	                                        .native_id = 9,
+	                                        .thread_name = {name, strlen(name)},
+	                                        .created_at = SLICE("")}};
+
+	record_encode(records, &record);
+}
+
+static void add_whole_call(msgpack_sbuffer *records, uint32_t fiber)
+{
+	struct batch batch;
+
+	batch_begin(&batch, records, 1000);
+	assert_true(
+		batch_add(&batch, &(struct batch_event){.kind = EVENT_CALL, .fiber = fiber, .time_ns = 1000, .duration_ns = 1}));
+	batch_end(&batch);
+}
+
+/* It may be described anew, under the name of another thread or the same, before it is gone. */
+static void test_a_lane_knows_no_fiber_that_is_gone(void **state)
+{
+	static const struct stream_handler nobody;
+	static const struct sink_style style;
+	const struct record method = {
+		.kind = RECORD_METHOD,
+		.method = {.class_name = SLICE("A"), .separator = '#', .method_name = SLICE("b"), .engine = ENGINE_TARGET}};
+	const struct record gone = {.kind = RECORD_FIBER_GONE, .fiber_gone = {.ref = 3}};
+	struct output output = {.fd = -1};
+	struct html *html = html_new(10);
+	struct sink *sink = html_sink(html, &output, &style);
+	struct stream *stream = stream_new(7, sink, NULL, &nobody, NULL);
+	msgpack_sbuffer records;
+	struct error err;
+
+	(void)state;
+	msgpack_sbuffer_init(&records);
+	record_encode(&records, &method);
+	add_fiber(&records, 3, "");
+	add_whole_call(&records, 3);
+	add_fiber(&records, 3, "worker");
+	add_whole_call(&records, 3);
+	add_fiber(&records, 3, "worker");
+	record_encode(&records, &gone);
+	assert_int_equal(stream_feed(stream, records.data, records.size, &err), 0);
+	assert_int_equal(html->lanes.thread_count, 2);
+	for (uint32_t i = 0; i < html->lanes.count; i++)
+		assert_null(html->lanes.items[i].owner);
+	stream_free(stream);
+	sink_free(sink);
+	html_free(html);
+	msgpack_sbuffer_destroy(&records);
+}
+
 /* No text ends the script that it is in, nor is it one. */
 static void test_texts_in_a_page(void **state)
 {
@@ -186,6 +244,7 @@ int main(void)
 		cmocka_unit_test(test_times_say_what_is_inside),
 		cmocka_unit_test(test_a_tree_has_limits),
 		cmocka_unit_test(test_columns),
+		cmocka_unit_test(test_a_lane_knows_no_fiber_that_is_gone),
 		cmocka_unit_test(test_texts_in_a_page),
 		cmocka_unit_test(test_times_that_cannot_be_can_be_subtracted),
 		cmocka_unit_test(test_long_texts_end_between_characters),

@@ -16,6 +16,13 @@ static void jruby_by_its_jar_and_its_properties(void **state)
 	assert_string_equal(NAME_OF("java", "java\0-Djruby.home=/opt/jruby\0x\0"), "JRuby");
 	assert_string_equal(NAME_OF("/jre/java", "java\0-cp\0/a.jar:/opt/jruby/lib/jruby.jar:/b.jar\0Main\0"), "JRuby");
 	assert_string_equal(NAME_OF("/jre/java", "java\0org.jruby.Main\0-S\0puma\0"), "JRuby");
+	/* JRuby 9.3.9 of Debian 12. */
+	assert_string_equal(NAME_OF("/usr/lib/jvm/java-17-openjdk-amd64/bin/java",
+	                            "java\0@/usr/share/jruby/bin/.jruby.module_opts\0-Xss2048k\0--module-path\0"
+	                            "/usr/share/jruby/lib/jruby.jar\0-classpath\0"
+	                            "/usr/share/jruby/lib/bcpkix.jar:/usr/share/jruby/lib/jansi1.jar:\0"
+	                            "-Djruby.home=/usr/share/jruby\0-Djruby.script=jruby\0org.jruby.Main\0app.rb\0"),
+	                    "JRuby");
 }
 
 static void truffleruby_by_its_program_or_its_classes(void **state)

@@ -6,7 +6,13 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+
+#if defined(HAVE_LIBPROTOBUF_C) && defined(HAVE_ZLIB)
+#include <tracer/export/pprof.pb-c.h>
+#include <zlib.h>
+#endif
 
 #define MS UINT64_C(1000000)
 
@@ -101,12 +107,12 @@ static void add_sums(void)
 static void assert_collapsed(const char *expected, enum profile_weight weight, bool threads)
 {
 	struct profile_view view = profile_view_make(profile, weight, threads);
-	struct buffer text = {0};
+	struct output output = {.fd = -1};
 
-	export_collapsed.profile(&view, &text);
-	buffer_add_char(&text, '\0');
-	assert_string_equal(text.bytes, expected);
-	buffer_free(&text);
+	assert_int_equal(export_collapsed.profile(&view, &output), 0);
+	buffer_add_char(&output.buffer, '\0');
+	assert_string_equal(output.buffer.bytes, expected);
+	buffer_free(&output.buffer);
 	profile_view_free(&view);
 }
 
@@ -236,6 +242,200 @@ static void numbers_that_stand_for_nothing_are_refused(void **state)
 	assert_refused("functions", no_stack, 1);
 }
 
+#if defined(HAVE_LIBPROTOBUF_C) && defined(HAVE_ZLIB)
+/* What pprof reads: the kinds of its numbers, and their sums; and how many stacks there are. */
+static void assert_pprof(const char *expected, enum profile_weight weight)
+{
+	static uint8_t plain[1 << 16];
+	struct profile_view view = profile_view_make(profile, weight, false);
+	struct output packed_by_gzip = {.fd = -1};
+	struct buffer text = {0};
+	z_stream stream = {.next_out = plain, .avail_out = sizeof(plain)};
+	Perftools__Profiles__Profile *read;
+
+	export_pprof.profile(&view, &packed_by_gzip);
+	stream.next_in = (uint8_t *)packed_by_gzip.buffer.bytes;
+	stream.avail_in = (unsigned)packed_by_gzip.buffer.size;
+	assert_int_equal(inflateInit2(&stream, 16 + MAX_WBITS), Z_OK);
+	assert_int_equal(inflate(&stream, Z_FINISH), Z_STREAM_END);
+	read = perftools__profiles__profile__unpack(NULL, stream.total_out, plain);
+	assert_non_null(read);
+	for (size_t i = 0; i < read->n_sample_type; i++) {
+		int64_t sum = 0;
+
+		for (size_t k = 0; k < read->n_sample; k++)
+			sum += read->sample[k]->value[i];
+		buffer_add_format(&text, "%s %lld, ", read->string_table[read->sample_type[i]->type], (long long)sum);
+	}
+	buffer_add_format(&text, "in %zu; by %s", read->n_sample, read->string_table[read->default_sample_type]);
+	buffer_add_char(&text, '\0');
+	assert_string_equal(text.bytes, expected);
+	perftools__profiles__profile__free_unpacked(read, NULL);
+	inflateEnd(&stream);
+	buffer_free(&packed_by_gzip.buffer);
+	buffer_free(&text);
+	profile_view_free(&view);
+}
+
+static void pprof_has_the_time_that_was_asked_for(void **state)
+{
+	struct error err;
+
+	(void)state;
+	add_frames();
+	add_sums();
+	msgpack_pack_map(&packer, 2);
+	numbers("idle", (const int64_t[]){1, 4, 10 * MS, 1, 3, 10 * MS}, 6);
+	numbers("gvl", (const int64_t[]){1, 4, 1, 7 * MS, 2 * MS}, 5);
+	assert_int_equal(add(&err), 0);
+	profile_settle(profile);
+	assert_pprof("samples 6, gvl_waited 7000000, gvl_held 2000000, in 3; by gvl_waited", PROFILE_WAITED);
+	assert_pprof("samples 6, gvl_waited 7000000, gvl_held 2000000, in 3; by gvl_held", PROFILE_HELD);
+	assert_pprof("samples 6, wall 50000000, cpu 30000000, in 3; by wall", PROFILE_WALL);
+	assert_pprof("samples 6, wall 50000000, cpu 30000000, in 3; by cpu", PROFILE_CPU);
+	/* One of its stacks did nothing but wait. */
+	assert_pprof("samples 5, wall 30000000, cpu 30000000, in 2; by wall", PROFILE_BUSY);
+}
+#endif
+
+/* XML has no U+FFFE, as it has no controls. */
+static void a_flame_graph_has_characters_of_xml_alone(void **state)
+{
+	struct profile_view view;
+	struct output output = {.fd = -1};
+	uint32_t function = profile_function_number(profile, SLICE("a\xef\xbf\xbe<\x01"), SLICE(""), 0);
+
+	(void)state;
+	profile_thread_number(profile, &(struct profile_thread){.id = 1}, 10);
+	profile_sum_add(profile, 0, profile_node_number(profile, 0, function, 0, UINT32_MAX))->weights[PROFILE_WALL] = MS;
+	view = profile_view_make(profile, PROFILE_WALL, false);
+	export_svg.profile(&view, &output);
+	buffer_add_char(&output.buffer, '\0');
+	assert_non_null(strstr(output.buffer.bytes, "<title>a\\xef\\xbf\\xbe&lt;\\x01 ("));
+	buffer_free(&output.buffer);
+	profile_view_free(&view);
+}
+
+/* Each line has all names: a thousand nodes are 8 GB. */
+static void deep_stacks_of_long_names_are_no_flood(void **state)
+{
+	static const char name[4096];
+	struct output output = {.fd = open("/dev/null", O_WRONLY | O_CLOEXEC)};
+	struct profile_view view;
+	uint32_t node = 0, function = profile_function_number(profile, (struct slice){name, sizeof(name)}, SLICE(""), 0);
+
+	(void)state;
+	profile_thread_number(profile, &(struct profile_thread){.id = 1}, 10);
+	for (int i = 0; i < 1000; i++) {
+		node = profile_node_number(profile, node, function, 0, UINT32_MAX);
+		profile_sum_add(profile, 0, node)->weights[PROFILE_WALL] = MS;
+	}
+	view = profile_view_make(profile, PROFILE_WALL, false);
+	assert_in_range(export_collapsed.profile(&view, &output), 500, 999);
+	assert_in_range(output.flushed + output.buffer.size, OUTPUT_FREE, OUTPUT_FREE + (8u << 20));
+	assert_in_range(output.buffer.capacity, 1, 16u << 20);
+	buffer_free(&output.buffer);
+	profile_view_free(&view);
+}
+
+/* As many as this take minutes where anything is looked through for each. */
+static void each_of_many_threads_has_its_own_stacks(void **state)
+{
+	const uint32_t threads = 200000, function = profile_function_number(profile, SLICE("f"), SLICE(""), 0);
+	uint32_t number = 0, outer = profile_node_number(profile, 0, function, 0, UINT32_MAX);
+	uint32_t inner = profile_node_number(profile, outer, function, 1, UINT32_MAX);
+	struct output output = {.fd = -1};
+	struct profile_view view;
+
+	(void)state;
+	for (uint32_t i = 0; i < threads; i++) {
+		assert_int_equal(profile_thread_number(profile, &(struct profile_thread){.id = i + 1}, threads), i);
+		profile_sum_add(profile, i, i % 2 ? outer : inner)->weights[PROFILE_WALL] = threads - i;
+	}
+	view = profile_view_make(profile, PROFILE_WALL, true);
+	export_speedscope.profile(&view, &output);
+	buffer_add_char(&output.buffer, '\0');
+	/* Not by strstr(): AddressSanitizer's looks at all that follows, each time. */
+	for (const char *at = output.buffer.bytes; *at; at++) {
+		if (*at != 's' || memcmp(at, "samples\":", 9) != 0)
+			continue;
+		if (memcmp(at + 9, number % 2 ? "[[0]]" : "[[0,0]]", number % 2 ? 5 : 7) != 0)
+			fail_msg("thread %u: %.40s", number, at);
+		number++;
+	}
+	assert_int_equal(number, threads);
+	buffer_free(&output.buffer);
+	profile_view_free(&view);
+}
+
+static void levels_that_the_tree_does_not_show_are_said(void **state)
+{
+	const struct profile_style style = {.top = 1, .weight = PROFILE_WALL};
+	uint32_t node = 0;
+
+	(void)state;
+	profile_thread_number(profile, &(struct profile_thread){.id = 1}, 10);
+	for (int levels = 0; levels < 2; levels++) {
+		struct buffer text = {0};
+		const char *said;
+
+		for (int i = 0; i < 60 - 59 * levels; i++)
+			node = profile_node_number(profile, node, profile_function_number(profile, SLICE("deep"), SLICE(""), i),
+			                           0, UINT32_MAX);
+		profile_sum_add(profile, 0, node)->weights[PROFILE_WALL] = MS;
+		profile_text(profile, &style, &text);
+		buffer_add_char(&text, '\0');
+		said = strstr(text.bytes, "levels below the first 60 are left out; exports have them\n");
+		assert_true(levels ? said != NULL : said == NULL);
+		buffer_free(&text);
+	}
+}
+
+/* A server that makes a thread for each request makes a million in an hour. */
+static void threads_may_be_many(void **state)
+{
+	const struct profile_style style = {.top = 1};
+	static const int64_t sums[] = {1000000, 4, 3, 30 * MS, 20 * MS};
+	struct buffer text = {0};
+	struct error err;
+
+	(void)state;
+	add_frames();
+	msgpack_pack_map(&packer, 2);
+	word("threads");
+	msgpack_pack_array(&packer, 1);
+	msgpack_pack_map(&packer, 2);
+	word("thread");
+	msgpack_pack_int(&packer, 1000000);
+	word("name");
+	word("the last one");
+	numbers("sums", sums, sizeof(sums) / sizeof(*sums));
+	assert_int_equal(add(&err), 0);
+	profile_json(profile, &style, &text);
+	buffer_add_char(&text, '\0');
+	assert_non_null(strstr(text.bytes, "\"thread\":999999,\"name\":\"the last one\",\"main\":false,\"wall\":0.030000,"));
+	buffer_free(&text);
+}
+
+/* A file may have thousands of processes, each of which says that it has many threads. */
+static void all_of_it_takes_bounded_memory(void **state)
+{
+	struct error err;
+
+	(void)state;
+	profile->memory_max = 1u << 20;
+	for (int i = 0; i < 2; i++) {
+		msgpack_pack_map(&packer, 1);
+		word("threads");
+		msgpack_pack_array(&packer, 1);
+		msgpack_pack_map(&packer, 1);
+		word("thread");
+		msgpack_pack_int(&packer, 1 << 18);
+		assert_int_equal(add(&err), i ? -ENOMEM : 0);
+	}
+	assert_string_equal(err.text, "the profile of process 7 and others takes more than 1 MiB");
+}
+
 static void without_samples_there_is_nothing(void **state)
 {
 	const struct profile_style style = {.top = 2};
@@ -259,6 +459,15 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_text_has_methods_threads_and_a_tree, setup, teardown),
 		cmocka_unit_test_setup_teardown(objects_are_of_their_class_and_of_who_makes_them, setup, teardown),
 		cmocka_unit_test_setup_teardown(numbers_that_stand_for_nothing_are_refused, setup, teardown),
+#if defined(HAVE_LIBPROTOBUF_C) && defined(HAVE_ZLIB)
+		cmocka_unit_test_setup_teardown(pprof_has_the_time_that_was_asked_for, setup, teardown),
+#endif
+		cmocka_unit_test_setup_teardown(a_flame_graph_has_characters_of_xml_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(deep_stacks_of_long_names_are_no_flood, setup, teardown),
+		cmocka_unit_test_setup_teardown(each_of_many_threads_has_its_own_stacks, setup, teardown),
+		cmocka_unit_test_setup_teardown(levels_that_the_tree_does_not_show_are_said, setup, teardown),
+		cmocka_unit_test_setup_teardown(threads_may_be_many, setup, teardown),
+		cmocka_unit_test_setup_teardown(all_of_it_takes_bounded_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(without_samples_there_is_nothing, setup, teardown),
 	};
 

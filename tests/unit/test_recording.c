@@ -54,10 +54,12 @@ static void write_recording(void)
 	                                                            .ruby_version = SLICE("3.1.7"),
 	                                                            .extension_version = SLICE("1"),
 	                                                            .command = SLICE("puma"),
+	                                                            .counts_lost = true,
 	                                                            .continued = true,
 	                                                            .open_calls = 4});
 	recording_write_block(
-		writer, (struct recording_block){.size = sizeof(RECORDS) - 1, .events = 3, .from_ns = 8, .to_ns = 9}, RECORDS);
+		writer, (struct recording_block){.size = sizeof(RECORDS) - 1, .events = 3, .from_ns = 8, .to_ns = 9, .lost = 7},
+		RECORDS);
 	recording_write_block(writer, (struct recording_block){.size = sizeof(RECORDS) - 1}, RECORDS);
 	recording_write_end(writer, &(struct recording_end){.duration_ns = 10, .reason = SLICE("over"), .gone = true});
 	recording_write_free(writer);
@@ -101,6 +103,7 @@ static void what_is_written_is_read(void **state)
 	assert_int_equal(item.session.pid, 12);
 	assert_true(item.session.wall_offset_ns == -7);
 	assert_slice(item.session.ruby_version, "3.1.7");
+	assert_true(item.session.counts_lost);
 	assert_true(item.session.continued);
 	assert_int_equal(item.session.open_calls, 4);
 	assert_slice(item.session.command, "puma");
@@ -109,6 +112,7 @@ static void what_is_written_is_read(void **state)
 	assert_int_equal(item.block.events, 3);
 	assert_int_equal(item.block.from_ns, 8);
 	assert_int_equal(item.block.to_ns, 9);
+	assert_int_equal(item.block.lost, 7);
 	assert_int_equal(recording_unpack(reader, &records, &err), 0);
 	assert_slice((struct slice){records.bytes, records.size}, RECORDS);
 	assert_int_equal(recording_next(reader, &item, &err), 1);

@@ -71,7 +71,7 @@ static void open_sessions_take_bounded_memory(void **state)
 	replay_head(&sessions, &(struct recording_head){0});
 	sessions.memory_max = 1u << 20;
 	assert_int_equal(open_sessions(&count, &err), -ENOMEM);
-	assert_error(&err, -ENOMEM, "to show its open sessions takes more than 1 MiB");
+	assert_error(&err, -ENOMEM, "to show its sessions takes more than 1 MiB");
 	assert_in_range(count, 2, 100);
 }
 
@@ -87,6 +87,21 @@ static void sessions_that_have_ended_take_none(void **state)
 		replay_end(&sessions, &(struct recording_end){.session = number});
 		assert_int_equal(sessions.memory, 0);
 	}
+}
+
+/* A server that forks for each request makes a million in a day. */
+static void sessions_may_be_many(void **state)
+{
+	struct error err;
+
+	(void)state;
+	replay_head(&sessions, &(struct recording_head){0});
+	sessions.count = 1u << 20;
+	sessions.items = memory_zeroed(sessions.count * sizeof(*sessions.items));
+	assert_int_equal(open_session(1u << 20, &err), 0);
+	replay_end(&sessions, &(struct recording_end){.session = 1u << 20});
+	sessions.memory_max = sessions.count * sizeof(*sessions.items);
+	assert_int_equal(open_session(sessions.count, &err), -ENOMEM);
 }
 
 /* Each takes a page of the table of methods. */
@@ -120,6 +135,7 @@ int main(void)
 		TEST(kinds_of_events_that_nobody_knows_are_left_out),
 		TEST(open_sessions_take_bounded_memory),
 		TEST(sessions_that_have_ended_take_none),
+		TEST(sessions_may_be_many),
 		TEST(numbers_that_are_far_apart_are_counted),
 	};
 

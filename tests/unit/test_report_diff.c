@@ -45,6 +45,33 @@ static void what_never_varies_differs_when_it_does(void **state)
 	assert_false(differ(sample(1, 1000, 0), sample(9, 2000, 0)));
 }
 
+static int ranks(const uint64_t then[3], const uint64_t now[3])
+{
+	struct stat_bucket before[3], after[3];
+	struct stat_row one = {.buckets = before}, other = {.buckets = after};
+
+	for (uint32_t i = 0; i < 3; i++) {
+		if (then[i])
+			before[one.bucket_count++] = (struct stat_bucket){.number = i, .count = then[i]};
+		if (now[i])
+			after[other.bucket_count++] = (struct stat_bucket){.number = i, .count = now[i]};
+	}
+	return report_ranks_differ(&one, &other);
+}
+
+/* Five and five are told apart if all of the one are longer than all of the other, which is so in 2 of 252 orders. */
+static void ranks_differ_by_how_many_are_longer(void **state)
+{
+	(void)state;
+	assert_int_equal(1, ranks((uint64_t[]){5, 0, 0}, (uint64_t[]){0, 5, 0}));
+	assert_int_equal(-1, ranks((uint64_t[]){0, 0, 5}, (uint64_t[]){5, 0, 0}));
+	assert_int_equal(0, ranks((uint64_t[]){0, 4, 1}, (uint64_t[]){1, 2, 2}));
+	assert_int_equal(0, ranks((uint64_t[]){900, 0, 9}, (uint64_t[]){900, 0, 9}));
+	assert_int_equal(0, ranks((uint64_t[]){0, 9, 0}, (uint64_t[]){0, 8, 0}));
+	assert_int_equal(1, ranks((uint64_t[]){900, 20, 9}, (uint64_t[]){20, 900, 9}));
+	assert_int_equal(0, ranks((uint64_t[]){0, 0, 0}, (uint64_t[]){20, 900, 9}));
+}
+
 static const struct sink_style plain = {.indent = 3};
 
 /* Calls of the methods, so many ns each. */
@@ -93,12 +120,57 @@ static void what_changed_most_comes_first(void **state)
 	figures_free(now);
 }
 
+static void assert_verdict(const char *expected, const struct figures *then, const struct figures *now)
+{
+	struct buffer text = {0};
+
+	report_diff_text(&text, &(struct report_diff){.then = then, .now = now});
+	buffer_add_char(&text, '\0');
+	assert_non_null(strstr(text.bytes, expected));
+	buffer_free(&text);
+}
+
+/* A method of which nine of ten calls take so long, and the last one a second more. */
+static struct figures *figures_with_one_long(uint64_t us)
+{
+	static const char *const names[] = {"work", "work", "work", "work", "work", "work", "work", "work", "work", "work"};
+	const uint64_t all_us[] = {us, us, us, us, us, us, us, us, us, 1000000 + us};
+
+	return figures_of(names, all_us, 10);
+}
+
+/* The mean of each is that of the call that took a second. */
+static void a_call_that_took_very_long_hides_no_change(void **state)
+{
+	struct figures *then = figures_with_one_long(10), *now = figures_with_one_long(100);
+
+	(void)state;
+	assert_verdict("slower   Shop#work", then, now);
+	assert_verdict("noise    Shop#work", then, then);
+	figures_free(then);
+	figures_free(now);
+}
+
+/* The same, where nine of ten take a tenth more. */
+static void what_a_machine_does_is_no_change(void **state)
+{
+	struct figures *then = figures_with_one_long(100), *now = figures_with_one_long(110);
+
+	(void)state;
+	assert_verdict("noise    Shop#work", then, now);
+	figures_free(then);
+	figures_free(now);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_limit_is_students),
 		cmocka_unit_test(what_never_varies_differs_when_it_does),
+		cmocka_unit_test(ranks_differ_by_how_many_are_longer),
 		cmocka_unit_test(what_changed_most_comes_first),
+		cmocka_unit_test(a_call_that_took_very_long_hides_no_change),
+		cmocka_unit_test(what_a_machine_does_is_no_change),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,6 +55,37 @@ static void yama_restricts_to_descendants(void **state)
 	judged(&of, -EPERM, "kernel.yama.ptrace_scope is 1", "as root");
 }
 
+static void another_profile_confines_it(void **state)
+{
+	struct trace_facts of = facts();
+
+	(void)state;
+	of.target_euid = of.own_euid = 0;
+	strcpy(of.own_label, "docker-default (enforce)");
+	judged(&of, -EPERM, "no CAP_SYS_PTRACE", "--cap-add SYS_PTRACE");
+	strcpy(of.label, "docker-default (enforce)");
+	judged(&of, -EPERM, "no CAP_SYS_PTRACE", "--cap-add SYS_PTRACE");
+	strcpy(of.label, "unconfined");
+	judged(&of, -EPERM, "rbprobe in \"docker-default (enforce)\" and the process in \"unconfined\"",
+	       "docker run --security-opt");
+	strcpy(of.own_label, "unconfined");
+	strcpy(of.label, "docker-default (enforce)");
+	judged(&of, -EPERM, "no CAP_SYS_PTRACE", "--cap-add SYS_PTRACE");
+}
+
+/* As SELinux labels a user's shell and a service of the same user. */
+static void a_profile_is_not_to_blame(void **state)
+{
+	struct trace_facts of = facts();
+
+	(void)state;
+	strcpy(of.own_label, "unconfined_u:unconfined_r:unconfined_t:s0");
+	strcpy(of.label, "system_u:system_r:initrc_t:s0");
+	judged(&of, -EPERM, "a security module", "run rbprobe in the same");
+	of.closed = true;
+	judged(&of, -EPERM, "is yours but may not be traced: it changed its user", "as root");
+}
+
 static void yama_restricts_to_the_capability(void **state)
 {
 	struct trace_facts of = facts();
@@ -146,6 +177,8 @@ int main(void)
 		cmocka_unit_test(it_has_ended),
 		cmocka_unit_test(a_debugger_has_it),
 		cmocka_unit_test(yama_restricts_to_descendants),
+		cmocka_unit_test(another_profile_confines_it),
+		cmocka_unit_test(a_profile_is_not_to_blame),
 		cmocka_unit_test(yama_restricts_to_the_capability),
 		cmocka_unit_test(yama_forbids_it_to_everybody),
 		cmocka_unit_test(yama_is_not_to_blame),

@@ -13,6 +13,11 @@ static msgpack_sbuffer packed;
 static struct values outcome;
 static struct buffer why;
 
+static struct values values_of(const msgpack_sbuffer *bytes, uint32_t count)
+{
+	return (struct values){(const uint8_t *)bytes->data, (const uint8_t *)bytes->data + bytes->size, count};
+}
+
 static int setup(void **state)
 {
 	msgpack_packer packer;
@@ -25,7 +30,7 @@ static int setup(void **state)
 	msgpack_sbuffer_init(&packed);
 	msgpack_packer_init(&packer, &packed, msgpack_sbuffer_write);
 	msgpack_pack_str_with_body(&packer, "Shop::SoldOut\x1b", 14);
-	outcome = (struct values){(const uint8_t *)packed.data, (const uint8_t *)packed.data + packed.size, 1};
+	outcome = values_of(&packed, 1);
 	return 0;
 }
 
@@ -41,8 +46,10 @@ static int teardown(void **state)
 
 static const struct trigger *call(const struct triggers *triggers, enum ending ending, uint64_t duration_ns)
 {
+	const struct trigger_call one = {.method = &sell, .ending = ending, .outcome = outcome, .duration_ns = duration_ns};
+
 	why.size = 0;
-	return triggers_call(triggers, &here, &sell, ending, outcome, duration_ns, &why);
+	return triggers_call(triggers, &here, &one, &why);
 }
 
 static void is_why(const char *text)
@@ -71,6 +78,36 @@ static void all_words_must_be_met_by_one_call(void **state)
 	is_why("again took 0.002500 s (--until slow)");
 }
 
+static void the_calls_around_it_are_looked_at(void **state)
+{
+	static const struct selector order = {.method_pattern = SLICE("order")};
+	static struct method ordering, other;
+	struct call calls[] = {{.method = &other}, {.method = &ordering}};
+	struct fiber inside = {.stream = &stream, .calls = calls, .depth = 2};
+	const struct triggers within = {.count = 1, .items = {{.text = "within", .within = &order}}};
+	const struct triggers outside = {.count = 1, .items = {{.text = "outside", .outside = &order}}};
+	const struct triggers shallow = {.count = 1, .items = {{.text = "depth", .depth = 2}}};
+	const struct trigger_call sells = {.method = &sell, .outcome = outcome, .duration_ns = 1};
+	const struct trigger_call orders = {.method = &ordering, .outcome = outcome, .duration_ns = 1};
+	const struct triggers *all[] = {&within, &outside, &shallow};
+	/* By trigger: inside of both calls, of the outer one, and the call of the selected method itself. */
+	static const bool met[3][3] = {{true, false, false}, {false, true, false}, {false, true, true}};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		ordering = (struct method){.class_name = SLICE("Shop"), .separator = '#', .method_name = SLICE("order")};
+		other = (struct method){.class_name = SLICE("Shop"), .separator = '#', .method_name = SLICE("other")};
+		buffer_free(&sell.prepared);
+		inside.depth = 2;
+		assert_int_equal(!!triggers_call(all[i], &inside, &sells, &why), met[i][0]);
+		inside.depth = 1;
+		assert_int_equal(!!triggers_call(all[i], &inside, &sells, &why), met[i][1]);
+		assert_int_equal(!!triggers_call(all[i], &inside, &orders, &why), met[i][2]);
+		buffer_free(&ordering.prepared);
+		buffer_free(&other.prepared);
+	}
+}
+
 static void exceptions_that_leave_a_call_are_not_those_that_are_raised(void **state)
 {
 	const struct triggers leave = {.count = 1, .items = {{.text = "raised", .raised = SLICE("Shop::*")}}};
@@ -88,6 +125,58 @@ static void exceptions_that_leave_a_call_are_not_those_that_are_raised(void **st
 	assert_null(triggers_mark(&raise, &here, &raised, outcome, &why));
 }
 
+static void an_expression_is_true_where_its_value_says_so(void **state)
+{
+	static struct slice names[] = {SLICE("item"), SLICE("until1"), SLICE("until3")};
+	const struct triggers triggers = {.count = 3,
+	                                  .with_truths = true,
+	                                  .items = {{.text = "one", .truth = "until1"},
+	                                            {.text = "slow", .slow_ns = 5},
+	                                            {.text = "three", .truth = "until3"}}};
+	struct trigger_call one = {.method = &sell, .outcome = outcome, .duration_ns = 1};
+	msgpack_sbuffer texts;
+	msgpack_packer packer;
+
+	(void)state;
+	sell.labels = (struct labels){.count = 3, .names = names};
+	msgpack_sbuffer_init(&texts);
+	msgpack_packer_init(&packer, &texts, msgpack_sbuffer_write);
+	msgpack_pack_str_with_body(&packer, "true", 4);
+	msgpack_pack_str_with_body(&packer, "false", 5);
+	msgpack_pack_str_with_body(&packer, "true", 4);
+	one.truths = triggers_truths(&triggers, &sell, values_of(&texts, 3));
+	assert_int_equal(one.truths, 4);
+	assert_ptr_equal(triggers_call(&triggers, &here, &one, &why), &triggers.items[2]);
+	/* Fewer values than names: an event has what it has. */
+	assert_int_equal(triggers_truths(&triggers, &sell, values_of(&texts, 2)), 0);
+	one.truths = 0;
+	assert_null(triggers_call(&triggers, &here, &one, &why));
+	msgpack_sbuffer_destroy(&texts);
+}
+
+static void what_a_call_computed_is_the_number_after_its_texts(void **state)
+{
+	struct triggers triggers = {.count = 1, .items = {{.text = "cpu", .slow_cpu_ns = 100}}};
+	struct trigger_call one = {.method = &sell, .duration_ns = 1000};
+	msgpack_sbuffer texts;
+	msgpack_packer packer;
+
+	(void)state;
+	for (uint64_t cpu_ns = 99; cpu_ns <= 100; cpu_ns++) {
+		msgpack_sbuffer_init(&texts);
+		msgpack_packer_init(&packer, &texts, msgpack_sbuffer_write);
+		msgpack_pack_str_with_body(&packer, "4", 1);
+		msgpack_pack_uint64(&packer, cpu_ns);
+		one.outcome = values_of(&texts, 2);
+		/* Nobody asked for it. */
+		triggers.measured = 0;
+		assert_null(triggers_call(&triggers, &here, &one, &why));
+		triggers.measured = TRACE_CPU;
+		assert_int_equal(triggers_call(&triggers, &here, &one, &why) != NULL, cpu_ns == 100);
+		msgpack_sbuffer_destroy(&texts);
+	}
+}
+
 static void lines(void **state)
 {
 	static const struct selector there = {
@@ -98,7 +187,7 @@ static void lines(void **state)
 	(void)state;
 	assert_null(call(&triggers, ENDING_RETURNED, 0));
 	why.size = 0;
-	assert_ptr_equal(triggers_line(&triggers, &here, &line, &why), &triggers.items[1]);
+	assert_ptr_equal(triggers_line(&triggers, &here, &line, outcome, &why), &triggers.items[1]);
 	is_why("order.rb:42 was reached (--until line)");
 }
 
@@ -106,7 +195,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(all_words_must_be_met_by_one_call, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_calls_around_it_are_looked_at, setup, teardown),
 		cmocka_unit_test_setup_teardown(exceptions_that_leave_a_call_are_not_those_that_are_raised, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_expression_is_true_where_its_value_says_so, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_a_call_computed_is_the_number_after_its_texts, setup, teardown),
 		cmocka_unit_test_setup_teardown(lines, setup, teardown),
 	};
 

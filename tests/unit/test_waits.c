@@ -75,6 +75,16 @@ static void contains(const struct buffer *text, const char *part)
 		fail_msg("no %s in %.*s", part, (int)text->size, text->bytes);
 }
 
+static size_t count_of(const struct buffer *text, const char *part)
+{
+	const char *at = text->bytes, *end = text->bytes + text->size;
+	size_t count = 0;
+
+	for (; (at = memmem(at, (size_t)(end - at), part, strlen(part))) != NULL; at += strlen(part))
+		count++;
+	return count;
+}
+
 static void a_call_waited_while_another_thread_was_in_its_own(void **state)
 {
 	struct waiting *waiting = *state;
@@ -166,12 +176,93 @@ static void threads_that_share_a_native_one_are_not_mixed_up(void **state)
 	buffer_free(&text);
 }
 
+/* Of threads that were only looked at, nobody knows what they did before the first look, or in a gap. */
+static void what_was_sampled_begins_with_its_first_sample(void **state)
+{
+	struct waiting *waiting = *state;
+	const struct thread_state before[] = {at(1000, HOG, STATE_RUNS), at(1000, WEB, STATE_SLEEPS), at(1010, WEB, STATE_WAITS),
+	                                      at(1020, WEB, STATE_WAITS), at(1030, WEB, STATE_RUNS)};
+	const struct thread_state after[] = {at(1500, HOG, STATE_IN_IO), at(1500, WEB, STATE_RUNS), at(1510, WEB, STATE_RUNS)};
+	struct buffer text = {0};
+
+	waiting->fixture->stream->states_rate_hz = 100;
+	fiber(waiting->fixture, 1, HOG, "hog");
+	fiber(waiting->fixture, 2, WEB, "web");
+	send_states(waiting, before, sizeof(before) / sizeof(*before), 0);
+	send_states(waiting, after, sizeof(after) / sizeof(*after), 46);
+	fixture_output(waiting->fixture);
+	calls_finish(waiting->fixture->stream);
+	assert_int_equal(waits_lost_count(waiting->waits), 46);
+	waits_table(waiting->waits, true, &text);
+	contains(&text, "\"name\":\"hog\",\"running_ns\":30000000,\"waiting_ns\":0,\"blocked_ns\":0,\"io_ns\":10000000,");
+	contains(&text, "\"name\":\"web\",\"running_ns\":10000000,\"waiting_ns\":20000000,\"blocked_ns\":0,\"io_ns\":0,"
+	                "\"sleeping_ns\":10000000,");
+	contains(&text, "\"waits\":1,\"longest_wait_ns\":20000000,\"sampled_hz\":100}");
+	text.size = 0;
+	waits_table(waiting->waits, false, &text);
+	contains(&text, "\nsampled at 100 Hz: what is shorter than 10 ms may be missing\n");
+	text.size = 0;
+	waits_explain(waiting->waits,
+	              &(struct waits_place){
+			      .native_id = WEB, .start_ns = 1000 * MS * MICROSECOND, .duration_ns = 30 * MS * MICROSECOND},
+	              &text);
+	contains(&text, "waited 0.020000 s of 0.030000 for the GVL, held by hog for 0.020000 s; ");
+	contains(&text, " (sampled at 100 Hz)");
+	buffer_free(&text);
+}
+
+/* A collection is told at once, and a sample when its turn comes. */
+static void a_sample_that_is_older_than_a_collection_changes_nothing(void **state)
+{
+	struct waiting *waiting = *state;
+	const struct thread_state states[] = {
+		at(1000, HOG, STATE_RUNS),      at(1010, HOG, STATE_GC_BEGINS), at(1005, HOG, STATE_RUNS),
+		at(1030, HOG, STATE_GC_ENDS),   at(1008, HOG, STATE_SLEEPS),    at(1040, HOG, STATE_SLEEPS),
+		at(1041, HOG, STATE_GC_BEGINS), at(1042, HOG, STATE_GC_ENDS),   at(1050, HOG, STATE_RUNS)};
+	struct buffer text = {0};
+
+	waiting->fixture->stream->states_rate_hz = 100;
+	fiber(waiting->fixture, 1, HOG, "hog");
+	send_states(waiting, states, sizeof(states) / sizeof(*states), 0);
+	fixture_output(waiting->fixture);
+	calls_finish(waiting->fixture->stream);
+	waits_table(waiting->waits, true, &text);
+	contains(&text, "\"name\":\"hog\",\"running_ns\":28000000,\"waiting_ns\":0,\"blocked_ns\":0,\"io_ns\":0,"
+	                "\"sleeping_ns\":1000000,\"thread_ns\":0,\"process_ns\":0,\"gc_ns\":21000000");
+	buffer_free(&text);
+}
+
+/* More than anybody has, each with a native id of its own, and all of them end in another order. */
+static void many_threads_come_and_go(void **state)
+{
+	struct waiting *waiting = *state;
+	struct thread_state states[STATES_MAX];
+	struct buffer text = {0};
+
+	for (uint32_t round = 0; round < 60; round++) {
+		bool ends = round % 2;
+
+		for (uint32_t i = 0; i < STATES_MAX; i++)
+			states[i] = at(1000 + (uint64_t)round * 10, 100 + (ends ? STATES_MAX - 1 - i : i),
+			               ends ? STATE_ENDED : STATE_RUNS);
+		send_states(waiting, states, STATES_MAX, 0);
+		fixture_output(waiting->fixture);
+	}
+	calls_finish(waiting->fixture->stream);
+	waits_table(waiting->waits, true, &text);
+	assert_int_equal(count_of(&text, "\"running_ns\":10000000,"), 30 * STATES_MAX);
+	buffer_free(&text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_call_waited_while_another_thread_was_in_its_own, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_gap_belongs_to_nobody, setup, teardown),
 		cmocka_unit_test_setup_teardown(threads_that_share_a_native_one_are_not_mixed_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_was_sampled_begins_with_its_first_sample, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_sample_that_is_older_than_a_collection_changes_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(many_threads_come_and_go, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,8 +11,10 @@
 #include "tracee/session/debug.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/interrupts.h"
+#include "tracee/vm/own.h"
 #include "tracee/vm/quiet.h"
 
 #include <ruby/encoding.h>
@@ -82,7 +84,7 @@ static bool failed_alone(const struct session_client *client)
 	struct session *session;
 	char message[512];
 
-	rb_set_errinfo(Qnil);
+	exception_drop(Qnil);
 	if (RB_SPECIAL_CONST_P(error))
 		return false;
 	/* It may call methods, and the session be over after that. */
@@ -132,13 +134,13 @@ static VALUE run_thread(VALUE began)
 
 	*(bool *)began = true;
 	rb_protect(introduce, rb_thread_current(), &failed);
-	rb_set_errinfo(Qnil);
+	exception_drop(Qnil);
 	fiber_suppress_end(own);
 	while ((note = take_note())) {
 		VALUE goes_on = rb_protect(announce, (VALUE)note, &failed);
 
 		free(note);
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 		if (goes_on == Qfalse)
 			break;
 	}
@@ -159,7 +161,7 @@ static VALUE thread_main(void *unused)
 
 	(void)unused;
 	rb_protect(run_deferring, (VALUE)&began, &failed);
-	rb_set_errinfo(Qnil);
+	exception_drop(Qnil);
 	if (!began)
 		announced.running = false;
 	return Qnil;
@@ -169,11 +171,8 @@ static VALUE thread_main(void *unused)
 
 static VALUE create(VALUE unused)
 {
-	VALUE thread = rb_thread_create(thread_main, NULL);
-
 	(void)unused;
-	quiet_thread(thread);
-	return thread;
+	return own_thread_new(thread_main, NULL);
 }
 
 static void note_client(const struct session_client *client)
@@ -204,7 +203,7 @@ static void note_client(const struct session_client *client)
 	/* The next client's job tries again, and then they are told of both. */
 	if (failed) {
 		announced.running = false;
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	}
 }
 

@@ -23,6 +23,16 @@ void fork_gate_free(void *memory)
 	pthread_mutex_unlock(&gate);
 }
 
+bool fork_gate_try_enter(void)
+{
+	return pthread_mutex_trylock(&gate) == 0;
+}
+
+void fork_gate_leave(void)
+{
+	pthread_mutex_unlock(&gate);
+}
+
 void fork_gate_thread_is_coming(void)
 {
 	atomic_fetch_add(&coming, 1);

@@ -1,6 +1,8 @@
 #ifndef RBPROBE_FORK_GATE_H
 #define RBPROBE_FORK_GATE_H
 
+#include <stdbool.h>
+
 /*
  * Our own threads do not start, and give no memory back, while the process forks. libc's fork() takes malloc's locks, so that the
  * child finds them free; an allocator that somebody put in malloc's place may have no such handlers (AddressSanitizer's has none
@@ -10,6 +12,14 @@
 
 /* free(), in a thread that runs without the GVL. */
 void fork_gate_free(void *memory);
+
+/*
+ * Around what a forked child must not have, such as a file that is open for a moment. False: a fork is under way, or another of
+ * our threads is inside; then it is not done, and nothing is left. Never waits. A thread that runs without the GVL and with all
+ * signals blocked: a handler that forks would wait for itself.
+ */
+bool fork_gate_try_enter(void);
+void fork_gate_leave(void);
 
 /*
  * Around the making of a thread, which allocates where AddressSanitizer looks on: before pthread_create(), and first of all in

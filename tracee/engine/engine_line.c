@@ -16,6 +16,7 @@
 #include "tracee/vm/code_around.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/event_flags.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/foreign_hooks.h"
 #include "tracee/vm/targeted.h"
@@ -91,7 +92,7 @@ void engine_line_method_armed(VALUE code)
 	/* It raises where the code has no lines. */
 	rb_protect(wake, code, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 }
 
 void engine_line_prepare(void)
@@ -127,7 +128,7 @@ int engine_line_arm(struct probe *probe, VALUE code, uint32_t line, bool once, s
 	probe->armed = false;
 	if (!RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eArgError)))
 		rb_jump_tag(failed);
-	rb_set_errinfo(Qnil);
+	exception_drop(Qnil);
 	return error_set(err, -ENOTSUP, "this Ruby gives no events for it");
 }
 

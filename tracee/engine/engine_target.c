@@ -16,6 +16,7 @@
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/event_flags.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/foreign_hooks.h"
 #include "tracee/vm/method_definition.h"
 #include "tracee/vm/targeted.h"
@@ -356,7 +357,7 @@ static int arm_site(struct probe *probe, VALUE method, struct error *err)
 	if (!compat_target_survives_hooks())
 		foreign_hooks_known(); /* when it is disabled, whether one runs is asked */
 	frame_calibrate(FRAME_TARGETED, NULL);
-	if (probe->expressions || probe->key || probe->locals)
+	if (probe->expressions || probe->key || probe->ends)
 		frame_locals_find();
 	event_flags_restore_global();
 	/* That may have run Ruby code. */
@@ -391,7 +392,7 @@ static int arm_site(struct probe *probe, VALUE method, struct error *err)
 		return 0;
 	if (!RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eArgError)))
 		rb_jump_tag(failed);
-	rb_set_errinfo(Qnil);
+	exception_drop(Qnil);
 	probe->armed = false;
 	return error_set(err, -ENOTSUP, "this Ruby gives no events for it");
 }

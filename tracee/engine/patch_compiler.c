@@ -10,6 +10,7 @@
 
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/refinements.h"
 
 const char patch_compiler_other[] = "a compiler is at work that may call C functions in ways of its own";
@@ -82,5 +83,5 @@ void patch_tell_compiler(VALUE owner, VALUE name)
 	}
 	rb_protect(renew_compiled, (VALUE)&method, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 }

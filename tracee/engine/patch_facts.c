@@ -17,6 +17,7 @@
 #include "tracee/frame/frame_context.h"
 #include "tracee/frame/frame_direct.h"
 #include "tracee/vm/event_flags.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/foreign_hooks.h"
 #include "tracee/vm/layout.h"
 #include "tracee/vm/method_definition.h"
@@ -161,7 +162,7 @@ const char *patch_unready(void)
 		facts.failed = PATCH_TRIAL;
 		rb_protect(try_all, (VALUE)&trial, &failed);
 		if (failed)
-			rb_set_errinfo(Qnil);
+			exception_drop(Qnil);
 		trial_end(&trial);
 		event_flags_restore_global();
 	}

@@ -8,6 +8,7 @@
 #include "tracee/session/request.h"
 #include "tracee/session/ruby_msgpack.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/exception_drop.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -227,7 +228,7 @@ static void completion_begin(struct request *request, const struct command *comm
 	/* What cannot be found out is no candidate, and no error. */
 	rb_protect(find_candidates, (VALUE)&completion, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	rb_hash_foreach(completion.found, collect, names);
 	rb_hash_aset(answer, rb_str_new_cstr("start"), ULONG2NUM(completion.word));
 	rb_hash_aset(answer, rb_str_new_cstr("candidates"), names);

@@ -9,6 +9,7 @@
 #include "tracee/session/debug.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/own.h"
 
 #include <errno.h>
@@ -93,7 +94,7 @@ bool eval_try(VALUE (*function)(VALUE), VALUE argument)
 
 	rb_protect(function, argument, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	return !failed;
 }
 

@@ -12,6 +12,7 @@
 #include "tracee/eval/eval.h"
 
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/own.h"
 
 #include <unistd.h>
@@ -80,7 +81,7 @@ static void try(VALUE (*function)(VALUE))
 
 	rb_protect(function, Qnil, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 }
 
 void eval_output_begin(void)

@@ -6,6 +6,7 @@
 #include "tracee/base/msgpack_builder.h"
 #include "tracee/session/ruby_msgpack.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/quiet.h"
 
 #include <ruby/encoding.h>
@@ -86,7 +87,7 @@ static VALUE ask(const struct eval *eval, VALUE (*function)(VALUE), VALUE object
 		rb_jump_tag(failed);
 	if (error)
 		*error = rb_errinfo();
-	rb_set_errinfo(Qnil);
+	exception_drop(Qnil);
 	return Qnil;
 }
 

@@ -8,6 +8,7 @@
 #include "proto/clock.h"
 #include "tracee/eval/console.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/interrupts.h"
 #include "tracee/vm/quiet.h"
 
@@ -119,7 +120,7 @@ void eval_run(struct eval *eval)
 	quiet_end(eval->heard);
 	if (failed) {
 		raised.error = rb_errinfo();
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 		eval->outcome = RB_SPECIAL_CONST_P(raised.error) ? EVAL_KILLED : EVAL_RAISED;
 		if (eval->outcome == EVAL_RAISED && !builtin_is_exception(raised.error))
 			eval_result_thrown(eval);

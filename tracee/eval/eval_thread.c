@@ -16,7 +16,7 @@
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/gvl_slice.h"
 #include "tracee/vm/interrupts.h"
-#include "tracee/vm/quiet.h"
+#include "tracee/vm/own.h"
 
 #define KILL_AFTER_US 500000     /* that code may go on after it was told to end */
 #define START_NS (5 * NS_PER_MS) /* that a new thread may take to be ready */
@@ -107,8 +107,7 @@ static VALUE create(VALUE argument)
 {
 	struct eval *eval = (struct eval *)argument;
 
-	eval->thread = rb_thread_create(thread_main, eval);
-	quiet_thread(eval->thread);
+	eval->thread = own_thread_new(thread_main, eval);
 	return Qnil;
 }
 
@@ -183,10 +182,7 @@ static VALUE interrupter_main(void *argument)
 
 static VALUE create_interrupter(VALUE number)
 {
-	VALUE thread = rb_thread_create(interrupter_main, (void *)number);
-
-	quiet_thread(thread);
-	return thread;
+	return own_thread_new(interrupter_main, (void *)number);
 }
 
 void eval_thread_interrupt(const struct eval *eval)

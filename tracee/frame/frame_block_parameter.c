@@ -12,6 +12,7 @@
 #include "tracee/frame/frame_direct.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/code_around.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/method_definition.h"
 
 #include <string.h>
@@ -110,17 +111,13 @@ static bool find_bit(const struct body *bodies, size_t place)
 	return count == 1 && layout_found(LAYOUT_BODY_HAS_BLOCK, found);
 }
 
+/* The first: behind a body is whatever the allocator has put there, which may look the same. */
 static bool find_place(const struct body *bodies)
 {
-	size_t found = 0, count = 0;
-
-	for (size_t half = 0; half < BODY_HALVES; half++) {
-		if (!is_place(bodies, half))
-			continue;
-		found = half;
-		count++;
-	}
-	return count == 1 && find_bit(bodies, found) && layout_found(LAYOUT_BODY_BLOCK, found * sizeof(uint32_t));
+	for (size_t half = 0; half < BODY_HALVES; half++)
+		if (is_place(bodies, half))
+			return find_bit(bodies, half) && layout_found(LAYOUT_BODY_BLOCK, half * sizeof(uint32_t));
+	return false;
 }
 
 static VALUE code_of(size_t i)
@@ -162,7 +159,7 @@ void frame_block_parameter_find(void)
 	tried = true;
 	rb_protect(find, Qnil, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	for (enum layout_row row = LAYOUT_CODE_FLAGS; row <= LAYOUT_BODY_HAS_BLOCK; row++)
 		layout_not_found(row, "no number of lambdas' bodies was that of their block parameters");
 }

@@ -18,6 +18,7 @@
 #include "tracee/frame/frame_direct.h"
 #include "tracee/frame/frame_sample.h"
 #include "tracee/frame/frame_scratch.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/foreign_hooks.h"
 #include "tracee/vm/scratch.h"
 
@@ -292,9 +293,7 @@ static int calibrate(struct calibration *calibration, struct error *err)
 	ran = calibration_run(calibration);
 	*verbose = saved_verbose;
 	busy = false;
-	rb_set_errinfo(Qnil);
-	if (RTEST(rb_obj_is_kind_of(saved_error, rb_eException)))
-		rb_set_errinfo(saved_error);
+	exception_drop(RTEST(rb_obj_is_kind_of(saved_error, rb_eException)) ? saved_error : Qnil);
 
 	if (hooks_suppressed(calibration))
 		return error_set(err, -EAGAIN, "the application is inside a hook of its own, which suppresses all others");

@@ -11,6 +11,7 @@
 #include "tracee/base/safe_read.h"
 #include "tracee/frame/frame_context.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/foreign_hooks.h"
 #include "tracee/vm/instruction_data.h"
 #include "tracee/vm/method_definition.h"
@@ -105,7 +106,10 @@ static bool leads_to_names(const struct trial *trial, int method, const struct r
 	return read_body(trial->frames[method], route, body) && are_names(trial->locals[method], body[route->body_word]);
 }
 
-/* The only one in all that was sampled. */
+/*
+ * The only one in all that was sampled. A body is smaller than what is read, and behind it is whatever the allocator has put
+ * there: that may look the same. So of a body's words the first one counts.
+ */
 static bool find_route(const struct trial *trial, struct route *found)
 {
 	struct route route;
@@ -123,18 +127,18 @@ static bool find_route(const struct trial *trial, struct route *found)
 					continue;
 				*found = route;
 				routes++;
+				break;
 			}
 		}
 	}
 	return routes == 1;
 }
 
-/* The only number of 32 bits in both bodies that is how many variables there are. */
+/* The first number of 32 bits in both bodies that is how many variables there are. */
 static bool find_count(const struct trial *trial, const struct route *route, size_t *offset)
 {
 	uint32_t few[2 * BODY_WORDS], all[2 * BODY_WORDS];
 	uintptr_t body[BODY_WORDS];
-	unsigned found = 0;
 
 	if (!read_body(trial->frames[FEW], route, body))
 		return false;
@@ -146,9 +150,9 @@ static bool find_count(const struct trial *trial, const struct route *route, siz
 		if (few[i] != instruction_length(trial->locals[FEW]) || all[i] != instruction_length(trial->locals[ALL]))
 			continue;
 		*offset = i * sizeof(uint32_t);
-		found++;
+		return true;
 	}
-	return found == 1;
+	return false;
 }
 
 static bool analyse(const struct trial *trial)
@@ -289,7 +293,7 @@ void frame_locals_find(void)
 	*verbose = Qnil;
 	rb_protect(try, (VALUE)&trial, &failed);
 	*verbose = saved_verbose;
-	rb_set_errinfo(RTEST(rb_obj_is_kind_of(saved_error, rb_eException)) ? saved_error : Qnil);
+	exception_drop(RTEST(rb_obj_is_kind_of(saved_error, rb_eException)) ? saved_error : Qnil);
 	for (enum layout_row row = LAYOUT_FRAME_CODE; row <= LAYOUT_BODY_LOCAL_COUNT; row++)
 		layout_not_found(row, "no words led from all frames to the names and number of their variables");
 	frame_context_not_found();

@@ -12,6 +12,7 @@
 #include "tracee/frame/frame_context.h"
 #include "tracee/frame/frame_locals.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/scratch.h"
 #include "tracee/vm/thread_layout.h"
 
@@ -145,7 +146,7 @@ void frame_receiver_find(void)
 	rb_protect(try, (VALUE)samples, &failed);
 	standing = NULL;
 	if (failed)
-		rb_set_errinfo(RTEST(rb_obj_is_kind_of(saved_error, rb_eException)) ? saved_error : Qnil);
+		exception_drop(RTEST(rb_obj_is_kind_of(saved_error, rb_eException)) ? saved_error : Qnil);
 	layout_not_found(LAYOUT_FRAME_RECEIVER, "no word of the frame was the receiver in all calls");
 	layout_not_found(LAYOUT_FRAME_STACK, "no word of the caller's frame pointed to the arguments in all calls");
 }

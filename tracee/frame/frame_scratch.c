@@ -9,6 +9,7 @@
 #include "tracee/frame/frame_scratch.h"
 
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/exception_drop.h"
 
 /*
  * `x` is the value to give back, the tag to throw, or a proc that unwinds like an exception. The rescue in
@@ -261,7 +262,7 @@ static bool scenario_run(struct frame_scratch *scratch, const struct scenario *s
 	scratch->scenario = NULL;
 
 	as_told = scenario->raises ? state == TAG_STATE_RAISE && rb_errinfo() == scratch->error : state == 0;
-	rb_set_errinfo(Qnil);
+	exception_drop(Qnil);
 	return as_told;
 }
 

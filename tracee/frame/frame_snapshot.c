@@ -236,7 +236,7 @@ static bool snapshot_align(struct frame_snapshot *snapshot, VALUE locations, lon
 			snapshot->frame_of[at - skipped] = (int32_t)i;
 			at -= skipped + 1;
 			gap = 0;
-		} else if (begins_with(rb_profile_frame_path(code), "<internal:")) {
+		} else if (string_is_internal_path(rb_profile_frame_path(code))) {
 			gap++; /* listed as if it were written in C */
 		} else if (!is_clause(rb_profile_frame_label(code)) && at - gap >= first) {
 			return false;

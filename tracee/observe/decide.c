@@ -54,6 +54,15 @@ static bool copy_texts(struct conditions *conditions)
 	return raised && thread && expression;
 }
 
+/* It may be; each method says whether it is: such a name may be one of its parameters. */
+static bool selector_is_about_end(const struct selector *selector)
+{
+	for (uint32_t i = 0; i < selector->expression_count; i++)
+		if (selector->role == ROLE_SHOWN && !selector_line(selector) && conditions_code_at_end(selector->expressions[i]))
+			return true;
+	return false;
+}
+
 int decider_open(struct session *session, const struct command *command, struct error *err)
 {
 	const struct conditions *conditions = &command->options.conditions;
@@ -61,7 +70,7 @@ int decider_open(struct session *session, const struct command *command, struct 
 
 	session->manner = CALLS_STREAMED;
 	session->asks_at_start = session->tests_end = false;
-	session->asks_at_end = session->counts_calls = false;
+	session->asks_at_end = session->counts_calls = session->shows_ends = false;
 	session->slow_ticks = 0;
 	session->decider = NULL;
 	decider = calloc(1, sizeof(*decider));
@@ -73,6 +82,7 @@ int decider_open(struct session *session, const struct command *command, struct 
 		return error_set(err, -ENOMEM, "no memory for the conditions");
 	}
 	for (uint32_t i = 0; i < command->selector_count; i++) {
+		session->shows_ends = session->shows_ends || selector_is_about_end(&command->selectors[i]);
 		decider->within = decider->within || command->selectors[i].role == ROLE_WITHIN;
 		decider->outside = decider->outside || command->selectors[i].role == ROLE_OUTSIDE;
 		decider->outermost = decider->outermost || command->selectors[i].flags & SELECTOR_OUTERMOST;
@@ -86,6 +96,9 @@ int decider_open(struct session *session, const struct command *command, struct 
 	                         conditions->thread.size || conditions->slow_cpu_ns ||
 	                         (conditions->expression.size && !session->tests_end) ||
 	                         (!session->asks_at_end && (conditions->every || conditions->rate));
+	session->shows_ends =
+		session->shows_ends && command->options.flags & TRACE_ENDS && !(command->options.flags & TRACE_COUNT);
+	session->ends_long = session->shows_ends || command->options.flags & (TRACE_RESULT | TRACE_MEASURES | TRACE_LOCALS);
 	if (command->options.flags & TRACE_COUNT)
 		session->manner = CALLS_COUNTED;
 	else if (session->asks_at_end)
@@ -310,12 +323,24 @@ static bool has_raised(const struct decider *decider, const struct frame_end *en
 	return look.meant;
 }
 
+struct call_outcome decide_outcome(const struct open_call *call, uint64_t time, const struct frame_end *end)
+{
+	struct call_outcome outcome = {.result = Qnil, .error = Qnil};
+
+	outcome.elapsed = (double)(time - call->began) / (double)call->probe->session->decider->second_ticks;
+	if (end->ending == FRAME_RAISED && end->exception != Qundef)
+		outcome.error = end->exception;
+	else if (end->value != Qundef)
+		outcome.result = end->value;
+	return outcome;
+}
+
 /* Where nobody saw how it ended, or it was unwound for no exception, no expression can run. */
 static bool is_true_at_end(struct fiber_state *fiber, const struct open_call *call, uint64_t time, const struct ended_call *ended,
                            int *jump)
 {
 	const struct session *session = call->probe->session;
-	struct call_outcome outcome = {.result = Qnil, .error = Qnil};
+	struct call_outcome outcome;
 	struct seen_call seen;
 	bool met;
 
@@ -324,12 +349,8 @@ static bool is_true_at_end(struct fiber_state *fiber, const struct open_call *ca
 	if (!ended || !ended->seen || (ended->end->ending != FRAME_RETURNED && ended->end->ending != FRAME_RAISED))
 		return false;
 	seen = *ended->seen;
+	outcome = decide_outcome(call, time, ended->end);
 	seen.outcome = &outcome;
-	outcome.elapsed = (double)(time - call->began) / (double)session->decider->second_ticks;
-	if (ended->end->ending == FRAME_RAISED && ended->end->exception != Qundef)
-		outcome.error = ended->end->exception;
-	else if (ended->end->value != Qundef)
-		outcome.result = ended->end->value;
 	met = is_true(fiber, call->probe, &seen, jump);
 	RB_GC_GUARD(outcome.error);
 	RB_GC_GUARD(outcome.result);

@@ -3,6 +3,7 @@
 
 #include "proto/command.h"
 #include "proto/error.h"
+#include "tracee/observe/call.h"
 
 #include <ruby.h>
 
@@ -21,7 +22,6 @@ struct measured;
 struct expression_list;
 struct open_call;
 struct probe;
-struct seen_call;
 struct session;
 
 /* How many were taken in the second that runs. */
@@ -71,6 +71,9 @@ enum verdict {
  * rb_jump_tag(), or stays.
  */
 enum verdict decide_start(struct probe *probe, struct fiber_state *fiber, const struct seen_call *seen, int *jump);
+
+/* How a call ended that returned or raised, as expressions see it. Its values are on the caller's stack alone. Event context. */
+struct call_outcome decide_outcome(const struct open_call *call, uint64_t time, const struct frame_end *end);
 
 /*
  * Whether a call that ends meets everything that was left for its end. time: now, in ticks. ended: NULL where nobody saw it

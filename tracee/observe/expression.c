@@ -16,6 +16,7 @@
 #include "tracee/observe/parameter_names.h"
 #include "tracee/session/permissions.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/instruction_data.h"
 #include "tracee/vm/line_code.h"
 #include "tracee/vm/method_definition.h"
@@ -64,7 +65,7 @@ static void check_syntax(struct slice source)
 	if (!failed)
 		return;
 	message = message_of(rb_errinfo());
-	rb_set_errinfo(Qnil);
+	exception_drop(Qnil);
 	rb_exc_raise(
 		rb_exc_new_str(rb_eSyntaxError, rb_sprintf("\"%.*s\": %" PRIsVALUE, (int)source.size, source.bytes, message)));
 }
@@ -87,22 +88,34 @@ static VALUE compile_expression(struct slice source, VALUE names, VALUE owner)
 	return builtin_caller(builtin_find_method(module, "expression"));
 }
 
-/* In a condition: what it reads of how a call ended, instead of parameters with such a name. */
-static long add_outcome_names(struct slice source, VALUE mentioned)
+static const char *const outcome_names[] = {"result", "error", "elapsed"};
+#define OUTCOME_NAMES (sizeof(outcome_names) / sizeof(outcome_names[0]))
+
+/* What it reads of how a call ended, but for names that the method has itself: `first`. */
+static long add_outcome_names(struct slice source, VALUE first, VALUE mentioned)
 {
-	static const char *const own[] = {"result", "error", "elapsed"};
 	long count = 0;
 
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-		VALUE name = ID2SYM(rb_intern(own[i]));
+	for (size_t i = 0; i < OUTCOME_NAMES; i++) {
+		VALUE name = ID2SYM(rb_intern(outcome_names[i]));
 
-		if (!conditions_code_reads(source, own[i]))
+		if (!conditions_code_reads(source, outcome_names[i]) || (!NIL_P(first) && instruction_index(first, name) >= 0))
 			continue;
 		instruction_remove(mentioned, name);
 		rb_ary_push(mentioned, name);
 		count++;
 	}
 	return count;
+}
+
+/* Whether an expression of a selector is about the end of a call. */
+static bool is_about_end(struct slice source, VALUE names)
+{
+	for (size_t i = 0; i < OUTCOME_NAMES; i++)
+		if (conditions_code_reads(source, outcome_names[i]) &&
+		    instruction_index(names, ID2SYM(rb_intern(outcome_names[i]))) < 0)
+			return true;
+	return false;
 }
 
 static VALUE mentioned_names(struct slice source, VALUE names)
@@ -140,7 +153,14 @@ static long add_own_names(struct slice source, VALUE names, VALUE mentioned)
 	return count;
 }
 
-static void compile_item(struct expression *item, struct slice source, VALUE names, VALUE mentioned, VALUE owner, bool condition)
+/* What an expression sees, and when. */
+struct scope {
+	VALUE names, owner;
+	bool in_hand; /* arguments of a C method will be */
+	enum { SCOPE_START, SCOPE_END, SCOPE_CONDITION } when;
+};
+
+static void compile_item(struct expression *item, struct slice source, const struct scope *scope, VALUE mentioned)
 {
 	struct error err;
 
@@ -148,18 +168,20 @@ static void compile_item(struct expression *item, struct slice source, VALUE nam
 	if (permissions_check(1u << PERMIT_EVAL | 1u << PERMIT_TRACE, &err) < 0)
 		rb_exc_raise(rb_exc_new_str(rb_eRuntimeError, rb_sprintf("%s", err.text)));
 	check_syntax(source);
-	item->own_names = add_own_names(source, names, mentioned);
-	if (condition)
-		item->own_names += add_outcome_names(source, mentioned);
-	item->code = compile_expression(source, mentioned, owner);
+	item->own_names = add_own_names(source, scope->names, mentioned);
+	/* In a condition they go before the method's own. */
+	if (scope->when != SCOPE_START)
+		item->own_names += add_outcome_names(source, scope->when == SCOPE_END ? scope->names : Qnil, mentioned);
+	item->code = compile_expression(source, mentioned, scope->owner);
 	item->names = mentioned;
 	item->kind = EXPRESSION_COMPILED;
 }
 
-static void expression_build(struct expression *item, struct slice source, VALUE names, VALUE owner, bool in_hand)
+static void expression_build(struct expression *item, struct slice source, const struct scope *scope)
 {
 	struct slice label = label_split(&source);
-	VALUE mentioned = mentioned_names(source, names);
+	VALUE mentioned = mentioned_names(source, scope->names);
+	bool in_hand = scope->in_hand;
 
 	item->label = strndup(label.bytes, label.size);
 	if (slice_is(source, "self")) {
@@ -177,7 +199,7 @@ static void expression_build(struct expression *item, struct slice source, VALUE
 		item->kind = EXPRESSION_LOCAL;
 		item->id = rb_sym2id(rb_ary_entry(mentioned, 0));
 	} else {
-		compile_item(item, source, names, mentioned, owner, false);
+		compile_item(item, source, scope, mentioned);
 	}
 }
 
@@ -185,10 +207,13 @@ struct list_draft {
 	struct expression_list *list;
 	const struct selector *selector;
 	VALUE method, owner, names;
-	VALUE keep; /* an Array that holds what the list refers to until its owner marks it */
-	bool arguments, in_hand;
+	VALUE variables; /* of a list for the end: an Array of the method's; or Qfalse */
+	VALUE keep;      /* an Array that holds what the list refers to until its owner marks it */
+	uint32_t own;    /* so many of the list are the selector's */
+	struct expression_wish wish;
 	struct slice condition; /* instead of the selector's */
 	bool line;              /* the names are of variables, and not all of them are there each time */
+	bool end;               /* it is the list for the end */
 };
 
 static struct expression *list_add(struct expression_list *list, enum expression_kind kind, const char *label, size_t size)
@@ -200,11 +225,11 @@ static struct expression *list_add(struct expression_list *list, enum expression
 	return item;
 }
 
-/* A selector's own expression is that parameter: with --args it is not shown once more. */
-static bool is_asked_for(const struct list_draft *draft, enum expression_kind kind, const char *label)
+/* A selector's own expression has that name: with --args it is shown in the place of the parameter, and no second value. */
+static bool is_asked_for(const struct list_draft *draft, const char *label)
 {
-	for (uint32_t i = 0; i < draft->selector->expression_count; i++)
-		if (draft->list->items[i].kind == kind && strcmp(draft->list->items[i].label, label) == 0)
+	for (uint32_t i = 0; i < draft->own; i++)
+		if (strcmp(draft->list->items[i].label, label) == 0)
 			return true;
 	return false;
 }
@@ -220,7 +245,7 @@ static void add_arguments_in_hand(struct list_draft *draft)
 		const char *label = number ? RSTRING_PTR(name) : "&block";
 		struct expression *item;
 
-		if (is_asked_for(draft, EXPRESSION_ARGUMENT, label))
+		if (is_asked_for(draft, label))
 			continue;
 		item = list_add(draft->list, EXPRESSION_ARGUMENT, label, strlen(label));
 		item->number = number;
@@ -252,25 +277,41 @@ static void add_variable(struct list_draft *draft, VALUE name)
 	RB_GC_GUARD(string);
 }
 
+/* Those of the selector that are about the start of a call, or a line; or those about the end. */
+static void add_expressions(struct list_draft *draft)
+{
+	const struct scope scope = {.names = draft->names,
+	                            .owner = draft->owner,
+	                            .in_hand = draft->wish.in_hand,
+	                            .when = draft->end ? SCOPE_END : SCOPE_START};
+
+	for (uint32_t i = 0; i < draft->selector->expression_count; i++) {
+		struct slice source = draft->selector->expressions[i];
+		struct expression *item;
+
+		if ((draft->wish.ends && is_about_end(source, draft->names)) != draft->end)
+			continue;
+		item = &draft->list->items[draft->list->count++];
+		expression_build(item, source, &scope);
+		item->optional = draft->line && item->kind == EXPRESSION_LOCAL;
+		rb_ary_push(draft->keep, item->code);
+		rb_ary_push(draft->keep, item->names);
+	}
+	draft->own = draft->list->count;
+}
+
 static VALUE list_build(VALUE argument)
 {
 	struct list_draft *draft = (struct list_draft *)argument;
 	long size = RARRAY_LEN(draft->names), room = (long)VALUES_MAX - draft->selector->expression_count;
 
-	for (uint32_t i = 0; i < draft->selector->expression_count; i++) {
-		struct expression *item = &draft->list->items[draft->list->count++];
-
-		expression_build(item, draft->selector->expressions[i], draft->names, draft->owner, draft->in_hand);
-		item->optional = draft->line && item->kind == EXPRESSION_LOCAL;
-		rb_ary_push(draft->keep, item->code);
-		rb_ary_push(draft->keep, item->names);
-	}
-	if (draft->arguments && draft->in_hand)
+	add_expressions(draft);
+	if (draft->wish.all && draft->wish.in_hand)
 		add_arguments_in_hand(draft);
 	/* Of those at a line the last ones are the innermost. */
-	for (long i = draft->line && size > room ? size - room : 0; draft->arguments && !draft->in_hand && i < size; i++)
+	for (long i = draft->line && size > room ? size - room : 0; draft->wish.all && !draft->wish.in_hand && i < size; i++)
 		if (draft->list->count < VALUES_MAX &&
-		    !is_asked_for(draft, EXPRESSION_LOCAL, RSTRING_PTR(rb_sym2str(rb_ary_entry(draft->names, i)))))
+		    !is_asked_for(draft, RSTRING_PTR(rb_sym2str(rb_ary_entry(draft->names, i)))))
 			add_variable(draft, rb_ary_entry(draft->names, i));
 	return Qnil;
 }
@@ -301,12 +342,34 @@ static struct expression_list *list_make(struct list_draft *draft, size_t size, 
 	return draft->list;
 }
 
-static struct expression_list *list_make_if_any(struct list_draft *draft)
+static VALUE list_build_for_end(VALUE argument)
 {
-	size_t size =
-		draft->selector->expression_count + (draft->arguments ? (size_t)RARRAY_LEN(draft->names) + draft->in_hand : 0);
+	struct list_draft *draft = (struct list_draft *)argument;
 
-	return size ? list_make(draft, size, list_build) : NULL;
+	add_expressions(draft);
+	draft->list->ends = draft->list->count;
+	for (long i = 0; draft->variables && i < RARRAY_LEN(draft->variables); i++)
+		if (draft->list->count < VALUES_MAX)
+			add_variable(draft, rb_ary_entry(draft->variables, i));
+	return Qnil;
+}
+
+/* size: what is in the list at most. */
+static struct expression_list *list_make_if_any(struct list_draft *draft, size_t size, VALUE (*build)(VALUE))
+{
+	if (size)
+		list_make(draft, size, build);
+	if (draft->list && draft->list->count)
+		return draft->list;
+	expression_list_free(draft->list);
+	return draft->list = NULL;
+}
+
+static size_t size_of_all(const struct list_draft *draft)
+{
+	size_t size = draft->selector->expression_count;
+
+	return draft->wish.all ? size + (size_t)RARRAY_LEN(draft->names) + draft->wish.in_hand : size;
 }
 
 /* A block is no object before somebody uses it, so no frame has it. */
@@ -321,15 +384,14 @@ static void note_block(struct expression_list *list, VALUE method)
 		list->items[i].is_block = list->items[i].id && rb_ary_entry(last, 1) == ID2SYM(list->items[i].id);
 }
 
-struct expression_list *expression_list_new(const struct selector *selector, VALUE method, VALUE owner, bool arguments,
-                                            bool in_hand)
+struct expression_list *expression_list_new(const struct selector *selector, VALUE method, VALUE owner,
+                                            struct expression_wish wish)
 {
-	struct list_draft draft = {
-		.selector = selector, .method = method, .owner = owner, .arguments = arguments, .in_hand = in_hand};
+	struct list_draft draft = {.selector = selector, .method = method, .owner = owner, .wish = wish};
 
-	draft.names = in_hand ? parameter_names_in_hand(method) : parameter_names(method);
-	list_make_if_any(&draft);
-	if (draft.list && !in_hand)
+	draft.names = wish.in_hand ? parameter_names_in_hand(method) : parameter_names(method);
+	list_make_if_any(&draft, size_of_all(&draft), list_build);
+	if (draft.list && !wish.in_hand)
 		note_block(draft.list, method);
 	return draft.list;
 }
@@ -337,24 +399,29 @@ struct expression_list *expression_list_new(const struct selector *selector, VAL
 struct expression_list *expression_list_new_for_line(const struct selector *selector, VALUE names, VALUE owner, bool all)
 {
 	struct list_draft draft = {
-		.selector = selector, .method = Qnil, .owner = owner, .names = names, .arguments = all, .line = true};
+		.selector = selector, .method = Qnil, .owner = owner, .names = names, .wish = {.all = all}, .line = true};
 
-	return list_make_if_any(&draft);
+	return list_make_if_any(&draft, size_of_all(&draft), list_build);
 }
 
-struct expression_list *expression_list_new_for_end(VALUE method)
+struct expression_list *expression_list_new_for_end(const struct selector *selector, VALUE method, VALUE owner,
+                                                    struct expression_wish wish)
 {
-	static const struct selector nothing;
-	struct list_draft draft = {.selector = &nothing, .method = method, .owner = Qnil, .arguments = true};
+	struct list_draft draft = {
+		.selector = selector, .method = method, .owner = owner, .wish = wish, .variables = Qfalse, .end = true};
 	VALUE code = method_definition_instructions(method);
+	size_t size = selector->expression_count;
 
-	if (NIL_P(code))
-		return NULL;
-	draft.names = line_code_variables(code);
-	list_make_if_any(&draft);
-	if (draft.list)
+	draft.names = wish.in_hand ? parameter_names_in_hand(method) : parameter_names(method);
+	if (wish.all && !NIL_P(code)) {
+		draft.variables = line_code_variables(code);
+		size += (size_t)RARRAY_LEN(draft.variables);
+	}
+	list_make_if_any(&draft, size, list_build_for_end);
+	if (draft.list && !wish.in_hand)
 		note_block(draft.list, method);
 	RB_GC_GUARD(code);
+	RB_GC_GUARD(draft.variables);
 	return draft.list;
 }
 
@@ -363,7 +430,9 @@ static VALUE condition_build(VALUE argument)
 	struct list_draft *draft = (struct list_draft *)argument;
 	struct expression *item = &draft->list->items[draft->list->count++];
 
-	compile_item(item, draft->condition, draft->names, mentioned_names(draft->condition, draft->names), draft->owner, true);
+	compile_item(item, draft->condition,
+	             &(struct scope){.names = draft->names, .owner = draft->owner, .when = SCOPE_CONDITION},
+	             mentioned_names(draft->condition, draft->names));
 	rb_ary_push(draft->keep, item->code);
 	rb_ary_push(draft->keep, item->names);
 	return Qnil;

@@ -43,24 +43,32 @@ struct expression {
 
 struct expression_list {
 	uint32_t count;
+	uint32_t ends; /* of a list for the end: so many are expressions, and stand before the variables */
 	struct expression items[];
 };
 
+struct expression_wish {
+	bool all;     /* parameters or variables, too */
+	bool in_hand; /* of a C method whose arguments will be at hand: they are arg1, arg2, ... and block */
+	bool ends;    /* expressions about the end of a call are in the list for that alone */
+};
+
 /*
- * Builds the list for a method: the selector's expressions, then, where arguments are wanted, all parameters; those of a C method
- * whose arguments will be at hand (`in_hand`) are arg1, arg2, ... and block. method is an UnboundMethod and owner its class,
- * whose constants the expressions see. Job context, under rb_protect (raises SyntaxError with the compiler's words). NULL where
- * there is nothing to show. The caller frees it with expression_list_free(), and marks it.
+ * Builds the list for a method: the selector's expressions, then, where all are wanted, its parameters. method is an
+ * UnboundMethod and owner its class, whose constants the expressions see. Job context, under rb_protect (raises SyntaxError with
+ * the compiler's words). NULL where there is nothing to show. The caller frees it with expression_list_free(), and marks it.
  */
-struct expression_list *expression_list_new(const struct selector *selector, VALUE method, VALUE owner, bool arguments,
-                                            bool in_hand);
+struct expression_list *expression_list_new(const struct selector *selector, VALUE method, VALUE owner,
+                                            struct expression_wish wish);
 /* The same for a line that sees the local variables `names`, an Array of Symbols; with `all` these follow. */
 struct expression_list *expression_list_new_for_line(const struct selector *selector, VALUE names, VALUE owner, bool all);
 /*
- * All local variables of a method itself, as they are when a call ends; those of its blocks are not among them. NULL: it has
- * none, or is not written in Ruby.
+ * What is shown when a call ends: the selector's expressions about that, which read a `result`, `error` or `elapsed` that is no
+ * parameter of the method, if they are wished for; then all local variables of a method that is written in Ruby, those of its
+ * blocks not among them, where these are.
  */
-struct expression_list *expression_list_new_for_end(VALUE method);
+struct expression_list *expression_list_new_for_end(const struct selector *selector, VALUE method, VALUE owner,
+                                                    struct expression_wish wish);
 /* The number of a C method's argument with this name, a Symbol; 0: block. */
 unsigned expression_argument_number(VALUE name);
 void expression_list_free(struct expression_list *list);
@@ -108,8 +116,8 @@ size_t expression_list_render_plain(struct expression_list *list, const struct s
                                     const struct trace_options *options, char *buffer, size_t size);
 
 /* Puts what the above gives into an array that takes `used` bytes of the buffer, as its last element; 0: there is none yet. */
-size_t expression_append_locals(struct expression_list *list, const struct seen_call *call, const struct trace_options *options,
-                                char *buffer, size_t used, size_t size, int *jump);
+size_t expression_append_ends(struct expression_list *list, const struct seen_call *call, const struct trace_options *options,
+                              char *buffer, size_t used, size_t size, int *jump);
 
 /* One value, or an exception's class and message, as such an array. */
 size_t expression_render_result(VALUE value, const struct trace_options *options, char *buffer, size_t size, int *jump);

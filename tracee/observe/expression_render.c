@@ -196,8 +196,8 @@ size_t expression_list_render(struct expression_list *list, const struct seen_ca
 	return value_texts_end(&shown);
 }
 
-size_t expression_append_locals(struct expression_list *list, const struct seen_call *call, const struct trace_options *options,
-                                char *buffer, size_t used, size_t size, int *jump)
+size_t expression_append_ends(struct expression_list *list, const struct seen_call *call, const struct trace_options *options,
+                              char *buffer, size_t used, size_t size, int *jump)
 {
 	if (used == 0) {
 		struct value_texts none;

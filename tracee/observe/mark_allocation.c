@@ -19,6 +19,7 @@
 #include "tracee/session/gc_hook.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/constant.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
 
 #include <errno.h>
@@ -194,7 +195,7 @@ int mark_allocation_find(const struct mark_options *options, struct marks *marks
 		VALUE class = rb_protect(find, (VALUE)&wanted->class, &failed);
 
 		if (failed)
-			rb_set_errinfo(Qnil);
+			exception_drop(Qnil);
 		if (failed || !RB_TYPE_P(class, T_CLASS))
 			return error_set(err, -ENOENT, "--allocations: there is no class %.*s in the process so far",
 			                 (int)wanted->class.size, wanted->class.bytes);

@@ -12,13 +12,13 @@
 #include "tracee/observe/marks.h"
 
 #include "proto/clock.h"
+#include "proto/task_file.h"
 #include "tracee/base/ticks.h"
 #include "tracee/base/value_texts.h"
 #include "tracee/session/bell.h"
 #include "tracee/vm/gvl_events.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <ruby.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -201,16 +201,8 @@ void mark_gvl_flush(void)
 /* The thread's name, as Linux knows it. */
 static size_t name_of(uint32_t native_id, char *name, size_t size)
 {
-	char path[64];
-	int file;
-	ssize_t got;
+	ssize_t got = task_file_read_own((pid_t)native_id, "comm", name, size);
 
-	snprintf(path, sizeof(path), "/proc/self/task/%u/comm", native_id);
-	file = open(path, O_RDONLY | O_CLOEXEC);
-	if (file < 0)
-		return 0;
-	got = read(file, name, size);
-	close(file);
 	return got > 1 ? (size_t)got - 1 : 0; /* without the line's end */
 }
 
@@ -288,8 +280,9 @@ void mark_gvl_tell(struct session *session)
 	}
 }
 
-static int check(struct error *err)
+static int check(const struct mark_options *options, struct error *err)
 {
+	(void)options;
 	if (gvl_events_possible())
 		return 0;
 	return error_set(err, -ENOTSUP, "--gvl needs Ruby 3.2 or newer: this one does not tell when a thread waits for the GVL");

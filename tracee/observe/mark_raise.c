@@ -21,6 +21,7 @@
 #include "tracee/vm/capture.h"
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/quiet.h"
 
@@ -132,7 +133,7 @@ static void tell(struct session *session, struct fiber_state *fiber, rb_trace_ar
 	fiber->suppress_depth--;
 	quiet_end(quiet);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	if (raising.meant && raising.verdict != MARK_SHOWN) {
 		mark_count_unshown(session, raising.verdict);
 	} else if (raising.meant) {

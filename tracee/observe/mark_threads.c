@@ -9,6 +9,7 @@
 #include "tracee/observe/decide.h"
 #include "tracee/session/bell.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/exception_drop.h"
 
 #include <stdlib.h>
 
@@ -65,7 +66,7 @@ static void look(struct session *session)
 	threads->looked = ticks_now();
 	rb_protect(collect, (VALUE)&collecting, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	if (failed || !collecting.items) {
 		free(collecting.items);
 		return;

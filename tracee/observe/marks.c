@@ -10,6 +10,8 @@
 #include "tracee/observe/observe.h"
 #include "tracee/session/bell.h"
 #include "tracee/session/gc_hook.h"
+#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
 
 #include <errno.h>
@@ -32,7 +34,7 @@ int marks_check(const struct command *command, struct error *err)
 			return error_set(err, -ENOSYS,
 			                 "the loaded extension knows no events of kind %u; it is older than this rbprobe", kind);
 	for (size_t i = 0; i < SOURCES; i++)
-		if (marks_wanted(marks, sources[i]->kind) && sources[i]->check && sources[i]->check(err) < 0)
+		if (marks_wanted(marks, sources[i]->kind) && sources[i]->check && sources[i]->check(marks, err) < 0)
 			return err->code;
 	return mark_allocation_find(marks, NULL, err);
 }
@@ -46,7 +48,7 @@ void marks_mark(const struct session *session)
 }
 
 /* The client learns what the values of such marks are. */
-static void announce(struct session *session, enum mark_kind kind)
+static void announce(struct session *session, enum mark_kind kind, uint32_t rate_hz)
 {
 	const struct mark_form *form = mark_form(kind);
 	struct slice labels[MARK_VALUES_MAX];
@@ -59,6 +61,7 @@ static void announce(struct session *session, enum mark_kind kind)
 	                                       .class_name = {"", 0},
 	                                       .separator = '#',
 	                                       .method_name = {form->name, strlen(form->name)},
+	                                       .line = (int32_t)rate_hz,
 	                                       .engine = ENGINE_NONE,
 	                                       .label_count = count,
 	                                       .labels = labels,
@@ -87,15 +90,19 @@ static VALUE switch_off(VALUE source)
 	return Qnil;
 }
 
-/* What the switches raise is a failure of ours: no memory. */
-static bool is_done(VALUE (*action)(VALUE), const struct mark_source *source)
+/* What the switches raise is a failure of ours: no memory, no thread. */
+static bool is_done(VALUE (*action)(VALUE), const struct mark_source *source, struct error *err)
 {
+	char why[ERROR_TEXT_SIZE / 2];
 	int failed = 0;
 
 	rb_protect(action, (VALUE)source, &failed);
-	if (failed)
-		rb_set_errinfo(Qnil);
-	return !failed;
+	if (!failed)
+		return true;
+	builtin_describe(rb_errinfo(), why, sizeof(why));
+	exception_drop(Qnil);
+	error_set(err, -ENOTSUP, "%s", source->kind == MARK_GC || source->kind == MARK_ALLOCATION ? GC_HOOK_WHY : why);
+	return false;
 }
 
 static struct marks *marks_new(const struct mark_options *options)
@@ -169,6 +176,7 @@ void marks_flush_kept(void)
 
 void marks_flush(void)
 {
+	timeline_go_on();
 	mark_threads_look();
 	mark_gvl_flush();
 	marks_flush_kept();
@@ -230,6 +238,8 @@ static void tell_totals(struct session *session)
 		mark_gvl_tell(session);
 	if (session->marking & 1u << MARK_ALLOCATION)
 		mark_allocation_tell(session);
+	if (session->marking & 1u << MARK_STATE)
+		timeline_tell(session);
 }
 
 /* No job comes any more. */
@@ -239,11 +249,14 @@ static void part_exit(struct session *session)
 		return;
 	session->marks_lost += session->mark_state->kept_count;
 	session->mark_state->kept_count = 0;
+	if (session->marking & 1u << MARK_STATE)
+		timeline_exit(false);
 }
 
 static void part_stop(struct session *session)
 {
 	uint32_t kinds = session->marking;
+	struct error unused;
 
 	if (kinds & 1u << MARK_GVL && session->pid == getpid())
 		mark_gvl_flush();
@@ -252,7 +265,7 @@ static void part_stop(struct session *session)
 	session->marking = 0;
 	for (size_t i = 0; i < SOURCES; i++)
 		if (kinds & 1u << sources[i]->kind && !is_wanted(sources[i]->kind, session))
-			is_done(switch_off, sources[i]);
+			is_done(switch_off, sources[i], &unused);
 }
 
 static void part_release(struct session *session)
@@ -272,7 +285,11 @@ static void part_release(struct session *session)
 /* Sums over the process are the parent's: whoever wants them does not follow forks. */
 static bool part_adopt(struct session *session)
 {
-	return !(session->marking & ~(1u << MARK_RAISE));
+	if (session->marking & ~(1u << MARK_RAISE | 1u << MARK_STATE))
+		return false;
+	if (session->marking & 1u << MARK_STATE)
+		timeline_adopt(session);
+	return true;
 }
 
 const struct session_part marks_part = {
@@ -294,7 +311,7 @@ int marks_start(struct session *session, const struct command *command, struct e
 	session->mark_state->gc_elsewhere = mark_gc_elsewhere();
 	for (uint32_t kind = 1; kind < MARK_COUNT; kind++)
 		if (marks_wanted(options, kind)) {
-			announce(session, (enum mark_kind)kind);
+			announce(session, (enum mark_kind)kind, kind == MARK_STATE ? timeline_rate_hz(options) : 0);
 			session->marking |= 1u << kind;
 		}
 	for (size_t i = 0; i < SOURCES; i++) {
@@ -302,11 +319,9 @@ int marks_start(struct session *session, const struct command *command, struct e
 
 		if (!marks_wanted(options, kind))
 			continue;
-		if (!is_wanted(kind, session) && !is_done(switch_on, sources[i])) {
+		if (!is_wanted(kind, session) && !is_done(switch_on, sources[i], err)) {
 			part_stop(session);
-			return error_set(err, -ENOTSUP, "%s",
-			                 kind == MARK_GC || kind == MARK_ALLOCATION ? GC_HOOK_WHY
-			                                                            : "no memory for a hook of the VM's");
+			return err->code;
 		}
 	}
 	if (session->marking & 1u << MARK_GVL)

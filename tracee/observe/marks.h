@@ -4,6 +4,7 @@
 #include "proto/command.h"
 #include "proto/error.h"
 #include "tracee/observe/decide.h"
+#include "tracee/observe/thread_sampler.h"
 #include "tracee/session/session.h"
 
 #include <ruby.h>
@@ -52,6 +53,7 @@ struct marks {
 	uint64_t gc_ns, gc_longest_ns; /* pauses */
 	uint64_t gc_elsewhere;         /* mark_gc_elsewhere() at the beginning */
 	struct mark_gvl_baseline *gvl; /* at the beginning; NULL: it does not ask for that */
+	struct sampler_misses misses;  /* likewise, of a timeline */
 	struct allocation_watch allocations[MARK_ALLOCATIONS_MAX];
 	uint32_t allocation_count;
 	struct mark_threads *threads; /* NULL: the trace asks for no name of a thread, or has no memory for that */
@@ -63,7 +65,7 @@ struct marks {
 struct mark_source {
 	enum mark_kind kind;
 	/* NULL: possible on every Ruby. 0, or negative with err: this one cannot. */
-	int (*check)(struct error *err);
+	int (*check)(const struct mark_options *options, struct error *err);
 	/* The first session wants it, the last one does not any more. May raise. */
 	void (*on)(void);
 	void (*off)(void);
@@ -75,8 +77,23 @@ extern const struct mark_source mark_allocation;
 extern const struct mark_source mark_gvl;
 extern const struct mark_source mark_states;
 
+/*
+ * Before mark_states is on, for a session that wants it: how often the threads will be looked at, times a second; 0: never, as
+ * the VM tells it.
+ */
+uint32_t timeline_rate_hz(const struct mark_options *options);
 /* The writer sends what threads do from now on. While mark_states is on. */
 void timeline_begin(struct session *session);
+/* What the client has to know of it at the end. Calls nothing of Ruby's. */
+void timeline_tell(struct session *session);
+/* The process exits: before the VM frees its threads, and after that. Calls nothing of Ruby's. */
+void timeline_exit(bool threads_are_there);
+/* In a forked child, after its sessions know that they are in one. Async-signal-safe. */
+void timeline_fork_child(void);
+/* In each job: begins in a forked child, and learns of threads that nobody has told of. */
+void timeline_go_on(void);
+/* In a forked child, for a session that goes on there. Async-signal-safe. */
+void timeline_adopt(struct session *session);
 
 /* What a thread does, of the GVL. In the order of a TOTALS record. */
 enum { MARK_GVL_WAITING, MARK_GVL_HOLDING, MARK_GVL_OUTSIDE, MARK_GVL_DOINGS };

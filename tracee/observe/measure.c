@@ -18,6 +18,7 @@
 #include "tracee/session/gc_hook.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/fiber.h"
+#include "tracee/vm/own_objects.h"
 
 #include <ruby.h>
 #include <ruby/debug.h>
@@ -45,20 +46,12 @@ static void on_gc(rb_event_flag_t event, VALUE data, VALUE self, ID id, VALUE cl
 	}
 }
 
-static VALUE objects_symbol(void)
-{
-	static ID id;
-
-	if (!id)
-		id = rb_intern("total_allocated_objects");
-	return ID2SYM(id);
-}
-
 void measure_open(struct session *session)
 {
-	/* The first call of it in a process makes the VM's Symbols, and would raise where a Ruby had not got this one. */
-	if (session->options.flags & TRACE_OBJECTS)
-		rb_gc_stat(objects_symbol());
+	if (session->options.flags & TRACE_OBJECTS && !session->follows_objects) {
+		own_objects_follow();
+		session->follows_objects = true;
+	}
 	if (session->options.flags & TRACE_SPAN)
 		application_span_init();
 	if (!(session->options.flags & TRACE_GC) || session->follows_gc)
@@ -71,6 +64,9 @@ void measure_open(struct session *session)
 
 static void stop(struct session *session)
 {
+	if (session->follows_objects)
+		own_objects_unfollow();
+	session->follows_objects = false;
 	if (!session->follows_gc)
 		return;
 	session->follows_gc = false;
@@ -80,24 +76,24 @@ static void stop(struct session *session)
 
 const struct session_part measure_part = {.stop = stop, .release = stop};
 
-void measure_start(struct open_call *call, uint32_t flags)
+void measure_start(const struct fiber_state *fiber, struct open_call *call, uint32_t flags)
 {
 	call->measured_in = &gc;
 	if (flags & TRACE_OBJECTS)
-		call->objects = rb_gc_stat(objects_symbol());
+		call->objects = own_objects_without(fiber);
 	call->gc_ns = gc.ns;
 	if (flags & TRACE_CPU)
 		call->cpu_ns = job_cpu_without_ns();
 }
 
-void measure_end(struct measured *measured, const struct open_call *call, uint32_t flags)
+void measure_end(struct measured *measured, const struct fiber_state *fiber, const struct open_call *call, uint32_t flags)
 {
 	*measured = (struct measured){.moved = call->measured_in != &gc, .gc_unknown = flags & TRACE_GC && !gc_hook_is_on(on_gc)};
 	if (flags & TRACE_CPU)
 		measured->cpu_ns = job_cpu_without_ns() - call->cpu_ns;
 	measured->gc_ns = gc.ns - call->gc_ns;
 	if (flags & TRACE_OBJECTS)
-		measured->objects = rb_gc_stat(objects_symbol()) - call->objects;
+		measured->objects = own_objects_without(fiber) - call->objects;
 	if (flags & TRACE_SPAN)
 		measured->has_span = application_span_read(&measured->span);
 }

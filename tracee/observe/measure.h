@@ -10,10 +10,12 @@
 
 /*
  * What is measured of a call beside its time (--measure): the CPU time of its thread, the objects that the process allocates
- * meanwhile, and the time its thread spends in the garbage collector. Each number is a difference between the call's end and its
- * start. With them come the application's own span, as it is at the end, and who called.
+ * meanwhile, without those of rbprobe's work (own_objects.h), and the time its thread spends in the garbage collector. Each
+ * number is a difference between the call's end and its start. With them come the application's own span, as it is at the end,
+ * and who called.
  */
 
+struct fiber_state;
 struct open_call;
 struct session;
 struct session_part;
@@ -26,7 +28,7 @@ void measure_open(struct session *session);
 extern const struct session_part measure_part;
 
 /* The numbers at the start of a call. flags: of the trace command. Event context. Runs no Ruby code and allocates nothing. */
-void measure_start(struct open_call *call, uint32_t flags);
+void measure_start(const struct fiber_state *fiber, struct open_call *call, uint32_t flags);
 
 /* Those at its end, minus those at its start. The same context, not in GC. */
 struct measured {
@@ -39,7 +41,7 @@ struct measured {
 	bool moved;      /* the call ended in another native thread than it began in: cpu_ns and gc_ns mean nothing */
 	bool gc_unknown; /* hooks for GC may not be on; gc_hook.h */
 };
-void measure_end(struct measured *measured, const struct open_call *call, uint32_t flags);
+void measure_end(struct measured *measured, const struct fiber_state *fiber, const struct open_call *call, uint32_t flags);
 
 /*
  * Appends them, and the number of the stack, to a msgpack array of texts as expression_render_result() makes it, or to none

@@ -2,6 +2,7 @@
 
 #include "tracee/observe/missing_reason.h"
 
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/own.h"
 
 #include <stdbool.h>
@@ -49,5 +50,5 @@ void missing_reason_reset(VALUE raised)
 		rb_protect(make_nobody, Qnil, &failed);
 	if (nobody)
 		rb_protect(miss, Qnil, &failed);
-	rb_set_errinfo(error);
+	exception_drop(error);
 }

@@ -180,7 +180,7 @@ void observe_end_call(struct session *session, struct fiber_state *fiber, struct
 	int jump = 0;
 
 	if (is_to_measure)
-		measure_end(&measured, &call, session->options.flags);
+		measure_end(&measured, fiber, &call, session->options.flags);
 	if (!is_shown(session, fiber, stack, &call, time,
 	              &(struct ended_call){.end = end, .measured = is_to_measure ? &measured : NULL}, &jump))
 		return;
@@ -203,19 +203,34 @@ bool observe_has_values(const struct session *session, const struct frame_end *e
 		return (end->ending == FRAME_RAISED && session->decider->conditions.raised.size) ||
 		       ((end->ending == FRAME_RAISED || end->ending == FRAME_RETURNED) && session->tests_end);
 	return end->ending == FRAME_RAISED ||
-	       (end->ending == FRAME_RETURNED && ((end->value != Qundef && wants_result(session)) || session->tests_end));
+	       (end->ending == FRAME_RETURNED &&
+	        ((end->value != Qundef && wants_result(session)) || session->tests_end || session->shows_ends));
 }
 
-/* Whether the local variables are shown, and can be had. */
-static bool has_locals(const struct probe *probe, const struct frame_end *end, const struct seen_call *seen)
+/* Whether variables or expressions are shown, and can be had: of code in Ruby only where its variables can. */
+static bool has_ends(const struct probe *probe, const struct frame_end *end, const struct seen_call *seen)
 {
-	return probe->locals && (end->ending == FRAME_RETURNED || end->ending == FRAME_RAISED) &&
-	       (seen->ends_in_frame || seen->binding);
+	return probe->ends && (end->ending == FRAME_RETURNED || end->ending == FRAME_RAISED) &&
+	       (seen->ends_in_frame || seen->binding || seen->event != RUBY_EVENT_RETURN);
+}
+
+/* Appended to the outcome. */
+static void make_ends(struct making *making, const struct open_call *call, const struct frame_end *end,
+                      const struct seen_call *seen, size_t room, uint64_t time)
+{
+	struct call_outcome outcome = decide_outcome(call, time, end);
+	struct seen_call ended = *seen;
+
+	ended.outcome = &outcome;
+	making->size = expression_append_ends(call->probe->ends, &ended, &making->session->options, making->buffer, making->size,
+	                                      room, &making->jump);
+	RB_GC_GUARD(outcome.result);
+	RB_GC_GUARD(outcome.error);
 }
 
 /* The values of an end that is shown. */
 static void make_values(struct making *making, const struct open_call *call, const struct frame_end *end,
-                        const struct seen_call *seen, size_t room)
+                        const struct seen_call *seen, size_t room, uint64_t time)
 {
 	const struct trace_options *options = &making->session->options;
 
@@ -225,9 +240,8 @@ static void make_values(struct making *making, const struct open_call *call, con
 		making->size = expression_render_exception(end->exception, options, making->buffer, room, &making->jump);
 	else if (wants_result(making->session) && end->value != Qundef)
 		making->size = expression_render_result(end->value, options, making->buffer, room, &making->jump);
-	if (has_locals(call->probe, end, seen) && !observe_is_over(making->session))
-		making->size = expression_append_locals(call->probe->locals, seen, options, making->buffer, making->size, room,
-		                                        &making->jump);
+	if (has_ends(call->probe, end, seen) && !observe_is_over(making->session))
+		make_ends(making, call, end, seen, room, time);
 }
 
 /* The same where there are. Returns a state for rb_jump_tag(), or 0. */
@@ -248,7 +262,7 @@ int observe_end_call_with_values(struct session *session, struct fiber_state *fi
 		return 0;
 	}
 	if (is_to_measure)
-		measure_end(&measured, &call, session->options.flags);
+		measure_end(&measured, fiber, &call, session->options.flags);
 	session_hold_for(session, fiber);
 	making_begin(&making, session, fiber, 0, time, seen->trace_arg != NULL);
 	if (call.roles & CALL_KEPT)
@@ -257,7 +271,7 @@ int observe_end_call_with_values(struct session *session, struct fiber_state *fi
 	if (shown && is_to_measure && session->options.flags & TRACE_STACK)
 		measured.stack = callers_take(session, end->own);
 	if (shown)
-		make_values(&making, &call, end, seen, room);
+		make_values(&making, &call, end, seen, room, time);
 	if (shown && is_to_measure && making.buffer)
 		making.size = measure_append(&measured, session->options.flags, making.buffer, making.size);
 	stack->kept_ending = 0;
@@ -301,7 +315,7 @@ static int record_return(struct probe *probe, struct fiber_state *fiber, rb_trac
 	struct seen_call seen = {.trace_arg = trace_arg, .event = event};
 	const struct open_call *call;
 	struct frame_end end;
-	bool wants_locals;
+	bool shows_ends;
 	int jump;
 
 	frame_of_return(trace_arg, event, anchor, &end);
@@ -312,10 +326,10 @@ static int record_return(struct probe *probe, struct fiber_state *fiber, rb_trac
 	seen.ends_in_frame = is_in_frame(call->probe, trace_arg, event, end.frame);
 	if (call->roles & CALL_HAS_BINDING)
 		seen.binding = call->binding;
-	wants_locals = has_locals(call->probe, &end, &seen);
-	if (end.ending == FRAME_RETURNED && !end.unwound && (wants_result(session) || session->tests_end))
+	shows_ends = has_ends(call->probe, &end, &seen);
+	if (end.ending == FRAME_RETURNED && !end.unwound && (wants_result(session) || session->tests_end || session->shows_ends))
 		end.value = rb_tracearg_return_value(trace_arg);
-	if (!wants_locals && !observe_has_values(session, &end)) {
+	if (!shows_ends && !observe_has_values(session, &end)) {
 		observe_end_call(session, fiber, stack, &end);
 		return 0;
 	}

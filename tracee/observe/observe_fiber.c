@@ -6,6 +6,7 @@
 #include "tracee/observe/observe_quick.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/aside.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/quiet.h"
 #include "tracee/vm/string_slice.h"
@@ -75,6 +76,6 @@ bool observe_introduce(struct session *session, struct fiber_state *fiber)
 	fiber->suppress_depth--;
 	quiet_end(quiet);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	return stack->defined;
 }

@@ -202,7 +202,7 @@ static inline bool observe_quick_call(struct probe *probe, struct fiber_state *f
 	                     0))
 		return false;
 	observe_quick_open(session, probe, stack, call, frame, told);
-	now = ticks_now();
+	call->began = now = ticks_now();
 	if (session->manner == CALLS_STREAMED || probe->always) {
 		const struct ring_record record = {.kind = RING_START, .method = probe->ref, .fiber = fiber->ref, .time = now};
 
@@ -211,7 +211,6 @@ static inline bool observe_quick_call(struct probe *probe, struct fiber_state *f
 		return true;
 	}
 	call->start = RING_LATER;
-	call->began = now;
 	return true;
 }
 
@@ -225,8 +224,7 @@ static inline bool observe_quick_return(const struct probe *probe, struct fiber_
 
 	/* In this order: a compiler that reads two fields at once, which were written one by one, makes the processor wait. */
 	if (__builtin_expect(!observe_is_ordinary(session, fiber) || stack->depth == 0 || call->retries || call->frame != frame ||
-	                             call->roles != 1u << ROLE_SHOWN || call->probe != probe ||
-	                             (session->options.flags & (TRACE_RESULT | TRACE_MEASURES | TRACE_LOCALS)),
+	                             call->roles != 1u << ROLE_SHOWN || call->probe != probe || session->ends_long,
 	                     0))
 		return false;
 	if (probe->tally)

@@ -114,9 +114,11 @@ bool observe_start_call(struct probe *probe, struct fiber_state *fiber, const st
 	} else {
 		call.start = push_start(session, fiber, stack, probe->ref, seen->made, payload, payload_size);
 		session->pushed += call.start != RING_NOWHERE;
+		if (session->shows_ends)
+			call.began = ticks_now();
 	}
 	if (session->options.flags & TRACE_MEASURES)
-		measure_start(&call, session->options.flags);
+		measure_start(fiber, &call, session->options.flags);
 	if (call_stack_push(stack, &call))
 		return true;
 	if (call.start == RING_LATER && !(call.roles & CALL_KEPT))
@@ -193,8 +195,8 @@ void observe_choose_way(struct probe *probe)
 
 	probe->way = WAY_LONG;
 	if (session->asks_at_start || session->counts_long || probe->only_kind_of != Qundef || probe->waiting ||
-	    probe->keeps_binding || probe->roles != 1u << ROLE_SHOWN || probe->expressions ||
-	    session->options.flags & (TRACE_RESULT | TRACE_MEASURES | TRACE_LOCALS) || !ticks_are_tsc)
+	    probe->keeps_binding || probe->roles != 1u << ROLE_SHOWN || probe->expressions || session->ends_long ||
+	    !ticks_are_tsc)
 		return;
 	if (probe->tally && probe->counts_only)
 		probe->way = WAY_COUNTED;

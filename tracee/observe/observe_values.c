@@ -79,7 +79,7 @@ bool observe_quick_call_with_values(struct probe *probe, struct fiber_state *fib
 	if (!size || !ring_has_room(&session->ring, size))
 		return false;
 	observe_quick_open(session, probe, stack, call, seen->frame, told);
-	record.time = ticks_now();
+	record.time = call->began = ticks_now();
 	call->start = ring_push_start(&session->ring, &record, session->scratch, size);
 	return true;
 }

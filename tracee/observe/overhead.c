@@ -5,6 +5,7 @@
 
 #include "proto/clock.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/foreign_hooks.h"
 #include "tracee/vm/scratch.h"
 
@@ -107,7 +108,7 @@ void overhead_calibrate(void)
 
 	rb_protect(calibrate, Qnil, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 }
 
 void overhead_fork_child(void)

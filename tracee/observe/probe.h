@@ -51,7 +51,7 @@ struct probe {
 	struct engine_target_site *sites;  /* of engine target */
 	struct line_site *line;            /* of a probe of a line, see engine_line.h; NULL: it is of calls */
 	const struct engine *engine;
-	struct expression_list *locals;    /* what is shown of the variables when a call ends; NULL: nothing */
+	struct expression_list *ends;      /* what is shown when a call ends, variables among it; NULL: nothing */
 	struct expression_list *condition; /* of the session, for this method; NULL: none */
 	struct expression_list *key;       /* the same: by its value calls are counted apart */
 	VALUE callee;                      /* Symbol: the name it was selected by; an alias has its own */

@@ -96,7 +96,7 @@ struct expression_list *tally_keys_expression(const struct session *session, con
 	if (keys->by && (!matched || !matched->expression_count))
 		return NULL;
 	selector.expressions = keys->by ? matched->expressions : &keys->expression;
-	return expression_list_new(&selector, method, owner, false, in_hand);
+	return expression_list_new(&selector, method, owner, (struct expression_wish){.in_hand = in_hand});
 }
 
 void tally_keys_mark(const struct tally_keys *keys)

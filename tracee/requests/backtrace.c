@@ -12,6 +12,7 @@
 #include "tracee/session/request.h"
 #include "tracee/session/ruby_msgpack.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/frame_classes.h"
 #include "tracee/vm/heap_list.h"
 #include "tracee/vm/string_slice.h"
@@ -239,7 +240,7 @@ static void send_fibers(struct work *work)
 		rb_protect(send_fiber, (VALUE)&one, &failed);
 		if (failed) {
 			/* One that was allocated and never initialised knows nothing of itself. */
-			rb_set_errinfo(Qnil);
+			exception_drop(Qnil);
 			backtrace_locals_end(&work->locals);
 			builder_clear(&work->answer);
 		}

@@ -16,9 +16,11 @@
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/layout.h"
 #include "tracee/vm/method_definition.h"
 #include "tracee/vm/native_id.h"
+#include "tracee/vm/own_work.h"
 #include "tracee/vm/string_slice.h"
 #include "tracee/vm/thread_layout.h"
 
@@ -218,6 +220,18 @@ static void tell_names(struct msgpack_builder *answer, const char *text)
 	builder_end(answer);
 }
 
+/* This job is such work, too. */
+static void tell_own_functions(struct msgpack_builder *answer)
+{
+	uintptr_t functions[FRAMES_OWN_MAX];
+	unsigned count = own_work_functions(functions, FRAMES_OWN_MAX);
+
+	builder_array(answer, "own_functions");
+	for (unsigned i = 0; i < count; i++)
+		builder_uint(answer, NULL, functions[i]);
+	builder_end(answer);
+}
+
 static VALUE fill(VALUE argument)
 {
 	struct asked *asked = (struct asked *)argument;
@@ -227,6 +241,7 @@ static VALUE fill(VALUE argument)
 		return Qnil;
 	builder_map(&asked->answer, NULL);
 	builder_uint(&asked->answer, "frame_words", asked->frame_words);
+	tell_own_functions(&asked->answer);
 	tell_threads(&asked->answer);
 	tell_names(&asked->answer, asked->text);
 	builder_end(&asked->answer);
@@ -248,7 +263,7 @@ static void frames_begin(struct request *request, const struct command *command)
 	builder_init(&asked.answer);
 	rb_protect(fill, (VALUE)&asked, &failed);
 	if (failed) {
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 		request_finish(request, EIO, "Ruby does not tell its frames");
 	} else if (!asked.frame_words) {
 		request_finish(request, ENOSYS, "where this Ruby has its frames was not found");

@@ -16,6 +16,7 @@
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/own.h"
 
 #include <errno.h>
@@ -42,6 +43,9 @@ struct walk {
 	bool cut;       /* by the limit */
 	uint64_t types[TYPES];
 	struct counter classes;
+	/* Those with most objects. The walk is on the machine stack, so they are neither collected nor moved from there on. */
+	struct counter_entry top[CLASSES_SENT_MAX];
+	size_t top_count;
 	struct own_set *own; /* rbprobe's objects, which are counted by themselves */
 	uint64_t own_count;
 };
@@ -90,21 +94,17 @@ static void add_types(struct msgpack_builder *answer, const struct walk *walk)
 	builder_end(answer);
 }
 
-/* The names are made here, which allocates: `top` is on the stack, so that its classes are neither collected nor moved. */
-static void add_classes(struct msgpack_builder *answer, const struct counter *classes)
+static void add_classes(struct msgpack_builder *answer, const struct walk *walk)
 {
-	struct counter_entry top[CLASSES_SENT_MAX];
-	size_t count = counter_top(classes, top, CLASSES_SENT_MAX);
-
 	builder_array(answer, "classes");
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < walk->top_count; i++) {
 		char name[CLASS_NAME_MAX];
 		struct text text = {.bytes = name, .size = sizeof(name)};
 
-		class_name_add(&text, (VALUE)top[i].key);
+		class_name_add(&text, (VALUE)walk->top[i].key);
 		builder_map(answer, NULL);
 		builder_text(answer, "name", name, text.used);
-		builder_uint(answer, "count", top[i].count);
+		builder_uint(answer, "count", walk->top[i].count);
 		builder_end(answer);
 	}
 	builder_end(answer);
@@ -119,7 +119,7 @@ static void add_objects(struct msgpack_builder *answer, const struct walk *walk)
 	builder_uint(answer, "own", walk->own_count);
 	builder_uint(answer, "class_count", walk->classes.used);
 	add_types(answer, walk);
-	add_classes(answer, &walk->classes);
+	add_classes(answer, walk);
 	builder_end(answer);
 }
 
@@ -168,13 +168,15 @@ static void memory_begin(struct request *request, const struct command *command)
 		walk.began_ns = clock_now_ns();
 		if (walk.own && compat_each_page(count_page, &walk))
 			report.walk = &walk;
+		/* Before anything is allocated: nothing else refers to a class whose objects are all garbage. */
+		walk.top_count = counter_top(&walk.classes, walk.top, CLASSES_SENT_MAX);
 	}
 	builder_init(&report.answer);
 	rb_protect(fill, (VALUE)&report, &failed);
 	counter_free(&walk.classes);
 	own_free(walk.own);
 	if (failed) {
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 		request_finish(request, EIO, "Ruby does not tell about its memory: GC.stat raised");
 	} else if (!request_answer(request, &report.answer)) {
 		request_finish(request, ENOMEM, "the process has no memory for an answer");

@@ -11,6 +11,7 @@
 #include "tracee/requests/profile.h"
 
 #include "proto/clock.h"
+#include "tracee/base/clock_thread.h"
 #include "tracee/base/job_cpu.h"
 #include "tracee/base/msgpack_builder.h"
 #include "tracee/requests/profile_gc.h"
@@ -22,6 +23,7 @@
 #include "tracee/vm/compat.h"
 #include "tracee/vm/evaluation.h"
 #include "tracee/vm/fiber.h"
+#include "tracee/vm/own_work.h"
 #include "tracee/vm/quiet.h"
 #include "tracee/vm/thread_layout.h"
 
@@ -95,24 +97,18 @@ static VALUE take(VALUE argument)
 
 /* --- Sending */
 
-/* What the threads that send have taken so far. */
-static uint64_t writers_cpu_ns(void)
+/* What the threads that send have taken so far, and the one that looks at threads for a timeline. */
+static uint64_t others_cpu_ns(void)
 {
-	pid_t threads[STREAM_THREADS_MAX];
-	size_t count = stream_threads(threads);
-	uint64_t sum_ns = 0, ns;
-
-	for (size_t i = 0; i < count; i++)
-		sum_ns += threads[i] && clock_thread_ns(threads[i], &ns) ? ns : 0;
-	return sum_ns;
+	return clock_thread_counted_ns() + stream_cpu_ns();
 }
 
 static uint64_t own_cpu_ns(void)
 {
-	uint64_t ns = profiler->cpu_ns + profile_clock_cpu_ns(profiler->clock), writers_ns = writers_cpu_ns();
+	uint64_t ns = profiler->cpu_ns + profile_clock_cpu_ns(profiler->clock), others_ns = others_cpu_ns();
 
-	if (writers_ns > profiler->writers_ns)
-		ns += writers_ns - profiler->writers_ns;
+	if (others_ns > profiler->others_ns)
+		ns += others_ns - profiler->others_ns;
 
 	return profiler->allocations ? ns + profile_allocations_cost_ns(profiler->allocations) : ns;
 }
@@ -122,6 +118,7 @@ static void add_summary(struct msgpack_builder *answer)
 	builder_map(answer, "summary");
 	builder_uint(answer, "elapsed_ns", clock_now_ns() - profiler->began_ns);
 	builder_uint(answer, "samples", profiler->samples);
+	builder_uint(answer, "cpu_samples", profiler->cpu_samples);
 	builder_uint(answer, "late_ticks", profiler->late_ticks);
 	builder_uint(answer, "late_ns", profiler->late_ns);
 	builder_uint(answer, "no_room_ticks", profiler->no_room_ticks);
@@ -193,7 +190,7 @@ static void take_sample(void)
 	struct profile_time time;
 	VALUE unused;
 
-	profile_clock_take(profiler->clock, &time);
+	profile_clock_take(profiler->clock, profiler->ending, &time);
 	if (evaluate_quickly(take, (VALUE)&time, &unused) != EVALUATION_DONE)
 		profiler->no_room_ticks += time.still_ticks + time.moved_ticks;
 	if (is_time_to_send() || profiler->ending)
@@ -258,6 +255,7 @@ static void sample_job(void *unused)
 	profile_clock_taken(profiler->clock, profiler->last_cpu_ns);
 	if (profiler->ending)
 		finish();
+	OWN_WORK_KEEP_FRAME();
 }
 
 /* --- The request */
@@ -334,12 +332,13 @@ static void profile_begin(struct request *request, const struct command *command
 	builder_init(&one->answer);
 	one->request = request;
 	one->began_ns = one->sent_ns = clock_now_ns();
-	one->writers_ns = writers_cpu_ns();
+	one->others_ns = others_cpu_ns();
 	one->gc_known = profile_gc_known();
 	one->gc_ns = one->gc_known ? profile_gc_ns() : 0;
 	rb_gc_register_address(&one->keeper);
 	one->keeper = TypedData_Wrap_Struct(0, &keeper_type, one);
 	compat_sample_register(sample_job);
+	own_work_note((uintptr_t)sample_job);
 	code = begin_more(one, command, &err);
 	if (code) {
 		free_profiler(one);

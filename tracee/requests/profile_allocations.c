@@ -21,6 +21,7 @@
 #include "tracee/session/gc_hook.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/constant.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/gc_stress.h"
 
@@ -54,6 +55,7 @@ struct profile_allocations {
 	bool collected;                    /* with retained: those that are alive are known */
 	unsigned paused;
 	bool watching; /* the hook is wanted: it may have been removed (gc_hook.h) */
+	bool rests;    /* the hook is off to stay cheap */
 
 	/* The event's. */
 	uint64_t seen, meant;        /* all objects while the hook was on, and those of the class */
@@ -70,7 +72,9 @@ struct profile_allocations {
 	double credit_ns;
 	uint64_t taken_ns, taken_seen;   /* when the job came last, and what seen was */
 	uint64_t looked_ns, looked_read; /* when N was looked at, and what read_ns was */
-	uint64_t off_ns;                 /* for so long the hook was off */
+	uint64_t off_ns;                 /* for so long the hook was off to stay cheap; */
+	uint64_t unwatched_ns;           /* and since it may not be on */
+	uint64_t unwatched;              /* objects: whether they are alive is not known */
 	uint64_t objects, samples;       /* in sums */
 };
 
@@ -169,7 +173,7 @@ static bool choose_class(struct profile_allocations *one, struct slice name, str
 	name.size -= one->below;
 	class = rb_protect(find_class, (VALUE)&name, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	if (failed || !RB_TYPE_P(class, T_CLASS)) {
 		error_set(err, -ENOENT, "there is no class %.*s in the process so far", (int)name.size, name.bytes);
 		return false;
@@ -240,7 +244,7 @@ struct profile_allocations *profile_allocations_start(struct profile_stacks *sta
 	rb_protect(try_cost, (VALUE)one, &failed);
 	gc_stress_back();
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	if (failed || !gc_hook_is_on(hook())) {
 		error_set(err, -ENOTSUP, "%s", GC_HOOK_WHY);
 		profile_allocations_stop(one);
@@ -320,8 +324,15 @@ static void add(struct profile_allocations *one, const struct note *note, struct
 	const uint64_t figures[PROFILE_FIGURES] = {1, note->stands_for, note->stands_for * bytes_of(note), 0};
 	const struct profile_retained_object object = {note->object, thread ? thread->number : 0, stack, note->stands_for};
 
+	/* The client is told of no such thread. */
+	if (thread && thread->ours)
+		return;
 	if (one->retained && (compat_slot_is_free(note->object) || RBASIC_CLASS(note->object) != note->class))
 		return;
+	if (one->retained && !profile_retained_watch(one->retained)) {
+		one->unwatched += note->stands_for;
+		return;
+	}
 	if (!thread || stack == PROFILE_STACK_NONE ||
 	    !(one->retained ? profile_retained_add(one->retained, &object)
 	                    : profile_sums_add(sums, thread->number, stack, figures))) {
@@ -347,6 +358,7 @@ void profile_allocations_take_retained(struct profile_allocations *allocations, 
 		return;
 	rb_gc_start();
 	allocations->collected = true;
+	profile_retained_settle(allocations->retained);
 	while ((one = profile_retained_next(allocations->retained, &at))) {
 		const uint64_t figures[PROFILE_FIGURES] = {1, one->stands_for, one->stands_for * compat_object_bytes(one->object),
 		                                           0};
@@ -367,8 +379,10 @@ static void keep_to_budget(struct profile_allocations *one)
 	one->credit_ns += WATCHING_MOST * (double)passed_ns - (double)(one->seen - one->taken_seen) * one->event_ns;
 	if (one->credit_ns > CREDIT_NS)
 		one->credit_ns = CREDIT_NS;
-	if (!on)
+	if (!on && one->rests)
 		one->off_ns += passed_ns;
+	else if (!on)
+		one->unwatched_ns += passed_ns;
 	one->taken_ns = now_ns;
 	one->taken_seen = one->seen;
 	if (now_ns - one->looked_ns >= LOOK_NS || share * (double)LOOK_NS > 10 * READING_MOST * LOOK_NS) {
@@ -379,14 +393,19 @@ static void keep_to_budget(struct profile_allocations *one)
 	}
 	if (!one->watching)
 		return;
-	if (on && one->credit_ns < 0)
+	if (on && one->credit_ns < 0) {
 		gc_hook_remove(hook());
-	else if (!on && one->credit_ns >= 0)
+		one->rests = true;
+	} else if (!on && one->credit_ns >= 0) {
 		gc_hook_add_raw(hook(), RUBY_INTERNAL_EVENT_NEWOBJ);
+		one->rests = false;
+	}
 }
 
 void profile_allocations_take(struct profile_allocations *allocations, struct profile_threads *threads, struct profile_sums *sums)
 {
+	if (allocations->retained)
+		profile_retained_look(allocations->retained);
 	/* One that raises is not met again. */
 	while (allocations->note_count > 0)
 		add(allocations, &allocations->notes[--allocations->note_count], threads, sums);
@@ -407,6 +426,10 @@ uint64_t profile_allocations_cost_ns(const struct profile_allocations *allocatio
 
 void profile_allocations_tell(const struct profile_allocations *allocations, struct msgpack_builder *answer)
 {
+	uint64_t unwatched = allocations->unwatched;
+
+	if (allocations->retained)
+		unwatched += profile_retained_unwatched(allocations->retained);
 	builder_uint(answer, "made", allocations->meant);
 	builder_uint(answer, "every", allocations->every);
 	builder_bool(answer, "only_retained", allocations->retained != NULL);
@@ -414,6 +437,8 @@ void profile_allocations_tell(const struct profile_allocations *allocations, str
 	builder_uint(answer, "noted", allocations->samples);
 	builder_uint(answer, "off_ns", allocations->off_ns);
 	builder_uint(answer, "lost", allocations->lost);
+	builder_uint(answer, "unwatched_ns", allocations->unwatched_ns);
+	builder_uint(answer, "unwatched", unwatched);
 	builder_double(answer, "event_ns", allocations->event_ns);
 	builder_bool(answer, "with_bytes", compat_object_bytes(rb_cObject) > 0);
 }

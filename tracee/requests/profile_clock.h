@@ -28,8 +28,8 @@ void profile_clock_stop(struct profile_clock *clock);
 /* The same in a forked child, which does not have the thread. */
 void profile_clock_forget(struct profile_clock *clock);
 
-/* A sample begins. */
-void profile_clock_take(struct profile_clock *clock, struct profile_time *time);
+/* A sample begins. last: none comes after it, so the time since the last tick is its, too. */
+void profile_clock_take(struct profile_clock *clock, bool last, struct profile_time *time);
 /* It is over. cpu_ns: what it took, of which the clock makes sure that it does not become too much. */
 void profile_clock_taken(struct profile_clock *clock, uint64_t cpu_ns);
 
@@ -38,7 +38,7 @@ void profile_clock_watch(struct profile_clock *clock, const pid_t *threads, uint
 
 /* What the clock's thread has taken itself. */
 uint64_t profile_clock_cpu_ns(const struct profile_clock *clock);
-/* Samples a second, now: fewer than were asked for where they take too much. */
+/* Ticks a second until now: fewer than were asked for where samples took too much. */
 double profile_clock_rate_hz(const struct profile_clock *clock);
 /* How often the main thread was woken for a sample. */
 uint64_t profile_clock_woken(const struct profile_clock *clock);

@@ -3,6 +3,7 @@
 #include "tracee/requests/profile_gc.h"
 
 #include "proto/clock.h"
+#include "tracee/vm/exception_drop.h"
 
 #include <ruby.h>
 
@@ -28,7 +29,7 @@ bool profile_gc_known(void)
 
 	rb_protect(ask, Qnil, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	return !failed;
 }
 

@@ -10,6 +10,7 @@
 #include "tracee/requests/profile_retained.h"
 
 #include "tracee/session/gc_hook.h"
+#include "tracee/vm/compat.h"
 
 #include <ruby/debug.h>
 #include <stdlib.h>
@@ -25,6 +26,8 @@ struct table {
 
 struct profile_retained {
 	struct table tables[2], *now;
+	uint64_t unwatched;
+	bool alone; /* there has been one Ractor: asking calls Ruby, which a collection must not, so jobs do */
 };
 
 static struct profile_retained *active;
@@ -101,6 +104,7 @@ struct profile_retained *profile_retained_start(void)
 		free(retained);
 		return NULL;
 	}
+	retained->alone = compat_is_only_ractor();
 	retained->now = &retained->tables[0];
 	active = retained;
 	return retained;
@@ -125,25 +129,130 @@ void profile_retained_abandon(void)
 	active = NULL;
 }
 
+/* Which of them have been freed since the hook went is not known, nor what is at their addresses. */
+static void forget(struct profile_retained *retained)
+{
+	for (uint32_t i = 0; i < SLOTS; i++)
+		retained->unwatched += retained->now->items[i].object > GONE ? retained->now->items[i].stands_for : 0;
+	memset(retained->now, 0, sizeof(*retained->now));
+}
+
 void profile_retained_moved(struct profile_retained *retained)
 {
-	renew(retained, true);
+	/* A collection that was not heard, another Ractor's up to 3.4 for one, may have freed an object and its page. */
+	if (retained->alone && compat_in_main_ractor() && gc_hook_is_on(hook()))
+		renew(retained, true);
+	else
+		forget(retained);
+}
+
+void profile_retained_look(struct profile_retained *retained)
+{
+	bool alone = retained->alone;
+
+	retained->alone = false; /* where the question raises */
+	retained->alone = alone && compat_is_only_ractor();
 }
 
 bool profile_retained_add(struct profile_retained *retained, const struct profile_retained_object *object)
 {
-	/* Before Ruby 3.2 the hook goes where the application makes a Ractor. */
-	if (!gc_hook_is_on(hook()))
-		return false;
 	if (put(retained->now, object))
 		return true;
 	renew(retained, false);
 	return put(retained->now, object);
 }
 
+bool profile_retained_watch(struct profile_retained *retained)
+{
+	if (gc_hook_is_on(hook()))
+		return true;
+	forget(retained);
+	return gc_hook_add_raw(hook(), RUBY_INTERNAL_EVENT_FREEOBJ);
+}
+
+uint64_t profile_retained_unwatched(const struct profile_retained *retained)
+{
+	return retained->unwatched;
+}
+
+/* --- At the end */
+
+struct page {
+	uintptr_t start, end;
+	size_t stride;
+};
+
+struct pages {
+	struct page *items;
+	size_t count, room;
+	bool complete;
+};
+
+static int note_page(void *start, void *end, size_t stride, void *data)
+{
+	struct pages *pages = data;
+
+	if (pages->count == pages->room) {
+		size_t room = pages->room ? 2 * pages->room : 1024;
+		struct page *larger = realloc(pages->items, room * sizeof(*larger));
+
+		if (!larger) {
+			pages->complete = false;
+			return 1;
+		}
+		pages->items = larger;
+		pages->room = room;
+	}
+	pages->items[pages->count++] = (struct page){(uintptr_t)start, (uintptr_t)end, stride};
+	return 0;
+}
+
+static int compare_pages(const void *one, const void *other)
+{
+	uintptr_t a = ((const struct page *)one)->start, b = ((const struct page *)other)->start;
+
+	return (a > b) - (a < b);
+}
+
+static bool is_object(const struct pages *pages, VALUE object)
+{
+	size_t from = 0, to = pages->count;
+
+	while (from < to) {
+		size_t middle = (from + to) / 2;
+		const struct page *page = &pages->items[middle];
+
+		if ((uintptr_t)object < page->start)
+			to = middle;
+		else if ((uintptr_t)object >= page->end)
+			from = middle + 1;
+		else
+			return ((uintptr_t)object - page->start) % page->stride == 0 && !compat_slot_is_free(object);
+	}
+	return false;
+}
+
+void profile_retained_settle(struct profile_retained *retained)
+{
+	struct pages pages = {.complete = true};
+
+	if (!profile_retained_watch(retained))
+		return;
+	if (!compat_each_page(note_page, &pages) || !pages.complete) {
+		free(pages.items);
+		forget(retained);
+		return;
+	}
+	qsort(pages.items, pages.count, sizeof(*pages.items), compare_pages);
+	for (uint32_t i = 0; i < SLOTS; i++)
+		if (retained->now->items[i].object > GONE && !is_object(&pages, retained->now->items[i].object))
+			retained->now->items[i].object = GONE;
+	free(pages.items);
+}
+
 const struct profile_retained_object *profile_retained_next(const struct profile_retained *retained, uint32_t *at)
 {
 	while (*at < SLOTS && retained->now->items[*at].object <= GONE)
 		++*at;
-	return *at < SLOTS && gc_hook_is_on(hook()) ? &retained->now->items[(*at)++] : NULL;
+	return *at < SLOTS ? &retained->now->items[(*at)++] : NULL;
 }

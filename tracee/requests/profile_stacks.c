@@ -6,6 +6,7 @@
 #include "proto/profile_words.h"
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/own_work.h"
 #include "tracee/vm/string_slice.h"
 
 #include <ruby/debug.h>
@@ -197,17 +198,20 @@ static uint32_t node_of(struct profile_stacks *stacks, const struct node *node)
 	return numbers->count;
 }
 
-/* Of the frames that were read. */
-static uint32_t stack_of_frames(struct profile_stacks *stacks, int count, bool *cut)
+/* Of the frames that were read: the application's. A thread that does rbprobe's work is where that has interrupted it. */
+static uint32_t stack_of_frames(struct profile_stacks *stacks, VALUE thread, int count, bool *cut)
 {
+	int first = own_work_frames(thread, stacks->frames, stacks->lines, count, PROFILE_FRAMES_MAX);
 	struct node node = {0};
 
 	*cut = count == PROFILE_FRAMES_MAX;
+	if (first < 0)
+		return PROFILE_STACK_NONE;
 	/* A main thread's outermost frame is a dummy that has no line. */
 	if (count > 1 && !*cut && stacks->lines[count - 1] == 0 &&
 	    RB_TYPE_P(rb_profile_frame_path(stacks->frames[count - 1]), T_STRING))
 		count--;
-	for (int i = count - 1; i >= 0; i--) {
+	for (int i = count - 1; i >= first; i--) {
 		node.function = function_of(stacks, stacks->frames[i]);
 		node.line = stacks->lines[i];
 		node.parent = node.function ? node_of(stacks, &node) : 0;
@@ -221,7 +225,17 @@ uint32_t profile_stack_of(struct profile_stacks *stacks, VALUE thread, bool *cut
 {
 	int count = compat_thread_frames(thread, PROFILE_FRAMES_MAX, stacks->frames, stacks->lines);
 
-	return stack_of_frames(stacks, count, cut);
+	return stack_of_frames(stacks, thread, count, cut);
+}
+
+bool profile_stack_is_in_ruby(const struct profile_stacks *stacks, uint32_t stack)
+{
+	const struct node *node;
+
+	if (!compat_thread_frames_with_c() || stack == PROFILE_STACK_NONE || !stack)
+		return false;
+	node = &stacks->nodes[stack - 1];
+	return node->line > 0 && !string_is_internal_path(rb_profile_frame_path(stacks->functions[node->function - 1].frame));
 }
 
 uint32_t profile_stack_here(struct profile_stacks *stacks, bool *cut)
@@ -230,7 +244,7 @@ uint32_t profile_stack_here(struct profile_stacks *stacks, bool *cut)
 	uint32_t stack;
 
 	stacks->fixed = true;
-	stack = stack_of_frames(stacks, count, cut);
+	stack = stack_of_frames(stacks, rb_thread_current(), count, cut);
 	stacks->fixed = false;
 	return stack;
 }

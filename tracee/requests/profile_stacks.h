@@ -27,6 +27,9 @@ void profile_stacks_mark(const struct profile_stacks *stacks);
 /* The number of the thread's stack as it is now; 0: it has no frames. *cut: there are more than are kept. */
 uint32_t profile_stack_of(struct profile_stacks *stacks, VALUE thread, bool *cut);
 
+/* Whether its innermost function is one of the application's in Ruby: not one of C, nor Ruby's own. False: not known. */
+bool profile_stack_is_in_ruby(const struct profile_stacks *stacks, uint32_t stack);
+
 /*
  * The same for this thread, in an event in which nothing may be allocated: as long as there is room that profile_stacks_reserve()
  * has made. False: no memory.

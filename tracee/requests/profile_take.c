@@ -16,26 +16,45 @@ static void add_or_count(struct profiler *profiler, uint32_t thread, uint32_t st
 }
 
 /*
- * Whether the thread used a processor at the tick. A sample comes later than its tick: where the thread waited at the tick, the
- * sample is taken as it wakes up. It has then used little CPU time since the tick, and much other time has passed. One that ran
- * at the tick has used CPU time all the while until it took the sample; or so much that it cannot just have woken up, where other
- * processes took its processor meanwhile.
+ * Whether the thread was at work from the tick until now: it used a processor or, where the kernel tells that, waited for one. It
+ * then is where it was at the tick. One that waited at the tick, for anything else, is seen as it wakes up: it has used little
+ * since, and much other time has passed; so has one that worked at the tick, and then waited.
+ */
+static bool worked_since(const struct profile_thread *known, uint64_t passed_ns, uint64_t used_ns, uint64_t delay_at_tick_ns)
+{
+	uint64_t delay_ns;
+
+	if (used_ns + AWAY_NS >= passed_ns)
+		return true;
+	if (delay_at_tick_ns == UINT64_MAX)
+		return false;
+	delay_ns = profile_watch_delay_ns((pid_t)known->native_id);
+	return delay_ns != UINT64_MAX && used_ns + AWAY_NS + (delay_ns - delay_at_tick_ns) >= passed_ns;
+}
+
+/*
+ * Whether the thread used a processor at the tick, or waited for one. One that had just been woken does so, too, and is still in
+ * the method that it waited in: the sample's innermost one, which is not written in the application's Ruby. So there it must have
+ * used more than it takes to wake up.
  */
 static bool ran_at_tick(const struct profiler *profiler, const struct profile_thread *known, const struct profile_tick *tick)
 {
 	bool takes = known->thread == rb_thread_current();
 	uint64_t now_ns = takes ? profiler->sample_ns : clock_now_ns(), passed_ns = now_ns - tick->at_ns;
 	uint64_t cpu_ns = takes ? profiler->sample_cpu_ns : known->cpu_ns, before_ns = known->before_ns, used_ns;
+	uint64_t delay_ns = UINT64_MAX;
 
 	if (!tick->at_ns || now_ns < tick->at_ns || !known->has_cpu)
 		return false;
 	/* One that is not watched did nothing before the last sample: what it has used since it may have used before the tick. */
-	if (!profile_tick_cpu_ns(tick, (pid_t)known->native_id, &before_ns) && (!takes || !known->had_cpu))
-		return takes && passed_ns <= WAKING_NS;
+	if (!profile_tick_thread(tick, (pid_t)known->native_id, &before_ns, &delay_ns) && (!takes || !known->had_cpu))
+		return takes && !tick->late && passed_ns <= WAKING_NS;
 	used_ns = cpu_ns > before_ns ? cpu_ns - before_ns : 0;
-	if (takes)
-		return used_ns + AWAY_NS >= passed_ns || used_ns >= WAKING_NS;
-	return used_ns > 0 && (used_ns >= passed_ns / 2 || used_ns >= WAKING_NS);
+	if (!worked_since(known, passed_ns, used_ns, delay_ns))
+		return !takes && !tick->late && used_ns > passed_ns - passed_ns / 4;
+	if (!tick->late && used_ns + AWAY_NS >= passed_ns)
+		return used_ns > 0;
+	return used_ns >= WAKING_NS || (takes && profile_stack_is_in_ruby(profiler->stacks, known->stack));
 }
 
 /*
@@ -104,11 +123,12 @@ static void take_thread(struct profiler *profiler, VALUE thread, uint32_t index,
 
 		add_or_count(profiler, known->number, known->stack, still);
 	}
-	cpu_ns = cpu_of_sample(profiler, known, time);
-	idle = !cpu_ns && known->last_ns < time->moved_ns / 2;
 	known->stack = profile_stack_of(profiler->stacks, thread, &cut);
 	known->has_stack = true;
 	profiler->cut += cut;
+	cpu_ns = cpu_of_sample(profiler, known, time);
+	profiler->cpu_samples += cpu_ns > 0;
+	idle = !cpu_ns && known->last_ns < time->moved_ns / 2;
 	if (profiler->gvl)
 		take_gvl(profiler, known, time);
 	if (known->number == profiler->busiest)

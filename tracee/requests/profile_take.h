@@ -29,7 +29,7 @@ struct profiler {
 	struct profile_sums gvl_sums;            /* waits, ns waited, ns for which others waited */
 	struct msgpack_builder answer;
 	uint64_t began_ns, sent_ns;
-	uint64_t writers_ns;               /* what sending threads had taken when it began */
+	uint64_t others_ns;                /* what our threads that are not the profile's had taken when it began */
 	uint64_t sample_ns, sample_cpu_ns; /* when the sample began, and what the clock of its thread was */
 	uint64_t last_cpu_ns;              /* what the last sample took, */
 	VALUE last_thread;                 /* of this thread */
@@ -41,7 +41,7 @@ struct profiler {
 	pid_t watched[PROFILE_WATCHED_MAX]; /* threads that have used CPU time since the last sample */
 	uint32_t watched_count;
 	uint32_t busiest; /* the thread that has used most CPU time since; 0: none is there */
-	uint64_t samples, late_ticks, late_ns, no_room_ticks, cut, cpu_ns;
+	uint64_t samples, cpu_samples, late_ticks, late_ns, no_room_ticks, cut, cpu_ns;
 	bool sampling;
 	bool ending;  /* after the next sample */
 	VALUE keeper; /* marks what it refers to */

@@ -6,6 +6,7 @@
 #include "proto/clock.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/native_id.h"
+#include "tracee/vm/own.h"
 #include "tracee/vm/string_slice.h"
 
 #include <stdlib.h>
@@ -40,7 +41,6 @@ static void learn_name(struct profile_thread *thread)
 	memcpy(now, name.bytes, name.size < sizeof(now) ? name.size : sizeof(now) - 1);
 	thread->untold = thread->untold || memcmp(now, thread->name, sizeof(now)) != 0;
 	memcpy(thread->name, now, sizeof(now));
-	thread->ours = strncmp(now, OWN_NAME, strlen(OWN_NAME)) == 0;
 	RB_GC_GUARD(string);
 }
 
@@ -79,6 +79,8 @@ struct profile_thread *profile_threads_get(struct profile_threads *threads, VALU
 		if (!found)
 			return NULL;
 		learn_name(found);
+		/* Decided once: what has been sampled is told. One that has just been made has no name yet. */
+		found->ours = strncmp(found->name, OWN_NAME, strlen(OWN_NAME)) == 0 || own_is_thread(thread);
 	}
 	found->round = threads->round;
 	if (!found->native_id)

@@ -8,8 +8,14 @@
 #include "tracee/requests/profile_watch.h"
 
 #include "proto/clock.h"
+#include "proto/task_file.h"
+#include "tracee/base/fork_gate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 
 #define READ_ATTEMPTS 4
+#define ASKED_AFTER 8u /* ticks after one that was late ask, too: the machine is busy */
 
 void profile_watch_set(struct profile_watch *watch, const pid_t *threads, uint32_t count)
 {
@@ -18,22 +24,59 @@ void profile_watch_set(struct profile_watch *watch, const pid_t *threads, uint32
 	atomic_store_explicit(&watch->count, count, memory_order_release);
 }
 
+uint64_t profile_watch_delay_ns(pid_t thread)
+{
+	char text[128];
+	uint64_t ran_ns, delay_ns;
+
+	if (task_file_read_own(thread, "schedstat", text, sizeof(text)) <= 0)
+		return UINT64_MAX;
+	/* Kernels that do not count say that it never ran. */
+	if (sscanf(text, "%" SCNu64 " %" SCNu64, &ran_ns, &delay_ns) != 2 || ran_ns == 0)
+		return UINT64_MAX;
+	return delay_ns;
+}
+
+/* In the clock's thread a fork may come at any time, and its child would have the file for its life. */
+static uint64_t delay_ns_without_a_fork(pid_t thread)
+{
+	uint64_t delay_ns;
+
+	if (!fork_gate_try_enter())
+		return UINT64_MAX;
+	delay_ns = profile_watch_delay_ns(thread);
+	fork_gate_leave();
+	return delay_ns;
+}
+
 void profile_watch_tick(struct profile_watch *watch, uint64_t latest_ns)
 {
 	uint32_t number = atomic_load_explicit(&watch->ticks, memory_order_relaxed) + 1;
 	uint32_t count = atomic_load_explicit(&watch->count, memory_order_acquire);
 	struct profile_tick *tick = &watch->places[number & 1];
 
+	tick->late = clock_now_ns() > latest_ns;
+	watch->asks = tick->late ? ASKED_AFTER : watch->asks - (watch->asks > 0);
 	tick->count = 0;
 	for (uint32_t i = 0; i < count; i++) {
-		tick->threads[tick->count] = atomic_load_explicit(&watch->threads[i], memory_order_relaxed);
-		tick->count += clock_thread_ns(tick->threads[tick->count], &tick->cpu_ns[tick->count]);
+		pid_t thread = atomic_load_explicit(&watch->threads[i], memory_order_relaxed);
+
+		tick->threads[tick->count] = thread;
+		tick->delays_ns[tick->count] = watch->asks ? delay_ns_without_a_fork(thread) : UINT64_MAX;
+		tick->count += clock_thread_ns(thread, &tick->cpu_ns[tick->count]);
 	}
 	/* Last: a thread whose processor this one has taken goes on soon. */
 	tick->at_ns = clock_now_ns();
-	if (tick->at_ns > latest_ns)
-		tick->at_ns = 0;
 	atomic_store_explicit(&watch->ticks, number, memory_order_release);
+}
+
+void profile_watch_refresh(const struct profile_watch *watch)
+{
+	uint32_t count = atomic_load_explicit(&watch->count, memory_order_acquire);
+	uint64_t unused;
+
+	for (uint32_t i = 0; i < count; i++)
+		clock_thread_ns(atomic_load_explicit(&watch->threads[i], memory_order_relaxed), &unused);
 }
 
 void profile_watch_last(struct profile_watch *watch, struct profile_tick *tick)
@@ -49,12 +92,13 @@ void profile_watch_last(struct profile_watch *watch, struct profile_tick *tick)
 	*tick = (struct profile_tick){0};
 }
 
-bool profile_tick_cpu_ns(const struct profile_tick *tick, pid_t thread, uint64_t *cpu_ns)
+bool profile_tick_thread(const struct profile_tick *tick, pid_t thread, uint64_t *cpu_ns, uint64_t *delay_ns)
 {
 	for (uint32_t i = 0; i < tick->count; i++) {
 		if (tick->threads[i] != thread)
 			continue;
 		*cpu_ns = tick->cpu_ns[i];
+		*delay_ns = tick->delays_ns[i];
 		return true;
 	}
 	return false;

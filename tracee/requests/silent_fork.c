@@ -143,8 +143,11 @@ static bool keeper_wait(struct silent_fork *copy)
 __attribute__((no_sanitize("address"))) static int keeper_main(void *argument)
 {
 	struct silent_fork *copy = argument;
-	pid_t pid = fork();
+	pid_t pid;
 
+	/* First of all, for the copy as well: clients that look for workers tell both by it. */
+	raw_syscall(SYS_prctl, PR_SET_NAME, (long)"rbprobe-keeper", 0, 0, 0);
+	pid = fork();
 	if (pid == 0)
 		__builtin_longjmp(copy->frame, 1);
 	copy->pid = pid < 0 ? -errno : pid;
@@ -152,7 +155,6 @@ __attribute__((no_sanitize("address"))) static int keeper_main(void *argument)
 	if (pid < 0)
 		return 0;
 	keeper_close_descriptors();
-	raw_syscall(SYS_prctl, PR_SET_NAME, (long)"rbprobe-keeper", 0, 0, 0);
 	if (!keeper_wait(copy) && copy->kind == SILENT_FORK_SERVANT)
 		raw_syscall(SYS_kill, copy->pid, SIGKILL, 0, 0, 0);
 	return 0;

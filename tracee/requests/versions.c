@@ -9,6 +9,7 @@
 #include "tracee/base/msgpack_builder.h"
 #include "tracee/session/ruby_msgpack.h"
 #include "tracee/vm/constant.h"
+#include "tracee/vm/exception_drop.h"
 
 #include <errno.h>
 #include <ruby.h>
@@ -54,7 +55,7 @@ static void versions_begin(struct request *request, const struct command *comman
 	builder_init(&asked.answer);
 	rb_protect(fill, (VALUE)&asked, &failed);
 	if (failed) {
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 		request_finish(request, EIO, "Ruby does not tell its constants");
 	} else if (!request_answer(request, &asked.answer)) {
 		request_finish(request, ENOMEM, "the process has no memory for an answer");

@@ -15,6 +15,7 @@
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/event_flags.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/own.h"
 
 #include <ruby.h>
@@ -67,7 +68,7 @@ void code_compiled_begin(void)
 		return;
 	rb_protect(begin, Qnil, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 }
 
 static VALUE end(VALUE tracepoint)
@@ -88,5 +89,5 @@ void code_compiled_end(void)
 	watch = Qfalse;
 	rb_protect(end, tracepoint, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 }

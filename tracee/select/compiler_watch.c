@@ -10,6 +10,7 @@
 #include "tracee/session/bell.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/own.h"
 
 #include <ruby.h>
@@ -71,7 +72,7 @@ void compiler_watch_begin(void)
 
 	rb_protect(tracepoints_enable, Qnil, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 }
 
 static VALUE tracepoints_disable(VALUE unused)
@@ -90,7 +91,7 @@ bool compiler_watch_end(void)
 
 	rb_protect(tracepoints_disable, Qnil, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	for (size_t i = 0; i < COMPILERS; i++)
 		left = left || is_on(watch.tracepoints[i]);
 	return left;

@@ -15,6 +15,7 @@
 #include "tracee/vm/aside.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/refinements.h"
 
 struct addition {
@@ -37,7 +38,7 @@ static VALUE report_protected(VALUE addition)
 
 	rb_protect(report, addition, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	return Qnil;
 }
 

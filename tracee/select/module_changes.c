@@ -17,6 +17,7 @@
 #include "tracee/select/selection.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/method_definition.h"
 #include "tracee/vm/own.h"
 
@@ -127,7 +128,7 @@ static VALUE protect(VALUE (*run)(VALUE), VALUE argument)
 	VALUE value = arming_protect(run, argument, &failed);
 
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	return failed ? Qfalse : value;
 }
 

@@ -14,12 +14,13 @@
 #include "tracee/observe/tally.h"
 #include "tracee/observe/tally_keys.h"
 #include "tracee/select/code_compiled.h"
+#include "tracee/select/compile_anew.h"
 #include "tracee/select/compiler_watch.h"
 #include "tracee/select/module_changes.h"
 #include "tracee/session/debug.h"
 #include "tracee/session/queue.h"
 #include "tracee/session/session.h"
-#include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/gvl_slice.h"
 #include "tracee/vm/own.h"
@@ -99,7 +100,7 @@ static void mark(void *data)
 				rb_gc_mark(probe->only_kind_of);
 			rb_gc_mark(probe->waiting);
 			expression_list_mark(probe->expressions);
-			expression_list_mark(probe->locals);
+			expression_list_mark(probe->ends);
 			expression_list_mark(probe->condition);
 			expression_list_mark(probe->key);
 		}
@@ -227,12 +228,6 @@ static VALUE disarm_probe(VALUE probe)
 	return Qnil;
 }
 
-static VALUE compile_anew(VALUE unused)
-{
-	compat_compile_anew();
-	return unused;
-}
-
 /* Each step by itself: what one of them raises must not keep the others from being done. */
 static void step(VALUE (*function)(VALUE), VALUE argument)
 {
@@ -240,7 +235,7 @@ static void step(VALUE (*function)(VALUE), VALUE argument)
 
 	rb_protect(function, argument, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 }
 
 static void disarm_one(struct selection *selection, struct probe *probe)
@@ -252,8 +247,10 @@ static void disarm_one(struct selection *selection, struct probe *probe)
 static void end_disarming(struct selection *selection)
 {
 	selection->disarmed = true;
-	if (selection->left_to_interpreter)
-		step(compile_anew, Qnil);
+	if (selection->left_to_interpreter && session_is_parents(selection->session))
+		compile_anew_later();
+	else if (selection->left_to_interpreter)
+		compile_anew();
 	refinements_forget();
 	if (!selection_watches_lines())
 		code_compiled_end();
@@ -337,7 +334,7 @@ static void selection_free(struct selection *selection)
 		engine_line_release(probe);
 		engine_patch.release(probe);
 		expression_list_free(probe->expressions);
-		expression_list_free(probe->locals);
+		expression_list_free(probe->ends);
 		expression_list_free(probe->condition);
 		expression_list_free(probe->key);
 		free(probe->tally);

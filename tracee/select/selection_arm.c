@@ -15,6 +15,7 @@
 #include "tracee/session/session.h"
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/gvl_slice.h"
 #include "tracee/vm/method_definition.h"
 
@@ -29,7 +30,7 @@ int selection_error(struct error *err)
 	VALUE exception = rb_errinfo();
 	char message[ERROR_TEXT_SIZE / 2];
 
-	rb_set_errinfo(Qnil);
+	exception_drop(Qnil);
 	builtin_describe(exception, message, sizeof(message));
 	if (RTEST(rb_obj_is_kind_of(exception, rb_eSyntaxError)))
 		return error_set(err, -EINVAL, "an expression does not compile, %s", message);
@@ -90,19 +91,10 @@ void selection_found(struct selection *selection, uint32_t selector)
 	session_send(selection->session, &record);
 }
 
-struct expression_list *selection_locals(const struct session *session, VALUE method)
-{
-	if (!(session->options.flags & TRACE_LOCALS) || session->manner == CALLS_COUNTED)
-		return NULL;
-	if (!NIL_P(method_definition_instructions(method)))
-		session->selection->has_locals = true;
-	return expression_list_new_for_end(method);
-}
-
 bool selection_keeps_binding(const struct session *session, VALUE method)
 {
-	bool wanted =
-		session->options.flags & TRACE_LOCALS || (session->tests_end && session->decider->conditions.expression.size);
+	bool wanted = session->options.flags & TRACE_LOCALS || session->shows_ends ||
+	              (session->tests_end && session->decider->conditions.expression.size);
 
 	return wanted && !compat_block_method_frame_stays() && method_definition_is_block_method(method);
 }
@@ -133,7 +125,7 @@ static bool arm_one(const struct arming_one *one)
 	if (!(session->options.flags & TRACE_BY_VALUE))
 		probe->expressions = selection_expressions(probe, probe->selector, method, engine == &engine_patch);
 	probe->condition = decider_condition(session, method, probe->owner, engine == &engine_patch);
-	probe->locals = selection_locals(session, method);
+	probe->ends = selection_ends(probe, probe->selector, method, engine == &engine_patch);
 	probe->keeps_binding = selection_keeps_binding(session, method);
 	probe->key = tally_keys_expression(session, selector, method, probe->owner, engine == &engine_patch);
 	if (engine->id == ENGINE_HOOK && engine_hook_stays(method, probe->owner, probe->callee))

@@ -24,6 +24,7 @@
 #include "tracee/session/debug.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/gvl_slice.h"
 #include "tracee/vm/refinements.h"
 
@@ -31,9 +32,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* CPU time that a command may take. With a compiler the process is slow meanwhile, too. */
+/* CPU time that a command may take, or more where its client says so. With a compiler the process is slow meanwhile, too. */
 #define WORK_MAX_MS 5000u
-#define WORK_COMPILED_MAX_MS 2000u
+#define WORK_COMPILED(limit_ms) ((limit_ms) / 5 * 2)
 
 struct step;
 
@@ -54,6 +55,7 @@ struct selection_work {
 	uint64_t count;
 	unsigned parts; /* jobs that it has taken */
 	bool in_parts;
+	bool compiling; /* the process has a compiler */
 	struct error *err;
 	int status;
 	struct gvl_slice slice;
@@ -76,9 +78,9 @@ void selection_works_mark(void)
 	}
 }
 
-static bool is_compiling(const struct selection_work *work)
+static uint32_t limit_ms(const struct command *command)
 {
-	return work->slice.limit_ns != WORK_MAX_MS * NS_PER_MS;
+	return command->options.work_limit_ms > WORK_MAX_MS ? command->options.work_limit_ms : WORK_MAX_MS;
 }
 
 /* --- What matches nothing */
@@ -172,8 +174,9 @@ static bool refuse_what_is_misnamed(struct selection_work *work)
 
 static bool prepare(struct selection_work *work)
 {
-	if (compat_compiler() != COMPAT_COMPILER_NONE)
-		work->slice.limit_ns = WORK_COMPILED_MAX_MS * NS_PER_MS;
+	work->compiling = compat_compiler() != COMPAT_COMPILER_NONE;
+	if (work->compiling)
+		work->slice.limit_ns = WORK_COMPILED(limit_ms(work->command)) * NS_PER_MS;
 	overhead_calibrate();
 	if (work->command->options.conditions.expression.size)
 		expression_condition_check(work->command->options.conditions.expression);
@@ -334,15 +337,17 @@ static int error_of_work(struct selection_work *work)
 
 	if (!work->slice.gave_up[0])
 		return selection_error(work->err);
-	rb_set_errinfo(Qnil);
+	exception_drop(Qnil);
 	if (!armed)
-		return error_set(work->err, -ETIMEDOUT, "%s was given up: %s; select fewer methods", name, work->slice.gave_up);
+		return error_set(work->err, -ETIMEDOUT,
+		                 "%s was given up: %s; select fewer methods, or allow more with --timeout SEC", name,
+		                 work->slice.gave_up);
 	return error_set(work->err, -ETIMEDOUT, "%s was given up after %u methods, and none is traced: %s%s", name, armed,
 	                 work->slice.gave_up,
-	                 is_compiling(work)
+	                 work->compiling
 	                         ? ", since the compiler drops all of its code for each of them; select fewer methods, or use "
 	                           "--engine hook"
-	                         : "; select fewer methods");
+	                         : "; select fewer methods, or allow more with --timeout SEC");
 }
 
 /* Where one was refused, another may follow. Nobody holds it but for a moment. */
@@ -424,7 +429,7 @@ struct selection_work *selection_work_new(struct session *session, const struct 
 	work->command = command;
 	work->next_work = works;
 	works = work;
-	gvl_slice_begin_for(&work->slice, &session->gone, WORK_MAX_MS);
+	gvl_slice_begin_for(&work->slice, &session->gone, limit_ms(command));
 	gvl_slice_end();
 	return work;
 }

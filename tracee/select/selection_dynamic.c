@@ -15,6 +15,7 @@
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 
 #include <string.h>
 
@@ -88,7 +89,7 @@ void selection_method_added(VALUE owner, VALUE name)
 			continue;
 		arming_protect(arm_added, (VALUE)&addition, &failed);
 		if (failed)
-			rb_set_errinfo(Qnil);
+			exception_drop(Qnil);
 		/* A job has disabled it in between, and did not see what was not armed yet. */
 		if (session->selection->disabled)
 			selection_disarm_all(session->selection);
@@ -140,7 +141,7 @@ void selection_compiler_on(void)
 			continue;
 		rb_protect(tell_of_compiler, (VALUE)session->selection, &failed);
 		if (failed)
-			rb_set_errinfo(Qnil);
+			exception_drop(Qnil);
 	}
 }
 
@@ -157,7 +158,7 @@ static VALUE first_sight(VALUE argument)
 	static const struct selector nothing;
 	struct sighting *sighting = (struct sighting *)argument;
 	struct session *session = sighting->selection->session;
-	struct expression_list *expressions = NULL, *condition = NULL, *locals = NULL;
+	struct expression_list *expressions = NULL, *condition = NULL, *ends = NULL;
 	bool keeps_binding = false;
 	VALUE name = sighting->match.name;
 
@@ -165,11 +166,11 @@ static VALUE first_sight(VALUE argument)
 		sighting->match.method = builtin_own_method(sighting->match.owner, name);
 	if (!NIL_P(sighting->match.method))
 		expressions = expression_list_new(&nothing, sighting->match.method, sighting->match.owner,
-		                                  session->options.flags & TRACE_ARGUMENTS, false);
+		                                  (struct expression_wish){.all = session->options.flags & TRACE_ARGUMENTS});
 	if (!NIL_P(sighting->match.method))
 		condition = decider_condition(session, sighting->match.method, sighting->match.owner, false);
 	if (!NIL_P(sighting->match.method)) {
-		locals = selection_locals(session, sighting->match.method);
+		ends = selection_ends_of_any(session, sighting->match.method, sighting->match.owner);
 		keeps_binding = selection_keeps_binding(session, sighting->match.method);
 	}
 	/* Another thread may have seen it meanwhile, or a job have ended the trace. */
@@ -177,14 +178,14 @@ static VALUE first_sight(VALUE argument)
 	if (sighting->probe || sighting->selection->disabled) {
 		expression_list_free(expressions);
 		expression_list_free(condition);
-		expression_list_free(locals);
+		expression_list_free(ends);
 		return Qnil;
 	}
 	sighting->probe = selection_add_probe(sighting->selection, &sighting->match, 0);
 	sighting->probe->roles = 1u << ROLE_SHOWN;
 	sighting->probe->expressions = expressions;
 	sighting->probe->condition = condition;
-	sighting->probe->locals = locals;
+	sighting->probe->ends = ends;
 	sighting->probe->keeps_binding = keeps_binding;
 	selection_send_method(sighting->probe, &engine_hook, sighting->match.method);
 	sighting->probe->told = true;
@@ -200,7 +201,7 @@ static VALUE first_sight_aside(VALUE sighting)
 
 	arming_protect(first_sight, sighting, &failed);
 	if (failed) {
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 		((struct sighting *)sighting)->probe = NULL;
 	}
 	return Qnil;

@@ -7,6 +7,7 @@
 
 #include "tracee/observe/expression.h"
 #include "tracee/session/session.h"
+#include "tracee/vm/method_definition.h"
 
 #include <string.h>
 
@@ -59,11 +60,10 @@ void selection_join_expressions(struct selector *together, struct slice all[EXPR
 	}
 }
 
-struct expression_list *selection_expressions(const struct probe *probe, uint32_t selector, VALUE method, bool in_hand)
+/* Those of all selectors that mean the method, into `all`. */
+static struct selector joined(const struct probe *probe, uint32_t selector, struct slice all[EXPRESSIONS_MAX])
 {
-	const struct session *session = probe->session;
-	const struct selection *selection = session->selection;
-	struct slice all[EXPRESSIONS_MAX];
+	const struct selection *selection = probe->session->selection;
 	struct selector together = {.expressions = all};
 
 	for (uint32_t i = 0; i < selection->selector_count; i++) {
@@ -74,5 +74,45 @@ struct expression_list *selection_expressions(const struct probe *probe, uint32_
 			continue;
 		selection_join_expressions(&together, all, one);
 	}
-	return expression_list_new(&together, method, probe->owner, session->options.flags & TRACE_ARGUMENTS, in_hand);
+	return together;
+}
+
+struct expression_list *selection_expressions(const struct probe *probe, uint32_t selector, VALUE method, bool in_hand)
+{
+	const struct session *session = probe->session;
+	const struct expression_wish wish = {
+		.all = session->options.flags & TRACE_ARGUMENTS, .in_hand = in_hand, .ends = session->shows_ends};
+	struct slice all[EXPRESSIONS_MAX];
+	struct selector together = joined(probe, selector, all);
+
+	return expression_list_new(&together, method, probe->owner, wish);
+}
+
+static struct expression_list *list_for_end(const struct session *session, const struct selector *selector, VALUE method,
+                                            VALUE owner, bool in_hand)
+{
+	const struct expression_wish wish = {
+		.all = session->options.flags & TRACE_LOCALS, .in_hand = in_hand, .ends = session->shows_ends};
+
+	if (session->manner == CALLS_COUNTED || (!wish.all && !wish.ends))
+		return NULL;
+	if (wish.all && !NIL_P(method_definition_instructions(method)))
+		session->selection->has_locals = true;
+	return expression_list_new_for_end(selector, method, owner, wish);
+}
+
+struct expression_list *selection_ends(const struct probe *probe, uint32_t selector, VALUE method, bool in_hand)
+{
+	static const struct selector nothing;
+	struct slice all[EXPRESSIONS_MAX];
+	struct selector together = probe->session->shows_ends ? joined(probe, selector, all) : nothing;
+
+	return list_for_end(probe->session, &together, method, probe->owner, in_hand);
+}
+
+struct expression_list *selection_ends_of_any(const struct session *session, VALUE method, VALUE owner)
+{
+	static const struct selector nothing;
+
+	return list_for_end(session, &nothing, method, owner, false);
 }

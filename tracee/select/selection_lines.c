@@ -15,6 +15,7 @@
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/gvl_slice.h"
 #include "tracee/vm/heap_list.h"
 #include "tracee/vm/line_code.h"
@@ -121,7 +122,7 @@ static VALUE outer_names(VALUE block)
 		return Qnil;
 	names = rb_protect(variables_around, block, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	return failed ? Qnil : names;
 }
 
@@ -231,7 +232,7 @@ static void consider_frames(const struct lines_wanted *wanted, VALUE thread, VAL
 		/* The VM has frames of its own, whose code is none to look at. */
 		rb_protect(consider_frame, (VALUE)&look, &failed);
 		if (failed)
-			rb_set_errinfo(Qnil);
+			exception_drop(Qnil);
 	}
 	ALLOCV_END(memory);
 	ALLOCV_END(line_memory);

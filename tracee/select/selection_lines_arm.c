@@ -14,6 +14,7 @@
 #include "tracee/session/debug.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/class_name.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/method_definition.h"
 
 #include <errno.h>
@@ -342,7 +343,7 @@ void selection_code_compiled(VALUE code, bool is_eval)
 		compiled.selection = session->selection;
 		arming_protect(consider_lines, (VALUE)&compiled, &failed);
 		if (failed)
-			rb_set_errinfo(Qnil);
+			exception_drop(Qnil);
 		/* A job has disabled it in between, and did not see what was not armed yet. */
 		if (session->selection->disabled)
 			selection_disarm_all(session->selection);

@@ -8,6 +8,7 @@
 #include "proto/clock.h"
 #include "tracee/select/module_changes.h"
 #include "tracee/session/session.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/gvl_slice.h"
 
 #include <stdatomic.h>
@@ -94,12 +95,23 @@ static VALUE look(VALUE argument)
 			selection_search_again(selection, i);
 		else
 			selector_each_match(&selection->selectors[i], selection_arm_match, &arming);
-		if (own_ns() - began_ns > LOOK_MAX_NS)
+		if (own_ns() - began_ns > LOOK_MAX_NS && selection->look_next < selection->selector_count)
 			return Qnil;
 	}
 	selection->look_next = 0;
-	selection->look_for_all = false;
+	selection->look_for_all = selection->look_again;
+	selection->look_again = false;
 	return Qnil;
+}
+
+/* Selectors that a look has come past already would not see what has happened since. */
+static void look_for_all(struct selection *selection)
+{
+	if (selection->look_for_all && selection->look_next)
+		selection->look_again = true;
+	else
+		selection->look_next = 0;
+	selection->look_for_all = true;
 }
 
 void selection_look(void)
@@ -113,13 +125,14 @@ void selection_look(void)
 	for (struct selection *selection = selection_next(NULL); selection; selection = selection_next(selection)) {
 		int failed = 0;
 
-		selection->look_for_all = selection->look_for_all || all;
+		if (all)
+			look_for_all(selection);
 		/* It is being looked for. */
 		if (selection->unfinished)
 			continue;
 		arming_protect(look, (VALUE)selection, &failed);
 		if (failed)
-			rb_set_errinfo(Qnil);
+			exception_drop(Qnil);
 	}
 	pause_ns = (own_ns() - began_ns) * LOOK_PART;
 	for (const struct selection *selection = selection_next(NULL); selection; selection = selection_next(selection))

@@ -16,6 +16,7 @@
 #include "tracee/session/session.h"
 #include "tracee/vm/aside.h"
 #include "tracee/vm/constant.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/string_slice.h"
 
 #include <string.h>
@@ -162,7 +163,7 @@ static VALUE run_for_each(VALUE argument)
 			continue;
 		arming_protect(work->run, (VALUE)work->change, &failed);
 		if (failed)
-			rb_set_errinfo(Qnil);
+			exception_drop(Qnil);
 		/* A job has disabled it in between, and did not see what was not armed yet. */
 		if (session->selection->disabled)
 			selection_disarm_all(session->selection);

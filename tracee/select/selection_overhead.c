@@ -12,6 +12,7 @@
 #include "tracee/observe/retry.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/class_name.h"
+#include "tracee/vm/exception_drop.h"
 
 #define TOLD_PERCENT 50u /* of which a client is told that has no limit */
 #define NEVER 101u
@@ -38,7 +39,7 @@ static uint32_t new_calls(const struct probe *probe)
 /* Whether its calls have values, a condition, or a key by which they are counted apart. */
 static bool has_values(const struct probe *probe)
 {
-	return (probe->expressions || probe->condition || probe->locals || probe->key) && !probe->only_counted;
+	return (probe->expressions || probe->condition || probe->ends || probe->key) && !probe->only_counted;
 }
 
 /* What the last look has found, of all sessions together. */
@@ -189,7 +190,7 @@ static void protect(VALUE (*function)(VALUE), struct shedding *shedding)
 
 	rb_protect(function, (VALUE)shedding, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 }
 
 /*

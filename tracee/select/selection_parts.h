@@ -109,6 +109,7 @@ struct selection {
 	bool has_patterns;    /* there are others */
 	uint32_t look_next;   /* selector that the next look goes on with */
 	bool look_for_all;    /* also for those that have matched: something was overlooked */
+	bool look_again;      /* and once more: something was overlooked meanwhile */
 	bool overlooked_told; /* the client knows that this happens */
 	/* Of the method names of selectors: those that are no patterns, and the selectors that have others. */
 	struct slice_set methods;
@@ -191,8 +192,6 @@ void selection_announce_whole_hook(struct selection *selection);
 /* A selector has matched: the client is told the first time. */
 void selection_found(struct selection *selection, uint32_t selector);
 
-/* What is shown of a method's local variables when its calls end. The caller frees it; NULL: nothing. */
-struct expression_list *selection_locals(const struct session *session, VALUE method);
 /* Whether its calls keep a Binding for that, or for a condition: probe.h. */
 bool selection_keeps_binding(const struct session *session, VALUE method);
 
@@ -228,6 +227,10 @@ void selection_arm_again(struct probe *former, const struct match *match);
  * The caller frees it; NULL: nothing. May raise.
  */
 struct expression_list *selection_expressions(const struct probe *probe, uint32_t selector, VALUE method, bool in_hand);
+/* The same when they end: the local variables among it. */
+struct expression_list *selection_ends(const struct probe *probe, uint32_t selector, VALUE method, bool in_hand);
+/* ... of a method that no selector names. */
+struct expression_list *selection_ends_of_any(const struct session *session, VALUE method, VALUE owner);
 /* Adds the expressions of one more to those that are shown together, in `all`. Raises where they are too many. */
 void selection_join_expressions(struct selector *together, struct slice all[EXPRESSIONS_MAX], const struct selector *one);
 /* Of the same tracer, for different versions of a library: only the first that is found is meant. */

@@ -75,7 +75,7 @@ void selection_send_method(const struct probe *probe, const struct engine *engin
 	                                       .engine = engine->id,
 	                                       .label_count = label_list(probe->expressions, labels),
 	                                       .labels = labels,
-	                                       .local_count = label_list(probe->locals, locals),
+	                                       .local_count = label_list(probe->ends, locals),
 	                                       .locals = locals,
 	                                       .flags = probe->always ? METHOD_ALWAYS : 0};
 	session_send(probe->session, &record);

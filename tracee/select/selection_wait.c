@@ -21,6 +21,7 @@
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/constant.h"
+#include "tracee/vm/exception_drop.h"
 
 #define WAITING_MAX 1000u
 
@@ -215,7 +216,7 @@ static VALUE settle_aside(VALUE probe)
 
 	arming_protect(settle_names, probe, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	return Qnil;
 }
 

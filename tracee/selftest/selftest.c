@@ -9,6 +9,7 @@
 #include "tracee/select/selection.h"
 #include "tracee/selftest/vm_assumptions.h"
 #include "tracee/vm/event_flags.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/layout.h"
 
 #include <errno.h>
@@ -65,7 +66,7 @@ static void selftest_begin(struct request *request, const struct command *comman
 	arming_protect(add_facts, (VALUE)&answer, &failed);
 	if (failed) {
 		builder_free(&answer);
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 		request_finish(request, EIO, "the self-test was interrupted");
 		return;
 	}

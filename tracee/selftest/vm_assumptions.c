@@ -11,6 +11,7 @@
 #include "tracee/selftest/assumption_checks.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/event_flags.h"
+#include "tracee/vm/exception_drop.h"
 
 #include <ruby.h>
 
@@ -277,7 +278,7 @@ enum assumption_state assumption_try(const struct assumption *fact, struct text 
 		VALUE error = rb_errinfo();
 		char message[512];
 
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 		text_printf(reason, "finding it out raised: %s", builtin_describe(error, message, sizeof(message)));
 		return FACT_FAILED;
 	}

@@ -25,7 +25,9 @@
 #include "tracee/session/wake.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/own.h"
+#include "tracee/vm/own_work.h"
 
 #include <errno.h>
 #include <ruby.h>
@@ -37,7 +39,7 @@
 /* Global, because a signal handler has no argument to carry it. */
 static struct {
 	void (*job)(void);
-	void (*at_exit)(void);
+	void (*at_end)(void), (*at_exit)(void);
 	void (*ruby_handler)(int);
 	struct sigaction before; /* SIG_DFL or SIG_IGN */
 	VALUE last_word;
@@ -74,11 +76,10 @@ bool bell_is_ours(void)
 }
 
 /* With busy Ractors the job can run off the main Ractor, where it may not touch the main one's objects: once more, then. */
-static void job_run(void *unused)
+static void do_job(void)
 {
 	bool in_other_job = bell.in_job; /* it lets other threads run, whose own come here meanwhile, and are over at once */
 
-	(void)unused;
 	if (!compat_in_main_ractor()) {
 		if (ringer_ring())
 			return;
@@ -94,6 +95,13 @@ static void job_run(void *unused)
 	bell.in_job = in_other_job;
 	/* A forked child has none: this is its first job. */
 	ringer_renew();
+}
+
+static void job_run(void *unused)
+{
+	(void)unused;
+	do_job();
+	OWN_WORK_KEEP_FRAME();
 }
 
 bool bell_in_job(void)
@@ -143,6 +151,7 @@ static void last_word_free(void *unused)
 {
 	(void)unused;
 	bell_silence();
+	bell.at_end();
 }
 
 static const rb_data_type_t last_word_type = {
@@ -178,15 +187,18 @@ bool bell_rest(void)
 	return true;
 }
 
-int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err)
+int bell_install(void (*job)(void), void (*at_end)(void), void (*at_exit)(void), struct error *err)
 {
 	struct sigaction action;
 	char message[ERROR_TEXT_SIZE / 2];
 	int failed = 0;
 
 	bell.job = job;
+	bell.at_end = at_end;
 	bell.at_exit = at_exit;
 	compat_job_register(job_run);
+	own_work_note((uintptr_t)job_run);
+	own_work_note((uintptr_t)bell_handler);
 	own_register(&bell.last_word);
 	bell.last_word = TypedData_Wrap_Struct(rb_cObject, &last_word_type, &bell);
 	ruby_vm_at_exit(at_vm_exit);
@@ -201,7 +213,7 @@ int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err)
 	rb_protect(borrow_handler, Qnil, &failed);
 	if (failed) {
 		builtin_describe(rb_errinfo(), message, sizeof(message));
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 		return error_set(err, -EPERM, "Signal.trap refused SIGURG: %s", message);
 	}
 	if (!bell.ruby_handler || bell.ruby_handler == SIG_DFL || bell.ruby_handler == SIG_IGN)

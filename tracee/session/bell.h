@@ -8,10 +8,11 @@
 /* The bell: SIGURG makes the VM run our job at its next safe point, and wakes it for that. bell.c tells how. */
 
 /*
- * Installs the handler; job is what runs, at_exit is called when the VM goes down and the signal is ignored already (no Ruby call
- * is possible there). Job context or Init, GVL held, once. 0, or negative and err.
+ * Installs the handler; job is what runs. When the VM goes down and the signal is ignored already, at_end is called before its
+ * threads are freed, and at_exit after that (no Ruby call is possible in either). Job context or Init, GVL held, once. 0, or
+ * negative and err.
  */
-int bell_install(void (*job)(void), void (*at_exit)(void), struct error *err);
+int bell_install(void (*job)(void), void (*at_end)(void), void (*at_exit)(void), struct error *err);
 
 /*
  * Gives SIGURG back as it was found, and takes it again where nobody has it. A process that was loaded into for one session is

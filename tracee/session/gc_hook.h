@@ -20,6 +20,8 @@ bool gc_hook_add_raw(rb_event_hook_func_t function, rb_event_flag_t events);
 void gc_hook_remove(rb_event_hook_func_t function);
 /* Event context. */
 bool gc_hook_is_on(rb_event_hook_func_t function);
+/* In a forked child, which does not have the threads that were making Ractors. Async-signal-safe. */
+void gc_hook_fork_child(void);
 
 /* Why hooks are not added, or have been removed. */
 #define GC_HOOK_WHY                                                                                                              \

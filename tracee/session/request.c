@@ -15,6 +15,7 @@
 #include "tracee/session/permissions.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/exception_drop.h"
 
 #include <errno.h>
 #include <ruby.h>
@@ -100,7 +101,7 @@ void request_begin(struct request *request, const struct command *command)
 		VALUE error = rb_errinfo();
 		char message[ERROR_TEXT_SIZE / 2];
 
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 		builtin_describe(error, message, sizeof(message));
 		if (is_under_way(session, request))
 			request_finish(request, EIO, "the %s request failed inside the process: %s", request->kind->name,

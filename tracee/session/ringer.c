@@ -43,15 +43,15 @@
 #define ASK_NS (30 * NS_PER_S) /* for so long where there is no queue, which is as long as somebody wants something */
 #define MINUTE 60
 #define QUIET_MS_MAX 100
-#define ATTEMPT_MAX_NS (10 * NS_PER_S)
-#define ATTEMPT_SHARE 10 /* the process gets as many times as long as an attempt took */
+#define ATTEMPT_MAX_NS (2 * NS_PER_S)
+#define ATTEMPT_SHARE 10 /* the process gets as many times the CPU time that an attempt took */
 
 static struct {
 	_Atomic pid_t process; /* in which it runs: a forked child has none */
 	_Atomic pid_t thread;
 	atomic_bool wanted;
 	atomic_bool busy;     /* with the VM, which must not go down meanwhile; */
-	atomic_bool pushes;   /* likewise, in ringer_push() */
+	atomic_uint pushes;   /* likewise: so many are in ringer_push() */
 	atomic_bool creating; /* perhaps, a queue */
 	atomic_uint jobs;
 	_Atomic uint64_t not_before_ns; /* nothing is asked of the VM */
@@ -103,12 +103,12 @@ bool ringer_push(void (*trigger)(void), bool wakes)
 {
 	bool woken = false;
 
-	atomic_store(&ringer.pushes, true);
+	atomic_fetch_add(&ringer.pushes, 1);
 	if (!wake_is_over()) {
 		trigger();
 		woken = wakes && wake(false);
 	}
-	atomic_store(&ringer.pushes, false);
+	atomic_fetch_sub(&ringer.pushes, 1);
 	return woken;
 }
 
@@ -194,7 +194,9 @@ void ringer_start(void)
 		return;
 	atomic_store(&ringer.thread, 0);
 	atomic_store(&ringer.busy, false);
-	atomic_store(&ringer.pushes, false);
+	/* Who was in ringer_push() is in the parent. */
+	if (before)
+		atomic_store(&ringer.pushes, 0);
 	atomic_store(&ringer.creating, false);
 	if (!wake_thread(run, NULL))
 		atomic_store(&ringer.process, 0);
@@ -252,18 +254,16 @@ bool ringer_ring(void)
 
 uint64_t ringer_attempt_begins(void)
 {
-	uint64_t now_ns = clock_now_ns();
-
 	/* It may not come to its end: one that raises, a child that is forked meanwhile. */
-	atomic_store(&ringer.not_before_ns, now_ns + ATTEMPT_MAX_NS);
-	return now_ns;
+	atomic_store(&ringer.not_before_ns, clock_now_ns() + ATTEMPT_MAX_NS);
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 void ringer_attempt_ends(uint64_t began_ns, bool done)
 {
-	uint64_t now_ns = clock_now_ns();
+	uint64_t took_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
 
-	atomic_store(&ringer.not_before_ns, done ? 0 : now_ns + (now_ns - began_ns) * ATTEMPT_SHARE);
+	atomic_store(&ringer.not_before_ns, done ? 0 : clock_now_ns() + took_ns * ATTEMPT_SHARE);
 }
 
 void ringer_job_begins(void)

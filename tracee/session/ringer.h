@@ -43,7 +43,7 @@ void ringer_attempt_ends(uint64_t began_ns, bool done);
 /*
  * For a job of its own that another part of the extension wants: calls trigger(), and where wakes is true and the main thread
  * waits in what goes on afterwards as if nothing had been, wakes that for it. Does nothing when the VM goes down. Returns whether
- * it has woken it. From a native thread of ours; one at a time.
+ * it has woken it. From native threads of ours.
  */
 bool ringer_push(void (*trigger)(void), bool wakes);
 

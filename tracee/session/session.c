@@ -15,6 +15,7 @@
 #include "tracee/session/stream.h"
 #include "tracee/vm/evaluation.h"
 #include "tracee/vm/fiber.h"
+#include "tracee/vm/own_objects.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -77,10 +78,12 @@ void session_hold_for(struct session *session, struct fiber_state *fiber)
 {
 	session->held++;
 	fiber->stacks[session->slot].held++;
+	own_objects_begin(fiber);
 }
 
 void session_release_for(struct session *session, struct fiber_state *fiber)
 {
+	own_objects_end(fiber);
 	fiber->stacks[session->slot].held--;
 	let_go(session);
 }

@@ -73,6 +73,8 @@ struct session {
 	bool asks_at_end;             /* and may not be known before it ends */
 	bool counts_calls;            /* CALLS_COUNTED, and nothing but that they began */
 	bool counts_long;             /* the same, and more than calls and times */
+	bool shows_ends;              /* expressions about how calls end are shown */
+	bool ends_long;               /* there may be more to an end than that, and when */
 	uint64_t slow_ticks;          /* shorter calls are not shown */
 	struct trace_options options; /* set by the trace command, under the GVL */
 
@@ -111,6 +113,7 @@ struct session {
 	uint64_t left_out;            /* of `calls`: those that do not meet the conditions */
 	struct caller_table *callers; /* callers.h; NULL: none yet */
 	bool follows_gc;              /* measure.h */
+	bool follows_objects;         /* the same */
 	uint64_t gc_lost_ns;      /* when hooks for GC had to go, though the session wants them; 0: they have not. gc_hook.h */
 	bool leaked;              /* at exit: late events may still look at it, so nobody frees it */
 	uint64_t other_ractors;   /* calls in other Ractors; known when disarmed */
@@ -234,6 +237,8 @@ void session_exit(unsigned timeout_ms);
 void session_fork_child(void);
 /* Later, in a job of the child or at its exit: has the clients of these learn of it. Asks Ruby nothing. */
 void session_fork_introduce(void);
+/* Whether it is one of the parent's, of which this child has a copy alone. */
+bool session_is_parents(const struct session *session);
 /* Later, in a job of the child: frees what that left. */
 void session_fork_clean(void);
 /* Whether there are any. */

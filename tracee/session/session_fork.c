@@ -158,6 +158,11 @@ void session_note_answer(struct session *session, uint32_t command_id, uint64_t 
 	session->command_count = count;
 }
 
+bool session_is_parents(const struct session *session)
+{
+	return session->pid != getpid();
+}
+
 bool session_fork_left(void)
 {
 	return sessions.parents != NULL;

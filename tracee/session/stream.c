@@ -45,6 +45,8 @@
 #define STACK_SIZE (256u << 10)  /* the writer's; more than twice what its deepest call was seen to need */
 
 static _Atomic unsigned running_writers;
+#define STREAM_THREADS_MAX (2 * SESSIONS_MAX)
+
 static _Atomic pid_t threads_of_writers[STREAM_THREADS_MAX];
 static _Atomic uint64_t sent_by_all; /* bytes, of all writers ever */
 
@@ -380,15 +382,17 @@ static _Atomic pid_t *note_thread(void)
 	return NULL;
 }
 
-size_t stream_threads(pid_t threads[STREAM_THREADS_MAX])
+uint64_t stream_cpu_ns(void)
 {
-	size_t count = 0;
+	uint64_t sum_ns = 0, ns;
 
 	for (size_t i = 0; i < STREAM_THREADS_MAX; i++) {
-		threads[count] = atomic_load_explicit(&threads_of_writers[i], memory_order_relaxed);
-		count += threads[count] != 0;
+		pid_t thread = atomic_load_explicit(&threads_of_writers[i], memory_order_relaxed);
+
+		if (thread && clock_thread_ns(thread, &ns))
+			sum_ns += ns;
 	}
-	return count;
+	return sum_ns;
 }
 
 static void *stream_main(void *argument)

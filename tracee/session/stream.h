@@ -13,10 +13,8 @@
 /* Starts it. 0 or -errno. Job context. */
 int stream_start(struct session *session);
 
-#define STREAM_THREADS_MAX (2 * SESSIONS_MAX)
-
-/* The numbers of the writers' threads, as far as there is room. Any thread. */
-size_t stream_threads(pid_t threads[STREAM_THREADS_MAX]);
+/* The CPU time of the writers' threads that there are, ns. Any thread. */
+uint64_t stream_cpu_ns(void);
 
 /* Appends a message to the session's list. GVL. Ownership of message goes to the writer. */
 void stream_post(struct session *session, struct message *message);

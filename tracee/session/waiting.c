@@ -17,10 +17,12 @@
 #define _GNU_SOURCE
 #include "tracee/session/waiting.h"
 
+#include "proto/task_file.h"
 #include "tracee/base/safe_read.h"
 #include "tracee/session/unwind.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/method_definition.h"
 
 #include <dlfcn.h>
@@ -39,11 +41,17 @@
 #define STACK_WIPED (32u << 10)
 #define SOCKET_LIBRARY "/socket.so"
 
+struct call {
+	long number;
+	unsigned long long arguments[6], sp, pc;
+};
+
 static struct {
 	struct unwind_image vm, libc, threads; /* threads: libpthread, where that is a library of its own */
 	uintptr_t plain[2];                    /* functions of IO#sysread and IO#syswrite; 0: not known */
 	bool plain_at_start;                   /* the main thread was in one of them before they were known */
-} known;
+	struct call at_start;                  /* it may be, in this call: another thread has begun; number -1: no such */
+} known = {.at_start = {.number = -1}};
 
 /* Who makes it. */
 enum maker { BY_VM = 1, BY_SOCKET_LIBRARY = 2, BY_BOTH = 3 };
@@ -86,6 +94,27 @@ void waiting_init(void)
 	unwind_image_find(&known.vm, dlsym(RTLD_DEFAULT, "rb_define_method"));
 }
 
+/* --- The system call */
+
+/* 1; 0: the thread is in none; -1: not known. */
+static int call_read(struct call *call)
+{
+	char text[256];
+	unsigned long long *of = call->arguments;
+	int fields;
+
+	if (task_file_read_own(getpid(), "syscall", text, sizeof(text)) <= 0)
+		return -1;
+	fields = sscanf(text, "%ld %llx %llx %llx %llx %llx %llx %llx %llx", &call->number, &of[0], &of[1], &of[2], &of[3],
+	                &of[4], &of[5], &call->sp, &call->pc);
+	return fields == 9; /* else "running", or stopped elsewhere than in a system call */
+}
+
+static bool is_same_call(const struct call *one, const struct call *other)
+{
+	return one->number == other->number && one->sp == other->sp && one->pc == other->pc;
+}
+
 /* --- IO#sysread, IO#syswrite */
 
 static VALUE instance_method(VALUE class, const char *name)
@@ -125,11 +154,11 @@ void waiting_learn(void)
 
 	rb_protect(learn, Qnil, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	wipe_stack();
 }
 
-static bool is_plain(uintptr_t sp)
+static bool is_plain(const struct call *call, uintptr_t sp)
 {
 	uintptr_t words[STACK_WORDS];
 	size_t count = STACK_WORDS;
@@ -138,11 +167,12 @@ static bool is_plain(uintptr_t sp)
 	while (count > 8 && !safe_read(sp, words, count * sizeof(*words)))
 		count /= 2;
 	if (!known.plain[0] && !known.plain[1])
-		return known.plain_at_start;
+		return known.plain_at_start || is_same_call(call, &known.at_start);
 	for (size_t i = 0; count > 8 && i < count; i++) {
 		uintptr_t function = unwind_function(&known.vm, words[i]);
 
-		if (function && (function == known.plain[0] || function == known.plain[1]))
+		/* No call returns to a function's first byte: that is left over from where somebody looked the method up. */
+		if (function && words[i] != function && (function == known.plain[0] || function == known.plain[1]))
 			return true;
 	}
 	return false;
@@ -150,15 +180,21 @@ static bool is_plain(uintptr_t sp)
 
 /*
  * The innermost method's name tells as well, on the thread itself. The names of methods written in C are needed without the GVL,
- * for a moment.
+ * for a moment. Where the extension starts on another thread, nobody knows: the main one is left alone in what it is in now.
  */
 void waiting_note_start(void)
 {
 	VALUE frame, name;
 	int line;
 
-	if (known.plain[0] || known.plain[1] || syscall(SYS_gettid) != getpid() || !compat_names_need_no_lock() ||
-	    rb_profile_frames(0, 1, &frame, &line) != 1 || !NIL_P(rb_profile_frame_path(frame)))
+	if (known.plain[0] || known.plain[1])
+		return;
+	if (syscall(SYS_gettid) != getpid()) {
+		if (call_read(&known.at_start) != 1)
+			known.at_start.number = -1;
+		return;
+	}
+	if (!compat_names_need_no_lock() || rb_profile_frames(0, 1, &frame, &line) != 1 || !NIL_P(rb_profile_frame_path(frame)))
 		return;
 	name = rb_profile_frame_method_name(frame);
 	known.plain_at_start = !RB_SPECIAL_CONST_P(name) && RB_BUILTIN_TYPE(name) == T_STRING && RSTRING_LEN(name) >= 7 &&
@@ -223,35 +259,6 @@ static bool is_in_library(uintptr_t address, const char *name)
 	return found;
 }
 
-/* --- The system call */
-
-struct call {
-	long number;
-	unsigned long long arguments[6], sp, pc;
-};
-
-/* 1; 0: the thread is in none; -1: not known. */
-static int call_read(struct call *call)
-{
-	char path[64], text[256];
-	unsigned long long *of = call->arguments;
-	ssize_t size;
-	int fd, fields;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)getpid());
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	size = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (size <= 0)
-		return -1;
-	text[size] = '\0';
-	fields = sscanf(text, "%ld %llx %llx %llx %llx %llx %llx %llx %llx", &call->number, &of[0], &of[1], &of[2], &of[3],
-	                &of[4], &of[5], &call->sp, &call->pc);
-	return fields == 9; /* else "running", or stopped elsewhere than in a system call */
-}
-
 static bool is_unix_socket(int descriptor)
 {
 	int domain = AF_UNIX;
@@ -275,7 +282,7 @@ static enum waiting judge(const struct call *call)
 	if (!unwind_image_has(&known.vm, place.pc) &&
 	    !((wakeable[i].makers & BY_SOCKET_LIBRARY) && is_in_library(place.pc, SOCKET_LIBRARY)))
 		return WAITING_ALONE;
-	return wakeable[i].plain_too && is_plain(place.sp) ? WAITING_ALONE : wake;
+	return wakeable[i].plain_too && is_plain(call, place.sp) ? WAITING_ALONE : wake;
 }
 
 enum waiting waiting_where(void)
@@ -288,7 +295,5 @@ enum waiting waiting_where(void)
 		return status < 0 ? WAITING_WAKE : WAITING_NOT;
 	where = judge(&before);
 	/* What was read belongs together only if the thread stood still. */
-	return call_read(&after) == 1 && before.number == after.number && before.sp == after.sp && before.pc == after.pc
-	               ? where
-	               : WAITING_NOT;
+	return call_read(&after) == 1 && is_same_call(&before, &after) ? where : WAITING_NOT;
 }

@@ -2,8 +2,11 @@
 
 #include "tracee/vm/aside.h"
 
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/interrupts.h"
+#include "tracee/vm/own_objects.h"
+#include "tracee/vm/own_work.h"
 #include "tracee/vm/quiet.h"
 
 struct work {
@@ -34,17 +37,22 @@ int aside_protect(VALUE (*run)(VALUE), VALUE argument)
 {
 	struct work work = {run, argument, false};
 	VALUE error = rb_errinfo();
+	struct own_work own_work;
 	struct quiet quiet = quiet_begin();
 	struct fiber_state *own = fiber_suppress_begin();
 	int failed = 0;
 
+	own_work_begin(&own_work, (uintptr_t)aside_protect);
+	own_objects_begin(own);
 	rb_protect(run_deferring, (VALUE)&work, &failed);
+	own_objects_end(own);
+	own_work_end(&own_work);
 	fiber_suppress_end(own);
 	quiet_end(quiet);
 	/* After the work has begun it is an interrupt; before, a failure of ours. */
 	if (failed && work.began && !interrupts_lacked())
 		return failed;
-	rb_set_errinfo(error);
+	exception_drop(error);
 	return 0;
 }
 

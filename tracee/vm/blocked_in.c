@@ -97,6 +97,15 @@ void blocked_in_prepare(void)
 	}
 }
 
+enum blocked_in blocked_in_method(VALUE owner, ID method)
+{
+	for (size_t i = 0; owner && i < KNOWN; i++)
+		if ((places[i].owner == owner || places[i].singleton == owner) &&
+		    (!places[i].method || places[i].method == method))
+			return known[i].in;
+	return BLOCKED_IN_OTHER;
+}
+
 enum blocked_in blocked_in(void)
 {
 	VALUE frame, owner;
@@ -107,9 +116,5 @@ enum blocked_in blocked_in(void)
 	if (!gvl_released_with_gvl() || rb_profile_frames(0, 1, &frame, &line) < 1 ||
 	    !rb_frame_method_id_and_class(&method, &owner) || !owner)
 		return BLOCKED_IN_OTHER;
-	for (size_t i = 0; i < KNOWN; i++)
-		if ((places[i].owner == owner || places[i].singleton == owner) &&
-		    (!places[i].method || places[i].method == method))
-			return known[i].in;
-	return BLOCKED_IN_OTHER;
+	return blocked_in_method(owner, method);
 }

@@ -1,6 +1,8 @@
 #ifndef RBPROBE_BLOCKED_IN_H
 #define RBPROBE_BLOCKED_IN_H
 
+#include <ruby.h>
+
 /* What a thread that lets go of the GVL is about to do: by the method on top of its frames, and no guess. */
 
 enum blocked_in {
@@ -16,5 +18,8 @@ void blocked_in_prepare(void);
 
 /* Of the thread that runs this, in its GVL_RELEASED. After blocked_in_prepare(). */
 enum blocked_in blocked_in(void);
+
+/* Of one whose innermost frame is a call of that method. Any thread, with or without the GVL. */
+enum blocked_in blocked_in_method(VALUE owner, ID method);
 
 #endif

@@ -10,6 +10,7 @@
 #include "tracee/vm/builtin_find.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/class_name.h"
+#include "tracee/vm/exception_drop.h"
 
 #include <string.h>
 
@@ -78,7 +79,7 @@ static bool find_hook(struct text *text)
 		return false;
 	rb_protect(name_hook, (VALUE)&hook, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	if (text->used == before)
 		text_append_cstr(text, rb_id2name(hook.name));
 	return true;
@@ -109,7 +110,7 @@ VALUE builtin_run(const char *source)
 		return builtin_call0(BUILTIN_ISEQ_EVAL, code);
 	error = rb_errinfo();
 	if (builtin_is_exception(error)) {
-		rb_set_errinfo(before);
+		exception_drop(before);
 		raise_for_hook(error);
 		rb_exc_raise(error);
 	}

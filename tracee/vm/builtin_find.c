@@ -10,6 +10,9 @@
 
 #include "tracee/vm/builtin_find.h"
 
+#include "tracee/vm/exception_drop.h"
+#include "tracee/vm/string_slice.h"
+
 #include <stdbool.h>
 #include <string.h>
 
@@ -78,7 +81,7 @@ static VALUE method_at(const struct place *place, VALUE name)
 	if (!failed)
 		return method;
 	note_failure();
-	rb_set_errinfo(error);
+	exception_drop(error);
 	return Qnil;
 }
 
@@ -94,14 +97,13 @@ VALUE builtin_find_ask(VALUE method, const char *question)
 /* Written in C, or in the Ruby that is built into the VM. Behind it there may be one of that name elsewhere: Kernel#eval. */
 static bool is_rubys(const struct place *place, VALUE method)
 {
-	VALUE location = builtin_find_ask(method, "source_location"), file;
+	VALUE location = builtin_find_ask(method, "source_location");
 
 	if (builtin_find_ask(method, "owner") != place->owner)
 		return false;
 	if (NIL_P(location))
 		return true;
-	file = rb_ary_entry(location, 0);
-	return RB_TYPE_P(file, T_STRING) && strncmp(StringValueCStr(file), "<internal:", 10) == 0;
+	return string_is_internal_path(rb_ary_entry(location, 0));
 }
 
 static VALUE behind(const struct place *place, VALUE method)
@@ -167,7 +169,7 @@ static VALUE own_of(const struct place *place, VALUE name, VALUE *overriding)
 	depth--;
 	if (failed) {
 		note_failure();
-		rb_set_errinfo(error);
+		exception_drop(error);
 		method = Qnil;
 	}
 	if (NIL_P(method))

@@ -3,6 +3,7 @@
  */
 
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/own.h"
 
 #include <stdio.h>
@@ -57,7 +58,7 @@ const char *builtin_describe(VALUE exception, char *buffer, size_t size)
 
 	buffer[0] = '\0';
 	rb_protect(describe, (VALUE)&description, &failed);
-	rb_set_errinfo(error);
+	exception_drop(error);
 	if (!buffer[0])
 		snprintf(buffer, size, "an exception");
 	return buffer;

@@ -10,6 +10,7 @@
 #include "tracee/vm/builtin_methods.h"
 
 #include "tracee/vm/builtin_find.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/own.h"
 
 #include <stdio.h>
@@ -173,7 +174,7 @@ static void take_one(enum builtin_method method)
 	lacked = builtin_find_lacked();
 	if (failed) {
 		lacked = lacked || builtin_find_is_lack(rb_errinfo());
-		rb_set_errinfo(error);
+		exception_drop(error);
 	}
 	if (!NIL_P(core[method].caller))
 		core[method].state = FOUND;
@@ -236,7 +237,7 @@ void builtin_init(void)
 	} else {
 		rb_protect(take_all_in_own_frame, Qnil, &failed);
 	}
-	rb_set_errinfo(error);
+	exception_drop(error);
 }
 
 bool builtin_has(enum builtin_method method)
@@ -283,7 +284,7 @@ static const char *what_was_done(enum builtin_method method)
 	int failed = 0;
 	bool removed = NIL_P(core[method].method) && !RTEST(rb_protect(is_defined, (VALUE)method, &failed));
 
-	rb_set_errinfo(error);
+	exception_drop(error);
 	return removed ? "has removed" : "has overridden";
 }
 
@@ -313,7 +314,7 @@ const char *builtin_missing(enum builtin_method method)
 	what = core[method].state == TAKEN ? what_was_done(method) : "has no";
 	if (core[method].state == TAKEN && !NIL_P(place.method))
 		rb_protect(describe_place, (VALUE)&place, &failed);
-	rb_set_errinfo(error);
+	exception_drop(error);
 	snprintf(text, sizeof(text), "%s %s %s%s%s%s%s", core[method].state == TAKEN ? "the application" : "this Ruby", what,
 	         builtin_names[method].class_name, singleton ? "." : "#", builtin_names[method].method_name, where,
 	         core[method].state == TAKEN ? ", and rbprobe, which came later, needs Ruby's own" : "");

@@ -9,6 +9,7 @@
 
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/class_name.h"
+#include "tracee/vm/exception_drop.h"
 
 #include <string.h>
 
@@ -45,7 +46,7 @@ static void capture_name_error(struct text *text, VALUE exception, const struct 
 	text_append_cstr(text, exists ? "private or protected: " : "undefined: ");
 	capture_value(text, name, options);
 	if (failed) {
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 		return;
 	}
 	text_append_cstr(text, " for ");
@@ -61,7 +62,7 @@ static void capture_uncaught_throw(struct text *text, VALUE exception, VALUE for
 	VALUE tag = rb_protect(thrown_tag, exception, &failed);
 
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	if (failed || size < 2 || memcmp(RSTRING_PTR(format) + size - 2, "%p", 2) != 0) {
 		capture_string(text, format, options);
 		return;

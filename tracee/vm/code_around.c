@@ -12,6 +12,7 @@
 #include "tracee/base/safe_read.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/layout.h"
 #include "tracee/vm/method_definition.h"
 
@@ -69,35 +70,32 @@ VALUE code_around_child(VALUE code)
 	return child;
 }
 
-/* The only word that leads from each body to what its code is written in. */
+/*
+ * A body is smaller than what is read, and behind it is whatever the allocator has put there: that may look the same. So the
+ * first word counts.
+ */
+
+/* That leads from each body to what its code is written in. */
 static bool find_parent(uintptr_t bodies[LAMBDAS][BODY_WORDS], const uintptr_t codes[LAMBDAS])
 {
-	size_t found = 0, count = 0;
-
-	for (size_t i = 0; i < BODY_WORDS; i++) {
-		if (bodies[INNER][i] != codes[MIDDLE] || bodies[MIDDLE][i] != codes[OUTER])
-			continue;
-		found = i;
-		count++;
-	}
-	return count == 1 && layout_found(LAYOUT_BODY_PARENT, found);
+	for (size_t i = 0; i < BODY_WORDS; i++)
+		if (bodies[INNER][i] == codes[MIDDLE] && bodies[MIDDLE][i] == codes[OUTER])
+			return layout_found(LAYOUT_BODY_PARENT, i);
+	return false;
 }
 
-/* The only other one that leads from all of them to the same code, and from that to itself. */
+/* That leads from all of them to the same code, and from that to itself. */
 static bool find_scope(uintptr_t bodies[LAMBDAS][BODY_WORDS])
 {
 	uintptr_t scope[BODY_WORDS];
-	size_t found = 0, count = 0;
 
 	for (size_t i = 0; i < BODY_WORDS; i++) {
 		uintptr_t code = bodies[INNER][i];
 
-		if (bodies[MIDDLE][i] != code || bodies[OUTER][i] != code || !read_body(code, scope) || scope[i] != code)
-			continue;
-		found = i;
-		count++;
+		if (bodies[MIDDLE][i] == code && bodies[OUTER][i] == code && read_body(code, scope) && scope[i] == code)
+			return layout_found(LAYOUT_BODY_SCOPE, i);
 	}
-	return count == 1 && layout_found(LAYOUT_BODY_SCOPE, found);
+	return false;
 }
 
 static bool are(VALUE names, const char *first, const char *second)
@@ -142,7 +140,7 @@ void code_around_find(void)
 	rb_protect(find, (VALUE)&right, &failed);
 	places_known = right && !failed;
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	layout_not_found(LAYOUT_BODY_PARENT, "no word led from lambdas to what they are written in");
 	layout_not_found(LAYOUT_BODY_SCOPE, "no word led from lambdas to the code around all of them");
 }

@@ -13,10 +13,10 @@
 
 #include "proto/clock.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/interrupts.h"
 #include "tracee/vm/own.h"
-#include "tracee/vm/quiet.h"
 #include "tracee/vm/thread_layout.h"
 
 #include <stdatomic.h>
@@ -160,7 +160,7 @@ static VALUE raise_in(void *serial)
 	exception = evaluation->exception;
 	rb_protect(raise_protected, (VALUE)evaluation, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	evaluation = find((uintptr_t)serial);
 	if (evaluation && !NIL_P(exception) && evaluation->exception == exception)
 		evaluation->sent = true;
@@ -170,10 +170,7 @@ static VALUE raise_in(void *serial)
 
 static VALUE create_raiser(VALUE serial)
 {
-	VALUE thread = rb_thread_create(raise_in, (void *)serial);
-
-	quiet_thread(thread);
-	return thread;
+	return own_thread_new(raise_in, (void *)serial);
 }
 
 static VALUE make_exception(VALUE unused)
@@ -213,7 +210,7 @@ void evaluation_cancel_overdue(void)
 		}
 		if (!failed)
 			continue;
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 		if ((evaluation = find(serial)))
 			put_off(evaluation);
 	}
@@ -324,7 +321,7 @@ static enum evaluation_outcome outcome_of(const struct protected_run *protected,
 	if (!protected->failed)
 		return EVALUATION_DONE;
 	if (protected->error == evaluation->exception) {
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 		return evaluation->ended ? EVALUATION_ENDED : EVALUATION_TIMED_OUT;
 	}
 	if (RB_SPECIAL_CONST_P(protected->error)) {
@@ -332,7 +329,7 @@ static enum evaluation_outcome outcome_of(const struct protected_run *protected,
 		return EVALUATION_JUMPED;
 	}
 	if (!builtin_is_exception(protected->error)) {
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 		return EVALUATION_THREW;
 	}
 	interrupts_forget_failure();
@@ -410,7 +407,7 @@ enum evaluation_outcome evaluate_undisturbed(VALUE (*run)(VALUE), VALUE argument
 	if (undisturbed.began)
 		*jump = interrupted;
 	else
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	return undisturbed.outcome;
 }
 

@@ -19,6 +19,7 @@
 
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/foreign_hooks.h"
 #include "tracee/vm/layout.h"
 #include "tracee/vm/quiet.h"
@@ -205,7 +206,7 @@ static bool try(void)
 	rb_remove_event_hook(on_event);
 	*enabled_events() &= ~(rb_event_flag_t)TRIED;
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	flags.failed = "the VM rewrites instructions all the same";
 	return seen_before == 0 && flags.seen == 1;
 }

@@ -13,6 +13,7 @@
 
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/own.h"
 #include "tracee/vm/thread_layout.h"
 
@@ -154,7 +155,7 @@ static struct fiber_state *state_find(VALUE fiber)
 			return NULL;
 		holder = rb_protect(state_attach, fiber, &failed);
 		if (failed) {
-			rb_set_errinfo(Qnil);
+			exception_drop(Qnil);
 			return NULL;
 		}
 		if (NIL_P(holder))

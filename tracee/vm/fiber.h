@@ -27,7 +27,7 @@ struct open_call {
 	uint32_t kept : 31;    /* where it is kept, if it is; observe/kept.h */
 	uint32_t met : 1;      /* the same: it has ended, and meets the conditions */
 	uint64_t start;        /* where in the ring; RING_NOWHERE: it is lost or hidden, and its end must not be sent */
-	uint64_t began;        /* ticks; only with RING_LATER */
+	uint64_t began;        /* ticks; only with RING_LATER, and where ends may be shown */
 	struct tally *tally;   /* where it is counted, if it is */
 	uint64_t inner;        /* ticks that counted calls inside of it took */
 	uint64_t cpu_ns;       /* of its thread, when it began; only where that is a condition, or measured */

@@ -34,4 +34,7 @@ uintptr_t gvl_current_thread(void);
 /* When it returns that hook does not run any more. Both: job context; on() may raise. */
 void gvl_events_off(void (*hook)(enum gvl_event event, uintptr_t thread));
 
+/* In a forked child, where hooks of the parent go on. Async-signal-safe. */
+void gvl_events_fork_child(void);
+
 #endif

@@ -5,10 +5,10 @@
 #include "tracee/vm/builtin_find.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/evaluation.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/interrupts_queue.h"
 #include "tracee/vm/layout.h"
 #include "tracee/vm/own.h"
-#include "tracee/vm/quiet.h"
 
 #include <ruby/thread.h>
 #include <stdatomic.h>
@@ -77,7 +77,7 @@ static VALUE learn_throw(RB_BLOCK_CALL_FUNC_ARGLIST(tag, unused))
 				layout_found(LAYOUT_JUMP_VALUE, i);
 	layout_not_found(LAYOUT_JUMP_VALUE, "what a throw unwinds frames with did not hold the tag");
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	return Qnil;
 }
 
@@ -274,7 +274,7 @@ static VALUE send_to(void *data)
 
 	rb_protect(send_protected, (VALUE)parcel, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	atomic_store(&parcel->sent, true);
 	parcel_leave(parcel);
 	return Qnil;
@@ -293,39 +293,22 @@ static void *wait_until_sent(void *data)
 	return NULL;
 }
 
-static VALUE make_exception(VALUE unused)
-{
-	(void)unused;
-	return builtin_exception(ids.end, "rbprobe");
-}
-
-/*
- * The VM marks a thread that had no stack or memory left, and lets nothing interrupt it, until another exception is raised there
- * or a Ruby frame is unwound.
- */
 bool interrupts_lacked(void)
 {
-	VALUE error = rb_errinfo(), other;
-	int failed = 0;
-
-	if (!builtin_find_is_lack(error))
+	if (!builtin_find_is_lack(rb_errinfo()))
 		return false;
-	other = rb_protect(make_exception, Qnil, &failed);
-	if (!failed)
-		quiet_raise(other);
-	rb_set_errinfo(Qnil);
+	exception_drop(Qnil);
 	return true;
 }
 
 void interrupts_forget_failure(void)
 {
-	if (!interrupts_lacked())
-		rb_set_errinfo(Qnil);
+	exception_drop(Qnil);
 }
 
 static VALUE send_by_thread(VALUE parcel)
 {
-	quiet_thread(rb_thread_create(send_to, (void *)parcel));
+	own_thread_new(send_to, (void *)parcel);
 	return Qnil;
 }
 
@@ -340,7 +323,7 @@ static void send_by_another(VALUE exception, bool wait)
 	parcel->users++;
 	rb_protect(send_by_thread, (VALUE)parcel, &failed);
 	if (failed) {
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 		parcel->users--;
 	} else if (wait) {
 		/* This raises nothing, also if there is more to come. */
@@ -356,7 +339,7 @@ void interrupts_send_again(bool wait)
 	if (interrupts_lacked())
 		return;
 	error = sendable(rb_errinfo());
-	rb_set_errinfo(Qnil);
+	exception_drop(Qnil);
 	if (error != Qundef && !evaluation_take_back(error))
 		send_by_another(error, wait);
 	RB_GC_GUARD(error);
@@ -453,7 +436,7 @@ bool interrupts_job(VALUE (*run)(VALUE), VALUE argument)
 	if (failed && job.began)
 		interrupts_send_again(true);
 	else if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	if (!NIL_P(job.taken))
 		send_by_another(job.taken, true);
 	return job.began;

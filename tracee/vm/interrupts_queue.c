@@ -10,6 +10,7 @@
 #include "tracee/base/safe_read.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/layout.h"
 
 #include <ruby/thread.h>
@@ -67,7 +68,7 @@ bool interrupts_queue_find(VALUE exception_class)
 	tried = true;
 	rb_protect(look, exception_class, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	layout_not_found(LAYOUT_THREAD_INTERRUPTS, "no Array of a thread held the exception that was sent to it");
 	return layout_is_known(LAYOUT_THREAD_INTERRUPTS);
 }
@@ -121,6 +122,6 @@ void interrupts_queue_send(VALUE thread, VALUE taken)
 
 		rb_protect(send_one, (VALUE)&sending, &failed);
 		if (failed)
-			rb_set_errinfo(Qnil);
+			exception_drop(Qnil);
 	}
 }

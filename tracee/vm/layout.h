@@ -27,6 +27,13 @@
 	ROW(MUTEX_OWNER, WORD, "mutex.owner", "of a Mutex: the thread or fiber that holds it")                                   \
 	ROW(MUTEX_LOCKED, WORD, "mutex.locked", "of a Mutex: not 0 while it is locked")                                          \
 	ROW(OBJECT_TYPE, WORD, "object.type", "of a typed object: its type")                                                     \
+	/* gvl_layout.c, up to Ruby 3.1 */                                                                                       \
+	ROW(GVL_OWNER, ADDRESS, "gvl.owner", "of which thread of the main Ractor has the GVL")                                  \
+	ROW(THREAD_STATUS, BYTE, "thread.status", "of a thread: runnable, stopped or dead, in the first bits")                   \
+	ROW(THREAD_WAKER, WORD, "thread.waker", "of a thread: the function that wakes it out of what it does without the GVL")   \
+	ROW(THREAD_REGION, WORD, "thread.region", "of a thread: not 0 in C code that does without the GVL")                      \
+	ROW(THREAD_QUEUED, WORD, "thread.queued", "of a thread: its place in the queue for the GVL")                             \
+	ROW(THREAD_NATIVE, WORD, "thread.native", "of a thread: libc's structure of its native thread")                          \
 	/* interrupts_queue.c */                                                                                                 \
 	ROW(THREAD_INTERRUPTS, WORD, "thread.interrupts", "of a thread: the interrupts that wait for it")                        \
 	/* method_definition.c */                                                                                                \

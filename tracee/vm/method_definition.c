@@ -15,6 +15,7 @@
 #include "tracee/vm/compat.h"
 #include "tracee/vm/layout.h"
 #include "tracee/vm/scratch.h"
+#include "tracee/vm/string_slice.h"
 
 #include <string.h>
 
@@ -214,7 +215,7 @@ static bool is_builtin(VALUE iseq)
 {
 	VALUE path = NIL_P(iseq) ? Qnil : builtin_call0(BUILTIN_ISEQ_PATH, iseq);
 
-	return RB_TYPE_P(path, T_STRING) && RSTRING_LEN(path) > 10 && memcmp(RSTRING_PTR(path), "<internal:", 10) == 0;
+	return string_is_internal_path(path);
 }
 
 struct enclosing {

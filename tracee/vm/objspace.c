@@ -5,6 +5,7 @@
 
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/own.h"
 
 #include <dlfcn.h>
@@ -27,7 +28,7 @@ static bool try(VALUE (*run)(VALUE), VALUE argument)
 
 	rb_protect(run, argument, &failed);
 	if (failed)
-		rb_set_errinfo(Qnil);
+		exception_drop(Qnil);
 	return !failed;
 }
 
@@ -41,7 +42,7 @@ static bool try_for(const char *what, VALUE (*run)(VALUE), VALUE argument, struc
 	if (!failed)
 		return true;
 	builtin_describe(rb_errinfo(), message, sizeof(message));
-	rb_set_errinfo(Qnil);
+	exception_drop(Qnil);
 	for (char *at = message; *at; at++)
 		if (*at == '\n' || *at == '\r')
 			*at = ' ';

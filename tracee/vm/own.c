@@ -4,6 +4,8 @@
 
 #include "tracee/vm/class_name.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/exception_drop.h"
+#include "tracee/vm/quiet.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -51,10 +53,10 @@ static ID mark(void)
 	return rb_intern("rbprobe's own");
 }
 
-static VALUE marked(VALUE module)
+static VALUE marked(VALUE object)
 {
-	rb_ivar_set(module, mark(), Qtrue);
-	return module;
+	rb_ivar_set(object, mark(), Qtrue);
+	return object;
 }
 
 VALUE own_module_new(void)
@@ -75,6 +77,24 @@ bool own_is_module(VALUE module)
 		return (RB_TYPE_P(object, T_MODULE) || RB_TYPE_P(object, T_CLASS)) && own_is_module(object);
 	}
 	return RTEST(rb_attr_get(module, mark()));
+}
+
+VALUE own_thread_new(VALUE (*run)(void *argument), void *argument)
+{
+	VALUE thread = rb_thread_create(run, argument);
+	int failed = 0;
+
+	quiet_thread(thread);
+	/* It has begun: without memory it is there all the same. */
+	rb_protect(marked, thread, &failed);
+	if (failed)
+		exception_drop(Qnil);
+	return thread;
+}
+
+bool own_is_thread(VALUE thread)
+{
+	return RTEST(rb_attr_get(thread, mark()));
 }
 
 static uint32_t *place_of(uint32_t *places, size_t count, const struct object *objects, VALUE value)

@@ -24,6 +24,13 @@ VALUE own_class_new(VALUE superclass);
 /* Also of their singleton classes. */
 bool own_is_module(VALUE module);
 
+/*
+ * A Thread of rbprobe's own, which is quiet (quiet.h) and says whose it is before others can see it; it has no name yet. May
+ * raise.
+ */
+VALUE own_thread_new(VALUE (*run)(void *argument), void *argument);
+bool own_is_thread(VALUE thread);
+
 struct own_set;
 
 /* What is registered. NULL: no memory. */

@@ -28,6 +28,15 @@ static inline bool string_same(VALUE one, VALUE other)
 	       memcmp(RSTRING_PTR(one), RSTRING_PTR(other), (size_t)RSTRING_LEN(one)) == 0;
 }
 
+/* Whether it is the path of a method that is Ruby's own and written in Ruby. */
+static inline bool string_is_internal_path(VALUE path)
+{
+	static const char internal[] = "<internal:";
+	struct slice slice = string_slice(path);
+
+	return slice.size >= sizeof(internal) - 1 && memcmp(slice.bytes, internal, sizeof(internal) - 1) == 0;
+}
+
 /* Cut to what a name may have on the wire. */
 static inline struct slice string_slice_of_name(VALUE string)
 {

@@ -95,8 +95,13 @@ static int ring_if_due(struct attachment *attachment, uint64_t now_ns, struct er
 		return 0;
 	if (status < 0 && status != -ESRCH && attachment->loading.bell == LOADER_BELL_CALL)
 		return status;
-	if (status == -ESRCH)
-		return attachment_has_ended(attachment, err);
+	if (status == -ESRCH) {
+		if (attachment_process_has_ended(attachment) || !target_is_same(&attachment->target))
+			return attachment_has_ended(attachment, err);
+		/* Its thread went with another client's session, between our look and our signal. It is started again. */
+		debug(DEBUG_ATTACH, "process %d: its bell thread left as it was rung", (int)attachment->target.pid);
+		return 0;
+	}
 	if (status < 0) {
 		error_set(err, status, "cannot signal process %d: %s", (int)attachment->target.pid, strerror(-status));
 		return capabilities_explain(&attachment->target, status, err);

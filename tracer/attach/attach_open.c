@@ -34,7 +34,7 @@ void attachment_init(struct attachment *attachment, uint64_t timeout_ns)
 int attachment_has_ended(const struct attachment *attachment, struct error *err)
 {
 	return error_set(err, -ESRCH, "process %d ended %s", (int)attachment->target.pid,
-	                 attachment->state == ATTACHMENT_EXPECTING
+	                 attachment->launched && attachment->state == ATTACHMENT_EXPECTING && attachment->queue < 0
 	                         ? "without having loaded the rbprobe extension (is it Ruby, and does it keep RUBYOPT?)"
 	                         : "while rbprobe was attaching to it");
 }
@@ -57,8 +57,9 @@ int attachment_address(struct attachment *attachment, struct error *err)
 	char command_line[1024];
 	int status = rendezvous_open(&attachment->rendezvous, &attachment->target, attachment->descriptors, err);
 
+	/* What has ended has no /tmp any more. */
 	if (status < 0)
-		return status;
+		return attachment_process_has_ended(attachment) ? attachment_has_ended(attachment, err) : status;
 
 	attach.attach.version = PROTOCOL_VERSION;
 	attach.attach.socket_path.bytes = attachment->rendezvous.socket_path;

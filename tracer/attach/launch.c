@@ -81,7 +81,7 @@ pid_t launch(char **command, const char *extensions, uint64_t wait_ms, struct er
 	struct target target;
 	pid_t pid;
 
-	code = container_check_kernel(err);
+	code = container_check_surroundings(err);
 	if (code < 0)
 		return code;
 	if (pipe2(go, O_CLOEXEC) != 0)

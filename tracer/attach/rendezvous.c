@@ -14,10 +14,12 @@
 #include "tracer/base/poll_until.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -28,7 +30,9 @@
 #define SO_PASSRIGHTS 83 /* the same for all processors that we know */
 #endif
 
-#define BACKLOG 1024 /* forked children of a process that come at once */
+#define BACKLOG 1024         /* forked children of a process that come at once */
+#define KEEPER_DESCRIPTORS 8 /* that it has open at a time, at most */
+#define ENOUGH_FILES 64ull   /* to be open, for one process */
 #define MAKING_NS (5 * NS_PER_S)
 #define ENDING_NS (2000 * NS_PER_MS)
 
@@ -95,10 +99,25 @@ static int keeper_await(struct rendezvous *rendezvous, struct keeper_report *rep
 	return report->status;
 }
 
+/* Whether the keeper, which starts with ours, may have failed for want of them. *limit: how many there may be. */
+static bool few_descriptors_left(unsigned long long *limit)
+{
+	int made[KEEPER_DESCRIPTORS], count = 0;
+	struct rlimit files;
+
+	while (count < KEEPER_DESCRIPTORS && (made[count] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0)
+		count++;
+	for (int i = 0; i < count; i++)
+		close(made[i]);
+	*limit = getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0;
+	return count < KEEPER_DESCRIPTORS;
+}
+
 int rendezvous_open(struct rendezvous *rendezvous, const struct target *target, bool descriptors, struct error *err)
 {
 	struct keeper_report report = {.place = -1};
 	int pid = (int)target->pid, status;
+	unsigned long long limit;
 
 	*rendezvous = RENDEZVOUS_CLOSED;
 	status = keeper_start(rendezvous, target, descriptors);
@@ -112,6 +131,12 @@ int rendezvous_open(struct rendezvous *rendezvous, const struct target *target, 
 		return 0;
 	}
 	rendezvous_close(rendezvous);
+	if ((status == -EIO || status == -EMFILE) && few_descriptors_left(&limit))
+		return error_set(
+			err, -EMFILE,
+			"cannot make a socket for process %d: no more than %llu files may be open here, which is too few; "
+			"`ulimit -n %llu` before rbprobe allows more",
+			pid, limit, limit < ENOUGH_FILES / 2 ? ENOUGH_FILES : limit * 2);
 	if (status == -ETIMEDOUT)
 		return error_set(err, status, "cannot make a socket for process %d: the file system of its /tmp does not answer",
 		                 pid);

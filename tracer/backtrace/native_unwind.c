@@ -45,7 +45,7 @@ struct unwinding {
 	pid_t pid;
 	Dwfl *dwfl;
 	const struct snapshot *snapshot; /* the thread that is being unwound, */
-	uint64_t pc, sp;                 /* from here; its own, or those of an outer frame */
+	struct snapshot_place from;      /* from here; its own, or that of an outer frame */
 	bool lost;                       /* the next frame is not one */
 	bool beyond_copy;                /* the next frame is in what was not copied of the stack */
 	uint64_t code_sp;                /* the last frame is code of no file, whose stack begins here; 0: it is not */
@@ -167,16 +167,14 @@ static bool memory_read(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *result, void
 static bool set_registers(Dwfl_Thread *thread, void *argument)
 {
 	const struct unwinding *unwinding = argument;
-	const struct snapshot *snapshot = unwinding->snapshot;
+	uint64_t registers[SNAPSHOT_REGISTERS_MAX];
 	Dwarf_Word words[SNAPSHOT_REGISTERS_MAX];
 
-	for (unsigned i = 0; i < snapshot->register_count; i++)
-		words[i] = snapshot->registers[i];
-	words[SNAPSHOT_STACK_POINTER] = unwinding->sp;
-	if (unwinding->pc != snapshot->pc)
-		words[snapshot->register_count - 1] = unwinding->pc;
-	dwfl_thread_state_register_pc(thread, unwinding->pc);
-	return dwfl_thread_state_registers(thread, 0, snapshot->register_count, words);
+	snapshot_registers(unwinding->snapshot, &unwinding->from, registers);
+	for (unsigned i = 0; i < unwinding->snapshot->register_count; i++)
+		words[i] = registers[i];
+	dwfl_thread_state_register_pc(thread, unwinding->from.pc);
+	return dwfl_thread_state_registers(thread, 0, unwinding->snapshot->register_count, words);
 }
 
 static const Dwfl_Thread_Callbacks thread_callbacks = {
@@ -203,6 +201,23 @@ static uint64_t stack_pointer(Dwfl_Frame *state)
 #endif
 }
 
+/* Whether the file says how functions there have moved the stack. */
+static bool has_tables(Dwfl_Module *module, Dwarf_Addr pc)
+{
+	Dwarf_CFI *(*const kinds[])(Dwfl_Module *, Dwarf_Addr *) = {dwfl_module_eh_cfi, dwfl_module_dwarf_cfi};
+	bool found = false;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds) && !found; i++) {
+		Dwarf_Addr bias;
+		Dwarf_CFI *tables = kinds[i](module, &bias);
+		Dwarf_Frame *frame = NULL;
+
+		found = tables && dwarf_cfi_addrframe(tables, pc - bias, &frame) == 0;
+		free(frame);
+	}
+	return found;
+}
+
 static int add_frame(Dwfl_Frame *state, void *argument)
 {
 	struct unwinding *unwinding = argument;
@@ -211,6 +226,7 @@ static int add_frame(Dwfl_Frame *state, void *argument)
 	const char *name, *slash;
 	Dwfl_Module *module;
 	Dwarf_Addr pc, start = 0;
+	struct snapshot_place caller;
 	GElf_Off offset = 0;
 	GElf_Sym symbol;
 	bool exact;
@@ -244,6 +260,11 @@ static int add_frame(Dwfl_Frame *state, void *argument)
 	}
 	stack->frames = memory_resize(stack->frames, (stack->count + 1) * sizeof(frame));
 	stack->frames[stack->count++] = frame;
+	/* libdw would take the frame pointer for all there is, and leave out a caller, or show one twice. */
+	if (module && snapshot_leaf_caller(unwinding->snapshot, &caller) && !has_tables(module, exact ? pc : pc - 1)) {
+		unwinding->lost = true;
+		return DWARF_CB_ABORT;
+	}
 	if (module)
 		return DWARF_CB_OK;
 	/* What a JIT has made has no unwind information, and uses the frame pointer as it likes. */
@@ -265,10 +286,9 @@ static bool ends_in_musl(const struct stack *stack)
  * not exist, as at a thread's beginning. Where musl ends what can be unwound, that may be the beginning or a call back from it:
  * it will do, and there may be more.
  */
-static bool unwind_from(struct unwinding *unwinding, uint64_t pc, uint64_t sp)
+static bool unwind_from(struct unwinding *unwinding, struct snapshot_place place)
 {
-	unwinding->pc = pc;
-	unwinding->sp = sp;
+	unwinding->from = place;
 	unwinding->lost = unwinding->beyond_copy = false;
 	unwinding->code_sp = 0;
 	unwinding->stack->cut = dwfl_getthread_frames(unwinding->dwfl, unwinding->snapshot->tid, add_frame, unwinding) != 0;
@@ -302,6 +322,33 @@ static void join(struct stack *inner, struct stack *outer)
 }
 
 /*
+ * Goes on from a place of which it is not known that it is a caller's. False: it is not, and all is as it was.
+ * of_jit: see bridge(). gap: there may be frames in between.
+ */
+static bool goes_on_at(struct unwinding *unwinding, struct snapshot_place place, bool of_jit, bool gap)
+{
+	struct stack *stack = unwinding->stack, inner = *stack;
+
+	*stack = (struct stack){0};
+	if ((unwind_from(unwinding, place) || unwinding->code_sp) && stack->count > 1 &&
+	    (of_jit || may_have_called(unwinding, &stack->frames[1], &stack->frames[0]))) {
+		stack->frames[0].said.after_gap = gap;
+		join(&inner, stack);
+		*stack = inner;
+		return true;
+	}
+	free(stack->frames);
+	*stack = inner;
+	return false;
+}
+
+static bool may_be_caller(const struct unwinding *unwinding, const struct snapshot_place *place)
+{
+	return dwfl_addrmodule(unwinding->dwfl, place->pc) &&
+	       snapshot_is_return_address(unwinding->snapshot, unwinding->confined, place->pc);
+}
+
+/*
  * Beyond a function without unwind information, such as GMP's in assembler, the nearest word on the stack is looked for that
  * can be a return address, and from which everything unwinds up to the thread's beginning, or to code of a JIT. It may be a
  * leftover of an earlier call: so the frame after it must have called its function. Code of a JIT has no leftovers: it keeps
@@ -310,38 +357,36 @@ static void join(struct stack *inner, struct stack *outer)
  */
 static bool bridge(struct unwinding *unwinding, uint64_t from, bool of_jit)
 {
-	const struct snapshot *snapshot = unwinding->snapshot;
-	struct stack *stack = unwinding->stack, inner = *stack;
+	struct snapshot_place place;
 	unsigned tried = 0;
 
 	for (uint64_t at = from; at < from + GAP_SIZE_MAX && tried < GAP_TRIES_MAX; at += sizeof(uint64_t)) {
-		uint64_t word;
-
-		if (!snapshot_read(snapshot, unwinding->confined, at, &word) || !dwfl_addrmodule(unwinding->dwfl, word) ||
-		    !snapshot_is_return_address(snapshot, unwinding->confined, word))
+		if (!snapshot_saved_caller(unwinding->snapshot, unwinding->confined, at, &place) ||
+		    !may_be_caller(unwinding, &place))
 			continue;
 		tried++;
-		*stack = (struct stack){0};
-		if ((unwind_from(unwinding, word, at + sizeof(word)) || unwinding->code_sp) && stack->count > 1 &&
-		    (of_jit || may_have_called(unwinding, &stack->frames[1], &stack->frames[0]))) {
-			stack->frames[0].said.after_gap = true;
-			join(&inner, stack);
-			*stack = inner;
+		if (goes_on_at(unwinding, place, of_jit, true))
 			return true;
-		}
-		free(stack->frames);
 	}
-	*stack = inner;
 	return false;
+}
+
+/* The innermost function has called none, and its caller is in registers. */
+static bool step_out(struct unwinding *unwinding)
+{
+	struct snapshot_place place;
+
+	return snapshot_leaf_caller(unwinding->snapshot, &place) && may_be_caller(unwinding, &place) &&
+	       goes_on_at(unwinding, place, false, false);
 }
 
 static void unwind(struct unwinding *unwinding)
 {
 	struct stack *stack = unwinding->stack;
-	bool whole = unwind_from(unwinding, unwinding->snapshot->pc, unwinding->snapshot->sp);
+	bool whole = unwind_from(unwinding, snapshot_place(unwinding->snapshot));
 
 	if (!whole && !unwinding->code_sp && stack->count <= 1)
-		whole = bridge(unwinding, unwinding->snapshot->sp, false) && !unwinding->code_sp;
+		whole = (step_out(unwinding) || bridge(unwinding, unwinding->snapshot->sp, false)) && !unwinding->code_sp;
 	while (!whole && unwinding->code_sp && stack->count < NATIVE_FRAMES_MAX && bridge(unwinding, unwinding->code_sp, true))
 		whole = !unwinding->code_sp;
 	if (!whole)

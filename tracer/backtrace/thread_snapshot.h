@@ -22,6 +22,11 @@
 #define SNAPSHOT_STACK_POINTER 7
 #endif
 
+/* Where a function's frame goes on: that of the thread, or of one that it was called from. */
+struct snapshot_place {
+	uint64_t pc, sp, fp; /* fp: the frame pointer */
+};
+
 struct snapshot {
 	pid_t tid;
 	uint64_t pc, sp;
@@ -57,6 +62,22 @@ void snapshot_free(struct snapshot *snapshot);
  * the rest of a stack that was cut: the thread runs, and what is there now are other calls' frames.
  */
 bool snapshot_read(const struct snapshot *snapshot, const struct confined *confined, uint64_t address, uint64_t *word);
+
+/* The place where the thread is. */
+struct snapshot_place snapshot_place(const struct snapshot *snapshot);
+/* The thread's registers, with those of that place; as many as register_count. */
+void snapshot_registers(const struct snapshot *snapshot, const struct snapshot_place *place, uint64_t *registers);
+/*
+ * The place of the caller, where the word at that address of the stack is the return address that a function has saved.
+ * False: it cannot be one.
+ */
+bool snapshot_saved_caller(const struct snapshot *snapshot, const struct confined *confined, uint64_t at,
+                           struct snapshot_place *caller);
+/*
+ * The place of the caller, where the innermost function has neither saved its return address nor moved the stack. False: it is
+ * not in a register on this processor.
+ */
+bool snapshot_leaf_caller(const struct snapshot *snapshot, struct snapshot_place *caller);
 
 /* Whether a call instruction stands in front of that address. Always false where that cannot be known. */
 bool snapshot_is_return_address(const struct snapshot *snapshot, const struct confined *confined, uint64_t address);

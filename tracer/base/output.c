@@ -21,7 +21,7 @@
 static int open_place(const struct place *place, int flags)
 {
 	return place->found >= 0 ? place_open_found(place, flags)
-	                         : openat(place->directory, place->name, flags | O_CREAT | O_EXCL, 0666);
+	                         : openat(place->directory, place->name, flags | O_CREAT | O_EXCL, OUTPUT_MODE);
 }
 
 /*
@@ -71,6 +71,8 @@ int output_open(struct output *output, const char *path, bool append, struct err
 		return error_set(err, status, "cannot write to %s: %s", path,
 		                 status == -EEXIST ? "it is a link that leads nowhere" : strerror(-status));
 	output->own_fd = true;
+	if (append && fstat(output->fd, &found) == 0 && S_ISREG(found.st_mode))
+		output->before = (uint64_t)found.st_size;
 	return 0;
 }
 
@@ -88,6 +90,8 @@ static void output_fail(struct output *output, int code)
 {
 	if (code == EPIPE)
 		output->reader_gone = true;
+	else if (output->status == 0 && code == EBADF)
+		output->status = error_set(&output->error, -code, "cannot write to %s: it is closed", output->name);
 	else if (output->status == 0)
 		output->status = error_set(&output->error, -code, "cannot write to %s: %s; what came after that is not in it",
 		                           output->name, strerror(code));
@@ -177,8 +181,10 @@ int output_give_up(struct output *output)
 
 int output_close(struct output *output)
 {
-	empty(output);
-	forget_made(output);
+	if (!output->is_spared || output->flushed) {
+		empty(output);
+		forget_made(output);
+	}
 	return output_give_up(output);
 }
 

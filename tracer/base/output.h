@@ -16,19 +16,23 @@ struct output {
 	struct buffer buffer;
 	int fd;
 	bool own_fd;
-	bool replaces;       /* the file has what was in it before, until the first byte is written or the output ends well */
-	char *made;          /* the path of a file that was not there before, until something is written */
+	bool replaces;  /* the file has what was in it before, until the first byte is written or the output ends well */
+	char *made;     /* the path of a file that was not there before, until something is written */
+	bool is_spared; /* nothing was written, and that is no result: output_close() leaves the file as output_give_up() does */
 	bool reader_gone;    /* a closed pipe: the end of the run, and no error */
 	bool held;           /* nothing is written before it is cleared, or before there is very much */
 	unsigned width;      /* not 0: longer lines are folded */
 	int status;          /* 0, or the first failure: then everything more is dropped */
 	uint64_t written_ns; /* how long writing has taken so far: a reader that waits makes us wait */
-	uint64_t flushed;    /* bytes that have left the buffer, and those that what was received may become */
+	uint64_t before;     /* bytes that the file had, to which is appended; */
+	uint64_t flushed;    /* that have left the buffer since; and those that what was received may become */
 	uint64_t earned;
 	struct error error;
 	const char *name;
 };
 
+/* Of a file that is made: what it shows of a process is for its owner. One that was there keeps its own. */
+#define OUTPUT_MODE 0600
 #define OUTPUT_WRITE_SIZE (256u << 10)
 #define OUTPUT_HELD_MAX (64u << 20)
 #define OUTPUT_FOLD_INDENTATION 6
@@ -51,6 +55,12 @@ int output_give_up(struct output *output);
 bool output_is_regular(const struct output *output);
 /* Whether it goes into this file. */
 bool output_is_file(const struct output *output, const char *path);
+
+/* Bytes of the file, with what was in it before. */
+static inline uint64_t output_size(const struct output *output)
+{
+	return output->before + output->flushed;
+}
 
 static inline bool output_is_over(const struct output *output)
 {

@@ -47,7 +47,7 @@ static int begin(struct output *output, const struct place *place, uint32_t file
 	if (status < 0)
 		return status;
 	/* Whoever has made one meanwhile could read it. */
-	fd = openat(place->directory, place->name, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, 0666);
+	fd = openat(place->directory, place->name, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, OUTPUT_MODE);
 	if (fd < 0)
 		return -errno;
 	flock(fd, LOCK_EX | LOCK_NB); /* as the one before was */

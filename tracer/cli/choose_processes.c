@@ -9,6 +9,7 @@
 #include "tracer/base/message.h"
 #include "tracer/process/children.h"
 #include "tracer/process/ruby_processes.h"
+#include "tracer/process/target_copy.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -20,6 +21,7 @@
 
 #define LOOK_NS (20 * NS_PER_S) /* for one look at all processes */
 #define POLL_MS 50
+#define SETTLED_NS (300 * NS_PER_MS)
 #define COMMAND_SIZE 4096
 #define COMMAND_SHOWN 60 /* bytes, in a list */
 #define LISTED_MAX 10
@@ -28,12 +30,14 @@ struct found {
 	pid_t pid;
 	uint64_t start_ticks;
 	char *command;
+	bool is_worker; /* of another that was found */
 };
 
 struct search {
 	const char *pattern; /* anything before and after it is right, too */
 	struct found *items;
 	size_t count;
+	pid_t other_ruby; /* one that matches and is no CRuby; 0: none */
 };
 
 static void search_free(struct search *search)
@@ -49,15 +53,17 @@ static void on_process(void *owner, const struct target *target)
 	struct search *search = owner;
 	char command[COMMAND_SIZE], *copy;
 
-	if (target->other_ruby)
-		return;
 	target_command_line(target, command, sizeof(command));
 	if (fnmatch(search->pattern, command, 0) != 0)
 		return;
+	if (target->other_ruby) {
+		search->other_ruby = target->pid;
+		return;
+	}
 	copy = memory_zeroed(strlen(command) + 1);
 	memcpy(copy, command, strlen(command));
 	search->items = memory_resize(search->items, (search->count + 1) * sizeof(*search->items));
-	search->items[search->count++] = (struct found){target->pid, target->start_ticks, copy};
+	search->items[search->count++] = (struct found){target->pid, target->start_ticks, copy, false};
 }
 
 static int look(struct search *search, const char *pattern)
@@ -139,6 +145,11 @@ static int choose_of(struct options *options, const struct search *search, bool 
 	const char *pattern = options->ps_pattern;
 	size_t number = 1;
 
+	/* Where it is the only one, the command says why it refuses it. */
+	if (search->count == 0 && search->other_ruby) {
+		pid_list_add(&options->pids, search->other_ruby);
+		return 0;
+	}
 	if (search->count == 0) {
 		message("no Ruby process has \"%s\" in its command line; `rbprobe ps` lists them, --wait PATTERN waits for one",
 		        pattern);
@@ -164,6 +175,30 @@ static int choose_of(struct options *options, const struct search *search, bool 
 	return 0;
 }
 
+/* Workers have their master's name in theirs. With --children it is the master that is meant. */
+static void leave_out_workers(struct search *search)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < search->count; i++) {
+		pid_t *children;
+		size_t count = children_find(search->items[i].pid, &children);
+
+		for (size_t other = 0; other < search->count; other++)
+			for (size_t child = 0; child < count; child++)
+				if (search->items[other].pid == children[child])
+					search->items[other].is_worker = true;
+		free(children);
+	}
+	for (size_t i = 0; i < search->count; i++) {
+		if (search->items[i].is_worker)
+			free(search->items[i].command);
+		else
+			search->items[kept++] = search->items[i];
+	}
+	search->count = kept;
+}
+
 static int by_pattern(struct options *options, const char *glob, bool one)
 {
 	struct search search;
@@ -171,6 +206,8 @@ static int by_pattern(struct options *options, const char *glob, bool one)
 
 	if (status)
 		return status;
+	if (options->children)
+		leave_out_workers(&search);
 	status = choose_of(options, &search, one);
 	search_free(&search);
 	return status;
@@ -218,15 +255,24 @@ static int wait_for(struct options *options, const char *glob)
 
 /* --- Children */
 
-size_t choose_more_children(pid_t parent, struct pid_list *pids)
+static size_t add_children(pid_t parent, uint64_t age_min_ns, struct pid_list *pids)
 {
+	const uint64_t tick_ns = NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK);
 	pid_t *children;
 	size_t count = children_find(parent, &children);
+	uint64_t now_ticks = target_ticks_now(), start_ticks; /* later than all starts */
 
 	for (size_t i = 0; i < count; i++)
-		pid_list_add(pids, children[i]);
+		if (!age_min_ns ||
+		    (process_is_worker(children[i], &start_ticks) && (now_ticks - start_ticks) * tick_ns >= age_min_ns))
+			pid_list_add(pids, children[i]);
 	free(children);
 	return count;
+}
+
+void choose_joining_children(pid_t parent, struct pid_list *pids)
+{
+	add_children(parent, SETTLED_NS, pids);
 }
 
 void choose_say_childless(pid_t parent)
@@ -239,7 +285,7 @@ void choose_say_childless(pid_t parent)
 
 void choose_children(pid_t parent, struct pid_list *pids)
 {
-	if (choose_more_children(parent, pids) == 0)
+	if (add_children(parent, 0, pids) == 0)
 		choose_say_childless(parent);
 }
 

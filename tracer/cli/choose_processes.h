@@ -11,11 +11,14 @@
  */
 int choose_processes(struct options *options, bool one, bool children_too);
 
-/* Adds the child processes that are Ruby; those that are in the list already, once. Returns how many there are. */
-size_t choose_more_children(pid_t parent, struct pid_list *pids);
+/*
+ * Adds the child processes that are Ruby and are not in the list yet: workers that start meanwhile, once they have run for a
+ * moment. Before, a copy that rbprobe makes of the process for a heap dump has not given itself its name, and looks like one.
+ */
+void choose_joining_children(pid_t parent, struct pid_list *pids);
 /* Says on stderr that the process has none, or that there is no such process. */
 void choose_say_childless(pid_t parent);
-/* choose_more_children(), and says so where there are none. */
+/* Adds the child processes that are Ruby, and says so where there are none. */
 void choose_children(pid_t parent, struct pid_list *pids);
 /*
  * Puts the children of the processes in their place; *parents takes these, for the caller to free. Returns 0, or

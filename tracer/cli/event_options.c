@@ -14,7 +14,10 @@ enum long_option {
 	OPTION_GVL,
 	OPTION_ALLOCATIONS,
 	OPTION_TIMELINE,
+	OPTION_TIMELINE_RATE,
 };
+
+#define STATE_RATE_HZ 1000u /* if nothing else is said */
 
 /* CLASS, CLASS+, CLASS@N, CLASS+@N */
 static int add_allocations(struct mark_options *marks, const char *argument)
@@ -48,6 +51,7 @@ static int add_allocations(struct mark_options *marks, const char *argument)
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
 	struct mark_options *marks = &((struct options *)state->input)->trace.marks;
+	uint64_t rate_hz = 0;
 
 	switch (key) {
 	case OPTION_RAISE:
@@ -61,6 +65,13 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		return 0;
 	case OPTION_TIMELINE:
 		marks->kinds |= 1u << MARK_STATE;
+		marks->state_rate_hz = marks->state_rate_hz ? marks->state_rate_hz : STATE_RATE_HZ;
+		return 0;
+	case OPTION_TIMELINE_RATE:
+		marks->kinds |= 1u << MARK_STATE;
+		if (options_whole_number("--timeline-rate", argument, 1, STATE_RATE_MAX_HZ, &rate_hz) != 0)
+			return EINVAL;
+		marks->state_rate_hz = (uint32_t)rate_hz;
 		return 0;
 	case OPTION_ALLOCATIONS:
 		return add_allocations(marks, argument);
@@ -84,7 +95,11 @@ static const struct argp_option list[] = {
          "without (Ruby 3.2 and newer)",
          11},
 	{"timeline", OPTION_TIMELINE, NULL, 0,
-         "What each thread does, and when: runs, waits for the GVL, does without it, collects garbage (Ruby 3.2 and newer)", 11},
+         "What each thread does, and when: runs, waits for the GVL, does without it, collects garbage. Before Ruby 3.2 it is "
+         "sampled",
+         11},
+	{"timeline-rate", OPTION_TIMELINE_RATE, "HZ", 0,
+         "--timeline, before Ruby 3.2: look at the threads HZ times a second (1 to 1000, default 1000)", 11},
 	{0},
 };
 

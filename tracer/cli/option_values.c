@@ -49,7 +49,7 @@ int options_size(const char *option, const char *text, uint64_t *size)
 
 	errno = 0;
 	*size = strtoull(text, &end, 10);
-	unit = *end ? strchr(units, *end & ~0x20) : NULL;
+	unit = *end > ' ' ? strchr(units, *end & ~0x20) : NULL;
 	shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
 	if (errno || end == text || strchr(text, '-') || (*end && (!unit || end[1])) || !*size || *size > UINT64_MAX >> shift)
 		return WRONG("%s takes a number of bytes, such as 500M or 2G, not \"%s\"", option, text);

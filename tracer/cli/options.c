@@ -278,6 +278,12 @@ static const struct argp_option file_list[] = {
 	{0},
 };
 
+static const struct argp_option one_file_list[] = {
+	{"output", 'o', "FILE", 0, "Write to a file", 5},
+	{"append", 'a', NULL, 0, "Append to it", 5},
+	{0},
+};
+
 static const struct argp_option trace_list[] = {
 	{"args", OPTION_ARGS, NULL, 0, "Show all arguments", 3},
 	{"locals", OPTION_LOCALS, NULL, 0,
@@ -298,6 +304,7 @@ const struct argp options_selectors = {.options = selector_options, .parser = pa
 const struct argp options_trace = {.options = trace_list, .parser = parse_trace};
 const struct argp options_run = {.options = run_list, .parser = parse_run};
 const struct argp options_file = {.options = file_list, .parser = parse_file};
+const struct argp options_one_file = {.options = one_file_list, .parser = parse_file};
 
 /* The name of the subcommand in argv[0], which is "rbprobe NAME". */
 static const char *command_in(const char *name)
@@ -384,8 +391,8 @@ int options_check_trace(struct options *options)
 		wrong = "--attributes needs engine hook, which --no-hook forbids";
 	else if (options->trace.flags & TRACE_LOCALS && !firehose && options->selectors.count == 0)
 		wrong = "--locals shows the variables of methods and lines; give selectors such as Order#total or order.rb:42";
-	else if (options->trace.flags & TRACE_FOLLOW_FORKS && options->trace.marks.kinds & ~(1u << MARK_RAISE))
-		wrong = "--follow-forks cannot go with --gc, --gvl, --allocations and --timeline, which are about one process";
+	else if (options->trace.flags & TRACE_FOLLOW_FORKS && options->trace.marks.kinds & ~(1u << MARK_RAISE | 1u << MARK_STATE))
+		wrong = "--follow-forks cannot go with --gc, --gvl and --allocations, which are about one process";
 	else if (options->append && !options->output_path)
 		wrong = "-a appends to a file; name it with -o FILE";
 	else if (options->order == ORDER_THREAD && options->format != &sink_text)
@@ -413,7 +420,7 @@ struct command options_command(const struct options *options, enum command_kind 
 {
 	struct command command = {.kind = kind, .options = options->trace};
 
-	command.options.expression_timeout_ms = options_limit_ms(options);
+	command.options.expression_timeout_ms = command.options.work_limit_ms = options_limit_ms(options);
 	command.selectors = options->selectors.items;
 	command.selector_count = options->selectors.count;
 	return command;

@@ -55,6 +55,7 @@ struct options {
 	bool append;
 	bool otlp;            /* it is sent, not shown: */
 	const char *otlp_url; /* there; NULL: where the environment says */
+	unsigned otlp_as;     /* how it is written: flags of enum otlp_as */
 	/* until when */
 	uint64_t duration_ns; /* 0: no limit */
 	uint64_t count;       /* 0: no limit */
@@ -81,6 +82,7 @@ extern const struct argp options_stack;      /* ... who called; action_options.c
 extern const struct argp options_events;     /* events beside calls; event_options.c */
 extern const struct argp options_run;        /* which methods altogether, and until when */
 extern const struct argp options_file;       /* where to */
+extern const struct argp options_one_file;   /* the same, where it is one file of all processes */
 extern const struct argp options_otlp;       /* or else; otlp_options.c */
 extern const struct argp options_trace;      /* what of the calls, ... */
 extern const struct argp options_shown;      /* ... how it is shown, and until how many; shown_options.c */

@@ -165,5 +165,9 @@ bool pager_show(const char *text, size_t size)
 
 bool pager_print(const char *text, size_t size)
 {
-	return pager_show(text, size) || write_all(STDOUT_FILENO, text, size);
+	if (pager_show(text, size) || write_all(STDOUT_FILENO, text, size))
+		return true;
+	if (errno != EPIPE)
+		message("cannot write to standard output: %s", errno == EBADF ? "it is closed" : strerror(errno));
+	return false;
 }

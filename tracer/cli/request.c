@@ -14,7 +14,6 @@
 
 #define JOINERS_LOOK_NS (NS_PER_S / 4)
 
-#define EXIT_LOOKS 100          /* of 2 ms */
 #define GRACE_NS (2 * NS_PER_S) /* for a target to end what was cancelled */
 
 static int pid_of(const struct request *request)
@@ -122,6 +121,11 @@ static int on_done(void *owner, const struct record_done *done, struct error *er
 	return 0;
 }
 
+static bool has_part(const struct request *request)
+{
+	return request->handler->partial && request->handler->partial(request);
+}
+
 static int on_end(void *owner, const struct record_end *end, struct error *err)
 {
 	struct request *request = owner;
@@ -129,6 +133,10 @@ static int on_end(void *owner, const struct record_end *end, struct error *err)
 	request->attachment.ended = true;
 	if (end->reason == END_REFUSED)
 		return error_set(err, -EPERM, "process %d refused: %.*s", pid_of(request), (int)end->text.size, end->text.bytes);
+	if (end->reason == END_EXIT && has_part(request)) {
+		request->over = true;
+		return error_set(&request->error, 0, "process %d has exited: what is shown ends there", pid_of(request));
+	}
 	if (request->command_id)
 		return error_set(err, -ESRCH, "process %d ended before it had answered", pid_of(request));
 	if (end->reason == END_EXIT && request->keep)
@@ -192,14 +200,24 @@ uint64_t request_wake_ns(const struct request *request)
 	return request->attachment.wake_ns < request->deadline_ns ? request->attachment.wake_ns : request->deadline_ns;
 }
 
-/* A process that exits closes its socket a moment before it counts as ended. */
-static bool still_runs(const struct request *request)
+/* Its socket has ended before the answer. Returns a status. */
+static int say_how_it_left(struct request *request)
 {
-	struct timespec pause = {.tv_nsec = (long)(2 * NS_PER_MS)};
+	int signal = 0, pid = pid_of(request);
+	enum attachment_leaving left = attachment_left(&request->attachment, &signal);
+	bool has_some = has_part(request);
+	const char *rest = has_some ? ": what is shown ends there" : " before it had answered";
 
-	for (unsigned i = 0; i < EXIT_LOOKS && attachment_has_execed(&request->attachment); i++)
-		nanosleep(&pause, NULL);
-	return attachment_has_execed(&request->attachment);
+	if (left == LEFT_BY_SIGNAL)
+		error_set(&request->error, -ENODATA, "process %d was killed by signal %d (%s)%s", pid, signal, strsignal(signal),
+		          rest);
+	else
+		error_set(&request->error, -ENODATA, "process %d %s%s", pid,
+		          left == LEFT_BY_EXEC   ? "called exec (or a limit keeps it from making a thread)"
+		          : left == LEFT_BY_EXIT ? "left without its exit handlers (exit!, or exec of a short program)"
+		                                 : "went away",
+		          rest);
+	return has_some && (left == LEFT_BY_EXIT || left == LEFT_BY_EXEC) ? STATUS_DONE : STATUS_TARGET_GONE;
 }
 
 static void read_stream(struct request *request)
@@ -210,14 +228,7 @@ static void read_stream(struct request *request)
 	if (status >= 0 || request->over)
 		return;
 	if (status == -ENODATA) {
-		fail(request, answered ? request->status : STATUS_TARGET_GONE);
-		if (!answered)
-			error_set(&request->error, status,
-			          still_runs(request)
-			                  ? "process %d closed the connection before it had answered: it replaced itself by "
-			                    "another program (exec), or a limit keeps it from making a thread"
-			                  : "process %d went away before it had answered",
-			          pid_of(request));
+		fail(request, answered ? request->status : say_how_it_left(request));
 		return;
 	}
 	fail(request, status == -ECANCELED ? STATUS_FAILED : status == -ESRCH ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);

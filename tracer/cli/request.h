@@ -31,6 +31,11 @@ struct request_handler {
 	int (*output)(struct request *request, enum output_stream stream, struct slice bytes, struct error *err);
 	int (*match)(struct request *request, const struct record_match *match, struct error *err);
 	/*
+	 * The process has ended meanwhile. True: what had come is an answer. NULL: it is none. How the process ended is said
+	 * in both cases.
+	 */
+	bool (*partial)(const struct request *request);
+	/*
 	 * The request is over: code 0 or an errno, and why, which is said where this is NULL. Not called where it could
 	 * not even be made.
 	 */

@@ -262,6 +262,11 @@ static int open_output(struct invocation *invocation)
 		invocation->output = (struct output){.fd = -1, .name = options->output_path};
 		return 0;
 	}
+	if (options->output_path && output_name_has_pid(options->output_path) && invocation->subcommand->pids != PIDS_EACH) {
+		message("%s makes one file of all processes: leave out the %%p of %s", invocation->subcommand->name,
+		        options->output_path);
+		return STATUS_USAGE;
+	}
 	if (options->output_path)
 		name = output_name_of(options->output_path, options->pids.count ? options->pids.items[0] : 0);
 	status = output_open(&invocation->output, name, options->append, &err);
@@ -313,7 +318,7 @@ static size_t each_count(void *owner)
 	if (!each->invocation->every_ns && !each->invocation->subcommand->together)
 		return known;
 	for (size_t i = 0; i < each->parents.count; i++)
-		choose_more_children(each->parents.items[i], &each->pids);
+		choose_joining_children(each->parents.items[i], &each->pids);
 	if (each->most && each->pids.count > each->most)
 		each->pids.count = each->most > known ? each->most : known;
 	for (size_t i = known; i < each->pids.count && !each->invocation->every_ns; i++)

@@ -2,6 +2,7 @@
 
 #include "tracer/base/exit_status.h"
 #include "tracer/base/message.h"
+#include "tracer/base/otlp_as.h"
 #include "tracer/cli/subcommand.h"
 #include "tracer/commands/export_html.h"
 #include "tracer/commands/export_spans.h"
@@ -14,6 +15,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 enum long_option {
 	OPTION_TO = 0x200,
@@ -143,6 +145,15 @@ static int check_library(const struct export_format *format)
 	return 0;
 }
 
+/* Bytes that a terminal would take for its commands. */
+static bool is_for_no_terminal(const struct exporting *exporting)
+{
+	const struct options *options = &exporting->invocation.options;
+
+	return exporting->format && exporting->format->binary && !(options->otlp_as & OTLP_AS_JSON) && !options->otlp &&
+	       !options->output_path && isatty(STDOUT_FILENO);
+}
+
 static int export_check(void *self)
 {
 	const struct exporting *exporting = self;
@@ -152,14 +163,26 @@ static int export_check(void *self)
 		wrong = "which file? Give that of `rbprobe record -o FILE` or `rbprobe profile -o FILE`";
 	else if (exporting->invocation.options.otlp && exporting->format != &export_otlp)
 		wrong = "--otlp sends spans: it goes with --to otlp";
-	else if (exporting->format && exporting->format->page && (exporting->weight == PROFILE_CPU || exporting->threads))
-		wrong = "a page has both times and all threads: --to html goes without --cpu and --threads";
+	else if (!exporting->invocation.options.otlp && exporting->format == &export_otlp &&
+	         exporting->invocation.options.otlp_as & OTLP_AS_GZIP)
+		wrong = "--otlp-as gzip packs what --otlp sends, and no file; pack that yourself: rbprobe export ... | "
+			"gzip >FILE";
+	else if (exporting->format && exporting->format->page && (exporting->weight_given || exporting->threads))
+		wrong = "whoever reads a page chooses there: --to html goes without --cpu, --wall, --no-idle, --held, --objects "
+			"and --threads";
 	else if (!exporting->format)
 		wrong = "which format? --to takes " EXPORT_FORMATS_SAID;
+	else if (is_for_no_terminal(exporting))
+		wrong = "this format is no text for a terminal: name a file with -o, or a program after a pipe";
 	if (!wrong) {
 		int status = check_library(exporting->format);
 
-		return status ? status : otlp_run_check(&exporting->invocation.options);
+		if (!status)
+			status = otlp_run_check_spans(&exporting->invocation.options);
+		/* A file, too, may be JSON. */
+		if (status || (exporting->format == &export_otlp && !exporting->invocation.options.otlp))
+			return status;
+		return otlp_run_check(&exporting->invocation.options);
 	}
 	message("%s", wrong);
 	return STATUS_USAGE;
@@ -167,30 +190,38 @@ static int export_check(void *self)
 
 /* --- A profile */
 
-static void write_profile(struct exporting *exporting, const struct profile *profile, const char *nothing)
+/* 0, or an exit status after a line on stderr. */
+static int write_profile(struct exporting *exporting, const struct profile *profile, const char *nothing)
 {
+	struct output *output = &exporting->invocation.output;
 	struct profile_view view;
+	uint64_t left_out;
 
 	if (!exporting->weight_given)
 		exporting->weight = profile_weight_usual(profile);
 	view = profile_view_make(profile, exporting->weight, exporting->threads);
-	exporting->format->profile(&view, &exporting->invocation.output.buffer);
+	output_earn(output, profile->received);
+	left_out = exporting->format->profile(&view, output);
 	if (!view.total)
 		message("%s has no %s", exporting->path, nothing ? nothing : profile_unit(exporting->weight)->name);
 	profile_view_free(&view);
+	if (!left_out)
+		return STATUS_DONE;
+	message("%" PRIu64 " stack%s not written: the output would be more than %u times what %s has", left_out,
+	        left_out == 1 ? " is" : "s are", OUTPUT_FACTOR, exporting->path);
+	return STATUS_FAILED;
 }
 
 /* 0, or an exit status after a line on stderr. */
-static int check_profile(const struct exporting *exporting, const struct profile *profile)
+static int check_profile(const struct exporting *exporting)
 {
 	const struct options *options = &exporting->invocation.options;
 
 	if (!exporting->format->profile && !exporting->format->page)
 		message("%s is a profile, which knows no order of calls in time; --to %s is for what `rbprobe record` has kept",
 		        exporting->path, exporting->format->name);
-	else if (exporting->format->page && profile->of_objects)
-		message("%s is a profile of objects, which the page does not show yet; --to svg and others do", exporting->path);
-	else if (options->selectors.count || options->trace.conditions.slow_ns || exporting->from.kind || exporting->until.kind)
+	else if (options->selectors.count || conditions_any(&options->trace.conditions) || exporting->from.kind ||
+	         exporting->until.kind)
 		message("%s is a profile, of which calls cannot be chosen", exporting->path);
 	else
 		return 0;
@@ -198,6 +229,12 @@ static int check_profile(const struct exporting *exporting, const struct profile
 }
 
 /* --- Recorded calls */
+
+static const char *const weight_options[PROFILE_WEIGHTS] = {[PROFILE_WALL] = "--wall",
+                                                            [PROFILE_CPU] = "--cpu",
+                                                            [PROFILE_BUSY] = "--no-idle",
+                                                            [PROFILE_HELD] = "--held",
+                                                            [PROFILE_OBJECTS] = "--objects"};
 
 static struct sink *make_sink(void *owner, struct output *output)
 {
@@ -213,19 +250,23 @@ static struct sink *make_sink(void *owner, struct output *output)
 	return call_stacks_sink(exporting->stacks, output, style);
 }
 
-static void write_stacks(struct exporting *exporting)
+static int write_stacks(struct exporting *exporting)
 {
 	const struct call_stacks *stacks = exporting->stacks;
 	uint64_t open = call_stacks_open(stacks), folded = call_stacks_folded(stacks);
+	int status = write_profile(exporting, call_stacks_profile(stacks), "calls that have ended");
 
-	write_profile(exporting, call_stacks_profile(stacks), "calls that have ended");
 	if (exporting->invocation.options.quiet)
-		return;
+		return status;
 	if (open)
 		message("%" PRIu64 " call%s not ended in it, and %s no time", open, open == 1 ? " has" : "s have",
 		        open == 1 ? "has" : "have");
 	if (folded)
-		message("%" PRIu64 " calls are in the time of those around them: they have too many different stacks", folded);
+		message("%" PRIu64
+		        " call%s in the time of those around: a stack has %u calls at most, and there are a million stacks "
+		        "at most",
+		        folded, folded == 1 ? " is" : "s are", CALL_STACKS_LEVELS_MAX);
+	return status;
 }
 
 static int export_calls(struct exporting *exporting, struct recording_reader *reader)
@@ -234,10 +275,10 @@ static int export_calls(struct exporting *exporting, struct recording_reader *re
 	const struct sink_maker maker = {.make = make_sink, .owner = exporting};
 	struct replay_sessions sessions;
 	struct error err;
-	int status;
+	int status, written = STATUS_DONE;
 
-	if (exporting->weight == PROFILE_CPU) {
-		message("%s is a recording; --cpu is for profiles", exporting->path);
+	if (exporting->weight != PROFILE_WALL) {
+		message("%s is a recording; %s is for profiles", exporting->path, weight_options[exporting->weight]);
 		return STATUS_USAGE;
 	}
 	replay_open(&sessions, exporting->path, &exporting->invocation.options, output);
@@ -248,11 +289,11 @@ static int export_calls(struct exporting *exporting, struct recording_reader *re
 	status = replay_all(&sessions, reader, &err);
 	replay_close(&sessions);
 	if (exporting->stacks)
-		write_stacks(exporting);
+		written = write_stacks(exporting);
 	output_flush(output);
 	if (status < 0)
 		message("%s", err.text);
-	return status < 0 && status != -ENODATA ? STATUS_FAILED : STATUS_DONE;
+	return status < 0 && status != -ENODATA ? STATUS_FAILED : written;
 }
 
 static int export_run(void *self)
@@ -278,11 +319,13 @@ static int export_run(void *self)
 	if (cut)
 		message("%s", err.text);
 	if (profile) {
-		status = check_profile(exporting, profile);
+		status = check_profile(exporting);
 		if (!status && exporting->format->page)
 			html_write_profile(profile, exporting->path, cut ? err.text : NULL, &exporting->invocation.output.buffer);
 		else if (!status)
-			write_profile(exporting, profile, NULL);
+			status = write_profile(exporting, profile, NULL);
+		if (!status && cut && err.code != -ENODATA)
+			status = STATUS_FAILED;
 	} else if (status == 0 && exporting->format->page) {
 		status = export_html(&exporting->invocation, reader,
 		                     &(struct export_html){exporting->path, (uint32_t)exporting->calls_max, exporting->from,
@@ -321,7 +364,7 @@ const struct subcommand cmd_export = {
 		"callgrind_annotate); svg (a flame graph by itself). Of a recording, the last five have the own time of its "
 		"calls by stack. FILE may be - for standard input.",
 	.pids = PIDS_NONE,
-	.options = (const struct argp *const[]){&options_export, &options_file, &options_otlp, &options_filter, NULL},
+	.options = (const struct argp *const[]){&options_export, &options_one_file, &options_otlp, &options_filter, NULL},
 	.positional = &options_export,
 	.words = WORDS_FILES,
 	.needs = {[LIBRARY_ZSTD] = true},

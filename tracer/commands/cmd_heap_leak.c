@@ -21,6 +21,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,15 +76,20 @@ static void leak_init(void *self)
 	arguments->process = -1;
 }
 
+static const char *directory_of_dumps(void)
+{
+	const char *directory = getenv("TMPDIR");
+
+	return directory && *directory == '/' ? directory : "/tmp";
+}
+
 /* A file without a name, or one that has lost it at once. */
 static int open_nameless(void)
 {
-	const char *directory = getenv("TMPDIR");
+	const char *directory = directory_of_dumps();
 	char name[4096];
 	int file;
 
-	if (!directory || *directory != '/')
-		directory = "/tmp";
 	file = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT && errno != EINVAL))
 		return file;
@@ -141,7 +147,7 @@ static bool wait_for_turn(struct arguments *arguments)
 static int take_dump(struct arguments *arguments, uint32_t number, const char *path)
 {
 	const struct invocation *invocation = &arguments->common.invocation;
-	char name[64];
+	char name[64], shown[PATH_MAX];
 	struct heap_dump_order order = {.options = &invocation->options, .name = name, .others = invocation->several};
 	struct error err;
 	int status;
@@ -157,6 +163,8 @@ static int take_dump(struct arguments *arguments, uint32_t number, const char *p
 		message("%s", err.text);
 		return STATUS_FAILED;
 	}
+	snprintf(shown, sizeof(shown), "%s (TMPDIR names another directory)", directory_of_dumps());
+	dump_file_call(order.file, shown);
 	status = heap_dump_take(&order);
 	apart_turn_end();
 	return status;
@@ -171,8 +179,8 @@ static int add_dump(struct arguments *arguments, uint32_t number)
 	char path[32];
 
 	if (descriptor < 0) {
-		message("cannot make a file for the dump in %s: %s; TMPDIR names another directory",
-		        getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", strerror(errno));
+		message("cannot make a file for the dump in %s: %s; TMPDIR names another directory", directory_of_dumps(),
+		        strerror(errno));
 		return STATUS_FAILED;
 	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);

@@ -42,11 +42,22 @@ struct profiling {
 	uint64_t every;    /* --alloc: about every so many'th object; 0: as is cheap */
 	const char *class; /* --alloc; NULL: any */
 	bool rate_given, retained, native;
+	const char *counted, *also; /* the first option that says what is counted, and one that says otherwise; NULL: none */
 	struct profile_style style;
 	struct profile *profile;
 	struct profile_writer *writer; /* NULL: it is shown, and not kept */
 	struct error error;
 };
+
+/* --alloc and --retained are the same to it. */
+static void count_by(struct profiling *profiling, enum profile_weight weight, const char *option)
+{
+	if (!profiling->counted)
+		profiling->counted = option;
+	else if (profiling->style.weight != weight)
+		profiling->also = option;
+	profiling->style.weight = weight;
+}
 
 static error_t parse_profile(int key, char *argument, struct argp_state *state)
 {
@@ -59,23 +70,23 @@ static error_t parse_profile(int key, char *argument, struct argp_state *state)
 	case OPTION_DURATION:
 		return options_seconds("--duration", argument, &profiling->duration_ns);
 	case OPTION_WALL:
-		profiling->style.weight = PROFILE_WALL;
+		count_by(profiling, PROFILE_WALL, "--wall");
 		return 0;
 	case OPTION_CPU:
-		profiling->style.weight = PROFILE_CPU;
+		count_by(profiling, PROFILE_CPU, "--cpu");
 		return 0;
 	case OPTION_NO_IDLE:
-		profiling->style.weight = PROFILE_BUSY;
+		count_by(profiling, PROFILE_BUSY, "--no-idle");
 		return 0;
 	case OPTION_GVL:
-		profiling->style.weight = PROFILE_WAITED;
+		count_by(profiling, PROFILE_WAITED, "--gvl");
 		return 0;
 	case OPTION_ALLOC:
-		profiling->style.weight = PROFILE_BYTES;
+		count_by(profiling, PROFILE_BYTES, "--alloc");
 		profiling->class = argument;
 		return 0;
 	case OPTION_RETAINED:
-		profiling->style.weight = PROFILE_BYTES;
+		count_by(profiling, PROFILE_BYTES, "--retained");
 		profiling->retained = true;
 		return 0;
 	case OPTION_EVERY:
@@ -136,6 +147,10 @@ static int profile_check(void *self)
 		message("--duration takes at most %d seconds", (int)(INT32_MAX / 1000));
 		return STATUS_USAGE;
 	}
+	if (profiling->also) {
+		message("a profile counts one thing: give %s or %s, not both", profiling->counted, profiling->also);
+		return STATUS_USAGE;
+	}
 	if (profiling->every && profiling->style.weight != PROFILE_BYTES) {
 		message("--every is for --alloc; --rate says how often time is sampled");
 		return STATUS_USAGE;
@@ -178,6 +193,13 @@ static int on_data(struct request *request, const msgpack_object *object, struct
 {
 	request->stream->answered = 0; /* it comes as long as the profile lasts; what is kept of it is limited */
 	return take_answer(request->owner, &request->attachment.target, object, err);
+}
+
+static bool is_begun(const struct request *request)
+{
+	const struct profiling *profiling = request->owner;
+
+	return profile_has(profiling->profile, request->attachment.target.pid);
 }
 
 static void profile_fill(const void *self, struct command *command)
@@ -224,6 +246,17 @@ static int sample(struct profiling *profiling)
 	return status;
 }
 
+/* What was counted otherwise than usual for such a profile is said once more, as the file has all of it. */
+static void say_kept(const struct profiling *profiling)
+{
+	const char *name = profiling->invocation.output.name;
+	bool is_usual = profiling->style.weight == profile_weight_usual(profiling->profile);
+	const char *option = is_usual ? "" : profiling->counted, *space = is_usual ? "" : " ";
+
+	message("%s has the profile; `rbprobe report%s%s %s` shows it, `rbprobe export%s%s %s` makes flame graphs of it", name,
+	        space, option, name, space, option, name);
+}
+
 static int profile_run(void *self)
 {
 	struct profiling *profiling = self;
@@ -244,16 +277,18 @@ static int profile_run(void *self)
 	else if (!options->quiet && isatty(STDERR_FILENO))
 		message("sampling for %g s; Ctrl-C ends it and shows what there is", (double)profiling->duration_ns / 1e9);
 	status = sample(profiling);
-	if (!profiling->profile->process_count)
+	if (!profiling->profile->process_count) {
+		/* No answer at all, also where the process went away: a file keeps what it had. */
+		invocation->output.is_spared = true;
 		return status;
+	}
 	profile_settle(profiling->profile);
 	if (!profiling->writer && invocation->json)
 		profile_json(profiling->profile, &profiling->style, &invocation->output.buffer);
 	else if (!profiling->writer)
 		profile_text(profiling->profile, &profiling->style, &invocation->output.buffer);
 	else if (!options->quiet && !invocation->output.status)
-		message("%s has the profile; `rbprobe report %s` shows it, `rbprobe export %s` makes flame graphs of it",
-		        invocation->output.name, invocation->output.name, invocation->output.name);
+		say_kept(profiling);
 	return status;
 }
 
@@ -279,14 +314,15 @@ const struct subcommand cmd_profile = {
 	.report = true,
 	.pids = PIDS_SOME,
 	.children_itself = true,
+	.timeout = "How long attaching may take, and --native wait for names in the end (default 5)",
 	.format = "Tables for people, or one JSON object a line",
-	.options = (const struct argp *const[]){&options_profile, &options_file, NULL},
+	.options = (const struct argp *const[]){&options_profile, &options_one_file, NULL},
 	.size = sizeof(struct profiling),
 	.init = profile_init,
 	.check = profile_check,
 	.kind = COMMAND_PROFILE,
 	.fill = profile_fill,
-	.handler = {.data = on_data},
+	.handler = {.data = on_data, .partial = is_begun},
 	.run = profile_run,
 	.free = profile_end,
 };

@@ -16,6 +16,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum long_option { OPTION_MAX_SIZE = 0x200, OPTION_ROTATE, OPTION_LAST, OPTION_UNTIL };
@@ -62,8 +63,9 @@ static const struct argp_option record_list[] = {
          "with SIGUSR1, or as --until says",
          6},
 	{"until", OPTION_UNTIL, "CONDITION", 0,
-         "With --last: write it, and end, when a call meets slow=MS, raised=CLASS, call=SELECTOR and thread=NAME, those that are "
-         "given, with commas between; or raise=CLASS, with --raise. May be given several times: any of them",
+         "With --last: write it, and end, when a call meets slow=MS, slow-cpu=MS, raised=CLASS, call=SELECTOR, thread=NAME, "
+         "within=SELECTOR, outside=SELECTOR, depth=N and, at the end, if=EXPRESSION (true when the call begins): those that "
+         "are given, with commas between. Or raise=CLASS, with --raise. May be given several times: any of them",
          6},
 	{0},
 };
@@ -112,7 +114,13 @@ static int record_check(void *self)
 	}
 	tracers_want_events(options);
 	tracers_drop_keys(options);
+	options->trace.flags |= TRACE_ENDS;
 	status = options_check_trace(options);
+	wrong = status ? NULL : record_flight_select(&record->flight, &options->selectors);
+	if (wrong) {
+		message("%s", wrong);
+		return STATUS_USAGE;
+	}
 	return status || !record->invocation.words ? status : launched_check(options);
 }
 
@@ -168,8 +176,9 @@ static void say_written(void *owner, const struct sink *sink, uint64_t span_ns, 
 
 static void say_nothing(void *owner)
 {
-	if (!((const struct record_run *)owner)->invocation.options.quiet)
-		message("nothing was recorded in that time, and nothing is written");
+	/* In any case: a file was asked for, and there is none. */
+	message("nothing was recorded in that time, and nothing is written to %s",
+	        ((const struct record_run *)owner)->invocation.options.output_path);
 }
 
 static void say_up_to_now(void *owner)
@@ -239,6 +248,38 @@ static void choose_manner(struct record_run *record)
 		options->size_max = 0; /* it ends files, not the recording */
 }
 
+/* Bytes that the files have to which is appended, where each process has its own. */
+static uint64_t size_of_each(const struct options *options)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; options->append && i < options->pids.count; i++) {
+		char *name = output_name_of(options->output_path, options->pids.items[i]);
+		struct stat status;
+
+		if (stat(name, &status) == 0 && S_ISREG(status.st_mode))
+			sum += (uint64_t)status.st_size;
+		free(name);
+	}
+	return sum;
+}
+
+static bool is_full(const struct record_run *record)
+{
+	const struct options *options = &record->invocation.options;
+	uint64_t bytes =
+		output_name_has_pid(options->output_path) ? size_of_each(options) : output_size(&record->invocation.output);
+	struct buffer size = {0};
+
+	if (!options->size_max || bytes < options->size_max)
+		return false;
+	buffer_add_size(&size, bytes);
+	message("%s has %.*s already, as many bytes as --max-size allows, or more; name another file", options->output_path,
+	        (int)size.size, size.bytes);
+	buffer_free(&size);
+	return true;
+}
+
 /* One that a recording can be in; and what is renamed must be a file. */
 static int check_file(const struct record_run *record)
 {
@@ -251,6 +292,8 @@ static int check_file(const struct record_run *record)
 		message("%s", err.text);
 		return STATUS_FAILED;
 	}
+	if (is_full(record))
+		return STATUS_FAILED;
 	if ((!record->files && !record_flight_is_wanted(&record->flight)) || output_is_regular(output))
 		return 0;
 	message("%s renames files, and %s is none", record_flight_is_wanted(&record->flight) ? "--last" : "--rotate",

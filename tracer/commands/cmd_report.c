@@ -31,6 +31,11 @@ enum long_option {
 	OPTION_TO,
 	OPTION_TIMELINE,
 	OPTION_TUI,
+	OPTION_WALL,
+	OPTION_CPU,
+	OPTION_NO_IDLE,
+	OPTION_THREADS,
+	OPTION_NO_TREE,
 };
 
 struct report {
@@ -48,7 +53,10 @@ struct report {
 	struct replay_when from, to;
 	struct figures *figures[2];
 	struct profile *profile; /* the file is one, and has no calls */
-	bool read;               /* something of them, at least */
+	struct profile_style style;
+	const char *weighed; /* the last option that says by what a profile is shown; NULL: none does */
+	const char *styled;  /* the last one that is for a profile; NULL: none is */
+	bool read;           /* something of them, at least */
 };
 
 static int parse_by(const char *word, struct report *report)
@@ -89,6 +97,20 @@ static int parse_file(char *argument, struct report *report)
 	return 0;
 }
 
+static int weigh(struct report *report, enum profile_weight weight, const char *option)
+{
+	report->style.weight = weight;
+	report->weighed = report->styled = option;
+	return 0;
+}
+
+static int switch_on(struct report *report, bool *what, const char *option)
+{
+	*what = true;
+	report->styled = option;
+	return 0;
+}
+
 static error_t parse_report(int key, char *argument, struct argp_state *state)
 {
 	unsigned column;
@@ -122,6 +144,16 @@ static error_t parse_report(int key, char *argument, struct argp_state *state)
 	case OPTION_TIMELINE:
 		report->timeline = true;
 		return 0;
+	case OPTION_WALL:
+		return weigh(report, PROFILE_WALL, "--wall");
+	case OPTION_CPU:
+		return weigh(report, PROFILE_CPU, "--cpu");
+	case OPTION_NO_IDLE:
+		return weigh(report, PROFILE_BUSY, "--no-idle");
+	case OPTION_THREADS:
+		return switch_on(report, &report->style.threads, "--threads");
+	case OPTION_NO_TREE:
+		return switch_on(report, &report->style.no_tree, "--no-tree");
 	case OPTION_FROM:
 		return replay_when_parse("--from", argument, &report->from);
 	case OPTION_TO:
@@ -151,6 +183,12 @@ static const struct argp_option report_list[] = {
          "Which rows come first: those with the most in this column (default total)", 4},
 	{"top", OPTION_TOP, "N", 0, "Show so many rows", 4},
 	{"histogram", OPTION_HISTOGRAM, NULL, 0, "Draw how the times of each method are spread", 4},
+	{NULL, 0, NULL, 0, "Of a profile, as `rbprobe profile` has them:", 5},
+	{"wall", OPTION_WALL, NULL, 0, "By time, be a thread running or waiting (default)", 5},
+	{"cpu", OPTION_CPU, NULL, 0, "By the CPU time that threads used", 5},
+	{"no-idle", OPTION_NO_IDLE, NULL, 0, "By time, without that for which threads waited", 5},
+	{"threads", OPTION_THREADS, NULL, 0, "A tree for each thread", 5},
+	{"no-tree", OPTION_NO_TREE, NULL, 0, "Show the tables alone", 5},
 	{"methods", 'm', "SELECTOR", 0, "Only calls of such methods", 10},
 	{"from", OPTION_FROM, "TIME", 0, "Only calls that begin at this time or later, as `rbprobe replay` takes it", 10},
 	{"to", OPTION_TO, "TIME", 0, "Only calls that begin before this time", 10},
@@ -180,7 +218,7 @@ static const char *wrong_usage(const struct report *report)
 		return "two recordings are compared by method: --tree, --slowest, --histogram and --sort are for one";
 	if (report->tui &&
 	    (compares || report->timeline || is_around(report) || report->view.by || report->view.tree || report->slowest_count ||
-	     report->view.histogram || report->view.top || report->sort_given || report->invocation.json))
+	     report->view.histogram || report->view.top || report->sort_given || report->styled || report->invocation.json))
 		return "--tui shows the tree of one file, and keys sort it: it goes without the options for other rows, and "
 		       "without "
 		       "--format json";
@@ -253,8 +291,14 @@ static int profile_taken(struct report *report, int status, const struct error *
 		return STATUS_USAGE;
 	}
 	if (report->view.tree || (report->by != FIGURES_BY_METHOD && !report->tui) || report->sort_given ||
-	    report->view.histogram || report->slowest_count || options->selectors.count) {
-		message("%s is a profile, whose report takes --top, --format and --tui alone", report->paths[0]);
+	    report->view.histogram || report->slowest_count || report->timeline || options->selectors.count ||
+	    conditions_any(&options->trace.conditions) || report->from.kind || report->to.kind) {
+		message("%s is a profile, whose report takes --top, --format and --tui, and what --help lists for profiles",
+		        report->paths[0]);
+		return STATUS_USAGE;
+	}
+	if (report->weighed && report->profile->of_objects) {
+		message("%s is a profile of objects, and has no time for %s", report->paths[0], report->weighed);
 		return STATUS_USAGE;
 	}
 	return 0;
@@ -280,6 +324,11 @@ static int add_up(struct report *report, size_t at, int signals)
 		recording_close(reader);
 		return profile_taken(report, status, &err);
 	}
+	if (report->styled) {
+		message("%s is a recording; %s is for profiles", report->paths[at], report->styled);
+		recording_close(reader);
+		return STATUS_USAGE;
+	}
 	replay_open(&sessions, report->paths[at], options, &report->invocation.output);
 	sessions.maker = &maker;
 	sessions.from = report->from;
@@ -304,15 +353,21 @@ static void show_table(const struct report *report, struct buffer *to)
 		stat_report_json(to, &table, &report->view, 0, NULL);
 	else
 		stat_report_text(to, &table, &report->view, 0);
+	if (!table.count && is_around(report) && !report->invocation.options.quiet)
+		message("%s: nothing that was recorded has such calls directly around it or inside; `rbprobe report` lists the "
+		        "methods by their names",
+		        report->paths[0]);
 	stat_table_free(&table);
 }
 
 static void show_profile(const struct report *report, struct buffer *to)
 {
-	const struct profile_style style = {.top = report->view.top ? (uint32_t)report->view.top : PROFILE_TOP_DEFAULT,
-	                                    .weight = profile_weight_usual(report->profile),
-	                                    .width = report->invocation.output.width};
+	struct profile_style style = report->style;
 
+	style.top = report->view.top ? (uint32_t)report->view.top : PROFILE_TOP_DEFAULT;
+	style.width = report->invocation.output.width;
+	if (!report->weighed)
+		style.weight = profile_weight_usual(report->profile);
 	if (report->invocation.json)
 		profile_json(report->profile, &style, to);
 	else
@@ -411,7 +466,7 @@ const struct subcommand cmd_report = {
 		"FILE may be - for standard input.",
 	.pids = PIDS_NONE,
 	.format = "A table, or one JSON object a line",
-	.options = (const struct argp *const[]){&options_report, &options_file, &options_filter, NULL},
+	.options = (const struct argp *const[]){&options_report, &options_one_file, &options_filter, NULL},
 	.positional = &options_report,
 	.words = WORDS_FILES,
 	.needs = {[LIBRARY_ZSTD] = true},

@@ -286,7 +286,10 @@ static int stat_run(void *self)
 	status = options->otlp ? otlp_run_open(&stat->run, options, OTLP_METRICS) : 0;
 	if (status)
 		return status;
-	stat->otlp = (struct stat_otlp){.run = &stat->run, .delta = stat->run.settings.delta, .measures = stat->view.measures};
+	stat->otlp = (struct stat_otlp){.run = &stat->run,
+	                                .delta = stat->run.settings.delta,
+	                                .exponential = stat->run.settings.as & OTLP_AS_EXPONENTIAL,
+	                                .measures = stat->view.measures};
 	options_settle(options, stat->invocation.output.fd);
 	status = count(stat, signals, hook_question_possible(options) ? &question : NULL);
 	if (question.code && hook_question_ask(options, question.text, signals))

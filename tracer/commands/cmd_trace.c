@@ -6,37 +6,23 @@
 #include "tracer/cli/rbtrace_tracers.h"
 #include "tracer/cli/subcommand.h"
 #include "tracer/cli/tracer_set.h"
-#include "tracer/commands/otlp_run.h"
 #include "tracer/commands/trace_help.h"
 #include "tracer/commands/trace_loop.h"
-
-/* --otlp */
-struct spans {
-	const struct options *options;
-	struct otlp_run otlp;
-};
+#include "tracer/commands/trace_spans.h"
 
 static int trace_check(void *self)
 {
 	struct options *options = &((struct invocation *)self)->options;
-	int status = otlp_run_check(options);
+	int status = trace_spans_check(options);
 
 	if (status)
 		return status;
-	if (options->otlp && options->format != &sink_text) {
-		message("--otlp sends calls in the format of OpenTelemetry: leave out --format");
-		return STATUS_USAGE;
-	}
 	tracers_want_events(options);
 	tracers_drop_keys(options);
+	/* rbtrace's expressions are about the start of a call, whatever they are called. */
+	if (options->format != &sink_rbtrace)
+		options->trace.flags |= TRACE_ENDS;
 	return options_check_shown(options) ? STATUS_USAGE : options_check_trace(options);
-}
-
-static struct sink *make_spans(void *owner, struct output *output)
-{
-	struct spans *spans = owner;
-
-	return sink_otlp_new(output, &spans->options->style, &spans->otlp.manner);
 }
 
 static int trace_run(void *self)
@@ -46,22 +32,19 @@ static int trace_run(void *self)
 	struct output *output = &invocation->output;
 	struct error question = {0};
 	int signals = invocation_signals(invocation), status;
-	struct spans spans = {.options = options};
-	const struct sink_maker to_otlp = {make_spans, NULL, &spans, NULL}, *maker = options->otlp ? &to_otlp : NULL;
+	struct trace_spans spans;
 
 	if (signals < 0)
 		return STATUS_FAILED;
-	status = options->otlp ? otlp_run_open(&spans.otlp, options, OTLP_TRACES) : 0;
+	status = trace_spans_open(&spans, options);
 	if (status)
 		return status;
-	/* For the links of the spans. */
-	if (options->otlp)
-		options->trace.flags |= TRACE_SPAN;
 	options_settle(options, output->fd);
-	status = trace_loop(options, output, maker, signals, 0, hook_question_possible(options) ? &question : NULL);
+	status = trace_loop(options, output, trace_spans_maker(&spans), signals, 0,
+	                    hook_question_possible(options) ? &question : NULL);
 	if (question.code && hook_question_ask(options, question.text, signals))
-		status = trace_loop(options, output, maker, signals, 0, NULL);
-	return otlp_run_close(&spans.otlp, signals, status);
+		status = trace_loop(options, output, trace_spans_maker(&spans), signals, 0, NULL);
+	return trace_spans_close(&spans, signals, status);
 }
 
 const struct subcommand cmd_trace = {

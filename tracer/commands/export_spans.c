@@ -2,11 +2,13 @@
 
 #include "tracer/commands/export_spans.h"
 
+#include "tracer/base/otlp_as.h"
+#include "tracer/otlp/otlp_json.h"
 #include "tracer/otlp/otlp_resource.h"
 
 #include <string.h>
 
-/* One request after the other is one message as well. */
+/* In a file, one request after the other is one message as well; in JSON each is a line. */
 static void give(void *owner, struct buffer *request, uint64_t count)
 {
 	struct export_spans *spans = owner;
@@ -16,7 +18,12 @@ static void give(void *owner, struct buffer *request, uint64_t count)
 		otlp_run_look(&spans->run, spans->output);
 		return;
 	}
-	buffer_add(&spans->output->buffer, request->bytes, request->size);
+	if (spans->json) {
+		otlp_json_add(&spans->output->buffer, OTLP_TRACES, request);
+		buffer_add_char(&spans->output->buffer, '\n');
+	} else {
+		buffer_add(&spans->output->buffer, request->bytes, request->size);
+	}
 	output_commit(spans->output);
 	buffer_free(request);
 }
@@ -35,6 +42,7 @@ int export_spans_open(struct export_spans *spans, const struct options *options,
 	spans->run.wait = true;
 	spans->manner = (struct otlp_manner){give, look, spans};
 	spans->output = output;
+	spans->json = options->otlp_as & OTLP_AS_JSON;
 	return status;
 }
 

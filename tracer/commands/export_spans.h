@@ -10,6 +10,7 @@ struct export_spans {
 	struct otlp_run run;
 	struct otlp_manner manner;
 	struct output *output;
+	bool json; /* in the output */
 };
 
 /* 0, or an exit status after a line on stderr. */

@@ -16,10 +16,22 @@ static const char *variable(const char *name)
 	return getenv(name);
 }
 
+int otlp_run_check_spans(const struct options *options)
+{
+	if (!(options->otlp_as & OTLP_AS_EXPONENTIAL))
+		return 0;
+	message("--otlp-as exponential is for histograms, which `rbprobe stat` sends");
+	return STATUS_USAGE;
+}
+
 int otlp_run_check(const struct options *options)
 {
 	struct error err;
 
+	if (!options->otlp && options->otlp_as) {
+		message("--otlp-as says how --otlp writes: give that, too");
+		return STATUS_USAGE;
+	}
 	if (!options->otlp)
 		return 0;
 	if (options->output_path) {
@@ -42,14 +54,23 @@ static void look(void *owner, struct output *output)
 	otlp_run_look(owner, output);
 }
 
+/* The environment, too, may want what needs them. */
+static int require_libraries(const struct otlp_settings *settings, struct error *err)
+{
+	int status = settings->as & OTLP_AS_GZIP ? library_require(LIBRARY_ZLIB, "--otlp by gzip", err) : 0;
+
+	/* For what the server answers. */
+	return status < 0 || !(settings->as & OTLP_AS_JSON) ? status : library_require(LIBRARY_JANSSON, "--otlp by JSON", err);
+}
+
 int otlp_run_open(struct otlp_run *run, const struct options *options, enum otlp_signal signal)
 {
 	struct error err;
 
 	*run = (struct otlp_run){
 		.manner = {give, look, run}, .item = signal == OTLP_TRACES ? "span" : "data point", .quiet = options->quiet};
-	if (otlp_settings_read(&run->settings, signal, options->otlp_url, variable, &err) == 0 &&
-	    otlp_sender_open(&run->sender, &run->settings, &err) == 0) {
+	if (otlp_settings_read(&run->settings, signal, options->otlp_url, options->otlp_as, variable, &err) == 0 &&
+	    require_libraries(&run->settings, &err) == 0 && otlp_sender_open(&run->sender, &run->settings, &err) == 0) {
 		/* Nothing, but the answer shows whether anything will be taken, before there is something. */
 		otlp_run_give(run, &(struct buffer){0}, 0);
 		return 0;

@@ -20,6 +20,8 @@ struct otlp_run {
 
 /* What --otlp needs is there, and what cannot go with it is not. 0, or an exit status after a line on stderr. */
 int otlp_run_check(const struct options *options);
+/* Of what sends spans; the same return. */
+int otlp_run_check_spans(const struct options *options);
 /* The same return. */
 int otlp_run_open(struct otlp_run *run, const struct options *options, enum otlp_signal signal);
 /* A request with so many items, whose bytes it takes. */

@@ -7,6 +7,7 @@
 #include "tracer/base/output_name.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,17 +27,33 @@ int record_flight_last(struct record_flight *flight, const char *text)
 	return EINVAL;
 }
 
+static const char *const selector_words[] = {"call", "within", "outside"};
+
+/* call=SELECTOR, within=SELECTOR or outside=SELECTOR: 0, or EINVAL after a line on stderr. */
+static int selector_word(struct record_flight *flight, enum flight_selector which, const char *value)
+{
+	struct error err;
+
+	if (selector_parse(&flight->selectors, value, &err) < 0) {
+		message("--until %s: %s", selector_words[which], err.text);
+		return EINVAL;
+	}
+	flight->conditions[flight->triggers.count].chosen[which] = flight->selectors.count;
+	return 0;
+}
+
 /* One word of a condition: NAME or NAME=VALUE. */
 static int word(struct record_flight *flight, struct trigger *trigger, char *name)
 {
 	char *value = strchr(name, '=');
 	uint32_t at = flight->triggers.count;
-	struct error err;
 
 	if (value)
 		*value++ = '\0';
 	if (strcmp(name, "slow") == 0 && value)
 		return options_milliseconds("--until slow", value, &trigger->slow_ns);
+	if (strcmp(name, "slow-cpu") == 0 && value)
+		return options_milliseconds("--until slow-cpu", value, &trigger->slow_cpu_ns);
 	if (strcmp(name, "raised") == 0) {
 		trigger->raised = (struct slice){"", 0};
 		return options_exceptions("--until raised", value, &trigger->raised);
@@ -47,16 +64,14 @@ static int word(struct record_flight *flight, struct trigger *trigger, char *nam
 	}
 	if (strcmp(name, "thread") == 0 && value)
 		return options_pattern("--until thread", "thread", value, &trigger->thread);
-	if (strcmp(name, "call") == 0 && value && !flight->selecting[at]) {
-		if (selector_parse(&flight->selectors, value, &err) < 0) {
-			message("--until call: %s", err.text);
-			return EINVAL;
-		}
-		flight->selecting[at] = true;
-		return 0;
-	}
-	message("--until takes slow=MS, raised, raised=CLASS, raise, raise=CLASS, call=SELECTOR, thread=NAME, or some of them "
-	        "with commas between, not \"%s\"",
+	if (strcmp(name, "depth") == 0 && value)
+		return options_whole_number("--until depth", value, 1, UINT32_MAX, &trigger->depth);
+	for (enum flight_selector which = 0; which < FLIGHT_SELECTORS && value; which++)
+		if (strcmp(name, selector_words[which]) == 0 && !flight->conditions[at].chosen[which])
+			return selector_word(flight, which, value);
+	message("--until takes slow=MS, slow-cpu=MS, raised, raised=CLASS, raise, raise=CLASS, call=SELECTOR, thread=NAME, "
+	        "within=SELECTOR, "
+	        "outside=SELECTOR, depth=N, or some of them with commas between, and if=EXPRESSION at the end, not \"%s\"",
 	        name);
 	return EINVAL;
 }
@@ -64,6 +79,7 @@ static int word(struct record_flight *flight, struct trigger *trigger, char *nam
 int record_flight_until(struct record_flight *flight, const char *text)
 {
 	struct triggers *triggers = &flight->triggers;
+	struct flight_condition *condition = &flight->conditions[triggers->count];
 	struct trigger *trigger = &triggers->items[triggers->count];
 	char *rest, *one;
 
@@ -72,13 +88,36 @@ int record_flight_until(struct record_flight *flight, const char *text)
 		return EINVAL;
 	}
 	*trigger = (struct trigger){.text = text};
-	flight->words[triggers->count] = rest = memory_zeroed(strlen(text) + 1);
+	condition->words = rest = memory_zeroed(strlen(text) + 1);
 	memcpy(rest, text, strlen(text) + 1);
-	while ((one = strsep(&rest, ",")))
+	while ((one = strsep(&rest, ","))) {
+		if (strncmp(one, "if=", 3) == 0) {
+			/* All that follows: an expression may have commas. */
+			if (rest)
+				rest[-1] = ',';
+			condition->expression = one + 3;
+			break;
+		}
 		if (word(flight, trigger, one))
 			return EINVAL;
+	}
 	triggers->count++;
 	return 0;
+}
+
+static bool is_no_method(const struct selector *selector)
+{
+	return selector && (selector->expression_count || selector_line(selector));
+}
+
+static const char *check_place(const struct trigger *trigger, const struct options *options)
+{
+	if (is_no_method(trigger->within) || is_no_method(trigger->outside))
+		return "--until within= and outside= take a method, without expressions";
+	if ((trigger->within || trigger->outside || trigger->depth) && conditions_at_end(&options->trace.conditions))
+		return "--until within=, outside= and depth= are about the calls around, which are not known where --slow, "
+		       "--raised or an --if about the end chooses calls: leave that out";
+	return NULL;
 }
 
 static const char *check_trigger(const struct trigger *trigger, const struct options *options)
@@ -92,12 +131,30 @@ static const char *check_trigger(const struct trigger *trigger, const struct opt
 		return "--until raise waits for an exception that is raised anywhere: record these with --raise. (raised is "
 		       "about "
 		       "an exception that leaves a recorded call)";
-	if (trigger->raise.bytes && (trigger->slow_ns || trigger->raised.bytes || method))
-		return "--until raise is about an exception and no call: it goes with thread= alone";
-	if (method && selector_line(method) && (trigger->slow_ns || trigger->raised.bytes))
+	if (trigger->slow_cpu_ns && !(options->trace.flags & TRACE_CPU))
+		return "--until slow-cpu= waits for calls that compute: have that recorded with --measure cpu";
+	if (trigger->raise.bytes && (trigger->slow_ns || trigger->slow_cpu_ns || trigger->raised.bytes || method))
+		return "--until raise is about an exception and no call: it goes with thread=, within=, outside= and depth= "
+		       "alone";
+	if (method && selector_line(method) && (trigger->slow_ns || trigger->slow_cpu_ns || trigger->raised.bytes))
 		return "--until: a line that is reached is neither slow nor raises; give call=FILE:LINE alone";
+	if (trigger->slow_cpu_ns && conditions->slow_cpu_ns > trigger->slow_cpu_ns)
+		return "--until slow-cpu= waits for calls that --slow-cpu leaves out: give --slow-cpu as many milliseconds, or "
+		       "fewer";
 	if (trigger->slow_ns && conditions->slow_ns > trigger->slow_ns)
 		return "--until slow= waits for calls that --slow leaves out: give --slow as many milliseconds, or fewer";
+	return check_place(trigger, options);
+}
+
+static const char *check_expression(const char *expression, const struct trigger *trigger)
+{
+	if (!*expression)
+		return "--until if= takes a Ruby expression";
+	if (trigger->raise.bytes)
+		return "--until raise is about an exception and no call: it goes without if=";
+	if (trigger->method && selector_line(trigger->method) &&
+	    conditions_code_at_end((struct slice){expression, strlen(expression)}))
+		return "--until: a line that is reached does not end: leave result, error and elapsed out of if=";
 	return NULL;
 }
 
@@ -110,11 +167,18 @@ static const char *check_file(const struct options *options)
 	return options->append ? "--last begins files, and cannot append to one (-a)" : NULL;
 }
 
+/* NULL: it has none of that kind. */
+static const struct selector *chosen(const struct record_flight *flight, uint32_t at, enum flight_selector which)
+{
+	uint32_t number = flight->conditions[at].chosen[which];
+
+	return number ? &flight->selectors.items[number - 1] : NULL;
+}
+
 const char *record_flight_check(struct record_flight *flight, const struct options *options)
 {
 	struct triggers *triggers = &flight->triggers;
 	const char *wrong = NULL;
-	uint32_t selector = 0;
 
 	if (!record_flight_is_wanted(flight))
 		return triggers->count
@@ -122,17 +186,90 @@ const char *record_flight_check(struct record_flight *flight, const struct optio
 		               : NULL;
 	if (!flight->last.size)
 		flight->last.size = FLIGHT_SIZE_DEFAULT;
+	triggers->measured = options->trace.flags & TRACE_MEASURES;
 	for (uint32_t i = 0; i < triggers->count && !wrong; i++) {
-		if (flight->selecting[i])
-			triggers->items[i].method = &flight->selectors.items[selector++];
+		triggers->items[i].method = chosen(flight, i, FLIGHT_CALL);
+		triggers->items[i].within = chosen(flight, i, FLIGHT_WITHIN);
+		triggers->items[i].outside = chosen(flight, i, FLIGHT_OUTSIDE);
 		wrong = check_trigger(&triggers->items[i], options);
+		if (flight->conditions[i].expression && !wrong)
+			wrong = check_expression(flight->conditions[i].expression, &triggers->items[i]);
 	}
 	return wrong ? wrong : check_file(options);
 }
 
+/* Adds the expression to those of the selector. */
+static void add_expression(struct selector *selector, const char *code)
+{
+	uint32_t count = selector->expression_count;
+	struct slice *expressions = memory_resize(NULL, (count + 1) * sizeof(*expressions));
+
+	if (count)
+		memcpy(expressions, selector->expressions, count * sizeof(*expressions));
+	expressions[count] = (struct slice){code, strlen(code)};
+	free((struct slice *)selector->expressions);
+	selector->expressions = expressions;
+	selector->expression_count = count + 1;
+}
+
+/* Its value is "true", "false", or what it has raised. A comment at its end ends before the parenthesis. */
+static void make_code(struct flight_condition *condition, uint32_t number)
+{
+	size_t size = strlen(condition->expression) + FLIGHT_TRUTH_SIZE + sizeof(": (\n) ? true : false");
+
+	snprintf(condition->truth, FLIGHT_TRUTH_SIZE, "until%u", number);
+	condition->code = memory_zeroed(size);
+	snprintf(condition->code, size, "%s: (%s\n) ? true : false", condition->truth, condition->expression);
+}
+
+/* What the trigger is about: its own method, or all that are recorded. */
+static const char *ask_for(const struct record_flight *flight, const struct flight_condition *condition,
+                           struct selector_list *selectors)
+{
+	uint32_t asked = 0, own = condition->chosen[FLIGHT_CALL];
+
+	if (own && selectors->count == SELECTORS_MAX)
+		return "--until if= and call= need one more selector, and there are as many as there may be";
+	if (own) {
+		selector_list_add(selectors, &flight->selectors.items[own - 1], flight->selectors.texts[own - 1]);
+		add_expression(&selectors->items[selectors->count - 1], condition->code);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < selectors->count; i++) {
+		struct selector *selector = &selectors->items[i];
+
+		if (selector->role != ROLE_SHOWN)
+			continue;
+		if (selector->expression_count == EXPRESSIONS_MAX)
+			return "--until if= is one more expression of each selector, and one has as many as there may be";
+		add_expression(selector, condition->code);
+		asked++;
+	}
+	return asked ? NULL : "--until if= needs a selector that is recorded, or call=SELECTOR before it";
+}
+
+const char *record_flight_select(struct record_flight *flight, struct selector_list *selectors)
+{
+	const char *wrong = NULL;
+
+	for (uint32_t i = 0; i < flight->triggers.count && !wrong; i++) {
+		struct flight_condition *condition = &flight->conditions[i];
+
+		if (!condition->expression)
+			continue;
+		make_code(condition, i + 1);
+		wrong = ask_for(flight, condition, selectors);
+		flight->triggers.items[i].truth = condition->truth;
+		flight->triggers.with_truths = true;
+	}
+	return wrong;
+}
+
 void record_flight_free(struct record_flight *flight)
 {
-	for (uint32_t i = 0; i < TRIGGERS_MAX; i++)
-		free(flight->words[i]);
+	for (uint32_t i = 0; i < TRIGGERS_MAX; i++) {
+		free(flight->conditions[i].words);
+		free(flight->conditions[i].code);
+	}
 	selector_list_free(&flight->selectors);
 }

@@ -11,10 +11,13 @@
 #include <stdlib.h>
 #include <time.h>
 
+#define MEMORY_MAX (1u << 30) /* millions of sessions */
+
 struct session_info {
 	uint32_t pid;
 	struct buffer ruby, command, reason; /* as they are in the file */
-	uint64_t blocks, events, size, packed, from_ns, to_ns;
+	uint64_t blocks, events, lost, size, packed, from_ns, to_ns;
+	bool counts_lost; /* `lost` is known */
 	bool continued;
 	uint64_t open_calls; /* where it begins, then */
 };
@@ -24,6 +27,7 @@ struct info {
 	bool json;
 	struct session_info *sessions;
 	size_t count;
+	uint64_t memory;              /* bytes that they take */
 	struct recording_block block; /* that is counted when its frame is known to be whole */
 	bool has_block;
 };
@@ -37,6 +41,23 @@ static void add_moment(struct buffer *to, uint64_t wall_ns)
 	if (localtime_r(&seconds, &local))
 		strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &local);
 	buffer_add_text(to, text);
+}
+
+/* Of those of tracers there is no text. */
+static void add_selectors(struct buffer *to, const struct recording_head *head)
+{
+	uint32_t unnamed = 0;
+
+	buffer_add_text(to, head->selector_count ? "\nselectors:" : "");
+	for (uint32_t i = 0; i < head->selector_count; i++) {
+		unnamed += !head->selectors[i].size;
+		if (!head->selectors[i].size)
+			continue;
+		buffer_add_char(to, ' ');
+		buffer_add_printable(to, head->selectors[i].bytes, head->selectors[i].size);
+	}
+	if (unnamed)
+		buffer_add_format(to, "%s %" PRIu32 " of tracers", unnamed < head->selector_count ? " and" : "", unnamed);
 }
 
 static void show_head(struct info *info, const struct recording_head *head)
@@ -63,11 +84,7 @@ static void show_head(struct info *info, const struct recording_head *head)
 	buffer_add_printable(to, head->host.bytes, head->host.size);
 	buffer_add_text(to, ", ");
 	add_moment(to, head->began_ns);
-	buffer_add_text(to, head->selector_count ? "\nselectors:" : "");
-	for (uint32_t i = 0; i < head->selector_count; i++) {
-		buffer_add_char(to, ' ');
-		buffer_add_printable(to, head->selectors[i].bytes, head->selectors[i].size);
-	}
+	add_selectors(to, head);
 	buffer_add_char(to, '\n');
 }
 
@@ -83,6 +100,8 @@ static void show_session(struct info *info, const struct session_info *session)
 		json_member_text(to, "ruby", (struct slice){session->ruby.bytes, session->ruby.size});
 		json_member_text(to, "command", (struct slice){session->command.bytes, session->command.size});
 		json_member_uint(to, "events", session->events);
+		if (session->counts_lost)
+			json_member_uint(to, "lost", session->lost);
 		json_member_uint(to, "blocks", session->blocks);
 		json_member_uint(to, "bytes", session->size);
 		json_member_uint(to, "packed_bytes", session->packed);
@@ -106,6 +125,8 @@ static void show_session(struct info *info, const struct session_info *session)
 		add_moment(to, session->from_ns);
 		buffer_add_format(to, " on, %.1f s", (double)span_ns / 1e9);
 	}
+	if (session->counts_lost)
+		buffer_add_format(to, "; %" PRIu64 " call%s lost", session->lost, session->lost == 1 ? "" : "s");
 	if (session->continued)
 		buffer_add_format(to, "; what came before is not in it, %" PRIu64 " call%s open then", session->open_calls,
 		                  session->open_calls == 1 ? " was" : "s were");
@@ -128,6 +149,7 @@ static void show_sessions(struct info *info)
 		buffer_free(&info->sessions[i].reason);
 	}
 	info->count = 0;
+	info->memory = 0;
 }
 
 static void add_session(struct info *info, const struct recording_session *session)
@@ -136,15 +158,20 @@ static void add_session(struct info *info, const struct recording_session *sessi
 
 	info->sessions = memory_resize(info->sessions, (info->count + 1) * sizeof(*info->sessions));
 	one = &info->sessions[info->count++];
-	*one = (struct session_info){.pid = session->pid, .continued = session->continued, .open_calls = session->open_calls};
+	*one = (struct session_info){.pid = session->pid,
+	                             .counts_lost = session->counts_lost,
+	                             .continued = session->continued,
+	                             .open_calls = session->open_calls};
 	buffer_add_slice(&one->ruby, session->ruby_version);
 	buffer_add_slice(&one->command, session->command);
+	info->memory += sizeof(*one) + one->ruby.capacity + one->command.capacity;
 }
 
 static void add_block(struct session_info *session, const struct recording_block *block)
 {
 	session->blocks++;
 	session->events += block->events;
+	session->lost += block->lost;
 	session->size += block->size;
 	session->packed += block->packed;
 	if (!session->from_ns)
@@ -177,18 +204,21 @@ static int add_part(struct info *info, const struct recording_item *item, struct
 		show_head(info, &item->head);
 		return 0;
 	case RECORDING_SESSION:
-		if (info->count == RECORDING_SESSIONS_MAX)
-			return error_set(err, -EBADMSG, "the recording has more than %u sessions", RECORDING_SESSIONS_MAX);
 		add_session(info, &item->session);
-		return 0;
+		if (info->memory <= MEMORY_MAX)
+			return 0;
+		return error_set(err, -ENOMEM, "what is to be said of the recording's %zu sessions takes more than %u MiB",
+		                 info->count, MEMORY_MAX >> 20);
 	case RECORDING_BLOCK:
 		info->block = item->block;
 		info->has_block = true;
 		return 0;
 	case RECORDING_END:
 		session = session_at(info, item->end.session);
-		if (session && !session->reason.size)
+		if (session && !session->reason.size) {
 			buffer_add_slice(&session->reason, item->end.reason);
+			info->memory += session->reason.capacity;
+		}
 		return 0;
 	case RECORDING_NOTHING:
 		break;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What all open sessions may take: a small file may have many, each of which makes us remember as much as a process may. */
+/* What all sessions may take: a small file may have many, each of which makes us remember as much as a process may. */
 #define MEMORY_MAX (2 * STREAM_MEMORY_MAX)
 
 struct replayed {
@@ -113,9 +113,10 @@ static void count_memory(struct replayed *replayed)
 
 static int check_memory(const struct replay_sessions *sessions, struct error *err)
 {
-	if (sessions->memory <= sessions->memory_max)
+	/* One that is over leaves its place. */
+	if (sessions->memory + sessions->count * sizeof(*sessions->items) <= sessions->memory_max)
 		return 0;
-	return error_set(err, -ENOMEM, "the recording is damaged: to show its open sessions takes more than %llu MiB",
+	return error_set(err, -ENOMEM, "the recording is damaged: to show its sessions takes more than %llu MiB",
 	                 (unsigned long long)sessions->memory_max >> 20);
 }
 
@@ -277,7 +278,7 @@ int replay_session(struct replay_sessions *sessions, const struct recording_sess
 {
 	struct replayed *replayed;
 
-	if (session->number != sessions->count || sessions->count == RECORDING_SESSIONS_MAX)
+	if (session->number != sessions->count)
 		return error_set(err, -EBADMSG, "the recording is damaged: session %u comes where %zu should", session->number,
 		                 sessions->count);
 	replayed = memory_zeroed(sizeof(*replayed) + sessions->selector_count * sizeof(*replayed->found));
@@ -339,7 +340,8 @@ void replay_end(struct replay_sessions *sessions, const struct recording_end *en
 	buffer_add_printable(&reason, end->reason.bytes, end->reason.size);
 	buffer_add_char(&reason, '\0');
 	/* That of one that is in other files as well is the time in all of them. */
-	finish(sessions, end->session, reason.bytes, replayed->continued ? seen_ns(replayed) : end->duration_ns);
+	finish(sessions, end->session, reason.bytes,
+	       replayed->continued || !end->duration_ns ? seen_ns(replayed) : end->duration_ns);
 	buffer_free(&reason);
 }
 

@@ -12,6 +12,8 @@
 /* The normal distribution's value that one in a hundred is beyond, on either side. */
 #define NORMAL_99 2.5758293035489
 
+#define MEDIAN_MIN 1.25 /* times as long: a machine is faster or slower by less from one recording to the next */
+
 #define CALLS_MIN 5 /* of each recording; fewer say nothing of how times are spread */
 
 enum verdict { VERDICT_SLOWER, VERDICT_FASTER, VERDICT_NEW, VERDICT_GONE, VERDICT_FEW, VERDICT_NOISE };
@@ -50,6 +52,57 @@ bool report_differs(const struct report_sample *then, const struct report_sample
 	return difference / sqrt(error1 + error2) > critical_t(freedom);
 }
 
+/* Above all numbers: there is none. */
+static uint32_t bucket_number(const struct stat_row *row, size_t at)
+{
+	return at < row->bucket_count ? row->buckets[at].number : UINT32_MAX;
+}
+
+int report_ranks_differ(const struct stat_row *then, const struct stat_row *now)
+{
+	double n1 = 0, n2 = 0, below = 0, wins = 0, ties = 0, all, variance, z;
+	size_t i = 0, k = 0;
+
+	while (i < then->bucket_count || k < now->bucket_count) {
+		uint32_t one = bucket_number(then, i), other = bucket_number(now, k);
+		double before = one <= other ? (double)then->buckets[i++].count : 0;
+		double after = other <= one ? (double)now->buckets[k++].count : 0;
+
+		wins += after * (below + before / 2);
+		below += before;
+		n1 += before;
+		n2 += after;
+		ties += pow(before + after, 3) - (before + after);
+	}
+	all = n1 + n2;
+	if (n1 < 1 || n2 < 1)
+		return 0;
+	variance = n1 * n2 / 12 * (all + 1 - ties / (all * (all - 1)));
+	if (variance <= 0)
+		return 0;
+	z = (wins - n1 * n2 / 2) / sqrt(variance);
+	return z > NORMAL_99 ? 1 : z < -NORMAL_99 ? -1 : 0;
+}
+
+/* Whether most calls have become longer, or shorter, by far. */
+static bool is_usual_other(const struct change *change, bool longer)
+{
+	double before = stat_row_quantile(change->then, 0.5), after = stat_row_quantile(change->now, 0.5);
+
+	return report_ranks_differ(change->then, change->now) == (longer ? 1 : -1) &&
+	       (longer ? after >= MEDIAN_MIN * before : before >= MEDIAN_MIN * after);
+}
+
+/* Which is certain. A few calls that took very long may hide what the means have become. */
+static enum verdict verdict_of(const struct change *change, const struct report_sample *before, const struct report_sample *after)
+{
+	bool longer = after->spread.mean_ns > before->spread.mean_ns;
+
+	if (report_differs(before, after) || is_usual_other(change, longer))
+		return longer ? VERDICT_SLOWER : VERDICT_FASTER;
+	return VERDICT_NOISE;
+}
+
 static struct change change_of(const struct report_diff *diff, const struct stat_row *then, const struct stat_row *now)
 {
 	struct change change = {.then = then, .now = now, .named = now ? now : then};
@@ -63,12 +116,7 @@ static struct change change_of(const struct report_diff *diff, const struct stat
 	before = (struct report_sample){then->calls, figures_spread(diff->then, then->name, then->key)};
 	after = (struct report_sample){now->calls, figures_spread(diff->now, now->name, now->key)};
 	change.weight_ns = fabs(stat_row_mean(now) - stat_row_mean(then)) * (double)now->calls;
-	if (then->calls < CALLS_MIN || now->calls < CALLS_MIN)
-		change.verdict = VERDICT_FEW;
-	else if (!report_differs(&before, &after))
-		change.verdict = VERDICT_NOISE;
-	else
-		change.verdict = after.spread.mean_ns > before.spread.mean_ns ? VERDICT_SLOWER : VERDICT_FASTER;
+	change.verdict = then->calls < CALLS_MIN || now->calls < CALLS_MIN ? VERDICT_FEW : verdict_of(&change, &before, &after);
 	return change;
 }
 

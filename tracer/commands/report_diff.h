@@ -26,4 +26,11 @@ struct report_sample {
  */
 bool report_differs(const struct report_sample *then, const struct report_sample *now);
 
+/*
+ * Mann and Whitney's test of which calls are longer, by buckets of times: how many are, and not by how much. 1: those of now.
+ * -1: those of then. 0: chance would make such a difference in one of a hundred cases. A few calls during which the machine
+ * stood still make a mean uncertain, but not this.
+ */
+int report_ranks_differ(const struct stat_row *then, const struct stat_row *now);
+
 #endif

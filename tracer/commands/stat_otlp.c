@@ -56,7 +56,8 @@ static struct otlp_figures figures_of(struct stat_otlp *otlp, const struct stat_
 
 void stat_otlp_send(struct stat_otlp *otlp, const struct stat_table *const *tables, size_t count, const char *by)
 {
-	const struct otlp_metrics wanted = {.delta = otlp->delta, .measures = otlp->measures, .by = by};
+	const struct otlp_metrics wanted = {
+		.delta = otlp->delta, .measures = otlp->measures, .exponential = otlp->exponential, .by = by};
 	struct otlp_figures *figures = memory_zeroed((count + 1) * sizeof(*figures));
 	struct buffer request = {0};
 	uint64_t points;

@@ -8,10 +8,11 @@
 
 struct stat_otlp_process; /* what is known of one */
 
-/* The first three are for the owner to set. */
+/* The first four are for the owner to set. */
 struct stat_otlp {
 	struct otlp_run *run;
-	bool delta; /* what is sent has come since the last time, and is not all */
+	bool delta;       /* what is sent has come since the last time, and is not all */
+	bool exponential; /* the histograms */
 	uint32_t measures;
 	uint64_t look_ns; /* when it is to be looked how it goes */
 	struct stat_otlp_process *processes;

@@ -282,6 +282,7 @@ static void drop_ended(struct trace_loop *loop)
 			continue;
 		}
 		loop->past_ns += traced->file.output.written_ns;
+		loop->past_size += output_size(&traced->file.output);
 		forks_leave(traced, clock_now_ns());
 		trace_target_free(traced);
 	}

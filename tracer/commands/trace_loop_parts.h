@@ -26,7 +26,8 @@ struct trace_loop {
 	uint64_t ask_ns;            /* --interval: when the processes are asked next; 0: never */
 	bool asked;                 /* and have not all answered */
 	uint64_t waited_ns;         /* of the time that writing has taken, what the sessions' deadlines know of */
-	uint64_t past_ns;           /* the part of that time that went into files that are closed */
+	uint64_t past_ns;           /* the part of that time that went into files that are closed, */
+	uint64_t past_size;         /* and their bytes */
 };
 
 /* Of the common sink, or of those of the processes. */
@@ -43,7 +44,7 @@ bool loop_sinks_have_enough(const struct trace_loop *loop);
 
 /* False where something cannot be written. */
 bool loop_outputs_flush(const struct trace_loop *loop);
-/* How long writing has taken, and how many bytes were written. */
+/* How long writing has taken, and how many bytes all files have. */
 uint64_t loop_outputs_written_ns(const struct trace_loop *loop);
 uint64_t loop_outputs_size(const struct trace_loop *loop);
 

@@ -98,9 +98,9 @@ uint64_t loop_outputs_written_ns(const struct trace_loop *loop)
 
 uint64_t loop_outputs_size(const struct trace_loop *loop)
 {
-	uint64_t size = loop->run.output->flushed;
+	uint64_t size = output_size(loop->run.output) + loop->past_size;
 
 	for (size_t i = 0; i < loop->count; i++)
-		size += loop->targets[i]->file.output.flushed;
+		size += output_size(&loop->targets[i]->file.output);
 	return size;
 }

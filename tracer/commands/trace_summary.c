@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 /* What else was asked for: ", 12 raised, 3 collections". */
-static void describe_events(const struct sink_summary *summary, char *to, size_t size)
+static void describe_events(const struct sink_summary *summary, uint32_t states_rate_hz, char *to, size_t size)
 {
 	static const char *const words[MARK_COUNT][2] = {
 		[MARK_RAISE] = {"raised", "raised"},
@@ -24,6 +24,8 @@ static void describe_events(const struct sink_summary *summary, char *to, size_t
 		if (summary->mark_kinds & 1u << kind && (kind != MARK_GC_PAUSE || summary->marks[kind]))
 			used += (size_t)snprintf(to + used, size - used, ", %llu %s", (unsigned long long)summary->marks[kind],
 			                         words[kind][summary->marks[kind] != 1]);
+	if (summary->mark_kinds & 1u << MARK_STATE && states_rate_hz && used < size)
+		used += (size_t)snprintf(to + used, size - used, " sampled at %u Hz", states_rate_hz);
 	if (summary->marks_lost && used < size)
 		used += (size_t)snprintf(to + used, size - used, ", %llu such event%s lost",
 		                         (unsigned long long)summary->marks_lost, summary->marks_lost == 1 ? "" : "s");
@@ -57,7 +59,7 @@ void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t
 		.other_ractors = traced->has_end ? traced->end.other_ractors : 0,
 		.mark_kinds = run->options->trace.marks.kinds,
 		.marks = stream->marks,
-		.marks_lost = traced->has_end ? traced->end.marks_lost : 0,
+		.marks_lost = (traced->has_end ? traced->end.marks_lost : 0) + stream->states_lost,
 		.marks_left_out = (traced->has_end ? traced->end.marks_left_out : 0) + traced->marks_left_out,
 		.duration_ns = duration_ns,
 		.reason = reason,
@@ -89,7 +91,7 @@ void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t
 		say_last_known(&summary, pid, traced->told);
 		return;
 	}
-	describe_events(&summary, events, sizeof(events));
+	describe_events(&summary, stream->states_rate_hz, events, sizeof(events));
 	message("%s%llu call%s%s, %llu lost%s%s%s%s, %.1f s; ended: %s", pid, (unsigned long long)summary.calls,
 	        summary.calls == 1 ? "" : "s", lines, (unsigned long long)summary.lost, left_out, counted, ractors, events,
 	        (double)summary.duration_ns / 1e9, reason);

@@ -89,6 +89,8 @@ static void trace_target_finish(struct trace_target *traced, const char *reason)
 		} else if (traced->greeted && is_like_rbtrace(traced->run)) {
 			rbtrace_say_ended(&(struct sink_summary){.pid = traced->pid, .gone = traced->gone});
 		}
+		if (traced->sink->ops->gone)
+			traced->sink->ops->gone(traced->sink, traced->stream);
 		/* the sink may hold something of other streams only, now */
 		stream_free(traced->stream);
 		traced->stream = NULL;
@@ -117,6 +119,7 @@ static int on_hello(void *owner, const struct record_hello *hello, struct error 
 	int status = attachment_hello(&traced->attachment, hello, err);
 
 	traced->greeted = status == 0;
+	traced->stream->main_native_id = hello->pid; /* as it is of every process's main thread */
 	if (traced->greeted && is_like_rbtrace(traced->run))
 		rbtrace_say_attached(traced->pid);
 	if (status == 0 && traced->forked)
@@ -292,7 +295,6 @@ void trace_target_open(struct trace_target *traced)
 	if (traced->stream)
 		return;
 	traced->stream = stream_new(traced->pid, traced->sink, &run->limit, &handlers, traced);
-	traced->stream->main_native_id = (uint32_t)traced->attachment.target.own_pid;
 }
 
 void trace_target_adopt(struct trace_target *traced, pid_t parent, struct fork_place *place, int descriptor)

@@ -59,11 +59,12 @@ struct trace_target {
 	bool workers_told;
 	bool ended_known; /* what of its children had ended when the trace began */
 	uint64_t ended_children;
-	bool asked;  /* for its statistics, which have not come yet */
-	bool silent; /* and it was said that they have not */
-	bool told;   /* some have come */
-	bool joined; /* while others were traced already */
-	bool forked; /* by a process that is or was traced, parent, 0 where that has ended: it came by itself (trace_forks.h) */
+	bool had_copy; /* among its children was a copy that rbprobe has made, whose end counts as that of a child */
+	bool asked;    /* for its statistics, which have not come yet */
+	bool silent;   /* and it was said that they have not */
+	bool told;     /* some have come */
+	bool joined;   /* while others were traced already */
+	bool forked;   /* by a process that is or was traced, parent, 0 where that has ended: it came by itself (trace_forks.h) */
 	pid_t parent;
 	struct fork_place *place;          /* where forked ones come to; NULL: nowhere */
 	bool greeted;                      /* it has answered the handshake */

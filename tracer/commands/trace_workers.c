@@ -36,6 +36,25 @@ static bool is_new(const struct trace_target *traced, pid_t pid, uint64_t now_ns
 	return age_ns < now_ns - traced->armed_ns + slack_ns;
 }
 
+static bool has_copy(pid_t pid)
+{
+	pid_t *pids;
+	size_t count = descendants_find(pid, &pids);
+	bool any = false;
+
+	for (size_t i = 0; i < count && !any; i++)
+		any = copy_role_of(pids[i]) != COPY_NONE;
+	free(pids);
+	return any;
+}
+
+/* Whether a child of the process has ended since the trace began; not known where it may have been a copy. */
+static bool has_ended_children(struct trace_target *traced)
+{
+	traced->had_copy = traced->had_copy || has_copy(traced->pid);
+	return !traced->had_copy && proc_children_faults(traced->pid) > traced->ended_children;
+}
+
 /* Children that come and go, such as those that do one job each. */
 static void say_it_forks(struct trace_target *traced)
 {
@@ -67,7 +86,7 @@ static void look(struct trace_target *traced)
 		              count > NAMED_MAX ? "the first of " : "", count == 1 ? "it" : "them",
 		              traced->run->launched ? "" : "--children, or ", (int)list.size, list.bytes);
 		traced->workers_told = true;
-	} else if (!follows && (all || proc_children_faults(traced->pid) > traced->ended_children))
+	} else if (!follows && (all || has_ended_children(traced)))
 		say_it_forks(traced);
 	buffer_free(&list);
 	free(children);
@@ -82,8 +101,11 @@ uint64_t trace_workers_wake_ns(const struct trace_target *traced)
 
 void trace_workers_step(struct trace_target *traced, uint64_t now_ns)
 {
-	if (traced->armed_ns && !traced->ended_known)
+	if (traced->armed_ns && !traced->ended_known) {
+		/* In this order: a copy that ends in between is in the number. */
+		traced->had_copy = has_copy(traced->pid);
 		traced->ended_children = proc_children_faults(traced->pid);
+	}
 	traced->ended_known = traced->armed_ns;
 	if (now_ns < trace_workers_wake_ns(traced))
 		return;

@@ -38,7 +38,7 @@ static size_t look(void *owner, struct request *requests, size_t count)
 		return count;
 	rest.arguments.timeout_ms = (uint32_t)((joining->end_ns - now_ns) / NS_PER_MS);
 	for (size_t i = 0; i < joining->parents->count; i++)
-		choose_more_children(joining->parents->items[i], &joining->pids);
+		choose_joining_children(joining->parents->items[i], &joining->pids);
 	for (; count < joining->pids.count && count < joining->most; count++) {
 		message("worker %d joined", (int)joining->pids.items[count]);
 		ask(joining, &requests[count], joining->pids.items[count], &rest);

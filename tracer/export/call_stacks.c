@@ -114,9 +114,10 @@ static struct kept_call kept_of(const struct fiber *fiber, uint32_t depth)
 
 static struct kept_call begin_call(struct call_stacks *stacks, const struct fiber *fiber, struct method *method)
 {
-	uint32_t around = kept_of(fiber, fiber->depth).node;
-	uint32_t node = profile_node_number(stacks->profile, around, function_of(stacks->profile, method), 0, NODES_MAX);
+	uint32_t around = kept_of(fiber, fiber->depth).node, node = 0;
 
+	if (stacks->profile->nodes[around].depth < CALL_STACKS_LEVELS_MAX)
+		node = profile_node_number(stacks->profile, around, function_of(stacks->profile, method), 0, NODES_MAX);
 	return (struct kept_call){.node = node ? node : around, .folded = !node};
 }
 
@@ -191,6 +192,11 @@ static void on_open(struct sink *sink, struct fiber *fiber, struct call *call)
 	fiber->kept.size = call->kept;
 }
 
+static void on_summary(struct sink *sink, const struct sink_summary *summary)
+{
+	stacks_of(sink)->profile->lost_calls += summary->lost;
+}
+
 static const struct sink_ops sink_call_stacks = {
 	.name = "stacks",
 	.size = sizeof(struct call_stacks_sink),
@@ -200,6 +206,7 @@ static const struct sink_ops sink_call_stacks = {
 	.mark = on_other,
 	.line = on_other,
 	.open = on_open,
+	.summary = on_summary,
 };
 
 struct sink *call_stacks_sink(struct call_stacks *stacks, struct output *output, const struct sink_style *style)

@@ -11,6 +11,9 @@
 
 struct call_stacks;
 
+/* Of a stack. Formats write each from its first frame on: those of a method that calls itself 10,000 times took gigabytes. */
+#define CALL_STACKS_LEVELS_MAX 1024u
+
 /* Ends the program without memory, as buffers do. */
 struct call_stacks *call_stacks_new(void);
 void call_stacks_free(struct call_stacks *stacks);

@@ -3,6 +3,7 @@
 
 #include "tracer/base/buffer.h"
 #include "tracer/base/library.h"
+#include "tracer/base/output.h"
 #include "tracer/profile/profile_view.h"
 #include "tracer/stream/sink.h"
 
@@ -12,11 +13,15 @@
  */
 struct export_format {
 	const char *name;
-	/* A profile; and recorded calls added up by stack (call_stacks.h), where it has no form for calls. */
-	void (*profile)(const struct profile_view *view, struct buffer *to);
+	/*
+	 * A profile; and recorded calls added up by stack (call_stacks.h), where it has no form for calls. Returns how many
+	 * stacks were left out, since the output would be a flood.
+	 */
+	uint64_t (*profile)(const struct profile_view *view, struct output *output);
 	/* Recorded calls as they come, of one process or several. */
 	const struct sink_ops *calls;
 	bool page;
+	bool binary;               /* not for a terminal */
 	bool needs[LIBRARY_COUNT]; /* refused where rbprobe was built without one of these libraries */
 };
 

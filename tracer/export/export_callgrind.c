@@ -5,6 +5,7 @@
  */
 
 #include "tracer/export/export.h"
+#include "tracer/export/losses.h"
 
 #include <inttypes.h>
 
@@ -51,11 +52,20 @@ static int32_t line_of(const struct profile_view *view, const struct profile_vie
 	return line > 0 ? line : 0;
 }
 
-static void write_callgrind(const struct profile_view *view, struct buffer *to)
+static uint64_t write_callgrind(const struct profile_view *view, struct output *output)
 {
-	buffer_add_format(to,
-	                  "# callgrind format\nversion: 1\ncreator: rbprobe\npositions: line\nevents: %s\nsummary: %" PRIu64 "\n",
-	                  profile_unit(view->weight)->event, whole(view, view->total));
+	struct buffer *to = &output->buffer;
+	struct buffer losses = {0};
+
+	buffer_add_text(to, "# callgrind format\nversion: 1\ncreator: rbprobe\n");
+	if (losses_add(view->profile, &losses)) {
+		buffer_add_text(to, "desc: Losses: ");
+		buffer_add(to, losses.bytes, losses.size);
+		buffer_add_char(to, '\n');
+	}
+	buffer_free(&losses);
+	buffer_add_format(to, "positions: line\nevents: %s\nsummary: %" PRIu64 "\n", profile_unit(view->weight)->event,
+	                  whole(view, view->total));
 	for (uint32_t i = 1; i < view->node_count; i++) {
 		const struct profile_view_node *node = &view->nodes[i];
 
@@ -72,7 +82,9 @@ static void write_callgrind(const struct profile_view *view, struct buffer *to)
 			                  view->profile->rate_hz ? 1 : called->ticks, line_of(view, called), line_of(view, node),
 			                  whole(view, called->total));
 		}
+		output_commit(output);
 	}
+	return 0;
 }
 
 const struct export_format export_callgrind = {.name = "callgrind", .profile = write_callgrind};

@@ -4,7 +4,9 @@
  * Calls that have no end in the recording have no "E", and are drawn up to the end.
  */
 
+#include "tracer/export/argument_name.h"
 #include "tracer/export/export.h"
+#include "tracer/export/losses.h"
 #include "tracer/export/tracks.h"
 
 #include "proto/clock.h"
@@ -20,6 +22,7 @@ struct chrome_sink {
 	bool begun;
 	int64_t zero_ns; /* by the wall clock */
 	uint64_t calls, lost, states_lost;
+	uint32_t states_rate_hz; /* 0: the VM told what threads do */
 	struct buffer name;
 };
 
@@ -70,16 +73,24 @@ static void add_name(struct chrome_sink *chrome, const char *kind, pid_t pid, ui
 	end_event(chrome);
 }
 
+/* In ns. A file may say anything: what is too much for that begins anew. */
+static int64_t since_first(struct chrome_sink *chrome, const struct stream *stream, uint64_t time_ns)
+{
+	uint64_t wall_ns = time_ns + (uint64_t)stream->wall_offset_ns;
+
+	if (!chrome->begun)
+		chrome->zero_ns = (int64_t)wall_ns;
+	return (int64_t)(wall_ns - (uint64_t)chrome->zero_ns);
+}
+
 /* What all events of a fiber begin with. */
 static struct buffer *begin(struct chrome_sink *chrome, struct fiber *fiber, const char *phase, uint64_t time_ns)
 {
-	int64_t wall_ns = (int64_t)time_ns + fiber->stream->wall_offset_ns;
+	int64_t passed_ns = since_first(chrome, fiber->stream, time_ns);
 	bool is_new;
 	uint32_t track = tracks_number(&chrome->tracks, fiber, &is_new);
 	struct buffer *to;
 
-	if (!chrome->begun)
-		chrome->zero_ns = wall_ns;
 	if (is_new) {
 		chrome->name.size = 0;
 		tracks_add_name(fiber, &chrome->name);
@@ -89,7 +100,7 @@ static struct buffer *begin(struct chrome_sink *chrome, struct fiber *fiber, con
 	json_member_string(to, "ph", phase);
 	json_member_uint(to, "pid", (uint64_t)fiber->stream->pid);
 	json_member_uint(to, "tid", track);
-	add_us(to, "ts", wall_ns - chrome->zero_ns);
+	add_us(to, "ts", passed_ns);
 	return to;
 }
 
@@ -102,6 +113,15 @@ static void add_values(struct buffer *to, const struct labels *labels, struct va
 			json_quote(json_key_text(to, labels->names[i]), text);
 }
 
+static void add_arguments(struct chrome_sink *chrome, struct buffer *to, const struct labels *labels, struct values values)
+{
+	struct slice text;
+
+	for (uint32_t i = 0; i < labels->count && values_next(&values, &text); i++)
+		if (text.bytes)
+			json_quote(json_key_text(to, argument_name(labels->names[i], &chrome->name)), text);
+}
+
 /* How it ended, among the args. */
 static void add_outcome(const struct sink *sink, struct buffer *to, const struct method *method, enum ending ending,
                         struct values outcome)
@@ -109,8 +129,12 @@ static void add_outcome(const struct sink *sink, struct buffer *to, const struct
 	struct measures measures = measures_take(&outcome, sink->style.flags);
 	struct values locals;
 
-	if (values_take_array(&outcome, &locals))
+	/* Most arguments are variables, too. */
+	if (values_take_array(&outcome, &locals)) {
+		json_open_object(json_key(to, "locals"));
 		add_values(to, &method->locals, locals);
+		json_close_object(to);
+	}
 	if (ending == ENDING_RAISED) {
 		json_member_text(to, "exception", outcome.count ? values_get(outcome, 0) : (struct slice){"raised", 6});
 		if (values_get(outcome, 1).size)
@@ -135,7 +159,7 @@ static void on_start(struct sink *sink, struct fiber *fiber, struct call *call, 
 
 	add_method(to, call->method);
 	json_open_object(json_key(to, "args"));
-	add_values(to, &call->method->labels, event->values);
+	add_arguments(chrome_of(sink), to, &call->method->labels, event->values);
 	json_close_object(to);
 	end_event(chrome_of(sink));
 	chrome_of(sink)->calls++;
@@ -160,7 +184,7 @@ static void on_whole(struct sink *sink, struct fiber *fiber, struct method *meth
 	add_us(to, "dur", (int64_t)event->duration_ns);
 	add_method(to, method);
 	json_open_object(json_key(to, "args"));
-	add_values(to, &method->labels, event->values);
+	add_arguments(chrome_of(sink), to, &method->labels, event->values);
 	add_outcome(sink, to, method, event->ending, event->outcome);
 	json_close_object(to);
 	end_event(chrome_of(sink));
@@ -203,57 +227,61 @@ static void on_mark(struct sink *sink, struct fiber *fiber, struct method *metho
 static void on_thread(struct sink *sink, struct stream *stream, const struct thread_span *span)
 {
 	struct chrome_sink *chrome = chrome_of(sink);
-	int64_t wall_ns = (int64_t)span->from_ns + stream->wall_offset_ns;
+	int64_t passed_ns = since_first(chrome, stream, span->from_ns);
 	uint32_t track = TRACK_STATES_FROM + span->number;
 	struct buffer *to;
 
-	if (!chrome->begun)
-		chrome->zero_ns = wall_ns;
+	chrome->states_rate_hz = stream->states_rate_hz;
 	if (span->first) {
 		chrome->name.size = 0;
-		thread_states_add_name(stream, span->native_id, &chrome->name);
-		buffer_add_text(&chrome->name, ": state");
+		thread_states_add_track(stream, span->native_id, &chrome->name);
 		add_name(chrome, "thread_name", stream->pid, track, (struct slice){chrome->name.bytes, chrome->name.size});
 	}
 	to = begin_event(chrome);
 	json_member_string(to, "ph", "X");
 	json_member_uint(to, "pid", (uint64_t)stream->pid);
 	json_member_uint(to, "tid", track);
-	add_us(to, "ts", wall_ns - chrome->zero_ns);
+	add_us(to, "ts", passed_ns);
 	add_us(to, "dur", (int64_t)(span->to_ns - span->from_ns));
 	json_member_string(to, "name", thread_doing_name(span->doing));
 	json_member_string(to, "cat", "thread");
 	end_event(chrome);
 }
 
-static void on_threads_lost(struct sink *sink, struct stream *stream, uint64_t lost)
+static void add_loss(struct chrome_sink *chrome, struct stream *stream, const struct loss *loss)
 {
-	(void)stream;
-	chrome_of(sink)->states_lost += lost;
-}
+	int64_t passed_ns = since_first(chrome, stream, loss->from_ns);
+	struct buffer *to = begin_event(chrome);
 
-/* Over the whole process, where they were lost. */
-static void on_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
-{
-	struct chrome_sink *chrome = chrome_of(sink);
-	int64_t wall_ns = (int64_t)lost->from_ns + stream->wall_offset_ns;
-	struct buffer *to;
-
-	if (!chrome->begun)
-		chrome->zero_ns = wall_ns;
-	to = begin_event(chrome);
 	json_member_string(to, "ph", "i");
 	json_member_string(to, "s", "p");
 	json_member_uint(to, "pid", (uint64_t)stream->pid);
 	json_member_uint(to, "tid", (uint64_t)stream->pid);
-	add_us(to, "ts", wall_ns - chrome->zero_ns);
-	json_member_string(to, "name", "lost calls");
+	add_us(to, "ts", passed_ns);
+	json_member_string(to, "name", loss->name);
 	json_member_string(to, "cat", "lost");
 	json_open_object(json_key(to, "args"));
-	json_member_uint(to, "calls", lost->calls);
-	json_member_uint(to, "duration_ns", lost->to_ns > lost->from_ns ? lost->to_ns - lost->from_ns : 0);
+	json_member_uint(to, loss->unit, loss->count);
+	json_member_uint(to, "duration_ns", loss_duration(loss));
 	json_close_object(to);
 	end_event(chrome);
+}
+
+static void on_threads_lost(struct sink *sink, struct stream *stream, const struct threads_gap *gap)
+{
+	const struct loss gone = loss_of_states(gap);
+
+	chrome_of(sink)->states_lost += gap->changes;
+	/* Without a time it is in the sum alone. */
+	if (gap->to_ns)
+		add_loss(chrome_of(sink), stream, &gone);
+}
+
+static void on_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
+{
+	const struct loss gone = loss_of_calls(lost);
+
+	add_loss(chrome_of(sink), stream, &gone);
 }
 
 static void on_summary(struct sink *sink, const struct sink_summary *summary)
@@ -281,6 +309,8 @@ static void on_close(struct sink *sink)
 	json_member_uint(to, "calls", chrome->calls);
 	json_member_uint(to, "lost", chrome->lost);
 	json_member_uint(to, "states_lost", chrome->states_lost);
+	if (chrome->states_rate_hz)
+		json_member_uint(to, "states_sampled_hz", chrome->states_rate_hz);
 	json_close_object(to);
 	json_close_line(to);
 	tracks_free(&chrome->tracks);

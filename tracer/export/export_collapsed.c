@@ -1,6 +1,7 @@
 /*
  * Collapsed stacks: a line for each, its frames from the outermost one on with semicolons between, a blank, and a whole number:
- * microseconds, bytes or objects. What separates is replaced in names.
+ * microseconds, bytes or objects. What separates is replaced in names. A line has the names of all its frames: a small profile of
+ * deep stacks with long names can become very much.
  */
 
 #include "tracer/export/export.h"
@@ -21,13 +22,14 @@ static void add_name(const struct profile_view *view, const struct profile_view_
 	buffer_free(&name);
 }
 
-static void write_collapsed(const struct profile_view *view, struct buffer *to)
+static uint64_t write_collapsed(const struct profile_view *view, struct output *output)
 {
 	struct buffer path = {0};
 	uint32_t number = view->nodes[0].first_child;
+	uint64_t left_out = 0;
 	size_t *ends = memory_zeroed((view->node_count + 1) * sizeof(*ends));
 
-	while (number) {
+	while (number && !output_is_over(output)) {
 		const struct profile_view_node *node = &view->nodes[number];
 		uint64_t divisor = profile_unit(view->weight)->divisor, whole = (node->self + divisor / 2) / divisor;
 
@@ -36,9 +38,12 @@ static void write_collapsed(const struct profile_view *view, struct buffer *to)
 			buffer_add_char(&path, ';');
 		add_name(view, node, &path);
 		ends[node->depth] = path.size;
-		if (whole) {
-			buffer_add(to, path.bytes, path.size);
-			buffer_add_format(to, " %" PRIu64 "\n", whole);
+		if (whole && output_is_flood(output)) {
+			left_out++;
+		} else if (whole) {
+			buffer_add(&output->buffer, path.bytes, path.size);
+			buffer_add_format(&output->buffer, " %" PRIu64 "\n", whole);
+			output_commit(output);
 		}
 		if (node->first_child) {
 			number = node->first_child;
@@ -50,6 +55,7 @@ static void write_collapsed(const struct profile_view *view, struct buffer *to)
 	}
 	free(ends);
 	buffer_free(&path);
+	return left_out;
 }
 
 const struct export_format export_collapsed = {.name = "collapsed", .profile = write_collapsed};

@@ -3,4 +3,5 @@
 #include "tracer/export/export.h"
 #include "tracer/otlp/sink_otlp.h"
 
-const struct export_format export_otlp = {.name = "otlp", .calls = &sink_otlp, .needs = {[LIBRARY_PROTOBUF] = true}};
+const struct export_format export_otlp = {
+	.name = "otlp", .calls = &sink_otlp, .binary = true, .needs = {[LIBRARY_PROTOBUF] = true}};

@@ -7,6 +7,8 @@
 
 #ifdef HAVE_LIBPROTOBUF_C
 
+#include "tracer/export/argument_name.h"
+#include "tracer/export/losses.h"
 #include "tracer/export/pack.h"
 #include "tracer/export/tracks.h"
 #include "tracer/stream/measures.h"
@@ -34,6 +36,7 @@ struct perfetto_sink {
 	struct tracks tracks;
 	bool begun;
 	uint64_t names;
+	uint64_t last_ns; /* by the wall clock: of the last event that was written; 0: none was */
 	/* of the packet that is made */
 	struct buffer texts;
 	struct note notes[NOTES_MAX];
@@ -183,6 +186,33 @@ static void add_values(struct perfetto_sink *perfetto, const struct labels *labe
 			add_note(perfetto, labels->names[i], text);
 }
 
+static void add_arguments(struct perfetto_sink *perfetto, const struct labels *labels, struct values values)
+{
+	struct buffer room = {0};
+	struct slice text;
+
+	for (uint32_t i = 0; i < labels->count && values_next(&values, &text); i++)
+		if (text.bytes)
+			add_note(perfetto, argument_name(labels->names[i], &room), text);
+	buffer_free(&room);
+}
+
+/* Most arguments are variables, too. */
+static void add_locals(struct perfetto_sink *perfetto, const struct labels *labels, struct values values)
+{
+	struct buffer name = {0};
+	struct slice text;
+
+	for (uint32_t i = 0; i < labels->count && values_next(&values, &text); i++) {
+		name.size = 0;
+		buffer_add_text(&name, "locals.");
+		buffer_add_slice(&name, labels->names[i]);
+		if (text.bytes)
+			add_note(perfetto, (struct slice){name.bytes, name.size}, text);
+	}
+	buffer_free(&name);
+}
+
 static void add_outcome(struct perfetto_sink *perfetto, const struct method *method, enum ending ending, struct values outcome)
 {
 	static const char *const names[] = {"cpu_ns", "objects", "gc_ns"};
@@ -192,7 +222,7 @@ static void add_outcome(struct perfetto_sink *perfetto, const struct method *met
 	struct span_text span;
 
 	if (values_take_array(&outcome, &locals))
-		add_values(perfetto, &method->locals, locals);
+		add_locals(perfetto, &method->locals, locals);
 	if (ending == ENDING_RAISED) {
 		add_word(perfetto, "exception", outcome.count ? values_get(outcome, 0) : (struct slice){"raised", 6});
 		if (values_get(outcome, 1).size)
@@ -244,7 +274,7 @@ static void add_event(struct perfetto_sink *perfetto, event_type type, uint64_t 
 	Perfetto__Protos__DebugAnnotation notes[NOTES_MAX], *note_pointers[NOTES_MAX];
 
 	packet.has_timestamp = event.has_type = event.has_track_uuid = true;
-	packet.timestamp = wall_ns;
+	packet.timestamp = perfetto->last_ns = wall_ns;
 	packet.track_event = &event;
 	event.type = type;
 	event.track_uuid = track;
@@ -273,14 +303,14 @@ static void add_event(struct perfetto_sink *perfetto, event_type type, uint64_t 
 
 static uint64_t wall_ns(const struct stream *stream, uint64_t time_ns)
 {
-	return (uint64_t)((int64_t)time_ns + stream->wall_offset_ns);
+	return time_ns + (uint64_t)stream->wall_offset_ns;
 }
 
 static void begin_slice(struct perfetto_sink *perfetto, struct fiber *fiber, struct method *method, const struct event *event)
 {
 	uint64_t began_ns = wall_ns(fiber->stream, event->time_ns), track = track_of(perfetto, fiber, began_ns);
 
-	add_values(perfetto, &method->labels, event->values);
+	add_arguments(perfetto, &method->labels, event->values);
 	add_event(perfetto, PERFETTO__PROTOS__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN, track, began_ns, method, "call", NULL);
 }
 
@@ -342,8 +372,7 @@ static void on_thread(struct sink *sink, struct stream *stream, const struct thr
 	if (!perfetto->begun)
 		add_clocks(perfetto, from_ns);
 	if (span->first) {
-		thread_states_add_name(stream, span->native_id, &name);
-		buffer_add_text(&name, ": state");
+		thread_states_add_track(stream, span->native_id, &name);
 		add_track(perfetto, stream, TRACK_STATES_FROM + span->number, false, &name);
 		buffer_free(&name);
 	}
@@ -353,18 +382,32 @@ static void on_thread(struct sink *sink, struct stream *stream, const struct thr
 	          NULL);
 }
 
-static void on_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
+static void add_loss(struct perfetto_sink *perfetto, const struct stream *stream, const struct loss *loss)
 {
-	struct perfetto_sink *perfetto = perfetto_of(sink);
-	uint64_t from_ns = wall_ns(stream, lost->from_ns);
+	/* Where no time is known, it stands with what came last. */
+	uint64_t from_ns = loss->to_ns || !perfetto->last_ns ? wall_ns(stream, loss->from_ns) : perfetto->last_ns;
 
 	if (!perfetto->begun)
 		add_clocks(perfetto, from_ns);
 	add_process(perfetto, stream);
-	add_number(perfetto, "calls", lost->calls);
-	add_number(perfetto, "duration_ns", lost->to_ns > lost->from_ns ? lost->to_ns - lost->from_ns : 0);
+	add_number(perfetto, loss->unit, loss->count);
+	add_number(perfetto, "duration_ns", loss_duration(loss));
 	add_event(perfetto, PERFETTO__PROTOS__TRACK_EVENT__TYPE__TYPE_INSTANT, process_track(stream), from_ns, NULL, "lost",
-	          "lost calls");
+	          loss->name);
+}
+
+static void on_threads_lost(struct sink *sink, struct stream *stream, const struct threads_gap *gap)
+{
+	const struct loss gone = loss_of_states(gap);
+
+	add_loss(perfetto_of(sink), stream, &gone);
+}
+
+static void on_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
+{
+	const struct loss gone = loss_of_calls(lost);
+
+	add_loss(perfetto_of(sink), stream, &gone);
 }
 
 static void on_close(struct sink *sink)
@@ -382,6 +425,7 @@ static const struct sink_ops sink_perfetto = {
 	.mark = on_mark,
 	.line = on_line,
 	.thread = on_thread,
+	.threads_lost = on_threads_lost,
 	.lost = on_lost,
 	.close = on_close,
 };
@@ -391,4 +435,5 @@ static const struct sink_ops sink_perfetto = {
 #define SINK_PERFETTO NULL
 #endif
 
-const struct export_format export_perfetto = {.name = "perfetto", .calls = SINK_PERFETTO, .needs = {[LIBRARY_PROTOBUF] = true}};
+const struct export_format export_perfetto = {
+	.name = "perfetto", .calls = SINK_PERFETTO, .binary = true, .needs = {[LIBRARY_PROTOBUF] = true}};

@@ -4,23 +4,32 @@
  */
 
 #include "tracer/export/export.h"
+#include "tracer/export/losses.h"
 
 #if defined(HAVE_LIBPROTOBUF_C) && defined(HAVE_ZLIB)
 
+#include "tracer/base/gzip.h"
 #include "tracer/export/pack.h"
 #include "tracer/recording/words.h"
 
 #include <stdlib.h>
 #include <tracer/export/pprof.pb-c.h>
-#include <zlib.h>
 
-#define GZIP_WINDOW (15 + 16)
 #define KINDS 3u
 
-/* The first of the two weights that samples have. */
-static enum profile_weight first_kind(const struct profile *profile)
+/* The first of the two weights that samples have; the other one belongs to it. */
+static enum profile_weight first_kind(const struct profile_view *view)
 {
-	return profile_weight_usual(profile);
+	switch (view->weight) {
+	case PROFILE_CPU:
+		return PROFILE_WALL;
+	case PROFILE_HELD:
+		return PROFILE_WAITED;
+	case PROFILE_OBJECTS:
+		return PROFILE_BYTES;
+	default:
+		return view->weight;
+	}
 }
 
 static const char *kind_name(enum profile_weight weight)
@@ -143,13 +152,15 @@ static uint64_t *add_locations(struct writing *writing)
 static void add_sample(struct writing *writing, const struct profile_sum *sum, const uint64_t *ids, uint64_t *stack)
 {
 	const struct profile *profile = writing->view->profile;
+	enum profile_weight first = first_kind(writing->view), other = profile_unit(first)->other;
 	Perftools__Profiles__Profile part = PERFTOOLS__PROFILES__PROFILE__INIT;
 	Perftools__Profiles__Sample sample = PERFTOOLS__PROFILES__SAMPLE__INIT, *samples = &sample;
 	Perftools__Profiles__Label label = PERFTOOLS__PROFILES__LABEL__INIT, *labels = &label;
-	int64_t values[KINDS] = {(int64_t)sum->ticks, (int64_t)sum->weights[first_kind(profile)],
-	                         (int64_t)sum->weights[profile_unit(first_kind(profile))->other]};
+	int64_t values[KINDS] = {(int64_t)sum->ticks, (int64_t)sum->weights[first], (int64_t)sum->weights[other]};
 	struct buffer thread = {0};
 
+	if (first == PROFILE_BUSY && !sum->weights[first] && !sum->weights[other])
+		return;
 	for (uint32_t node = sum->node; node; node = profile->nodes[node].parent)
 		stack[sample.n_location_id++] = ids[node];
 	sample.location_id = stack;
@@ -189,54 +200,56 @@ static void add_numbers(struct writing *writing)
 		if ((int64_t)profile->processes[i].summary.elapsed_ns > part.duration_nanos)
 			part.duration_nanos = (int64_t)profile->processes[i].summary.elapsed_ns;
 	if (profile->rate_hz && !profile->of_objects) {
-		kind.type = word(writing, kind_name(first_kind(profile)));
-		kind.unit = word(writing, kind_unit(first_kind(profile)));
+		kind.type = word(writing, kind_name(first_kind(writing->view)));
+		kind.unit = word(writing, kind_unit(first_kind(writing->view)));
 		part.period_type = &kind;
 		part.period = 1000000000 / (int64_t)profile->rate_hz;
 	}
 	add(writing, &part);
 }
 
-static void add_gzip(const struct buffer *message, struct buffer *to)
+static void add_losses(struct writing *writing)
 {
-	z_stream gzip = {0};
+	Perftools__Profiles__Profile part = PERFTOOLS__PROFILES__PROFILE__INIT;
+	struct buffer losses = {0};
+	int64_t comment;
 
-	if (deflateInit2(&gzip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-		return;
-	gzip.next_in = (Bytef *)message->bytes;
-	gzip.avail_in = (uInt)message->size;
-	gzip.avail_out = (uInt)deflateBound(&gzip, message->size);
-	gzip.next_out = (Bytef *)buffer_reserve(to, gzip.avail_out);
-	deflate(&gzip, Z_FINISH);
-	to->size += gzip.total_out;
-	deflateEnd(&gzip);
+	if (losses_add(writing->view->profile, &losses)) {
+		comment = string_of(writing, (struct slice){losses.bytes, losses.size});
+		part.n_comment = 1;
+		part.comment = &comment;
+		add(writing, &part);
+	}
+	buffer_free(&losses);
 }
 
-static void write_pprof(const struct profile_view *view, struct buffer *to)
+static uint64_t write_pprof(const struct profile_view *view, struct output *output)
 {
 	const struct profile *profile = view->profile;
+	enum profile_weight first = first_kind(view), other = profile_unit(first)->other;
 	uint64_t *stack = memory_zeroed(profile->node_count * sizeof(*stack)), *ids;
 	struct writing writing = {.view = view};
 
 	word(&writing, "");
 	add_kind(&writing, profile->rate_hz ? "samples" : "calls", "count");
-	add_kind(&writing, kind_name(first_kind(profile)), kind_unit(first_kind(profile)));
+	add_kind(&writing, kind_name(first), kind_unit(first));
 	if (profile->rate_hz)
-		add_kind(&writing, kind_name(profile_unit(first_kind(profile))->other),
-		         kind_unit(profile_unit(first_kind(profile))->other));
+		add_kind(&writing, kind_name(other), kind_unit(other));
 	for (uint32_t i = 0; i < profile->function_count; i++)
 		add_function(&writing, i);
 	ids = add_locations(&writing);
 	for (uint32_t i = 0; i < profile->sum_count; i++)
 		add_sample(&writing, &profile->sums[i], ids, stack);
 	add_numbers(&writing);
+	add_losses(&writing);
 	add_strings(&writing);
-	add_gzip(&writing.message, to);
+	gzip_add(&output->buffer, &writing.message);
 	free(ids);
 	free(stack);
 	buffer_free(&writing.message);
 	buffer_free(&writing.text);
 	words_free(&writing.strings);
+	return 0;
 }
 
 #define WRITE_PPROF write_pprof
@@ -247,5 +260,6 @@ static void write_pprof(const struct profile_view *view, struct buffer *to)
 const struct export_format export_pprof = {
 	.name = "pprof",
 	.profile = WRITE_PPROF,
+	.binary = true,
 	.needs = {[LIBRARY_PROTOBUF] = true, [LIBRARY_ZLIB] = true},
 };

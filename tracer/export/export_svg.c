@@ -4,6 +4,7 @@
  */
 
 #include "tracer/export/export.h"
+#include "tracer/export/losses.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -55,7 +56,6 @@ static unsigned hue_of(struct slice name)
 static void add_box(const struct profile_view *view, uint32_t number, double x, double y, double width, struct buffer *to)
 {
 	const struct profile_view_node *node = &view->nodes[number];
-	size_t room = (size_t)((width - 4) / CHARACTER);
 	const struct profile_unit *unit = profile_unit(view->weight);
 	struct buffer name = {0};
 
@@ -71,7 +71,7 @@ static void add_box(const struct profile_view *view, uint32_t number, double x, 
 	                  x, y, width, ROW - 1, hue_of((struct slice){name.bytes, name.size}));
 	if (width > 4 * CHARACTER) {
 		buffer_add_format(to, "<text x=\"%.1f\" y=\"%.1f\">", x + 3, y + ROW - 4.5);
-		add_escaped(to, name.bytes, name.size, room);
+		add_escaped(to, name.bytes, name.size, (size_t)((width - 4) / CHARACTER));
 		buffer_add_text(to, "</text>");
 	}
 	buffer_add_text(to, "</g>\n");
@@ -88,21 +88,29 @@ static uint32_t shown_depth(const struct profile_view *view, double scale)
 	return depth;
 }
 
-static void write_svg(const struct profile_view *view, struct buffer *to)
+static uint64_t write_svg(const struct profile_view *view, struct output *output)
 {
+	struct buffer *to = &output->buffer;
 	const struct profile_unit *unit = profile_unit(view->weight);
 	double scale = view->total ? WIDTH / (double)view->total : 0;
 	double *places = memory_zeroed(view->node_count * sizeof(*places));
 	uint32_t depth = shown_depth(view, scale);
+	struct buffer losses = {0};
 	double height = TOP + ROW * (depth + 1) + 10;
 
 	buffer_add_format(to,
 	                  "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
 	                  "height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" font-family=\"monospace\" font-size=\"11\">\n"
 	                  "<rect width=\"100%%\" height=\"100%%\" fill=\"#fffdf5\"/>\n"
-	                  "<text x=\"8\" y=\"22\" font-size=\"15\">rbprobe: %s, %.*f%s of all threads</text>\n",
+	                  "<text x=\"8\" y=\"22\" font-size=\"15\">rbprobe: %s, %.*f%s of all threads",
 	                  WIDTH, height, WIDTH, height, unit->name, unit->shown > 1 ? 1 : 0, (double)view->total / unit->shown,
 	                  unit->suffix);
+	if (losses_add(view->profile, &losses)) {
+		buffer_add_text(to, "; ");
+		buffer_add(to, losses.bytes, losses.size);
+	}
+	buffer_free(&losses);
+	buffer_add_text(to, "</text>\n");
 	/* Parents come before their children, and give these their places. */
 	for (uint32_t i = 0; i < view->node_count && view->total; i++) {
 		const struct profile_view_node *node = &view->nodes[i];
@@ -114,9 +122,11 @@ static void write_svg(const struct profile_view *view, struct buffer *to)
 		}
 		if (width >= LEAST)
 			add_box(view, i, places[i], TOP + ROW * (depth - node->depth), width, to);
+		output_commit(output);
 	}
 	buffer_add_text(to, "</svg>\n");
 	free(places);
+	return 0;
 }
 
 const struct export_format export_svg = {.name = "svg", .profile = write_svg};

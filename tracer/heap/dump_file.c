@@ -233,6 +233,11 @@ int dump_file_open(struct dump_file **made, const char *path, bool is_new, enum 
 	return 0;
 }
 
+void dump_file_call(struct dump_file *file, const char *name)
+{
+	file->path = name;
+}
+
 static int write_all(struct dump_file *file, const unsigned char *from, size_t left, struct error *err)
 {
 	while (left) {

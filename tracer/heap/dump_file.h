@@ -32,6 +32,9 @@ const char *dump_packing_suffix(enum dump_packing packing);
  */
 int dump_file_open(struct dump_file **made, const char *path, bool is_new, enum dump_packing packing, struct error *err);
 
+/* What messages call it from now on, in the place of its path. The name is not copied. */
+void dump_file_call(struct dump_file *file, const char *name);
+
 /* Negative with err: it cannot be written; discard it. -EPIPE: the reader of a pipe is gone. */
 int dump_file_write(struct dump_file *file, const void *bytes, size_t size, struct error *err);
 

@@ -194,12 +194,17 @@ static int fill(struct heap_input *input, struct error *err)
 /* A pipe may give its first bytes one by one. */
 static int recognise(struct heap_input *input, struct error *err)
 {
+	/* RECORDING_PART_MAGIC (proto/RECORDING.md) */
+	static const unsigned char recording[] = {0x52, 0x2a, 0x4d, 0x18};
 	int status = 0;
 
 	while (status == 0 && input->end < sizeof(input->format->magic) && !input->ended)
 		status = fill(input, err);
 	if (status < 0)
 		return status;
+	if (input->end >= sizeof(recording) && memcmp(input->packed, recording, sizeof(recording)) == 0)
+		return error_set(err, -EINVAL, "%s is no heap dump: it is a recording, which `rbprobe report` shows",
+		                 input->name);
 	input->format = formats;
 	while (input->end < input->format->magic_size ||
 	       memcmp(input->packed, input->format->magic, input->format->magic_size) != 0)

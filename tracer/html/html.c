@@ -277,6 +277,7 @@ static void add_counts(const struct html *html, struct buffer *to)
 		{"crowded", html->lanes.crowded},
 		{"spans_left", html->spans_left},
 		{"states_lost", html->states_lost},
+		{"states_sampled_hz", html->states_rate_hz},
 		{"levels_max", HTML_LEVELS_MAX},
 		{"slowest_max", HTML_SLOWEST},
 	};

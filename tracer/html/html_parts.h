@@ -168,6 +168,7 @@ struct html {
 	int64_t base_ns, end_ns;
 	uint64_t calls_seen, lines_seen, lost, left_out, counted, other_ractors, marks_left, marks_lost, gaps_left, open;
 	uint64_t spans_left, states_lost;
+	uint32_t states_rate_hz; /* 0: the VM told what threads do */
 };
 
 /* The number of a text, and of a method's name; OTHER_WORD where there is no room. */

@@ -5,6 +5,47 @@
 #include "tracer/base/json.h"
 #include "tracer/profile/profile_view.h"
 
+/* By what a page can be looked at, the usual first, and what that is called there. PROFILE_WEIGHTS: no more. */
+static const enum profile_weight of_time[] = {PROFILE_WALL, PROFILE_CPU, PROFILE_WEIGHTS};
+static const enum profile_weight of_gvl[] = {PROFILE_WAITED, PROFILE_HELD, PROFILE_WALL, PROFILE_CPU, PROFILE_WEIGHTS};
+static const enum profile_weight of_objects[] = {PROFILE_BYTES, PROFILE_OBJECTS, PROFILE_WEIGHTS};
+static const enum profile_weight of_objects_alone[] = {PROFILE_OBJECTS, PROFILE_WEIGHTS};
+
+/* The prefix is that of the weight's columns. */
+static const struct {
+	const char *prefix, *title;
+} words[PROFILE_WEIGHTS] = {
+	[PROFILE_WALL] = {"wall_", "wall"},
+	[PROFILE_CPU] = {"cpu_", "CPU"},
+	[PROFILE_WAITED] = {"waited_", "waited for the GVL"},
+	[PROFILE_HELD] = {"held_", "GVL held while others waited"},
+	[PROFILE_BYTES] = {"bytes_", "bytes"},
+	[PROFILE_OBJECTS] = {"objects_", "objects"},
+};
+
+static const enum profile_weight *weights_of(const struct profile *profile)
+{
+	if (!profile->of_objects)
+		return profile->of_gvl ? of_gvl : of_time;
+	for (uint32_t i = 0; i < profile->process_count; i++)
+		if (profile->processes[i].summary.with_bytes)
+			return of_objects;
+	return of_objects_alone;
+}
+
+static void add_weights(const enum profile_weight *weights, struct buffer *to)
+{
+	json_open_array(json_key(to, "weights"));
+	for (; *weights != PROFILE_WEIGHTS; weights++) {
+		json_open_array(to);
+		json_add_string(to, words[*weights].prefix);
+		json_add_string(to, words[*weights].title);
+		json_add_string(to, profile_unit(*weights)->scope);
+		json_close_array(to);
+	}
+	json_close_array(to);
+}
+
 /* Nodes of a profile have their numbers in the page as well; a name is a function's number, or a thread's. */
 static void add_tree(const struct profile *profile, enum profile_weight weight, const char *prefix, struct html_columns *columns)
 {
@@ -53,6 +94,19 @@ static void add_threads(const struct profile *profile, struct buffer *to)
 	buffer_free(&name);
 }
 
+static void add_objects(const struct profile_summary *summary, struct buffer *to)
+{
+	json_member_uint(to, "made", summary->made);
+	json_member_uint(to, "every", summary->every);
+	json_member_uint(to, "lost", summary->lost);
+	json_member_uint(to, "off_ns", summary->off_ns);
+	json_member_uint(to, "unwatched", summary->unwatched);
+	json_member_uint(to, "unwatched_ns", summary->unwatched_ns);
+	json_member_bool(to, "bytes", summary->with_bytes);
+	json_member_bool(to, "retained", summary->retained);
+	json_member_bool(to, "ended_early", profile_ended_early(summary));
+}
+
 static void add_processes(const struct profile *profile, struct buffer *to)
 {
 	json_open_array(json_key(to, "sessions"));
@@ -73,6 +127,8 @@ static void add_processes(const struct profile *profile, struct buffer *to)
 			json_member_uint(to, "cut", summary->cut);
 			json_add_real(json_key(to, "rate_hz"), summary->rate_hz);
 			json_member_bool(to, "cpu", summary->with_cpu);
+			if (profile->of_objects)
+				add_objects(summary, to);
 		}
 		json_close_object(to);
 	}
@@ -81,11 +137,13 @@ static void add_processes(const struct profile *profile, struct buffer *to)
 
 void html_write_profile(const struct profile *profile, const char *name, const char *note, struct buffer *to)
 {
+	const enum profile_weight *weights = weights_of(profile);
 	struct html_columns columns = {0};
 	struct buffer about = {0};
 
 	json_open_object(&about);
 	json_member_string(&about, "kind", "profile");
+	json_member_bool(&about, "of_objects", profile->of_objects);
 	html_add_shown(json_key(&about, "file"), (struct slice){name, strlen(name)});
 	json_member_uint(&about, "rate_hz", profile->rate_hz);
 	json_open_array(json_key(&about, "notes"));
@@ -95,8 +153,9 @@ void html_write_profile(const struct profile *profile, const char *name, const c
 	add_functions(profile, &about);
 	add_threads(profile, &about);
 	add_processes(profile, &about);
-	add_tree(profile, PROFILE_WALL, "wall_", &columns);
-	add_tree(profile, PROFILE_CPU, "cpu_", &columns);
+	add_weights(weights, &about);
+	for (; *weights != PROFILE_WEIGHTS; weights++)
+		add_tree(profile, *weights, words[*weights].prefix, &columns);
 	html_page(&columns, &about, to);
 	buffer_free(&about);
 }

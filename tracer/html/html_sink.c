@@ -273,10 +273,10 @@ static void on_thread(struct sink *sink, struct stream *stream, const struct thr
 	html_spans_add(html_of(sink), stream, span);
 }
 
-static void on_threads_lost(struct sink *sink, struct stream *stream, uint64_t lost)
+static void on_threads_lost(struct sink *sink, struct stream *stream, const struct threads_gap *gap)
 {
 	(void)stream;
-	html_of(sink)->states_lost += lost;
+	html_of(sink)->states_lost += gap->changes;
 }
 
 static void on_lost(struct sink *sink, struct stream *stream, const struct record_lost *lost)
@@ -323,6 +323,7 @@ static const struct sink_ops sink_html = {
 	.line = on_line,
 	.open = on_open,
 	.forget = on_forget,
+	.described_anew = on_forget, /* it gets another lane, and the one that it has must not go on knowing it */
 	.lost = on_lost,
 	.thread = on_thread,
 	.threads_lost = on_threads_lost,

@@ -47,6 +47,7 @@ void html_spans_add(struct html *html, const struct stream *stream, const struct
 {
 	int64_t from_ns = html_time(html, stream, span->from_ns), to_ns = html_time(html, stream, span->to_ns);
 
+	html->states_rate_hz = stream->states_rate_hz;
 	if (html->span_count == HTML_SPANS_MAX) {
 		html->spans_left++;
 		return;

@@ -221,7 +221,7 @@ int load_run(struct load *load)
 			break;
 		nanosleep(&pause, NULL);
 	}
-	if (status == -ETIMEDOUT)
+	if (status == -ETIMEDOUT || status == -ESRCH || status == -ESTALE || status == LOAD_THREAD_LEFT)
 		return status;
 	if (status < 0)
 		return trace_permission_explain(load->target, status, load->err);

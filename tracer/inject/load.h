@@ -11,6 +11,7 @@
 #include "proto/error.h"
 #include "proto/startup.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,6 +43,9 @@ struct load {
 	uint64_t errno_offset;
 	bool memory_file_forbidden; /* by a seccomp filter */
 };
+
+/* The thread that was to be stopped has ended, and the process has not. */
+#define LOAD_THREAD_LEFT (-EOWNERDEAD)
 
 #define LOAD_PATIENCE_NS 3000000000u
 #define LOAD_LOOK_PATIENCE_NS 100000000u

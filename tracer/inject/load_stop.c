@@ -36,6 +36,18 @@ static int gone(struct load *load)
 	return error_set(load->err, -ESRCH, "process %d ended while rbprobe was looking at it", (int)load->target->pid);
 }
 
+/* The process, or only the thread that was chosen: it goes on until it is stopped, and may have had enough. */
+static int left(struct load *load, pid_t tid)
+{
+	int pid = (int)load->target->pid;
+
+	if (load->injection.execed || tid == load->target->pid || !target_is_same(load->target))
+		return gone(load);
+	debug(DEBUG_LOAD, "process %d: thread %d ended before it could be stopped", pid, (int)tid);
+	return error_set(load->err, LOAD_THREAD_LEFT, "process %d: thread %d ended while rbprobe was looking at it; try again",
+	                 pid, (int)tid);
+}
+
 static int call(struct load *load, uint64_t function, const uint64_t arguments[ARCH_ARGUMENTS_MAX], uint64_t *result)
 {
 	int status = inject_call(&load->injection, function, arguments, CALL_TIMEOUT_NS, result);
@@ -186,7 +198,7 @@ int load_seize(struct load *load)
 	debug(DEBUG_LOAD, "process %d: tracing thread %d (%s): %s", (int)pid, (int)tid,
 	      tid == pid ? "the main one" : "a stop would cut short what the main one waits in",
 	      status < 0 ? strerror(-status) : "done");
-	return status;
+	return status == -ESRCH ? left(load, tid) : status;
 }
 
 /* --- Stopping */
@@ -205,7 +217,7 @@ static int not_stopped(struct load *load, int status, uint64_t patience_ns)
 		                 "interrupted (a slow disk or network file system, or it waits for a new program to start)",
 		                 pid, (double)patience_ns / 1e9);
 	case -ESRCH:
-		return gone(load);
+		return left(load, load->injection.pid);
 	default:
 		return error_set(load->err, status, "process %d cannot be stopped: %s", pid, strerror(-status));
 	}
@@ -240,7 +252,7 @@ int load_stop(struct load *load, bool anywhere, uint64_t patience_ns)
 				      (int)load->injection.pid);
 			debugged = objection;
 			if (inject_wait(&load->injection, BACK_OFF_MAX_NS) < 0)
-				return gone(load);
+				return left(load, load->injection.pid);
 			continue;
 		}
 		status = inject_stop(&load->injection, deadline_ns);
@@ -260,7 +272,7 @@ int load_stop(struct load *load, bool anywhere, uint64_t patience_ns)
 		if (getppid() != load->client)
 			return error_set(load->err, -EINTR, "the client is gone");
 		if (inject_wait(&load->injection, back_off_ns) < 0)
-			return gone(load);
+			return left(load, load->injection.pid);
 		back_off_ns += back_off_ns / 4;
 		if (back_off_ns > BACK_OFF_MAX_NS)
 			back_off_ns = BACK_OFF_MIN_NS + (uint64_t)random() % BACK_OFF_MIN_NS;

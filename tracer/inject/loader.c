@@ -26,6 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define THREADS_MAX 5
 #define HELPER_PATIENCE_NS (60 * NS_PER_S) /* more than all that has a limit of its own takes */
 #define HELPER_LOOK_NS (100 * NS_PER_MS)
 
@@ -160,13 +161,23 @@ static int load_make(struct load *load)
 	return status;
 }
 
+/* Threads that come and go: one that has just ended was the wrong one, and the next may wait for longer. */
+static int load_make_by_any_thread(struct load *load)
+{
+	int status = load_make(load);
+
+	for (unsigned tries = 1; status == LOAD_THREAD_LEFT && tries < THREADS_MAX; tries++)
+		status = load_make(load);
+	return status;
+}
+
 int loader_prepare(const struct target *target, const struct loader_wish *wish, struct loader_report *report, struct error *err)
 {
 	struct load load = {.target = target, .mode = wish->mode, .interrupt = wish->interrupt, .report = report, .err = err};
 	int status;
 
 	memset(report, 0, sizeof(*report));
-	status = load_make(&load);
+	status = load_make_by_any_thread(&load);
 	/*
 	 * What is loaded already can be spoken to without being traced, unless SIGURG was given back: only a load takes it
 	 * again.
@@ -208,9 +219,9 @@ int loader_ring(const struct target *target, struct error *err)
 {
 	struct loader_report report = {0};
 	struct load load = {.target = target, .mode = LOADER_LOOK, .ring = true, .report = &report, .err = err};
-	int status = load_make(&load);
+	int status = load_make_by_any_thread(&load);
 
-	return status == -ETIMEDOUT ? -EAGAIN : status;
+	return status == -ETIMEDOUT || status == LOAD_THREAD_LEFT ? -EAGAIN : status;
 }
 
 int loader_look(const struct target *target, struct loader_look *look, struct error *err)

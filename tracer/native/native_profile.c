@@ -25,7 +25,6 @@
 #include <string.h>
 
 #define BATCH_NS (2 * NS_PER_S)
-#define LAST_ANSWER_NS (5 * NS_PER_S) /* that names are waited for in the end */
 #define THREADS_MAX 4096u
 
 /* What was sampled in a while. */
@@ -105,6 +104,7 @@ static int on_data(struct request *request, const msgpack_object *object, struct
 	if (!profiled->sampler)
 		return error_set(err, -EPROTO, "process %d does not say where its frames are",
 		                 (int)request->attachment.target.pid);
+	stacks_learn_own(&profiled->stacks, value_get(object, "own_functions"));
 	learn_threads(profiled, value_get(object, "threads"));
 	frame_names_answer(&profiled->names, value_get(object, "names"));
 	return 0;
@@ -119,7 +119,14 @@ static void on_done(struct request *request, uint32_t code, struct slice text)
 	profiled->asked = false;
 }
 
-static const struct request_handler handler = {.data = on_data, .done = on_done};
+static bool is_sampled(const struct request *request)
+{
+	const struct profiled *profiled = request->owner;
+
+	return profiled->sampler != NULL;
+}
+
+static const struct request_handler handler = {.data = on_data, .done = on_done, .partial = is_sampled};
 
 /* --- What was sampled */
 
@@ -184,7 +191,7 @@ static void part_tell(struct profiled *profiled)
 	msgpack_sbuffer_init(&packed);
 	msgpack_unpacked_init(&unpacked);
 	stacks_tell(&profiled->stacks, &profiled->names, part->samples, part->count, &part->natives, profiled->threads,
-	            profiled->thread_count, &part->counts, profiled->order->period_ns, &packed);
+	            profiled->thread_count, &part->counts, &packed);
 	if (msgpack_unpack_next(&unpacked, packed.data, packed.size, NULL) == MSGPACK_UNPACK_SUCCESS &&
 	    profiled->order->answer(profiled->order->owner, &profiled->request.attachment.target, &unpacked.data, &err) < 0)
 		message("%s", err.text);
@@ -206,6 +213,12 @@ static void finish(struct profiled *profiled)
 {
 	profiled->over = true;
 	request_detach(&profiled->request);
+}
+
+/* For so long names are waited for in the end. */
+static uint64_t last_answer_ns(const struct profiled *profiled)
+{
+	return profiled->order->invocation->options.timeout_ns;
 }
 
 /* It may not be traced: one line says why. */
@@ -235,7 +248,7 @@ static void step(struct profiled *profiled, uint64_t now_ns, bool ends)
 	if ((ends || gone || now_ns >= profiled->end_ns) && !profiled->stopped) {
 		stop(profiled);
 		profiled->next_ns = now_ns;
-		profiled->end_ns = now_ns + LAST_ANSWER_NS;
+		profiled->end_ns = now_ns + last_answer_ns(profiled);
 	}
 	if (profiled->asked && !gone && !(profiled->stopped && now_ns >= profiled->end_ns))
 		return;
@@ -251,7 +264,7 @@ static void step(struct profiled *profiled, uint64_t now_ns, bool ends)
 	profiled->last = profiled->stopped;
 	part_take(profiled);
 	if (profiled->last)
-		profiled->end_ns = clock_now_ns() + LAST_ANSWER_NS;
+		profiled->end_ns = clock_now_ns() + last_answer_ns(profiled);
 	if (!is_refused(profiled) && !gone && !profiled->asked)
 		ask(profiled, !profiled->last);
 }

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "tracer/native/sampler.h"
 
-#include "proto/clock.h"
+#include "proto/sampling_budget.h"
 #include "tracer/base/buffer.h"
 #include "tracer/base/proc_file.h"
 #include "tracer/inject/thread_wait.h"
@@ -39,8 +39,8 @@ struct place {
 
 struct sampler {
 	struct target target;
-	uint64_t period_ns;
 	uint64_t began_ns, end_ns;
+	struct sampling_budget budget; /* of the time for which threads are stopped */
 	pthread_t thread;
 	pthread_mutex_t lock; /* of all that follows */
 	bool stopping;
@@ -107,6 +107,7 @@ static struct native_sample *sample_add(struct sampler *sampler)
 static void note_pause(struct sampler_counts *counts, uint64_t ns)
 {
 	counts->pauses[counts->stops++ % SAMPLER_PAUSES_MAX] = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+	counts->stopped_ns += ns;
 	if (ns > counts->longest_ns)
 		counts->longest_ns = ns;
 }
@@ -155,7 +156,7 @@ static void look_at(struct sampler *sampler, struct place *place, uint64_t now_n
 		return;
 	used_ns = first || cpu_ns < place->cpu_ns ? 0 : cpu_ns - place->cpu_ns;
 	busy_ns = first || wanted_ns < place->wanted_ns ? used_ns : used_ns + wanted_ns - place->wanted_ns;
-	wall_ns = first ? sampler->period_ns : now_ns - place->last_ns;
+	wall_ns = first ? sampler->counts.period_ns : now_ns - place->last_ns;
 	if (!waits_on(sampler, place, used_ns) && !stop(sampler, place))
 		return; /* the time until now is the next one's */
 	sample = &sampler->samples[place->sample - 1];
@@ -178,10 +179,21 @@ static void tick(struct sampler *sampler, uint64_t now_ns, uint64_t ticks)
 	sampler->counts.ticks++;
 	if (ticks > 1) {
 		sampler->counts.late_ticks += ticks - 1;
-		sampler->counts.late_ns += (ticks - 1) * sampler->period_ns;
+		sampler->counts.late_ns += (ticks - 1) * sampler->counts.period_ns;
 	}
 	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used) == 0)
 		sampler->counts.own_cpu_ns = (uint64_t)used.tv_sec * NS_PER_S + (uint64_t)used.tv_nsec;
+}
+
+/* Time has passed. Where threads are stopped for longer than they may be, there are fewer samples. */
+static void keep_to_budget(struct sampler *sampler, uint64_t now_ns)
+{
+	struct sampler_counts *counts = &sampler->counts;
+
+	counts->milliperiods += (now_ns - sampler->began_ns - counts->elapsed_ns) * 1000 / counts->period_ns;
+	counts->elapsed_ns = now_ns - sampler->began_ns;
+	if (sampling_budget_is_due(&sampler->budget, counts->period_ns, now_ns))
+		counts->period_ns = sampling_budget_period_ns(&sampler->budget, counts->period_ns, now_ns, counts->stopped_ns);
 }
 
 static void *sample(void *argument);
@@ -222,17 +234,17 @@ static void *sample(void *argument)
 			nanosleep(&pause, NULL);
 			now_ns = clock_now_ns();
 		}
-		ticks = now_ns > due_ns ? (now_ns - due_ns) / sampler->period_ns + 1 : 1;
+		ticks = now_ns > due_ns ? (now_ns - due_ns) / sampler->counts.period_ns + 1 : 1;
 		pthread_mutex_lock(&sampler->lock);
 		stopping = sampler->stopping || sampler->counts.refused || now_ns >= sampler->end_ns;
 		if (!stopping)
 			tick(sampler, now_ns, ticks);
-		sampler->counts.elapsed_ns = clock_now_ns() - sampler->began_ns;
+		due_ns += ticks * sampler->counts.period_ns;
+		keep_to_budget(sampler, clock_now_ns());
 		stopping = stopping || sampler->hangs;
 		if (sampler->hangs)
 			renew(sampler);
 		pthread_mutex_unlock(&sampler->lock);
-		due_ns += ticks * sampler->period_ns;
 	}
 	return NULL;
 }
@@ -244,7 +256,10 @@ struct sampler *sampler_new(const struct target *target, uint64_t period_ns, uin
 	sampler->target = *target;
 	sampler->began_ns = clock_now_ns();
 	sampler->end_ns = sampler->began_ns + duration_ns;
-	sampler->period_ns = period_ns;
+	sampler->counts.period_ns = period_ns;
+	sampler->budget = (struct sampling_budget){.least_ns = period_ns,
+	                                           .allowed = profile_allowed((double)NS_PER_S / (double)period_ns),
+	                                           .since_ns = sampler->began_ns};
 	sampler->copy.pid = target->pid;
 	sampler->copy.frame_words = frame_words;
 	pthread_mutex_init(&sampler->lock, NULL);
@@ -335,4 +350,9 @@ uint64_t sampler_median_pause_ns(const struct sampler_counts *counts)
 	memcpy(sorted, counts->pauses, count * sizeof(*sorted));
 	qsort(sorted, count, sizeof(*sorted), compare_pauses);
 	return sorted[count / 2];
+}
+
+double sampler_rate_hz(const struct sampler_counts *counts)
+{
+	return sampling_rate_hz(counts->milliperiods, counts->elapsed_ns, counts->period_ns);
 }

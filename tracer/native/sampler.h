@@ -34,11 +34,13 @@ struct native_sample {
 struct sampler_counts {
 	uint64_t ticks, stops, not_stopped, no_room;
 	uint64_t late_ticks, late_ns;
-	uint64_t longest_ns;
+	uint64_t longest_ns, stopped_ns;     /* of all stops: the longest, and their sum */
 	uint32_t pauses[SAMPLER_PAUSES_MAX]; /* ns; of the last stops */
-	uint64_t own_cpu_ns;                 /* of the thread that samples */
+	uint64_t own_cpu_ns;                 /* of the thread that samples, which is outside of the process */
 	uint64_t elapsed_ns;
-	int refused; /* why no thread may be stopped; 0: they may */
+	uint64_t period_ns;    /* between samples; longer than was asked for where they took too much */
+	uint64_t milliperiods; /* thousandths of periods that have passed */
+	int refused;           /* why no thread may be stopped; 0: they may */
 };
 
 struct sampler;
@@ -55,5 +57,7 @@ void sampler_stop(struct sampler *sampler);
 void sampler_free(struct sampler *sampler);
 
 uint64_t sampler_median_pause_ns(const struct sampler_counts *counts);
+/* Samples a second until now. */
+double sampler_rate_hz(const struct sampler_counts *counts);
 
 #endif

@@ -4,8 +4,10 @@
 
 #include "proto/clock.h"
 #include "proto/fields.h"
+#include "proto/names.h"
 #include "proto/profile_words.h"
 #include "tracer/base/buffer.h"
+#include "tracer/base/value.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -26,6 +28,15 @@ void stacks_init(struct stacks *stacks, const struct target *target)
 void stacks_free(struct stacks *stacks)
 {
 	profile_free(stacks->numbers);
+}
+
+void stacks_learn_own(struct stacks *stacks, const msgpack_object *functions)
+{
+	uint32_t count = value_count(functions);
+
+	stacks->own_count = count < FRAMES_OWN_MAX ? count : FRAMES_OWN_MAX;
+	for (uint32_t i = 0; i < stacks->own_count; i++)
+		stacks->own[i] = value_uint(value_at(functions, i));
 }
 
 /* --- Native frames */
@@ -56,13 +67,31 @@ static bool is_calling(const char *name)
 	return false;
 }
 
+static bool is_own(const struct stacks *stacks, uint64_t function)
+{
+	for (uint32_t i = 0; i < stacks->own_count; i++)
+		if (function && stacks->own[i] == function)
+			return true;
+	return false;
+}
+
+/*
+ * What the extension does in the middle of the application's work, such as marking its objects for the GC. The name of a copy in
+ * memory, or of a file that was removed, has more to it.
+ */
+static bool is_of_extension(const struct native_frame *frame)
+{
+	return frame->module && strstr(frame->module, EXTENSION_FILE);
+}
+
 static struct merge_native native_of(const struct stacks *stacks, const struct native_frame *frame, bool innermost)
 {
 	struct merge_native native = {.start = frame->start, .size = frame->size, .in_vm = in_vm(stacks, frame)};
 
 	native.named = frame->function && !native.in_vm;
-
-	if (native.in_vm)
+	if (is_of_extension(frame))
+		native.shown = is_own(stacks, frame->start); /* what it has called is left out */
+	else if (native.in_vm)
 		native.shown = frame->function && !is_calling(frame->function);
 	else
 		native.shown = frame->module || innermost;
@@ -186,6 +215,32 @@ static bool place(const struct stacks *stacks, const struct native_sample *sampl
 	return merge_frames(both, choice.usual, frames, count) || merge_frames(both, choice.other, frames, count);
 }
 
+static const struct native_frame *frame_of(const struct native_thread *native, const struct merge_frame *merged)
+{
+	return merged->is_native ? &native->frames[native->count - 1 - merged->number] : NULL;
+}
+
+static bool has_own(const struct stacks *stacks, const struct native_thread *native)
+{
+	for (size_t i = 0; i < native->count; i++)
+		if (is_own(stacks, native->frames[i].start))
+			return true;
+	return false;
+}
+
+/* How many of the merged frames there are outside of rbprobe's work. */
+static uint32_t frames_of_application(const struct stacks *stacks, const struct merge_frame *frames, uint32_t count,
+                                      const struct native_thread *native)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		const struct native_frame *frame = frame_of(native, &frames[i]);
+
+		if (frame && is_own(stacks, frame->start))
+			return i;
+	}
+	return count;
+}
+
 /* The number of its stack. */
 static uint32_t node_of(struct stacks *stacks, const struct frame_names *names, const struct native_sample *sample,
                         const struct native_thread *native)
@@ -196,6 +251,9 @@ static uint32_t node_of(struct stacks *stacks, const struct frame_names *names, 
 	bool unnamed = false, placed;
 
 	placed = place(stacks, sample, &both.stack, frames, &count);
+	/* Where it is not known which frames are whose, none is shown. */
+	if (has_own(stacks, native))
+		count = placed ? frames_of_application(stacks, frames, count, native) : 0;
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t number = frames[i].number;
 		uint32_t function = frames[i].is_native ? native_function(stacks, &native->frames[native->count - 1 - number])
@@ -275,27 +333,28 @@ static uint32_t thread_number(const struct sampled_thread *threads, uint32_t cou
 	return count;
 }
 
-static void tell_summary(const struct stacks *stacks, const struct sampler_counts *sampled, uint64_t period_ns,
-                         msgpack_packer *packer)
+static void tell_summary(const struct stacks *stacks, const struct sampler_counts *sampled, msgpack_packer *packer)
 {
 	key(packer, "summary");
-	msgpack_pack_map(packer, 9);
+	msgpack_pack_map(packer, 10);
 	member(packer, "elapsed_ns", sampled->elapsed_ns);
 	member(packer, "samples", sampled->ticks);
 	member(packer, "late_ticks", sampled->late_ticks);
 	member(packer, "late_ns", sampled->late_ns);
 	member(packer, "no_room_ticks", sampled->no_room);
+	member(packer, "own_cpu_ns", sampled->own_cpu_ns);
 	key(packer, "rate_hz");
-	msgpack_pack_double(packer, (double)NS_PER_S / (double)period_ns);
+	msgpack_pack_double(packer, sampler_rate_hz(sampled));
 	key(packer, "with_c");
 	msgpack_pack_true(packer);
 	key(packer, "with_cpu");
 	msgpack_pack_true(packer);
 	key(packer, "native");
-	msgpack_pack_map(packer, 7);
+	msgpack_pack_map(packer, 8);
 	member(packer, "stops", sampled->stops);
 	member(packer, "pause_median_ns", sampler_median_pause_ns(sampled));
 	member(packer, "pause_longest_ns", sampled->longest_ns);
+	member(packer, "stopped_ns", sampled->stopped_ns);
 	member(packer, "not_stopped", sampled->not_stopped);
 	member(packer, "cut", stacks->counts.cut);
 	member(packer, "unplaced", stacks->counts.unplaced);
@@ -304,7 +363,7 @@ static void tell_summary(const struct stacks *stacks, const struct sampler_count
 
 void stacks_tell(struct stacks *stacks, const struct frame_names *names, const struct native_sample *samples, uint32_t count,
                  const struct native_stacks *natives, const struct sampled_thread *threads, uint32_t thread_count,
-                 const struct sampler_counts *sampled, uint64_t period_ns, msgpack_sbuffer *packed)
+                 const struct sampler_counts *sampled, msgpack_sbuffer *packed)
 {
 	uint32_t *nodes = memory_zeroed((count + 1) * sizeof(*nodes));
 	msgpack_packer packer;
@@ -333,6 +392,6 @@ void stacks_tell(struct stacks *stacks, const struct frame_names *names, const s
 		msgpack_pack_uint32(&packer, nodes[i]);
 		msgpack_pack_uint64(&packer, samples[i].idle_ns);
 	}
-	tell_summary(stacks, sampled, period_ns, &packer);
+	tell_summary(stacks, sampled, &packer);
 	free(nodes);
 }

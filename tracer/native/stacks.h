@@ -1,6 +1,7 @@
 #ifndef RBPROBE_NATIVE_STACKS_H
 #define RBPROBE_NATIVE_STACKS_H
 
+#include "proto/frames.h"
 #include "tracer/backtrace/native_stack.h"
 #include "tracer/native/merge.h"
 #include "tracer/native/names.h"
@@ -27,11 +28,15 @@ struct stacks {
 	uint32_t functions_told, nodes_told, threads_told;
 	struct merge_interpreter interpreter;
 	struct stacks_counts counts;
+	uint64_t own[FRAMES_OWN_MAX]; /* functions of rbprobe's work: what they have called is not shown */
+	uint32_t own_count;
 	char vm[128]; /* name of the file that has the VM; empty: the program's */
 };
 
 void stacks_init(struct stacks *stacks, const struct target *target);
 void stacks_free(struct stacks *stacks);
+/* "own_functions" of an answer to FRAMES. */
+void stacks_learn_own(struct stacks *stacks, const msgpack_object *functions);
 
 /*
  * Adds one map to packed, which is an answer: the samples, whose native frames these are, in their order. threads: all that were
@@ -39,6 +44,6 @@ void stacks_free(struct stacks *stacks);
  */
 void stacks_tell(struct stacks *stacks, const struct frame_names *names, const struct native_sample *samples, uint32_t count,
                  const struct native_stacks *natives, const struct sampled_thread *threads, uint32_t thread_count,
-                 const struct sampler_counts *sampled, uint64_t period_ns, msgpack_sbuffer *packed);
+                 const struct sampler_counts *sampled, msgpack_sbuffer *packed);
 
 #endif

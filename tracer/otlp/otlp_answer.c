@@ -3,6 +3,11 @@
 #include "tracer/otlp/otlp_answer.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+
+#ifdef HAVE_JANSSON
+#include <jansson.h>
+#endif
 
 #ifdef HAVE_LIBPROTOBUF_C
 #include <tracer/otlp/otlp.pb-c.h>
@@ -29,6 +34,33 @@ static void read_partial(struct otlp_answer *answer, const struct buffer *body)
 }
 #endif
 
+#ifdef HAVE_JANSSON
+/* {"partialSuccess": {"rejectedSpans": "2", "errorMessage": "..."}}; numbers are strings here, or not. */
+static void read_partial_json(struct otlp_answer *answer, const struct buffer *body)
+{
+	json_t *response = body->size ? json_loadb(body->bytes, body->size, 0, NULL) : NULL;
+	const json_t *partial = json_object_get(response, "partialSuccess"), *rejected;
+	const char *message = json_string_value(json_object_get(partial, "errorMessage"));
+	long long count;
+
+	rejected = json_object_get(partial, "rejectedSpans");
+	if (!rejected)
+		rejected = json_object_get(partial, "rejectedDataPoints");
+	count = json_is_string(rejected) ? strtoll(json_string_value(rejected), NULL, 10) : json_integer_value(rejected);
+	if (count > 0)
+		answer->rejected = (uint64_t)count;
+	if (message)
+		snprintf(answer->why, sizeof(answer->why), "%s", message);
+	json_decref(response);
+}
+#else
+static void read_partial_json(struct otlp_answer *answer, const struct buffer *body)
+{
+	(void)answer;
+	(void)body;
+}
+#endif
+
 static const struct {
 	long status;
 	enum otlp_outcome outcome;
@@ -42,7 +74,7 @@ static const struct {
 	{403, OTLP_NEVER, "Forbidden: it does not take what OTEL_EXPORTER_OTLP_HEADERS gives it"},
 	{404, OTLP_NEVER, "Not Found: it takes no OTLP at this URL"},
 	{405, OTLP_NEVER, "Method Not Allowed: it takes no OTLP at this URL"},
-	{415, OTLP_NEVER, "Unsupported Media Type: it takes no OTLP in protobuf"},
+	{415, OTLP_NEVER, "Unsupported Media Type: it does not take OTLP written so: see --otlp-as"},
 	{413, OTLP_REFUSED, "Content Too Large"},
 	{400, OTLP_REFUSED, "Bad Request"},
 	{408, OTLP_LATER, "Request Timeout"},
@@ -52,11 +84,14 @@ static const struct {
 	{504, OTLP_LATER, "Gateway Timeout"},
 };
 
-void otlp_answer_read(struct otlp_answer *answer, long status, const struct buffer *body)
+void otlp_answer_read(struct otlp_answer *answer, long status, bool json, const struct buffer *body)
 {
 	if (status >= 200 && status < 300) {
 		answer->outcome = OTLP_TAKEN;
-		read_partial(answer, body);
+		if (json)
+			read_partial_json(answer, body);
+		else
+			read_partial(answer, body);
 		return;
 	}
 	answer->outcome = OTLP_REFUSED;

@@ -88,6 +88,9 @@ struct row_points {
 	Otlp__NumberDataPoint numbers[METRICS];
 	Otlp__HistogramDataPoint histogram;
 	uint64_t counts[OTLP_BUCKETS];
+	Otlp__ExponentialHistogramDataPoint exponential;
+	Otlp__Buckets buckets;
+	struct otlp_exponential spread;
 };
 
 struct packing {
@@ -98,8 +101,10 @@ struct packing {
 	Otlp__Sum sums[METRICS];
 	Otlp__Gauge gauges[METRICS];
 	Otlp__Histogram histogram;
+	Otlp__ExponentialHistogram exponential;
 	Otlp__NumberDataPoint **numbers; /* a list for each metric */
 	Otlp__HistogramDataPoint **histograms;
+	Otlp__ExponentialHistogramDataPoint **exponentials;
 	struct row_points *rows;
 };
 
@@ -154,6 +159,31 @@ static void fill_histogram(Otlp__HistogramDataPoint *point, uint64_t *counts, co
 	point->n_explicit_bounds = OTLP_BOUNDS;
 }
 
+/* False: there is no such point. Its count has to be the sum of its buckets, and not all calls are in one. */
+static bool fill_exponential(struct row_points *points, const struct stat_row *row)
+{
+	Otlp__ExponentialHistogramDataPoint *point = &points->exponential;
+
+	if (!otlp_spread_exponential(row, &points->spread))
+		return false;
+	point->count = row->calls;
+	point->has_sum_case = OTLP__EXPONENTIAL_HISTOGRAM_DATA_POINT__HAS_SUM_SUM;
+	point->sum = row->total_ns / 1e9;
+	if (row->calls) {
+		point->has_min_case = OTLP__EXPONENTIAL_HISTOGRAM_DATA_POINT__HAS_MIN_MIN;
+		point->min = row->min_ns / 1e9;
+		point->has_max_case = OTLP__EXPONENTIAL_HISTOGRAM_DATA_POINT__HAS_MAX_MAX;
+		point->max = row->max_ns / 1e9;
+	}
+	points->buckets = (Otlp__Buckets)OTLP__BUCKETS__INIT;
+	points->buckets.offset = points->spread.offset;
+	points->buckets.bucket_counts = points->spread.counts;
+	points->buckets.n_bucket_counts = points->spread.count;
+	point->scale = points->spread.scale;
+	point->positive = &points->buckets;
+	return true;
+}
+
 static bool has(const struct metric *metric, const struct stat_row *row)
 {
 	return (row->timed || !metric->timed) && (!metric->measure || row->measures & metric->measure);
@@ -187,6 +217,17 @@ static uint64_t add_row(struct packing *packing, size_t number, const struct otl
 	}
 	if (!row->timed)
 		return count;
+	if (wanted->exponential) {
+		points->exponential = (Otlp__ExponentialHistogramDataPoint)OTLP__EXPONENTIAL_HISTOGRAM_DATA_POINT__INIT;
+		points->exponential.attributes = points->attributes.list;
+		points->exponential.n_attributes = points->attributes.count;
+		points->exponential.start_time_unix_nano = figures->from_ns;
+		points->exponential.time_unix_nano = figures->to_ns;
+		if (!fill_exponential(points, row))
+			return count;
+		packing->exponentials[packing->exponential.n_data_points++] = &points->exponential;
+		return count + 1;
+	}
 	points->histogram = (Otlp__HistogramDataPoint)OTLP__HISTOGRAM_DATA_POINT__INIT;
 	points->histogram.attributes = points->attributes.list;
 	points->histogram.n_attributes = points->attributes.count;
@@ -212,6 +253,8 @@ static void add_metric(struct packing *packing, const char *name, const char *de
 /* Those that have points. */
 static void add_metrics(struct packing *packing, size_t rows)
 {
+	Otlp__Metric *duration;
+
 	for (size_t i = 0; i < METRICS; i++) {
 		bool is_gauge = metrics[i].kind == GAUGE_INT;
 		size_t count = is_gauge ? packing->gauges[i].n_data_points : packing->sums[i].n_data_points;
@@ -227,11 +270,17 @@ static void add_metrics(struct packing *packing, size_t rows)
 		else
 			metric->sum = &packing->sums[i];
 	}
-	if (!packing->histogram.n_data_points)
+	if (!packing->histogram.n_data_points && !packing->exponential.n_data_points)
 		return;
 	add_metric(packing, "rbprobe.method.duration", "How long calls of a method took.", "s");
-	packing->list[packing->of_scope.n_metrics - 1]->data_case = OTLP__METRIC__DATA_HISTOGRAM;
-	packing->list[packing->of_scope.n_metrics - 1]->histogram = &packing->histogram;
+	duration = packing->list[packing->of_scope.n_metrics - 1];
+	if (packing->exponential.n_data_points) {
+		duration->data_case = OTLP__METRIC__DATA_EXPONENTIAL_HISTOGRAM;
+		duration->exponential_histogram = &packing->exponential;
+	} else {
+		duration->data_case = OTLP__METRIC__DATA_HISTOGRAM;
+		duration->histogram = &packing->histogram;
+	}
 }
 
 static uint64_t fill(struct packing *packing, const struct otlp_figures *figures, const struct otlp_metrics *wanted)
@@ -244,8 +293,10 @@ static uint64_t fill(struct packing *packing, const struct otlp_figures *figures
 	packing->of_scope = (Otlp__ScopeMetrics)OTLP__SCOPE_METRICS__INIT;
 	packing->scope = (Otlp__Scope)OTLP__SCOPE__INIT;
 	packing->histogram = (Otlp__Histogram)OTLP__HISTOGRAM__INIT;
+	packing->exponential = (Otlp__ExponentialHistogram)OTLP__EXPONENTIAL_HISTOGRAM__INIT;
 	packing->numbers = memory_zeroed((METRICS * rows + 1) * sizeof(Otlp__NumberDataPoint *));
 	packing->histograms = memory_zeroed((rows + 1) * sizeof(Otlp__HistogramDataPoint *));
+	packing->exponentials = memory_zeroed((rows + 1) * sizeof(Otlp__ExponentialHistogramDataPoint *));
 	packing->rows = memory_zeroed((rows + 1) * sizeof(*packing->rows));
 	for (size_t i = 0; i < METRICS; i++) {
 		packing->sums[i] = (Otlp__Sum)OTLP__SUM__INIT;
@@ -257,6 +308,8 @@ static uint64_t fill(struct packing *packing, const struct otlp_figures *figures
 		count += add_row(packing, i, figures, wanted);
 	packing->histogram.aggregation_temporality = temporality;
 	packing->histogram.data_points = packing->histograms;
+	packing->exponential.aggregation_temporality = temporality;
+	packing->exponential.data_points = packing->exponentials;
 	packing->scope.name = otlp_string("rbprobe");
 	packing->scope.version = otlp_string(RBPROBE_VERSION);
 	packing->of_scope.scope = &packing->scope;
@@ -284,6 +337,7 @@ uint64_t otlp_metrics_pack(struct buffer *to, const struct otlp_figures *figures
 	for (size_t i = 0; i < count; i++) {
 		free(packings[i].numbers);
 		free(packings[i].histograms);
+		free(packings[i].exponentials);
 		free(packings[i].rows);
 	}
 	free(packings);

@@ -97,7 +97,23 @@ static char *url_to_show(const char *url)
 	while (host > begin && url[host - 1] != '@')
 		host--;
 	buffer_add(&buffer, url, begin);
-	buffer_add_text(&buffer, url + host);
+	buffer_add(&buffer, url + host, strcspn(url + host, "?#"));
+	if (url[host + strcspn(url + host, "?#")])
+		buffer_add_text(&buffer, "?...");
+	return text_of(&buffer);
+}
+
+char *otlp_url_to_refuse(const char *text)
+{
+	const char *scheme = strstr(text, "://"), *host = strrchr(text, '@');
+	size_t begin = scheme ? (size_t)(scheme + 3 - text) : 0;
+	struct buffer buffer = {0};
+
+	if (!host || host < text + begin)
+		return url_to_show(text);
+	buffer_add(&buffer, text, begin);
+	buffer_add_text(&buffer, "...");
+	buffer_add(&buffer, host, strcspn(host, "?#"));
 	return text_of(&buffer);
 }
 
@@ -167,6 +183,51 @@ static int read_timeout(struct otlp_settings *settings, otlp_environment *enviro
 	return 0;
 }
 
+static bool is_one_of(const char *text, const char *const *words)
+{
+	for (; *words; words++)
+		if (strcmp(text, *words) == 0)
+			return true;
+	return false;
+}
+
+/* A word that the standard does not have is an error: what it asks for would not be done. */
+static int read_word(struct otlp_settings *settings, const char *name, const char *const *words, const char **word,
+                     otlp_environment *environment, struct error *err)
+{
+	*word = either_variable(environment, settings->signal, name);
+	if (!*word || is_one_of(*word, words))
+		return 0;
+	return error_set(err, -EINVAL, "OTEL_EXPORTER_OTLP_%s is \"%s\"; rbprobe knows %s and %s", name, *word, words[0],
+	                 words[1]);
+}
+
+/* What --otlp-as does not say, the environment does. */
+static int read_as(struct otlp_settings *settings, unsigned as, otlp_environment *environment, struct error *err)
+{
+	static const char *const protocols[] = {"http/protobuf", "http/json", "grpc", NULL};
+	static const char *const compressions[] = {"gzip", "none", NULL};
+	const char *word, *histograms = own_variable(environment, OTLP_METRICS, "DEFAULT_HISTOGRAM_AGGREGATION");
+	int status;
+
+	settings->as = as;
+	if (!(as & (OTLP_AS_PROTOBUF | OTLP_AS_JSON))) {
+		status = read_word(settings, "PROTOCOL", protocols, &word, environment, err);
+		if (status < 0)
+			return status;
+		settings->as |= word && strcmp(word, "http/json") == 0 ? OTLP_AS_JSON : OTLP_AS_PROTOBUF;
+	}
+	if (!(as & OTLP_AS_GZIP)) {
+		status = read_word(settings, "COMPRESSION", compressions, &word, environment, err);
+		if (status < 0)
+			return status;
+		settings->as |= word && strcmp(word, "gzip") == 0 ? OTLP_AS_GZIP : 0;
+	}
+	if (histograms && strcasecmp(histograms, "base2_exponential_bucket_histogram") == 0)
+		settings->as |= OTLP_AS_EXPONENTIAL;
+	return 0;
+}
+
 /* What the metrics say: all since the beginning, unless their owner wants it otherwise. */
 static void read_temporality(struct otlp_settings *settings, otlp_environment *environment)
 {
@@ -178,13 +239,14 @@ static void read_temporality(struct otlp_settings *settings, otlp_environment *e
 static int find_url(struct otlp_settings *settings, const char *url, otlp_environment *environment, struct error *err)
 {
 	const char *from = "--otlp", *own = NULL, *protocol = either_variable(environment, settings->signal, "PROTOCOL");
+	char *refused;
 	size_t scheme;
 
 	if (!url && protocol && strcmp(protocol, "grpc") == 0)
-		return error_set(
-			err, -EINVAL,
-			"OTEL_EXPORTER_OTLP_PROTOCOL is grpc, and rbprobe sends http/protobuf: name the collector's port "
-			"for HTTP, as in --otlp " URL_DEFAULT);
+		return error_set(err, -EINVAL,
+		                 "OTEL_EXPORTER_OTLP_PROTOCOL is grpc, and rbprobe sends http/protobuf or http/json: name the "
+		                 "collector's port "
+		                 "for HTTP, as in --otlp " URL_DEFAULT);
 	if (!url) {
 		from = "OTEL_EXPORTER_OTLP_ENDPOINT";
 		own = own_variable(environment, settings->signal, "ENDPOINT");
@@ -193,29 +255,41 @@ static int find_url(struct otlp_settings *settings, const char *url, otlp_enviro
 	if (!url)
 		url = URL_DEFAULT;
 	scheme = scheme_size(url);
-	if (!scheme || !url[scheme] || strchr("/?#:", url[scheme]) || url[strcspn(url, " \t\r\n")])
-		return error_set(err, -EINVAL, "%s takes a URL such as " URL_DEFAULT ", not \"%s\"", from, url);
+	if (!scheme || !url[scheme] || strchr("/?#:", url[scheme]) || url[strcspn(url, " \t\r\n")]) {
+		refused = otlp_url_to_refuse(url);
+		error_set(err, -EINVAL, "%s takes a URL such as " URL_DEFAULT ", not \"%s\"", from, refused);
+		free(refused);
+		return -EINVAL;
+	}
 	settings->url = own ? strdup(own) : url_with_path(url, settings->signal);
 	settings->shown_url = url_to_show(settings->url);
 	return 0;
 }
 
-int otlp_settings_read(struct otlp_settings *settings, enum otlp_signal signal, const char *url, otlp_environment *environment,
-                       struct error *err)
+static char *copy_of(const char *text)
 {
-	const char *headers, *certificate;
+	return text ? strdup(text) : NULL;
+}
+
+int otlp_settings_read(struct otlp_settings *settings, enum otlp_signal signal, const char *url, unsigned as,
+                       otlp_environment *environment, struct error *err)
+{
+	const char *headers;
 	int status;
 
 	*settings = (struct otlp_settings){.signal = signal};
 	status = find_url(settings, url, environment, err);
 	if (status == 0)
 		status = read_timeout(settings, environment, err);
+	if (status == 0)
+		status = read_as(settings, as, environment, err);
 	if (status < 0)
 		return status;
 	read_temporality(settings, environment);
 	headers = either_variable(environment, signal, "HEADERS");
-	certificate = either_variable(environment, signal, "CERTIFICATE");
-	settings->certificate = certificate ? strdup(certificate) : NULL;
+	settings->certificate = copy_of(either_variable(environment, signal, "CERTIFICATE"));
+	settings->client_certificate = copy_of(either_variable(environment, signal, "CLIENT_CERTIFICATE"));
+	settings->client_key = copy_of(either_variable(environment, signal, "CLIENT_KEY"));
 	return headers ? add_headers(settings, headers, err) : 0;
 }
 
@@ -227,5 +301,7 @@ void otlp_settings_free(struct otlp_settings *settings)
 	free(settings->url);
 	free(settings->shown_url);
 	free(settings->certificate);
+	free(settings->client_certificate);
+	free(settings->client_key);
 	*settings = (struct otlp_settings){0};
 }

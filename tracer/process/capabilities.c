@@ -3,6 +3,7 @@
 #include "tracer/process/capabilities.h"
 
 #include "tracer/base/proc_status.h"
+#include "tracer/process/trace_permission.h"
 
 #include <errno.h>
 #include <linux/capability.h>
@@ -34,8 +35,10 @@ static bool is_concerned(const struct target *target)
 	return geteuid() == 0 && target->euid != 0;
 }
 
-bool capabilities_judge(uint64_t ours, bool loads, pid_t pid, uid_t user, struct error *err)
+bool capabilities_judge(const struct capability_facts *facts, struct error *err)
 {
+	const uint64_t ours = facts->ours;
+	const bool loads = facts->loads;
 	char names[160] = "", options[160] = "";
 	size_t count = 0, named = 0, size = 0, given = 0;
 
@@ -55,16 +58,33 @@ bool capabilities_judge(uint64_t ours, bool loads, pid_t pid, uid_t user, struct
 		named++;
 	}
 	error_set(err, -EPERM,
-	          "process %d belongs to user %u, and this root (a container's, perhaps) has no %s; run rbprobe as that user, or "
-	          "add %s (docker run%s), or run rbprobe on the host",
-	          (int)pid, (unsigned)user, names, count == 1 ? "the capability" : "them", options);
+	          "process %d belongs to user %u, and this root (a container's, perhaps) has no %s; %sadd %s (docker run%s), or "
+	          "run "
+	          "rbprobe on the host",
+	          (int)facts->pid, (unsigned)facts->user, names,
+	          facts->closed && loads ? "that user may not trace it either, since it changed its user; "
+	                                 : "run rbprobe as that user, or ",
+	          count == 1 ? "the capability" : "them", options);
 	return true;
+}
+
+static bool judge(const struct target *target, uint64_t ours, struct error *err)
+{
+	const struct capability_facts facts = {
+		.ours = ours,
+		.loads = !target->extension_mapped,
+		.closed = trace_permission_is_closed(target),
+		.pid = target->pid,
+		.user = target->euid,
+	};
+
+	return capabilities_judge(&facts, err);
 }
 
 int capabilities_explain(const struct target *target, int code, struct error *err)
 {
 	if ((code == -EPERM || code == -EACCES) && is_concerned(target))
-		capabilities_judge(effective(), !target->extension_mapped, target->pid, target->euid, err);
+		judge(target, effective(), err);
 	return code;
 }
 
@@ -74,6 +94,6 @@ int capabilities_check(const struct target *target, struct error *err)
 
 	if (!is_concerned(target) || has(ours, CAP_IPC_OWNER))
 		return 0;
-	capabilities_judge(ours, !target->extension_mapped, target->pid, target->euid, err);
+	judge(target, ours, err);
 	return -EPERM;
 }

@@ -22,7 +22,14 @@ int capabilities_explain(const struct target *target, int code, struct error *er
 /* The same before anything is tried, for what would be refused without a word: a message queue is not seen then. */
 int capabilities_check(const struct target *target, struct error *err);
 
-/* What is made of the facts: our bits (CapEff), and whether the extension has to be loaded. False: nothing is missing. */
-bool capabilities_judge(uint64_t ours, bool loads, pid_t pid, uid_t user, struct error *err);
+/* What is made of these facts. False: nothing is missing. */
+struct capability_facts {
+	uint64_t ours; /* CapEff */
+	bool loads;    /* the extension has to be loaded */
+	bool closed;   /* the kernel keeps the process's own user from tracing it, too: it changed its user without an exec */
+	pid_t pid;
+	uid_t user;
+};
+bool capabilities_judge(const struct capability_facts *facts, struct error *err);
 
 #endif

@@ -7,7 +7,11 @@
 #include "tracer/process/cgroup.h"
 
 #include <errno.h>
+#include <linux/magic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 #define KIB UINT64_C(1024)
 #define MIB (KIB * KIB)
@@ -65,15 +69,38 @@ bool container_kernel_is_known(const char *version)
 	return !strstr(version, "gvisor") && !strstr(version, "Sun Jan 10 15:06:54 PST 2016");
 }
 
-int container_check_kernel(struct error *err)
+/*
+ * "/proc/self" is a link to the number that the mount's PID namespace has for us, and leads nowhere where it has none.
+ * Without a /proc nothing can be said, and nothing be looked at.
+ */
+static bool proc_is_ours(void)
+{
+	char number[16];
+	struct statfs mounted;
+	ssize_t length = readlink("/proc/self", number, sizeof(number) - 1);
+
+	if (length < 0)
+		return errno != ENOENT || statfs("/proc", &mounted) != 0 || mounted.f_type != PROC_SUPER_MAGIC;
+	number[length] = '\0';
+	return strtol(number, NULL, 10) == (long)getpid();
+}
+
+int container_check_surroundings(struct error *err)
 {
 	char version[512];
 
-	if (text_file_read("/proc/version", version, sizeof(version)) <= 0 || container_kernel_is_known(version))
-		return 0;
-	return error_set(err, -ENOSYS,
-	                 "rbprobe does not work in a gVisor sandbox (runsc), whose kernel is not Linux; run the container with "
-	                 "another runtime, such as runc or crun");
+	if (text_file_read("/proc/version", version, sizeof(version)) > 0 && !container_kernel_is_known(version))
+		return error_set(
+			err, -ENOSYS,
+			"rbprobe does not work in a gVisor sandbox (runsc), whose kernel is not Linux; run the container "
+			"with another runtime, such as runc or crun");
+	if (!proc_is_ours())
+		return error_set(
+			err, -EXDEV,
+			"/proc is that of another PID namespace than rbprobe's, so its PIDs are not those of the processes "
+			"that rbprobe would reach; enter both namespaces (nsenter -p -m), or mount a /proc of your own "
+			"(unshare -m --mount-proc)");
+	return 0;
 }
 
 bool container_is_sandbox(pid_t pid)

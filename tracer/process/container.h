@@ -21,8 +21,12 @@ int container_check(const struct target *target, enum container_use use, struct 
 bool container_is_frozen(pid_t pid);
 int container_refuse_frozen(pid_t pid, struct error *err);
 
-/* gVisor: a kernel of its own in a container, which rbprobe does not know. 0, or -ENOSYS and err. */
-int container_check_kernel(struct error *err);
+/*
+ * Whether rbprobe can look at any process from where it runs. 0, or a negative code and err:
+ * -ENOSYS in gVisor, a kernel of its own in a container, which rbprobe does not know;
+ * -EXDEV where /proc is another PID namespace's, so that its numbers mean other processes than those that ptrace and kill reach.
+ */
+int container_check_surroundings(struct error *err);
 bool container_kernel_is_known(const char *version);
 
 /* Whether the process is gVisor's own, in which others run unseen. */

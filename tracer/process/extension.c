@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "tracer/process/extension.h"
 
+#include "tracer/process/container.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -15,9 +17,14 @@ int extension_directory(char *path, size_t size, struct error *err)
 	static const char *const places[] = {"tracee", "../lib/rbprobe"};
 	char self[PATH_MAX], *slash;
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	int code = length < 0 ? -errno : 0, status;
 
-	if (length < 0)
-		return error_set(err, -errno, "cannot find out where rbprobe is installed: %s", strerror(errno));
+	if (code < 0) {
+		status = container_check_surroundings(err);
+		if (status < 0)
+			return status;
+		return error_set(err, code, "cannot find out where rbprobe is installed: %s", strerror(-code));
+	}
 	self[length] = '\0';
 	slash = strrchr(self, '/');
 	if (slash)

@@ -55,9 +55,10 @@ int ruby_processes_each(enum target_detail detail, uint64_t deadline_ns, struct 
 	DIR *directory;
 	size_t count, next = 0;
 	int *pids;
+	int status = container_check_surroundings(err);
 
-	if (container_check_kernel(err) < 0)
-		return -ENOSYS;
+	if (status < 0)
+		return status;
 	directory = opendir("/proc");
 	if (!directory)
 		return error_set(err, -errno, "cannot read /proc: %s", strerror(errno));

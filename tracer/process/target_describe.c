@@ -100,7 +100,7 @@ int target_describe(struct target *target, pid_t pid, enum target_detail detail,
 
 	memset(target, 0, sizeof(*target));
 	target->pid = pid;
-	status = container_check_kernel(err);
+	status = container_check_surroundings(err);
 	if (status < 0)
 		return status;
 	status = proc_stat_read(pid, &target->state, &target->start_ticks);

@@ -46,6 +46,14 @@ static void name_of(pid_t pid, char *name, size_t size)
 	name[strcspn(name, "\n")] = '\0';
 }
 
+/* A security module's name for what confines the process. */
+static void label_of(pid_t pid, char *label, size_t size)
+{
+	if (proc_file_read(pid, "attr/current", label, size) <= 0)
+		label[0] = '\0';
+	label[strcspn(label, "\n")] = '\0';
+}
+
 /* No process has the number 0, which is found out after the filters. */
 static bool ptrace_forbidden(void)
 {
@@ -59,6 +67,15 @@ static bool in_our_user_namespace(const struct target *target)
 
 	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)target->pid);
 	return stat("/proc/self/ns/user", &ours) != 0 || stat(path, &theirs) != 0 || ours.st_ino == theirs.st_ino;
+}
+
+bool trace_permission_is_closed(const struct target *target)
+{
+	char path[32];
+	struct stat status;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)target->pid);
+	return stat(path, &status) == 0 && status.st_uid != target->euid;
 }
 
 bool trace_permission_waits_for_us(const struct target *target)
@@ -112,6 +129,17 @@ static int judge_scope(const struct trace_facts *facts, struct error *err)
 	                 sudo_note(facts));
 }
 
+/*
+ * A user's own process, which needs no capability, and yet another profile's. SELinux gives almost every two processes
+ * different labels: where the kernel has a reason of its own, they say nothing.
+ */
+static bool is_kept_apart(const struct trace_facts *facts)
+{
+	return facts->yama_scope <= 0 && !facts->closed && facts->target_euid == facts->own_euid && facts->own_label[0] != '\0' &&
+	       facts->label[0] != '\0' && strcmp(facts->own_label, "unconfined") != 0 &&
+	       strcmp(facts->own_label, facts->label) != 0;
+}
+
 int trace_permission_judge(const struct trace_facts *facts, struct error *err)
 {
 	int pid = (int)facts->pid;
@@ -138,6 +166,12 @@ int trace_permission_judge(const struct trace_facts *facts, struct error *err)
 			"\"rbprobe\" in the program instead");
 	if (facts->have_capability)
 		return judge_with_capability(facts, err);
+	if (is_kept_apart(facts))
+		return error_set(
+			err, -EPERM,
+			"process %d may not be traced: a security module (AppArmor, SELinux) has rbprobe in \"%s\" and the "
+			"process in \"%s\"; run rbprobe in the same (docker run --security-opt), or on the host",
+			pid, facts->own_label, facts->label);
 	if (facts->own_euid == 0)
 		return error_set(
 			err, -EPERM,
@@ -167,12 +201,15 @@ int trace_permission_explain(const struct target *target, int code, struct error
 		.have_capability = have_capability(),
 		.no_new_privs = proc_status_number(getpid(), "NoNewPrivs", 10, 0),
 		.same_user_namespace = in_our_user_namespace(target),
+		.closed = trace_permission_is_closed(target),
 		.own_euid = geteuid(),
 		.target_euid = target->euid,
 	};
 
 	if (facts.tracer > 0)
 		name_of(facts.tracer, facts.tracer_name, sizeof(facts.tracer_name));
+	label_of(getpid(), facts.own_label, sizeof(facts.own_label));
+	label_of(target->pid, facts.label, sizeof(facts.label));
 	return trace_permission_judge(&facts, err);
 }
 

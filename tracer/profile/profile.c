@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NUMBERS_MAX (1u << 18) /* of one process's functions, stacks, threads */
+#define NUMBERS_MAX (1u << 18) /* of one process's functions, stacks */
+#define THREADS_MAX (1u << 22) /* that come and go, of all processes */
 #define SUM_NUMBERS 5
 #define IDLE_NUMBERS 3
 #define PAIR_NUMBERS 3
@@ -20,6 +21,7 @@
 #define FUNCTION_VALUES 3
 #define TEXTS_MAX (256ull << 20) /* bytes */
 #define SUMS_MAX (1u << 22)      /* 350 MiB; each of a stack that a thread was really found in */
+#define MEMORY_MAX (1ull << 30)  /* of a file that lies: it may have thousands of processes */
 
 /* Room for one more of the items. */
 static void *grown(void *items, uint32_t count, uint32_t *room, size_t size)
@@ -37,6 +39,7 @@ struct profile *profile_new(void)
 	profile->nodes = grown(NULL, 0, &profile->node_room, sizeof(*profile->nodes));
 	profile->nodes[0] = (struct profile_node){0};
 	profile->node_count = 1;
+	profile->memory_max = MEMORY_MAX;
 	return profile;
 }
 
@@ -58,20 +61,39 @@ void profile_free(struct profile *profile)
 	free(profile->sums);
 	free(profile->slots);
 	free(profile->pairs);
+	words_free(&profile->thread_keys);
+	number_index_free(&profile->pair_index);
+	number_index_free(&profile->process_index);
 	free(profile->processes);
 	free(profile);
 }
 
+static uint64_t process_number(pid_t pid, uint32_t session)
+{
+	return (uint64_t)session << 32 | (uint32_t)pid;
+}
+
 struct profile_process *profile_process(struct profile *profile, pid_t pid, uint32_t session)
 {
-	uint32_t count = profile->process_count;
+	uint64_t number = process_number(pid, session);
+	uint32_t place = number_index_get(&profile->process_index, number);
 
-	for (uint32_t i = 0; i < count; i++)
-		if (profile->processes[i].pid == pid && profile->processes[i].session == session)
-			return &profile->processes[i];
-	profile->processes = memory_resize(profile->processes, (count + 1) * sizeof(*profile->processes));
-	profile->processes[count] = (struct profile_process){.pid = pid, .session = session};
-	return &profile->processes[profile->process_count++];
+	if (place != NUMBER_INDEX_NONE)
+		return &profile->processes[place];
+	place = profile->process_count;
+	if (place == profile->process_room) {
+		profile->process_room = place ? 2 * place : 4;
+		profile->processes = memory_resize(profile->processes, profile->process_room * sizeof(*profile->processes));
+	}
+	profile->processes[place] = (struct profile_process){.pid = pid, .session = session};
+	profile->process_count++;
+	number_index_put(&profile->process_index, number, place);
+	return &profile->processes[place];
+}
+
+bool profile_has(const struct profile *profile, pid_t pid)
+{
+	return number_index_get(&profile->process_index, process_number(pid, 0)) != NUMBER_INDEX_NONE;
 }
 
 struct slice profile_label(const struct profile *profile, uint32_t function)
@@ -86,8 +108,9 @@ struct slice profile_path(const struct profile *profile, uint32_t function)
 
 /* --- Numbers of the process */
 
-static void number_add(struct profile_numbers *numbers, uint32_t ours)
+static void number_add(struct profile *profile, struct profile_numbers *numbers, uint32_t ours)
 {
+	profile->number_count++;
 	numbers->items = grown(numbers->items, numbers->count, &numbers->room, sizeof(*numbers->items));
 	numbers->items[numbers->count++] = ours;
 }
@@ -230,13 +253,16 @@ struct profile_sum *profile_sum_add(struct profile *profile, uint32_t thread, ui
 
 uint32_t profile_thread_number(struct profile *profile, const struct profile_thread *thread, uint32_t max)
 {
+	const uint64_t key[] = {thread->process, thread->id};
+	const struct slice text = {(const char *)key, sizeof(key)};
+	uint32_t number =
+		profile->thread_count < max ? words_number(&profile->thread_keys, text) : words_find(&profile->thread_keys, text);
 	struct profile_thread *made;
 
-	for (uint32_t i = 0; i < profile->thread_count; i++)
-		if (profile->threads[i].process == thread->process && profile->threads[i].id == thread->id)
-			return i;
-	if (profile->thread_count >= max)
+	if (number == NO_WORD)
 		return max - 1;
+	if (number < profile->thread_count)
+		return number;
 	profile->threads = grown(profile->threads, profile->thread_count, &profile->thread_room, sizeof(*profile->threads));
 	made = &profile->threads[profile->thread_count];
 	*made = *thread;
@@ -260,11 +286,13 @@ static bool add_threads(struct profile *profile, struct profile_process *process
 		uint64_t number = value_uint(value_get(map, "thread"));
 		struct profile_thread *thread;
 
-		if (number == 0 || number > NUMBERS_MAX)
+		if (number == 0 || number > THREADS_MAX)
 			return false;
 		/* Some are none of the application's, and are not sent. */
 		while (process->threads.count < number) {
-			number_add(&process->threads, profile->thread_count);
+			if (profile->thread_count == THREADS_MAX)
+				return false;
+			number_add(profile, &process->threads, profile->thread_count);
 			profile->threads =
 				grown(profile->threads, profile->thread_count, &profile->thread_room, sizeof(*profile->threads));
 			profile->threads[profile->thread_count++] =
@@ -292,9 +320,10 @@ static bool add_functions(struct profile *profile, struct profile_process *proce
 	    profile->texts.memory > TEXTS_MAX)
 		return false;
 	for (uint32_t i = 0; i < count; i += FUNCTION_VALUES)
-		number_add(&process->functions, profile_function_number(profile, value_text(value_at(functions, i)),
-		                                                        value_text(value_at(functions, i + 1)),
-		                                                        value_line(value_at(functions, i + 2))));
+		number_add(profile, &process->functions,
+		           profile_function_number(profile, value_text(value_at(functions, i)),
+		                                   value_text(value_at(functions, i + 1)),
+		                                   value_line(value_at(functions, i + 2))));
 	return true;
 }
 
@@ -312,7 +341,7 @@ static bool add_stacks(struct profile *profile, struct profile_process *process,
 		if (!number_find(&process->functions, value_at(stacks, i + 1), &function) ||
 		    profile->nodes[parent].depth == DEPTH_MAX)
 			return false;
-		number_add(&process->stacks,
+		number_add(profile, &process->stacks,
 		           profile_node_number(profile, parent, function, value_line(value_at(stacks, i + 2)), UINT32_MAX));
 	}
 	return true;
@@ -360,13 +389,16 @@ static bool add_idle(struct profile *profile, struct profile_process *process, c
 
 static void add_pair(struct profile *profile, uint32_t waiter, uint32_t holder, uint64_t ns)
 {
-	for (uint32_t i = 0; i < profile->pair_count; i++)
-		if (profile->pairs[i].waiter == waiter && profile->pairs[i].holder == holder) {
-			profile->pairs[i].ns += ns;
-			return;
-		}
+	uint64_t key = (uint64_t)waiter << 32 | holder;
+	uint32_t place = number_index_get(&profile->pair_index, key);
+
+	if (place != NUMBER_INDEX_NONE) {
+		profile->pairs[place].ns += ns;
+		return;
+	}
 	if (profile->pair_count == PAIRS_MAX)
 		return;
+	number_index_put(&profile->pair_index, key, profile->pair_count);
 	profile->pairs = grown(profile->pairs, profile->pair_count, &profile->pair_room, sizeof(*profile->pairs));
 	profile->pairs[profile->pair_count++] = (struct profile_pair){waiter, holder, ns};
 }
@@ -400,55 +432,22 @@ static bool add_clocks(struct profile *profile, struct profile_process *process,
 	return true;
 }
 
-static struct profile_native native_of(const msgpack_object *map)
+/* With what finds them. */
+static uint64_t memory_of(const struct profile *profile)
 {
-	return (struct profile_native){
-		.there = map != NULL,
-		.stops = value_uint(value_get(map, "stops")),
-		.pause_median_ns = value_uint(value_get(map, "pause_median_ns")),
-		.pause_longest_ns = value_uint(value_get(map, "pause_longest_ns")),
-		.not_stopped = value_uint(value_get(map, "not_stopped")),
-		.cut = value_uint(value_get(map, "cut")),
-		.unplaced = value_uint(value_get(map, "unplaced")),
-		.unnamed = value_uint(value_get(map, "unnamed")),
-	};
-}
-
-static void take_summary(struct profile_summary *summary, const msgpack_object *map)
-{
-	*summary = (struct profile_summary){
-		.elapsed_ns = value_uint(value_get(map, "elapsed_ns")),
-		.samples = value_uint(value_get(map, "samples")),
-		.late_ticks = value_uint(value_get(map, "late_ticks")),
-		.late_ns = value_uint(value_get(map, "late_ns")),
-		.no_room_ticks = value_uint(value_get(map, "no_room_ticks")),
-		.threads_left_out = value_uint(value_get(map, "threads_left_out")),
-		.cut = value_uint(value_get(map, "cut")),
-		.woken = value_uint(value_get(map, "woken")),
-		.own_cpu_ns = value_uint(value_get(map, "own_cpu_ns")),
-		.rate_hz = value_number(value_get(map, "rate_hz")),
-		.with_c = value_bool(value_get(map, "with_c")),
-		.with_cpu = value_bool(value_get(map, "with_cpu")),
-		.with_gc = value_bool(value_get(map, "with_gc")),
-		.gvl_by_events = value_bool(value_get(map, "gvl_by_events")),
-		.made = value_uint(value_get(map, "made")),
-		.every = value_uint(value_get(map, "every")),
-		.noted = value_uint(value_get(map, "noted")),
-		.off_ns = value_uint(value_get(map, "off_ns")),
-		.lost = value_uint(value_get(map, "lost")),
-		.event_ns = value_number(value_get(map, "event_ns")),
-		.only_retained = value_bool(value_get(map, "only_retained")),
-		.retained = value_bool(value_get(map, "retained")),
-		.with_bytes = value_bool(value_get(map, "with_bytes")),
-		.native = native_of(value_get(map, "native")),
-		.there = true,
-	};
+	return profile->texts.memory + profile->function_count * (sizeof(*profile->functions) + 2 * sizeof(uint32_t)) +
+	       profile->node_count * (sizeof(*profile->nodes) + 2 * sizeof(uint32_t)) +
+	       profile->thread_count * sizeof(*profile->threads) + profile->number_count * sizeof(uint32_t) +
+	       profile->sum_count * (sizeof(*profile->sums) + 2 * sizeof(uint32_t));
 }
 
 int profile_add(struct profile *profile, struct profile_process *process, const msgpack_object *map, struct error *err)
 {
 	const msgpack_object *summary = value_get(map, "summary");
 
+	if (memory_of(profile) > profile->memory_max)
+		return error_set(err, -ENOMEM, "the profile of process %d and others takes more than %llu MiB", (int)process->pid,
+		                 (unsigned long long)profile->memory_max >> 20);
 	if (!add_threads(profile, process, value_get(map, "threads")) ||
 	    !add_functions(profile, process, value_get(map, "functions")) ||
 	    !add_stacks(profile, process, value_get(map, "stacks")) ||
@@ -465,7 +464,7 @@ int profile_add(struct profile *profile, struct profile_process *process, const 
 	if (value_get(map, "objects"))
 		profile->of_objects = true;
 	if (summary)
-		take_summary(&process->summary, summary);
+		profile_summary_read(&process->summary, summary);
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 #ifndef RBPROBE_TRACER_PROFILE_H
 #define RBPROBE_TRACER_PROFILE_H
 
+#include "tracer/base/number_index.h"
 #include "tracer/recording/words.h"
 
 #include "proto/error.h"
@@ -68,16 +69,17 @@ struct profile_pair {
 /* Of native frames: what taking them cost, and what could not be had. */
 struct profile_native {
 	bool there;
-	uint64_t stops, pause_median_ns, pause_longest_ns;
+	uint64_t stops, pause_median_ns, pause_longest_ns, stopped_ns;
 	uint64_t not_stopped, cut, unplaced, unnamed; /* samples */
 };
 
 /* What the process says of the sampling. */
 struct profile_summary {
-	uint64_t elapsed_ns, samples, late_ticks, late_ns, no_room_ticks, threads_left_out, cut, woken, own_cpu_ns;
+	uint64_t elapsed_ns, samples, cpu_samples, late_ticks, late_ns, no_room_ticks, threads_left_out, cut, woken, own_cpu_ns;
 	double rate_hz;
 	bool with_c, with_cpu, with_gc, gvl_by_events;
 	uint64_t made, every, noted, off_ns, lost; /* of objects */
+	uint64_t unwatched, unwatched_ns;          /* the VM cannot be watched any more: objects that may be alive or not */
 	double event_ns;
 	bool with_bytes;
 	bool only_retained, retained; /* what stays was asked for; it is known */
@@ -113,17 +115,23 @@ struct profile {
 	uint32_t *node_slots, node_slot_count; /* by parent, function and line */
 	struct profile_thread *threads;
 	uint32_t thread_count, thread_room;
+	struct words thread_keys; /* of profile_thread_number() alone: process and id */
 	struct profile_sum *sums;
 	uint32_t sum_count, sum_room;
 	uint32_t *slots; /* of sums, by thread and node */
 	uint32_t slot_count;
 	struct profile_process *processes;
-	uint32_t process_count;
+	struct number_index process_index; /* by PID and session */
+	uint32_t process_count, process_room;
 	uint32_t rate_hz; /* that was asked for */
 	bool of_objects, of_gvl;
+	uint64_t received;   /* bytes of the answers that a file had of it */
+	uint64_t lost_calls; /* of recorded calls (call_stacks.h): so many were lost while recording */
 	struct profile_pair *pairs;
+	struct number_index pair_index; /* of the two threads of each */
 	uint32_t pair_count, pair_room;
-	bool has_idle; /* it says when threads waited: PROFILE_BUSY is known */
+	bool has_idle;                     /* it says when threads waited: PROFILE_BUSY is known */
+	uint64_t number_count, memory_max; /* numbers of all processes; bytes that all of it may take */
 };
 
 struct profile *profile_new(void);
@@ -132,8 +140,14 @@ void profile_free(struct profile *profile);
 /* The process, by its PID and the number of its session; it is added. Valid until the next one is. */
 struct profile_process *profile_process(struct profile *profile, pid_t pid, uint32_t session);
 
+/* Whether something of its only session has come. */
+bool profile_has(const struct profile *profile, pid_t pid);
+
 /* A map of the answer. What is wrong in it ends with -EPROTO and err. */
 int profile_add(struct profile *profile, struct profile_process *process, const msgpack_object *map, struct error *err);
+
+/* Of the map `summary` in an answer. */
+void profile_summary_read(struct profile_summary *summary, const msgpack_object *map);
 
 /*
  * When all is there: what samples say of a thread's CPU time is brought to what its clock says. A sample that found the thread
@@ -147,7 +161,10 @@ uint32_t profile_function_number(struct profile *profile, struct slice label, st
 /* Beyond max of them: 0, for those that are not there yet. */
 uint32_t profile_node_number(struct profile *profile, uint32_t parent, uint32_t function, int32_t line, uint32_t max);
 struct profile_sum *profile_sum_add(struct profile *profile, uint32_t thread, uint32_t node);
-/* By its process and its id; its name is copied. Beyond max of them all others are the last one. */
+/*
+ * By its process and its id; its name is copied. Beyond max of them all others are the last one. Only where all threads come by
+ * this way.
+ */
 uint32_t profile_thread_number(struct profile *profile, const struct profile_thread *thread, uint32_t max);
 
 /* What a frame is called. */

@@ -14,10 +14,13 @@
 #include <unistd.h>
 
 #define COMMAND_LINE_MAX 4096
+#define FILE_SESSIONS_MAX 65536u /* each makes us remember something up to the end */
 
 struct profile_writer {
 	struct output *output;
 	struct recording_writer *recording;
+	uint32_t rate_hz;
+	uint64_t began_ns;
 	pid_t *pids; /* of each session */
 	uint32_t count;
 	msgpack_sbuffer packed, record;
@@ -26,15 +29,11 @@ struct profile_writer {
 struct profile_writer *profile_writer_new(struct output *output, uint32_t rate_hz)
 {
 	struct profile_writer *writer = memory_zeroed(sizeof(*writer));
-	char host[256] = "";
-	struct recording_head head = {.version = RECORDING_VERSION, .began_ns = clock_ns(CLOCK_REALTIME), .rate_hz = rate_hz};
 
-	if (gethostname(host, sizeof(host) - 1) == 0)
-		head.host = (struct slice){host, strlen(host)};
-	head.program = (struct slice){RBPROBE_VERSION, strlen(RBPROBE_VERSION)};
 	writer->output = output;
 	writer->recording = recording_write_open(output);
-	recording_write_head(writer->recording, &head);
+	writer->rate_hz = rate_hz;
+	writer->began_ns = clock_ns(CLOCK_REALTIME);
 	msgpack_sbuffer_init(&writer->packed);
 	msgpack_sbuffer_init(&writer->record);
 	return writer;
@@ -51,6 +50,18 @@ void profile_writer_free(struct profile_writer *writer)
 	free(writer);
 }
 
+static void write_head(const struct profile_writer *writer)
+{
+	char host[256] = "";
+	struct recording_head head = {.version = RECORDING_VERSION, .began_ns = writer->began_ns, .rate_hz = writer->rate_hz};
+
+	if (gethostname(host, sizeof(host) - 1) == 0)
+		head.host = (struct slice){host, strlen(host)};
+	head.program = (struct slice){RBPROBE_VERSION, strlen(RBPROBE_VERSION)};
+	recording_write_head(writer->recording, &head);
+}
+
+/* The file begins with the first one: where there is none, it is what it was. */
 static uint32_t session_of(struct profile_writer *writer, const struct target *target)
 {
 	char command[COMMAND_LINE_MAX];
@@ -62,6 +73,8 @@ static uint32_t session_of(struct profile_writer *writer, const struct target *t
 	for (uint32_t i = 0; i < writer->count; i++)
 		if (writer->pids[i] == target->pid)
 			return i;
+	if (!writer->count)
+		write_head(writer);
 	target_command_line(target, command, sizeof(command));
 	session.command = (struct slice){command, strlen(command)};
 	recording_write_session(writer->recording, &session);
@@ -142,13 +155,14 @@ int profile_read(struct profile *profile, struct recording_reader *reader, struc
 			status = error_set(err, -EBADMSG, "a recording was appended to the profile; it cannot be read with it");
 			break;
 		}
-		if (item.part == RECORDING_SESSION && sessions.count < RECORDING_SESSIONS_MAX)
+		if (item.part == RECORDING_SESSION && sessions.count < FILE_SESSIONS_MAX)
 			session_begin(&sessions, profile, &item.session);
 		if (item.part != RECORDING_BLOCK)
 			continue;
 		status = recording_unpack(reader, &records, err);
 		if (status == 0)
 			status = block_read(&sessions, item.block.session, &records, err);
+		profile->received += records.size;
 		if (status < 0)
 			break;
 	}

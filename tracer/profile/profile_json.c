@@ -4,6 +4,7 @@
 
 #include "tracer/base/json.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void add_native(const struct profile_native *native, struct buffer *to)
@@ -12,6 +13,7 @@ static void add_native(const struct profile_native *native, struct buffer *to)
 	json_member_uint(to, "stops", native->stops);
 	json_member_seconds(to, "pause_median", native->pause_median_ns);
 	json_member_seconds(to, "pause_longest", native->pause_longest_ns);
+	json_member_seconds(to, "stopped", native->stopped_ns);
 	json_member_uint(to, "not_stopped", native->not_stopped);
 	json_member_uint(to, "without_native", native->unplaced);
 	json_member_uint(to, "not_unwound", native->cut);
@@ -29,8 +31,9 @@ static void add_process(const struct profile *profile, const struct profile_proc
 	json_member_seconds(to, "elapsed", summary->elapsed_ns);
 	if (!profile->of_objects) {
 		json_member_uint(to, "rate_hz", profile->rate_hz);
-		json_add_real(json_key(to, "rate_hz_at_end"), summary->rate_hz);
+		json_add_real(json_key(to, "rate_hz_mean"), summary->rate_hz);
 		json_member_uint(to, "samples", summary->samples);
+		json_member_uint(to, "cpu_samples", summary->cpu_samples);
 		json_member_uint(to, "late", summary->late_ticks);
 		json_member_seconds(to, "late_time", summary->late_ns);
 		json_member_uint(to, "without_room", summary->no_room_ticks);
@@ -53,6 +56,8 @@ static void add_process(const struct profile *profile, const struct profile_proc
 		json_member_uint(to, "noted", summary->noted);
 		json_member_uint(to, "lost", summary->lost);
 		json_member_seconds(to, "not_looked", summary->off_ns);
+		json_member_uint(to, "unwatched", summary->unwatched);
+		json_member_seconds(to, "not_watched", summary->unwatched_ns);
 		json_add_real(json_key(to, "ns_an_object"), summary->event_ns);
 	}
 	json_close_line(to);
@@ -75,14 +80,10 @@ static void add_weights(const struct profile *profile, const uint64_t weights[PR
 	}
 }
 
-static void add_thread(const struct profile *profile, uint32_t number, struct buffer *to)
+static void add_thread(const struct profile *profile, uint32_t number, uint64_t weights[PROFILE_WEIGHTS], struct buffer *to)
 {
 	const struct profile_thread *thread = &profile->threads[number];
-	uint64_t weights[PROFILE_WEIGHTS] = {0};
 
-	for (uint32_t i = 0; i < profile->sum_count; i++)
-		for (int k = 0; k < PROFILE_WEIGHTS && profile->sums[i].thread == number; k++)
-			weights[k] += profile->sums[i].weights[k];
 	if (!weights[PROFILE_WALL] && !weights[PROFILE_OBJECTS])
 		return;
 	if (thread->has_clock)
@@ -98,6 +99,18 @@ static void add_thread(const struct profile *profile, uint32_t number, struct bu
 		json_member_uint(to, "native_id", thread->native_id);
 	add_weights(profile, weights, to);
 	json_close_line(to);
+}
+
+static void add_threads(const struct profile *profile, struct buffer *to)
+{
+	uint64_t(*weights)[PROFILE_WEIGHTS] = memory_zeroed((profile->thread_count + 1) * sizeof(*weights));
+
+	for (uint32_t i = 0; i < profile->sum_count; i++)
+		for (int k = 0; k < PROFILE_WEIGHTS; k++)
+			weights[profile->sums[i].thread][k] += profile->sums[i].weights[k];
+	for (uint32_t i = 0; i < profile->thread_count; i++)
+		add_thread(profile, i, weights[i], to);
+	free(weights);
 }
 
 static void add_frame(const struct profile *profile, uint32_t function, int32_t line, struct buffer *to)
@@ -199,8 +212,7 @@ void profile_json(const struct profile *profile, const struct profile_style *sty
 	(void)style;
 	for (uint32_t i = 0; i < profile->process_count; i++)
 		add_process(profile, &profile->processes[i], to);
-	for (uint32_t i = 0; i < profile->thread_count; i++)
-		add_thread(profile, i, to);
+	add_threads(profile, to);
 	add_functions(profile, to);
 	for (uint32_t i = 0; i < profile->pair_count; i++)
 		add_pair(profile, &profile->pairs[i], to);

@@ -5,6 +5,7 @@
 #include "proto/clock.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,14 @@ static void add_objects(const struct profile_summary *summary, struct buffer *to
 	if (off > OFF_WORTH_TELLING)
 		buffer_add_format(to, "  to stay cheap it looked for %.0f %% of the time; the rest is not shown\n",
 		                  100 * (1 - off));
+	if (summary->unwatched_ns || summary->unwatched)
+		buffer_add_format(to,
+		                  "  it did not look for %.1f s, when the process made Ractors: before Ruby 3.2 it could\n"
+		                  "  crash; objects of that time are missing\n",
+		                  (double)summary->unwatched_ns / 1e9);
+	if (summary->unwatched)
+		buffer_add_format(to, "  %" PRIu64 " object%s made before that are missing: it is not known whether they stay\n",
+		                  summary->unwatched, plural(summary->unwatched));
 	if (summary->lost)
 		buffer_add_format(to, "  %" PRIu64 " objects are missing: there was no room for them or their stacks\n",
 		                  summary->lost);
@@ -113,10 +122,13 @@ static void add_count(uint64_t count, const char *what, struct buffer *to)
 }
 
 /* What it cost to have native frames, and which could not be had. */
-static void add_native(const struct profile_native *native, struct buffer *to)
+static void add_native(const struct profile_native *native, double elapsed_ns, struct buffer *to)
 {
-	buffer_add_format(to, "  threads were stopped %" PRIu64 " time%s, for %.0f us (median), %.0f us at most\n", native->stops,
-	                  plural(native->stops), (double)native->pause_median_ns / 1e3, (double)native->pause_longest_ns / 1e3);
+	double share = 100 * (double)native->stopped_ns / elapsed_ns;
+
+	buffer_add_format(to, "  threads stopped %" PRIu64 " time%s, %.2f %% of all time: median %.0f us, at most %.0f us\n",
+	                  native->stops, plural(native->stops), share, (double)native->pause_median_ns / 1e3,
+	                  (double)native->pause_longest_ns / 1e3);
 	add_count(native->not_stopped, "are missing: their threads could not be stopped in time", to);
 	add_count(native->unplaced, "are without native frames: where these belong is not known", to);
 	add_count(native->cut, "have native frames that could not be unwound further out", to);
@@ -134,10 +146,8 @@ static void add_process(const struct profile *profile, uint32_t number, struct b
 	                  plural(threads));
 	if (rate_is_as_asked(profile, summary))
 		buffer_add_format(to, ", %.0f samples a second", summary->rate_hz);
-	if (summary->native.there)
-		buffer_add_char(to, '\n');
-	else
-		buffer_add_format(to, "; rbprobe used %.2f %% CPU\n", 100 * (double)summary->own_cpu_ns / elapsed_ns);
+	buffer_add_format(to, "; rbprobe used %.2f %% CPU%s\n", 100 * (double)summary->own_cpu_ns / elapsed_ns,
+	                  summary->native.there ? " outside of it" : "");
 	if (!rate_is_as_asked(profile, summary))
 		add_rate(profile, summary, to);
 	if (profile->of_objects) {
@@ -145,7 +155,7 @@ static void add_process(const struct profile *profile, uint32_t number, struct b
 		return;
 	}
 	if (summary->native.there)
-		add_native(&summary->native, to);
+		add_native(&summary->native, elapsed_ns, to);
 	add_states(profile, number, to);
 	if (profile->of_gvl && summary->there && !summary->gvl_by_events)
 		buffer_add_text(to, "  by samples, as Ruby before 3.2 tells nothing of the GVL: threads that could run\n");
@@ -159,6 +169,16 @@ static void add_process(const struct profile *profile, uint32_t number, struct b
 		buffer_add_text(to, "  this Ruby shows no methods written in C: their callers have their time\n");
 	if (summary->there && !summary->with_cpu)
 		buffer_add_text(to, "  this Ruby hides threads' numbers: no CPU time of those that never ran a sample\n");
+}
+
+/*
+ * How far chance may move a part that is half of all: twice its standard deviation, which others do not reach. So that nobody
+ * reads ten samples as if they were a thousand.
+ */
+static void add_certainty(uint64_t samples, struct buffer *to)
+{
+	buffer_add_format(to, "  CPU time was seen by %" PRIu64 " sample%s: a part of it may be off by %.0f %%\n", samples,
+	                  plural(samples), 100 / sqrt((double)samples));
 }
 
 /* --- The table */
@@ -422,12 +442,14 @@ static void add_tree(const struct profile_view *view, unsigned width, struct buf
 {
 	uint64_t least = (uint64_t)(TREE_LEAST * (double)view->total);
 	uint32_t number = view->nodes[0].first_child;
+	bool deeper = false;
 
 	buffer_add_format(to, "\n%6s %6s  TREE\n", "TOTAL", "SELF");
 	while (number) {
 		const struct profile_view_node *node = &view->nodes[number];
 		bool shown = node->total > least && node->depth <= TREE_DEPTH_MAX;
 
+		deeper = deeper || (node->total > least && !shown);
 		if (shown)
 			add_node(view, number, width, to);
 		if (shown && node->first_child) {
@@ -441,6 +463,8 @@ static void add_tree(const struct profile_view *view, unsigned width, struct buf
 		}
 		number = number ? view->nodes[number].next : 0;
 	}
+	if (deeper)
+		buffer_add_format(to, "%16slevels below the first %d are left out; exports have them\n", "", TREE_DEPTH_MAX);
 }
 
 void profile_text(const struct profile *profile, const struct profile_style *style, struct buffer *to)
@@ -452,6 +476,8 @@ void profile_text(const struct profile *profile, const struct profile_style *sty
 
 	for (uint32_t i = 0; i < profile->process_count; i++) {
 		add_process(profile, i, to);
+		if (style->weight == PROFILE_CPU && profile->processes[i].summary.cpu_samples)
+			add_certainty(profile->processes[i].summary.cpu_samples, to);
 		all_known = all_known && !profile_ended_early(&profile->processes[i].summary);
 	}
 	if (!view.total && all_known) {

@@ -360,11 +360,11 @@ static void on_thread(struct sink *sink, struct stream *stream, const struct thr
 		waits_span(figures_of(sink)->waits, stream, span);
 }
 
-static void on_threads_lost(struct sink *sink, struct stream *stream, uint64_t lost)
+static void on_threads_lost(struct sink *sink, struct stream *stream, const struct threads_gap *gap)
 {
 	(void)stream;
 	if (figures_of(sink)->waits)
-		waits_lost(figures_of(sink)->waits, lost);
+		waits_lost(figures_of(sink)->waits, gap->changes);
 }
 
 static void on_open(struct sink *sink, struct fiber *fiber, struct call *call)

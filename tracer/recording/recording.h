@@ -18,7 +18,6 @@
 #define RECORDING_PREFIX_SIZE 8u         /* of such a frame: its magic and its size, little-endian */
 #define RECORDING_PART_MAX (1u << 20)    /* bytes of a part */
 #define RECORDING_BLOCK_MAX (4u << 20)   /* bytes of a block, not packed */
-#define RECORDING_SESSIONS_MAX 65536u
 
 enum recording_part {
 	RECORDING_NOTHING, /* the end of the file, or a part of a later version */
@@ -52,6 +51,7 @@ struct recording_session {
 	uint64_t began_ns;      /* of the wall clock */
 	int64_t wall_offset_ns; /* the wall clock is the clock of events and this */
 	struct slice ruby_version, extension_version, command;
+	bool counts_lost;    /* its blocks say how many calls were lost */
 	bool continued;      /* what came before is in no block of this file, */
 	uint64_t open_calls; /* and so many calls were open where it begins; in a file, 0 may also be: not known */
 };
@@ -61,6 +61,7 @@ struct recording_block {
 	uint32_t size, packed;   /* bytes of its records, and of the frame that comes next */
 	uint64_t events;         /* in it; */
 	uint64_t from_ns, to_ns; /* the wall clock's times of the first and the last one; 0: there is none */
+	uint64_t lost;           /* calls that its records say were lost */
 };
 
 struct recording_end {

@@ -19,6 +19,7 @@
 #include <zstd.h>
 
 #define ZONE_SIZE (16u << 10)
+#define GZIP_MAGIC 0x8b1fu
 #define SKIPPABLE_MASK 0xFFFFFFF0u
 #define SKIPPABLE_MAGIC 0x184D2A50u
 
@@ -85,6 +86,17 @@ static int damaged(struct recording_reader *reader, struct error *err, const cha
 	                 reader->name, reader->position, what);
 }
 
+/* It may be whole: only this rbprobe cannot say what it means. */
+static int too_new(struct recording_reader *reader, const struct recording_head *head, struct error *err)
+{
+	reader->failed = true;
+	return error_set(err, -EBADMSG,
+	                 "%s has version %u of the format, and this rbprobe knows none after %u: use the rbprobe that wrote it "
+	                 "(%.*s), or a later one",
+	                 reader->name, head->version, RECORDING_VERSION, (int)(head->program.size < 40 ? head->program.size : 40),
+	                 head->program.size ? head->program.bytes : "?");
+}
+
 static int cut_short(const struct recording_reader *reader, struct error *err)
 {
 	return error_set(err, -ENODATA,
@@ -121,7 +133,9 @@ static int take(struct recording_reader *reader, size_t size, struct error *err)
 	if (ferror(reader->file))
 		return error_set(err, -EIO, "cannot read %s: %s", reader->name, strerror(errno));
 	if (!reader->begun)
-		return damaged(reader, err, got ? "it is too short" : "it is empty");
+		return damaged(reader, err,
+		               got ? "it is too short"
+		                   : "it is empty, as one of --last is until it is written, or where rbprobe was killed before");
 	if (got == 0)
 		return 0;
 	return cut_short(reader, err);
@@ -195,6 +209,7 @@ static void read_session(const msgpack_object *map, struct recording_session *se
 	                                      .ruby_version = value_text(value_get(map, "ruby")),
 	                                      .extension_version = value_text(value_get(map, "extension")),
 	                                      .command = value_text(value_get(map, "command")),
+	                                      .counts_lost = value_bool(value_get(map, "counts_lost")),
 	                                      .continued = value_bool(value_get(map, "continued")),
 	                                      .open_calls = value_uint(value_get(map, "open_calls"))};
 	if (offset && (offset->type == MSGPACK_OBJECT_POSITIVE_INTEGER || offset->type == MSGPACK_OBJECT_NEGATIVE_INTEGER))
@@ -208,7 +223,8 @@ static int read_block(struct recording_reader *reader, const msgpack_object *map
 	                                .packed = small(map, "packed"),
 	                                .events = value_uint(value_get(map, "events")),
 	                                .from_ns = value_uint(value_get(map, "from_ns")),
-	                                .to_ns = value_uint(value_get(map, "to_ns"))};
+	                                .to_ns = value_uint(value_get(map, "to_ns")),
+	                                .lost = value_uint(value_get(map, "lost"))};
 
 	if (block.size > RECORDING_BLOCK_MAX || block.packed > ZSTD_compressBound(RECORDING_BLOCK_MAX))
 		return damaged(reader, err, "a block is too large");
@@ -245,7 +261,7 @@ static int read_part(struct recording_reader *reader, struct recording_item *ite
 		read_head(reader, &map, &item->head);
 		reader->begun = true;
 		if (item->head.version > RECORDING_VERSION)
-			return damaged(reader, err, "a later version of rbprobe has written it; use that one");
+			return too_new(reader, &item->head, err);
 		return 1;
 	case RECORDING_SESSION:
 		read_session(&map, &item->session);
@@ -269,6 +285,16 @@ static int read_part(struct recording_reader *reader, struct recording_item *ite
 	return 1;
 }
 
+/* What a file is that does not begin as a recording does. */
+static const char *what_else(uint32_t first)
+{
+	if ((first & 0xff) == '{')
+		return "it is JSON; `rbprobe heap report` shows heap dumps";
+	if (first == ZSTD_MAGICNUMBER || (first & 0xffff) == GZIP_MAGIC)
+		return "it is compressed; `rbprobe heap report` shows heap dumps";
+	return "it has other bytes";
+}
+
 /* A frame that is a part, or is passed over. */
 static int next_frame(struct recording_reader *reader, struct recording_item *item, struct error *err)
 {
@@ -287,7 +313,7 @@ static int next_frame(struct recording_reader *reader, struct recording_item *it
 		return status < 0 ? status : read_part(reader, item, err);
 	}
 	if ((magic & SKIPPABLE_MASK) != SKIPPABLE_MAGIC || !reader->begun)
-		return damaged(reader, err, "it has other bytes");
+		return damaged(reader, err, reader->begun ? "it has other bytes" : what_else(magic));
 	return pass(reader, size, err);
 }
 

@@ -112,7 +112,7 @@ struct recording_writer *recording_write_open(struct output *output)
 
 void recording_write_session(struct recording_writer *writer, const struct recording_session *session)
 {
-	part_begin(writer, RECORDING_SESSION, 10);
+	part_begin(writer, RECORDING_SESSION, 11);
 	number(writer, "session", session->number);
 	number(writer, "pid", session->pid);
 	number(writer, "main_thread", session->main_thread);
@@ -122,6 +122,7 @@ void recording_write_session(struct recording_writer *writer, const struct recor
 	text(writer, "ruby", session->ruby_version);
 	text(writer, "extension", session->extension_version);
 	text(writer, "command", session->command);
+	truth(writer, "counts_lost", session->counts_lost);
 	truth(writer, "continued", session->continued);
 	number(writer, "open_calls", session->open_calls);
 	part_end(writer);
@@ -146,13 +147,14 @@ char *recording_pack(struct recording_writer *writer, struct recording_block *bl
 
 void recording_write_packed(struct recording_writer *writer, const struct recording_block *block, const char *frame)
 {
-	part_begin(writer, RECORDING_BLOCK, 6);
+	part_begin(writer, RECORDING_BLOCK, 7);
 	number(writer, "session", block->session);
 	number(writer, "size", block->size);
 	number(writer, "packed", block->packed);
 	number(writer, "events", block->events);
 	number(writer, "from_ns", block->from_ns);
 	number(writer, "to_ns", block->to_ns);
+	number(writer, "lost", block->lost);
 	part_end(writer);
 	buffer_add(&writer->output->buffer, frame, block->packed);
 }

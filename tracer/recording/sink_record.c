@@ -11,7 +11,6 @@
 #include "tracer/recording/session_state.h"
 #include "tracer/stream/calls.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,7 +35,8 @@ static void add_block(struct sink_record *recorder, struct session *session)
 	                                      .size = (uint32_t)session->records.size,
 	                                      .events = session->events,
 	                                      .from_ns = session->from_ns,
-	                                      .to_ns = session->to_ns};
+	                                      .to_ns = session->to_ns,
+	                                      .lost = session->lost};
 
 	if (!session->records.size)
 		return;
@@ -48,7 +48,7 @@ static void add_block(struct sink_record *recorder, struct session *session)
 		output_flush(recorder->sink.output);
 	}
 	session->records.size = 0;
-	session->events = session->from_ns = session->to_ns = 0;
+	session->events = session->from_ns = session->to_ns = session->lost = 0;
 }
 
 void recorder_add_blocks(struct sink_record *recorder)
@@ -77,6 +77,7 @@ static void add_session(const struct sink_record *recorder, const struct session
 	                                 .ruby_version = whole(&session->ruby_version),
 	                                 .extension_version = whole(&session->extension_version),
 	                                 .command = whole(&session->command),
+	                                 .counts_lost = true,
 	                                 .continued = continued};
 
 	if (continued)
@@ -114,12 +115,23 @@ void recorder_add_known(struct sink_record *recorder)
 	}
 }
 
+/* How long its methods were armed only the last file knows. */
+static void end_all_of_file(struct sink_record *recorder)
+{
+	static const char reason[] = "it goes on in the next file";
+
+	for (size_t i = 0; i < recorder->count; i++)
+		recording_write_end(recorder->writer, &(struct recording_end){.session = recorder->sessions[i].number,
+		                                                              .reason = {reason, sizeof(reason) - 1}});
+}
+
 /* The next file can be read without those before: it begins with all that must be known. */
 static void rotate(struct sink_record *recorder)
 {
 	struct output *output = recorder->sink.output;
 
 	recorder_add_blocks(recorder);
+	end_all_of_file(recorder);
 	if (output_rotate(output, recorder->manner.path, recorder->manner.files) < 0)
 		return;
 	recorder->rotated++;
@@ -132,7 +144,7 @@ static void rotate(struct sink_record *recorder)
 	output_flush(output);
 }
 
-static void write_block(struct sink_record *recorder, struct session *session)
+void recorder_write_block(struct sink_record *recorder, struct session *session)
 {
 	add_block(recorder, session);
 	if (recorder->manner.files && !recorder->flight.recent &&
@@ -230,6 +242,16 @@ static bool is_kept(enum record_kind kind)
 	}
 }
 
+/* END may know of more than had a place. */
+static uint64_t lost_of(const struct stream *stream, const struct record *record)
+{
+	if (record->kind == RECORD_LOST)
+		return record->lost.calls;
+	if (record->kind == RECORD_END && record->end.lost > stream->lost)
+		return record->end.lost - stream->lost;
+	return 0;
+}
+
 static void on_record(struct sink *sink, struct stream *stream, const struct record *record, const uint8_t *bytes, size_t size)
 {
 	struct sink_record *recorder = (struct sink_record *)sink;
@@ -249,10 +271,11 @@ static void on_record(struct sink *sink, struct stream *stream, const struct rec
 	if (!session->records.size)
 		session->since_ns = now_ns;
 	buffer_add(&session->records, (const char *)bytes, size);
+	session->lost += lost_of(stream, record);
 	if (session->state)
 		session_state_note(session->state, record, bytes, size);
 	if (session->records.size >= recorder->block_size || now_ns - session->since_ns >= recorder->block_ns)
-		write_block(recorder, session);
+		recorder_write_block(recorder, session);
 	flight_step(recorder, now_ns);
 }
 
@@ -271,9 +294,9 @@ static void note_event(struct sink *sink, const struct fiber *fiber, uint64_t fr
 
 static void on_start(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event)
 {
-	(void)call;
 	if (((struct sink_record *)sink)->manner.files)
 		session_state_begin(fiber, event);
+	call->truths = flight_truths((struct sink_record *)sink, call->method, event->values);
 	note_event(sink, fiber, event->time_ns, event->time_ns);
 }
 
@@ -281,13 +304,23 @@ static void on_end(struct sink *sink, struct fiber *fiber, struct call *call, co
 {
 	session_state_end(fiber, call);
 	note_event(sink, fiber, event->time_ns, event->time_ns);
-	flight_call((struct sink_record *)sink, fiber, call->method, event->ending, event->values, duration_ns);
+	flight_call((struct sink_record *)sink, fiber,
+	            &(struct trigger_call){.method = call->method,
+	                                   .ending = event->ending,
+	                                   .outcome = event->values,
+	                                   .duration_ns = duration_ns,
+	                                   .truths = call->truths});
 }
 
 static void on_whole(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
 {
 	note_event(sink, fiber, event->time_ns, event->time_ns + event->duration_ns);
-	flight_call((struct sink_record *)sink, fiber, method, event->ending, event->outcome, event->duration_ns);
+	flight_call((struct sink_record *)sink, fiber,
+	            &(struct trigger_call){.method = method,
+	                                   .ending = event->ending,
+	                                   .outcome = event->outcome,
+	                                   .duration_ns = event->duration_ns,
+	                                   .truths = flight_truths((struct sink_record *)sink, method, event->values)});
 }
 
 static void on_mark(struct sink *sink, struct fiber *fiber, struct method *mark, const struct event *event)
@@ -299,7 +332,7 @@ static void on_mark(struct sink *sink, struct fiber *fiber, struct method *mark,
 static void on_line(struct sink *sink, struct fiber *fiber, struct method *line, const struct event *event)
 {
 	note_event(sink, fiber, event->time_ns, event->time_ns);
-	flight_line((struct sink_record *)sink, fiber, line);
+	flight_line((struct sink_record *)sink, fiber, line, event->values);
 }
 
 static void on_open(struct sink *sink, struct fiber *fiber, struct call *call)
@@ -323,35 +356,7 @@ static void write_all(struct sink *sink)
 	struct sink_record *recorder = (struct sink_record *)sink;
 
 	for (size_t i = 0; i < recorder->count; i++)
-		write_block(recorder, &recorder->sessions[i]);
-}
-
-static uint64_t wake_ns(const struct sink *sink)
-{
-	const struct sink_record *recorder = (const struct sink_record *)sink;
-	uint64_t progress_ns = progress_line_due_ns(&recorder->progress), flight_ns = flight_due_ns(recorder);
-
-	return progress_ns < flight_ns ? progress_ns : flight_ns;
-}
-
-/* How far it is. */
-static void wake(struct sink *sink, uint64_t now_ns)
-{
-	struct sink_record *recorder = (struct sink_record *)sink;
-	struct buffer text = {0};
-
-	flight_step(recorder, now_ns);
-	if (now_ns < progress_line_due_ns(&recorder->progress))
-		return;
-	buffer_add_format(&text, "recording: %.1f s, %" PRIu64 " events, ", (double)(now_ns - recorder->began_ns) / 1e9,
-	                  recorder->events);
-	buffer_add_size(&text, recorder->flight.recent ? recent_size(recorder->flight.recent) : sink_record_size(sink));
-	if (recorder->flight.recent)
-		buffer_add_text(&text, " in memory");
-	else if (recorder->rotated)
-		buffer_add_format(&text, " in file %" PRIu32, recorder->rotated + 1);
-	progress_line_show(&recorder->progress, &text);
-	buffer_free(&text);
+		recorder_write_block(recorder, &recorder->sessions[i]);
 }
 
 static void add_end(struct sink_record *recorder, const struct recording_end *end)
@@ -401,6 +406,16 @@ static void summary(struct sink *sink, const struct sink_summary *summary)
 	}
 }
 
+/* Of a process that refused, there is no summary. The next file of --rotate must not look at its stream. */
+static void on_gone(struct sink *sink, const struct stream *stream)
+{
+	struct sink_record *recorder = (struct sink_record *)sink;
+	struct session *session = session_of(recorder, stream);
+
+	if (session)
+		session_drop(recorder, session);
+}
+
 struct sink *sink_record_new(struct output *output, const struct sink_style *style, const struct recording_head *head,
                              const struct record_manner *manner)
 {
@@ -416,8 +431,7 @@ void sink_record_end(struct sink *sink)
 	struct sink_record *recorder = (struct sink_record *)sink;
 
 	recorder_add_blocks(recorder);
-	if (recorder->flight.recent && recent_has_news(recorder->flight.recent))
-		flight_write(recorder, NULL);
+	flight_end(recorder);
 	if (sink->output->held) {
 		sink->output->held = false;
 		sink->output->buffer.size = 0;
@@ -440,7 +454,7 @@ bool sink_record_is_cut(const struct sink *sink)
 
 uint64_t sink_record_size(const struct sink *sink)
 {
-	return sink->output->flushed - ((const struct sink_record *)sink)->file_began;
+	return output_size(sink->output) - ((const struct sink_record *)sink)->file_began;
 }
 
 uint32_t sink_record_older(const struct sink *sink)
@@ -475,11 +489,12 @@ const struct sink_ops sink_record = {
 	.open = on_open,
 	.quiet = write_all,
 	.holds = holds,
-	.wake_ns = wake_ns,
-	.wake = wake,
+	.wake_ns = recorder_wake_ns,
+	.wake = recorder_wake,
 	.asked = asked,
 	.enough = has_enough,
 	.record = on_record,
 	.summary = summary,
+	.gone = on_gone,
 	.close = close_recorder,
 };

@@ -47,21 +47,19 @@ static void trigger(struct flight *flight, const struct fiber *fiber)
 	flight->met = true;
 }
 
-void flight_call(struct sink_record *recorder, const struct fiber *fiber, struct method *method, enum ending ending,
-                 struct values outcome, uint64_t duration_ns)
+void flight_call(struct sink_record *recorder, const struct fiber *fiber, const struct trigger_call *call)
 {
 	struct flight *flight = &recorder->flight;
 
-	if (is_waiting(recorder) &&
-	    triggers_call(recorder->manner.triggers, fiber, method, ending, outcome, duration_ns, &flight->why))
+	if (is_waiting(recorder) && triggers_call(recorder->manner.triggers, fiber, call, &flight->why))
 		trigger(flight, fiber);
 	else if (flight->fiber == fiber && !fiber->depth)
 		flight->fiber = NULL;
 }
 
-void flight_line(struct sink_record *recorder, const struct fiber *fiber, struct method *line)
+void flight_line(struct sink_record *recorder, const struct fiber *fiber, struct method *line, struct values values)
 {
-	if (is_waiting(recorder) && triggers_line(recorder->manner.triggers, fiber, line, &recorder->flight.why))
+	if (is_waiting(recorder) && triggers_line(recorder->manner.triggers, fiber, line, values, &recorder->flight.why))
 		trigger(&recorder->flight, fiber);
 }
 
@@ -88,20 +86,6 @@ static uint64_t write_due_ns(const struct flight *flight)
 	return due_ns > flight->rest_ns ? due_ns : flight->rest_ns;
 }
 
-/* When what is in no block yet has been there for long enough. */
-static uint64_t block_due_ns(const struct sink_record *recorder)
-{
-	uint64_t due_ns = UINT64_MAX;
-
-	for (size_t i = 0; i < recorder->count; i++) {
-		const struct session *session = &recorder->sessions[i];
-
-		if (session->records.size && session->since_ns + recorder->block_ns < due_ns)
-			due_ns = session->since_ns + recorder->block_ns;
-	}
-	return due_ns;
-}
-
 uint64_t flight_due_ns(const struct sink_record *recorder)
 {
 	const struct flight *flight = &recorder->flight;
@@ -111,7 +95,7 @@ uint64_t flight_due_ns(const struct sink_record *recorder)
 		return UINT64_MAX;
 	write_ns = write_due_ns(flight);
 	stretch_ns = recent_due_ns(flight->recent);
-	block_ns = block_due_ns(recorder);
+	block_ns = recorder_blocks_due_ns(recorder);
 	stretch_ns = block_ns < stretch_ns ? block_ns : stretch_ns;
 	return write_ns < stretch_ns ? write_ns : stretch_ns;
 }
@@ -130,7 +114,7 @@ void flight_step(struct sink_record *recorder, uint64_t now_ns)
 	}
 	if (flight->over)
 		return;
-	if (now_ns >= block_due_ns(recorder))
+	if (now_ns >= recorder_blocks_due_ns(recorder))
 		recorder_add_blocks(recorder);
 	if (!recent_is_due(flight->recent, now_ns))
 		return;
@@ -149,6 +133,19 @@ static bool begin_file(struct sink_record *recorder)
 	recorder->rotated += output->flushed != 0;
 	recorder->file_began = output->flushed;
 	return true;
+}
+
+void flight_end(struct sink_record *recorder)
+{
+	const struct flight *flight = &recorder->flight;
+
+	if (!flight->recent)
+		return;
+	if (recent_has_news(flight->recent))
+		flight_write(recorder, NULL);
+	else if (recorder->writer && !recorder->sink.output->flushed)
+		recorder->manner.nothing(recorder->manner.owner);
+	recorder->sink.output->is_spared = true;
 }
 
 void flight_write(struct sink_record *recorder, const char *reason)

@@ -5,7 +5,7 @@
 #include "tracer/recording/recording_write.h"
 #include "tracer/recording/sink_record.h"
 
-/* What sink_record.c and sink_record_flight.c share. */
+/* What sink_record.c, sink_record_clock.c and sink_record_flight.c share. */
 
 /* One process, from its HELLO on. */
 struct session {
@@ -14,10 +14,10 @@ struct session {
 	uint32_t number;
 	uint64_t began_ns;
 	struct buffer ruby_version, extension_version, command;
-	struct session_state *state; /* NULL: nobody will ask for it */
-	struct buffer records;       /* whole ones, that are in no block yet */
-	uint64_t since_ns;           /* when the first of them came */
-	uint64_t events, from_ns, to_ns;
+	struct session_state *state;           /* NULL: nobody will ask for it */
+	struct buffer records;                 /* whole ones, that are in no block yet */
+	uint64_t since_ns;                     /* when the first of them came */
+	uint64_t events, from_ns, to_ns, lost; /* of these */
 };
 
 /* What a flight recorder keeps, and why it is about to be written. */
@@ -52,10 +52,20 @@ struct sink_record {
 
 /* --- sink_record.c */
 
-/* What has come makes blocks. */
+/* What has come of the session makes a block, and perhaps the next file begins. */
+void recorder_write_block(struct sink_record *recorder, struct session *session);
+/* What has come of all makes blocks. */
 void recorder_add_blocks(struct sink_record *recorder);
 /* The sessions, and what has to be known of them to go on reading. */
 void recorder_add_known(struct sink_record *recorder);
+
+/* --- sink_record_clock.c */
+
+/* When what is in no block yet has been there for long enough. UINT64_MAX: there is nothing. */
+uint64_t recorder_blocks_due_ns(const struct sink_record *recorder);
+/* Of the sink. */
+uint64_t recorder_wake_ns(const struct sink *sink);
+void recorder_wake(struct sink *sink, uint64_t now_ns);
 
 /* --- sink_record_flight.c; all of these do nothing where it is no flight recorder, but for the second one */
 
@@ -64,16 +74,24 @@ void flight_add_block(struct sink_record *recorder, struct recording_block block
 void flight_free(struct sink_record *recorder);
 
 /* Events, which may be what is waited for; and: no call of the fiber will end any more. */
-void flight_call(struct sink_record *recorder, const struct fiber *fiber, struct method *method, enum ending ending,
-                 struct values outcome, uint64_t duration_ns);
-void flight_line(struct sink_record *recorder, const struct fiber *fiber, struct method *line);
+void flight_call(struct sink_record *recorder, const struct fiber *fiber, const struct trigger_call *call);
+void flight_line(struct sink_record *recorder, const struct fiber *fiber, struct method *line, struct values values);
 void flight_mark(struct sink_record *recorder, const struct fiber *fiber, const struct method *mark, struct values values);
 void flight_fiber_gone(struct sink_record *recorder, const struct fiber *fiber);
+/* triggers_truths() of a call that begins. */
+static inline uint16_t flight_truths(const struct sink_record *recorder, const struct method *method, struct values values)
+{
+	return recorder->flight.recent && recorder->manner.triggers->with_truths
+	               ? triggers_truths(recorder->manner.triggers, method, values)
+	               : 0;
+}
 
 /* What is due by the clock; between records only. */
 void flight_step(struct sink_record *recorder, uint64_t now_ns);
 uint64_t flight_due_ns(const struct sink_record *recorder);
 
+/* At the end: writes what is there and was not yet; where there is nothing to be written, the file stays as it is. */
+void flight_end(struct sink_record *recorder);
 /* Writes what is there, as a file of its own. reason NULL: it is the end, and each session has its own. */
 void flight_write(struct sink_record *recorder, const char *reason);
 

@@ -110,6 +110,7 @@ void waits_span(struct waits *waits, const struct stream *stream, const struct t
 	uint64_t ns = span->to_ns - span->from_ns;
 	struct waits_span *spans;
 
+	process->rate_hz = stream->states_rate_hz;
 	if (!thread) {
 		waits->left_out++;
 		return;
@@ -225,6 +226,16 @@ static void add_row(const struct waits_process *process, const struct waits_thre
 	buffer_add_char(to, '\n');
 }
 
+static void add_rate(const struct waits_process *process, bool several, struct buffer *to)
+{
+	if (!process->rate_hz)
+		return;
+	if (several)
+		buffer_add_format(to, "%d: ", (int)process->pid);
+	buffer_add_format(to, "sampled at %u Hz: what is shorter than %.4g ms may be missing\n", process->rate_hz,
+	                  1e3 / process->rate_hz);
+}
+
 void waits_add_json(const uint64_t *ns, struct buffer *to)
 {
 	struct buffer key = {0};
@@ -238,6 +249,12 @@ void waits_add_json(const uint64_t *ns, struct buffer *to)
 	buffer_free(&key);
 }
 
+void waits_add_rate_json(const struct waits_process *process, struct buffer *to)
+{
+	if (process->rate_hz)
+		json_member_uint(to, "sampled_hz", process->rate_hz);
+}
+
 static void add_row_json(const struct waits_process *process, const struct waits_thread *thread, struct buffer *to)
 {
 	json_open_object(to);
@@ -249,6 +266,7 @@ static void add_row_json(const struct waits_process *process, const struct waits
 	waits_add_json(thread->ns, to);
 	json_member_uint(to, "waits", thread->waits);
 	json_member_uint(to, "longest_wait_ns", thread->longest_ns);
+	waits_add_rate_json(process, to);
 	json_close_line(to);
 }
 
@@ -266,4 +284,6 @@ void waits_table(const struct waits *waits, bool json, struct buffer *to)
 				add_row_json(&waits->processes[i], &waits->processes[i].threads[k], to);
 			else
 				add_row(&waits->processes[i], &waits->processes[i].threads[k], columns, waits->count > 1, to);
+	for (uint32_t i = 0; i < waits->count && !json; i++)
+		add_rate(&waits->processes[i], waits->count > 1, to);
 }

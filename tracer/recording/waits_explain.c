@@ -166,6 +166,8 @@ void waits_explain(const struct waits *waits, const struct waits_place *place, s
 	for (int i = THREAD_BLOCKED; i < THREAD_GC; i++)
 		if (cause.ns[i])
 			buffer_add_format(to, ", %s %.6f s", thread_doing_name(i), seconds(cause.ns[i]));
+	if (waits->processes[place->process].rate_hz)
+		buffer_add_format(to, " (sampled at %u Hz)", waits->processes[place->process].rate_hz);
 	free(cause.waits);
 }
 
@@ -177,6 +179,7 @@ void waits_explain_json(const struct waits *waits, const struct waits_place *pla
 		return;
 	cause = find(waits, place);
 	waits_add_json(cause.ns, to);
+	waits_add_rate_json(&waits->processes[place->process], to);
 	if (cause.holder) {
 		json_open_object(json_key(to, "held_by"));
 		json_member_uint(to, "thread", cause.holder->native_id);

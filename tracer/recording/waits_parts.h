@@ -28,6 +28,7 @@ struct waits_held {
 struct waits_process {
 	const struct stream *stream; /* NULL: it is over */
 	pid_t pid;
+	uint32_t rate_hz;             /* so often its threads were looked at; 0: the VM told what they do */
 	struct waits_thread *threads; /* by number */
 	uint32_t thread_count, thread_room;
 	struct waits_span *spans; /* in the order in which they ended */
@@ -45,5 +46,7 @@ struct waits {
 
 /* "running_ns" and so on: what a thread did, THREAD_DOINGS numbers, as members of the object that is open. */
 void waits_add_json(const uint64_t *ns, struct buffer *to);
+/* "sampled_hz", where that is so. */
+void waits_add_rate_json(const struct waits_process *process, struct buffer *to);
 
 #endif

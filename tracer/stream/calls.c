@@ -103,6 +103,8 @@ int calls_method(struct stream *stream, const struct record_method *record, stru
 	method->file = slice_copy(record->file);
 	method->line = record->line;
 	method->engine = record->engine;
+	if (record->mark == MARK_STATE)
+		stream->states_rate_hz = record->line > 0 ? (uint32_t)record->line : 0;
 	/* STATES tells what threads do, and no event. */
 	method->mark = record->mark == MARK_STATE ? NULL : mark_form(record->mark);
 	method->mark_kind = method->mark ? record->mark : MARK_NONE;
@@ -198,6 +200,8 @@ int calls_fiber(struct stream *stream, const struct record_fiber *record, struct
 	fiber->thread_id = record->thread_id;
 	fiber->native_id = record->native_id;
 	fiber->root = record->root;
+	if (stream->sink && stream->sink->ops->described_anew)
+		stream->sink->ops->described_anew(stream->sink, fiber);
 	fiber->prepared.size = 0;
 	return calls_memory_check(stream, err);
 }
@@ -284,6 +288,7 @@ static int call_start(struct stream *stream, struct fiber *fiber, const struct e
 	call->kept = fiber->kept.size;
 	call->retries = 0;
 	call->held = false;
+	call->truths = 0;
 	if (!call->skipped) {
 		count_for_limit(stream->limit);
 		if (stream->limit)

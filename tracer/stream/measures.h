@@ -12,6 +12,7 @@
 /* What was measured of a call beside its time: the numbers after the texts of its outcome. */
 
 #define MEASURES_MAX 7u
+#define MEASURES_CPU 0u  /* where its number is */
 #define MEASURES_SPAN 3u /* where its numbers begin */
 
 struct measures {

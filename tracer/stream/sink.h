@@ -13,6 +13,7 @@
 
 struct sink;
 struct thread_span;
+struct threads_gap;
 
 /* A summary of one target. */
 struct sink_summary {
@@ -53,12 +54,14 @@ struct sink_ops {
 	void (*line)(struct sink *sink, struct fiber *fiber, struct method *line, const struct event *event);
 	/* What a thread has done from one moment to another. NULL: the format has no such thing. */
 	void (*thread)(struct sink *sink, struct stream *stream, const struct thread_span *span);
-	/* So many changes of threads' states were lost: what they did is not known for a while. NULL: as well. */
-	void (*threads_lost)(struct sink *sink, struct stream *stream, uint64_t lost);
+	/* Changes of threads' states were lost: what they did is not known for a while. NULL: as well. */
+	void (*threads_lost)(struct sink *sink, struct stream *stream, const struct threads_gap *gap);
 	/* It is still open, and its end will not come any more. NULL: only calls that have ended are shown. */
 	void (*open)(struct sink *sink, struct fiber *fiber, struct call *call);
 	/* Nothing more comes of the fiber, and it may be freed. NULL: only open calls are held. */
 	void (*forget)(struct sink *sink, const struct fiber *fiber);
+	/* The fiber is described anew: its `prepared` will be empty. NULL: nothing depends on what is in there. */
+	void (*described_anew)(struct sink *sink, const struct fiber *fiber);
 	/* Calls were lost here. NULL: the summary alone says it. */
 	void (*lost)(struct sink *sink, struct stream *stream, const struct record_lost *lost);
 	/* Nothing has come for a moment: show what was held back. NULL: nothing ever is. */
@@ -89,6 +92,11 @@ struct sink_ops {
 	void (*record)(struct sink *sink, struct stream *stream, const struct record *record, const uint8_t *bytes, size_t size);
 	/* One target is done. NULL: the format has no such thing. */
 	void (*summary)(struct sink *sink, const struct sink_summary *summary);
+	/*
+	 * The stream is freed after this. A target that failed before it was armed has had no summary. NULL: nothing points to
+	 * streams.
+	 */
+	void (*gone)(struct sink *sink, const struct stream *stream);
 	/* Frees what the format holds. NULL: nothing. */
 	void (*close)(struct sink *sink);
 };

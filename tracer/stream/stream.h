@@ -61,6 +61,7 @@ struct call {
 	uint32_t retries;  /* how often it was begun anew, in its own frame; known when it ends */
 	bool held;         /* the sink's: not shown yet */
 	bool skipped;      /* beyond --count: not the sink's business */
+	uint16_t truths;   /* the sink's: of which triggers the expression was true (trigger.h) */
 };
 
 /* Times of one session never go backwards; a target that breaks this gets no huge durations shown. */
@@ -116,6 +117,7 @@ struct stream {
 	uint64_t lines;             /* the same of events of lines */
 	uint64_t marks[MARK_COUNT]; /* given to the sink, by kind */
 	uint64_t lost;              /* calls, by the LOST records so far */
+	uint64_t states_lost;       /* changes of what threads do */
 	uint64_t open_left_out;     /* calls that were still open, and are not shown, as there were too many */
 	uint32_t fiber_count;
 	struct fiber *shown_fiber; /* the sink's: the one whose lines were printed last */
@@ -123,6 +125,7 @@ struct stream {
 	bool takes_descriptors;    /* set by the owner, where records with descriptors were asked for */
 
 	struct thread_states *threads; /* thread_states.h; NULL: nothing is known */
+	uint32_t states_rate_hz;       /* so often a second threads were looked at; 0: the VM told what they do */
 
 	struct caller **callers; /* callers.h; by their numbers, from 1 on */
 	uint32_t caller_count, caller_room;

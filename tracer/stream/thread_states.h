@@ -8,7 +8,8 @@
 /*
  * What the threads of a process do, from the changes that it tells: each change ends a span, which goes to the stream's sink. Of
  * a thread that was there before, the first change says what it did until then, since the first change of any thread. Where
- * changes were lost, spans end at the last one that is known, and others begin after the gap.
+ * changes were lost, spans end at the last one that is known, and others begin after the gap. Where threads were looked at from
+ * time to time (stream->states_rate_hz), each is known from the first look on, and a change is what another look finds.
  */
 
 enum thread_doing {
@@ -32,6 +33,12 @@ struct thread_span {
 	uint64_t from_ns, to_ns; /* of the target's monotonic clock */
 };
 
+/* What is not known of all threads of a process. */
+struct threads_gap {
+	uint64_t changes;        /* so many were lost */
+	uint64_t from_ns, to_ns; /* of the target's monotonic clock: the last change before it, the first after; 0: unknown */
+};
+
 /* "running", "waiting for the GVL", "blocked", "I/O", "sleeping", "waiting for a thread", "waiting for a process", "GC" */
 const char *thread_doing_name(enum thread_doing doing);
 /* "running", "waiting", "blocked", "io", "sleeping", "thread", "process", "gc" */
@@ -50,5 +57,7 @@ void thread_states_free(struct stream *stream);
  * native ones (RUBY_MN_THREADS=1), "one of native thread 4711".
  */
 void thread_states_add_name(const struct stream *stream, uint32_t native_id, struct buffer *to);
+/* What the track of its states is called: "hog: state", "hog: state, sampled at 1000 Hz". */
+void thread_states_add_track(const struct stream *stream, uint32_t native_id, struct buffer *to);
 
 #endif

@@ -302,7 +302,7 @@ static void join(struct top *top, uint64_t now_ns)
 		return;
 	top->join_ns = now_ns + JOIN_NS;
 	for (size_t i = 0; i < parents->count; i++)
-		choose_more_children(parents->items[i], &workers);
+		choose_joining_children(parents->items[i], &workers);
 	for (size_t i = 0; i < workers.count; i++)
 		if (!is_there(top, workers.items[i]))
 			add_process(top, workers.items[i]);

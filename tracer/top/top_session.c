@@ -210,6 +210,7 @@ static void open_session(struct top_session *session)
 	session->command.selectors = session->selectors.items;
 	session->command.selector_count = session->selectors.count;
 	session->command.options.expression_timeout_ms = options_limit_ms(session->options);
+	session->command.options.work_limit_ms = session->command.options.expression_timeout_ms;
 	session->unused.fd = -1;
 	if (!session->sink)
 		session->sink = session->quiet = sink_new(&quiet_sink, &session->unused, &session->options->style);

@@ -186,14 +186,14 @@ void pairs_for_ever(struct lie *lie)
 static void add_impossible_summary(struct packing *packing)
 {
 	static const char *const numbers[] = {
-		"elapsed_ns", "samples", "late_ticks", "late_ns", "no_room_ticks", "threads_left_out",
-		"cut",        "woken",   "own_cpu_ns", "made",    "every",         "noted",
-		"lost",       "off_ns"};
+		"elapsed_ns", "samples",   "cpu_samples", "late_ticks", "late_ns", "no_room_ticks", "threads_left_out",
+		"cut",        "woken",     "own_cpu_ns",  "made",       "every",   "noted",         "lost",
+		"off_ns",     "unwatched", "unwatched_ns"};
 	static const char *const doubles[] = {"rate_hz", "event_ns"};
 
 	add_text(packing, text("summary"));
-	msgpack_pack_map(&packing->packer, 16);
-	for (size_t i = 0; i < 14; i++) {
+	msgpack_pack_map(&packing->packer, 19);
+	for (size_t i = 0; i < 17; i++) {
 		add_text(packing, text(numbers[i]));
 		add_number(packing, UINT64_MAX - i);
 	}

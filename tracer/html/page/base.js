@@ -36,6 +36,19 @@ function time(ns) {
   return `${number.toFixed(Math.abs(number) < 10 ? 2 : Math.abs(number) < 100 ? 1 : 0)} ${name}`;
 }
 
+function bytes(number) {
+  if (number < 1024) return plural(number, 'byte');
+  const [unit, name] = number < 2 ** 20 ? [1024, 'KiB'] : number < 2 ** 30 ? [2 ** 20, 'MiB'] : [2 ** 30, 'GiB'];
+  return `${(number / unit).toFixed(number / unit < 10 ? 2 : 1)} ${name}`;
+}
+
+/* What a profile is of, by its unit: how an amount is shown, and what all of it is called. */
+const UNITS = {
+  nanoseconds: { show: time, all: 'time' },
+  bytes: { show: bytes, all: 'bytes' },
+  none: { show: (number) => plural(number, 'object'), all: 'objects' },
+};
+
 /* A short name of a file, and the whole one for whoever asks. */
 const baseName = (path) => path.slice(path.lastIndexOf('/') + 1);
 
@@ -76,10 +89,9 @@ function fit(canvas, width, height) {
 /* Colours of the style sheet. */
 const themed = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/* As much of a text as fits; characters are about as wide as each other. */
-const CHARACTER = 6.7;
-function clip(text, width) {
-  const room = Math.floor(width / CHARACTER);
+/* As much of a text as fits in the context's font, whose characters are as wide as each other. */
+function clip(text, width, context) {
+  const room = Math.floor(width / context.measureText('M').width);
   return text.length <= room ? text : room < 3 ? '' : `${text.slice(0, room - 1)}…`;
 }
 

@@ -37,14 +37,13 @@ class Flame {
         this.load();
       });
     }
-    if (model.isProfile) {
-      const label = make('label', this.tools, 'Time ');
+    if (model.weights.length > 1) {
+      const label = make('label', this.tools, model.about.of_objects ? 'Show ' : 'Time ');
       const select = make('select', label);
-      make('option', select, 'wall').value = 'wall';
-      make('option', select, 'CPU').value = 'cpu';
+      for (const weight of model.weights) make('option', select, weight.title).value = weight.name;
       select.id = 'flame-weight';
       select.addEventListener('change', () => {
-        this.app.weight = select.value;
+        this.app.weight = model.weights.find((weight) => weight.name === select.value);
         this.app.weightChanged();
       });
     }
@@ -53,7 +52,7 @@ class Flame {
   }
 
   load() {
-    this.root = callTree(this.app.model.trees[this.app.weight], this.thread);
+    this.root = callTree(this.app.weight.tree, this.thread);
     this.zoom(this.root);
   }
 
@@ -78,12 +77,13 @@ class Flame {
 
   lines(one) {
     const whole = this.root.total;
-    const lines = [this.title(one), `${time(one.total)} (${percent(one.total, whole)}), itself ${time(one.self)} ` +
+    const show = this.app.weight.show;
+    const lines = [this.title(one), `${show(one.total)} (${percent(one.total, whole)}), itself ${show(one.self)} ` +
       `(${percent(one.self, whole)})`];
     if (one.calls) lines.push(`${plural(one.calls, 'call')} here, ${time(one.total / one.calls)} each` +
       (one.errors ? `, ${count(one.errors)} raised` : ''));
     const method = this.app.model.methods[one.name];
-    if (method && method[1]) lines.push(`${method[1]}:${method[2]}`);
+    if (method && method[1]) lines.push(whereOf(method[1], method[2]));
     return lines;
   }
 
@@ -137,12 +137,13 @@ class Flame {
         if (size < 30) continue;
         context.globalAlpha = matches && !found ? 0.6 : 1;
         context.fillStyle = found ? '#fff' : dark ? '#f4f4f4' : '#1c1c1c';
-        context.fillText(clip(title, size - 8), x + 4, one.depth * ROW + ROW / 2);
+        context.fillText(clip(title, size - 8, context), x + 4, one.depth * ROW + ROW / 2);
       }
     context.globalAlpha = 1;
     if (!this.root.total) {
       context.fillStyle = themed('--ink');
-      context.fillText(this.app.model.isProfile ? 'No such time was sampled.' : 'No call has ended in this recording.', 8, 12);
+      context.fillText(this.app.model.isProfile ? `No such ${this.app.weight.all} were seen.`
+        : 'No call has ended in this recording.', 8, 12);
     }
     this.canvas.dataset.frames = this.rows.reduce((sum, row) => sum + row.length, 0);
   }

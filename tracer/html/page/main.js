@@ -15,7 +15,7 @@ class App {
   constructor(model) {
     this.model = model;
     this.matches = null;
-    this.weight = 'wall';
+    this.weight = model.weights[0];
     this.views = [];
   }
 
@@ -101,7 +101,7 @@ class App {
 
   weightChanged() {
     this.flame.load();
-    this.methods.load(methodRows(callTree(this.model.trees[this.weight], null), this.model.methods));
+    this.methods.load(methodRows(callTree(this.weight.tree, null), this.model.methods));
   }
 
   redraw() {
@@ -119,7 +119,7 @@ class App {
       });
     }
     byId('found').textContent = this.matches ? `${plural(this.matches.size, 'method')}, ` +
-      `${percent(this.flame.foundTime(), this.flame.root.total)} of the time` : '';
+      `${percent(this.flame.foundTime(), this.flame.root.total)} of the ${this.weight.all}` : '';
     this.methods.fill();
     if (this.slowest) this.slowest.fill();
     this.redraw();

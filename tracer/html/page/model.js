@@ -40,7 +40,7 @@ function frame(name, parent) {
   return { name, parent, depth: parent ? parent.depth + 1 : 0, calls: 0, errors: 0, total: 0, self: 0, children: [] };
 }
 
-/* The tree of all threads together, or of one. A thread's own node has the time of what it called. */
+/* The tree of all threads together, or of one. What a thread has without any frame, as while it begins, is all's own. */
 function callTree(tree, thread) {
   const root = frame(-1, null);
   const frames = new Array(tree.parent.length + 1);
@@ -48,7 +48,9 @@ function callTree(tree, thread) {
   for (let i = 0; i < tree.parent.length; i++) {
     const parent = frames[tree.parent[i]];
     if (tree.parent[i] === 0) {
-      if (thread === null || thread === tree.name[i]) frames[i + 1] = root;
+      if (thread !== null && thread !== tree.name[i]) continue;
+      frames[i + 1] = root;
+      root.self += tree.self[i];
       continue;
     }
     if (!parent) continue;
@@ -71,12 +73,17 @@ function callTree(tree, thread) {
   for (let i = order.length - 1; i >= 0; i--) {
     const one = order[i];
     one.inside = one.children.reduce((sum, child) => sum + child.total, 0);
-    if (one === root) one.total = one.inside;
+    if (one === root) one.total = one.inside + one.self;
     one.children.sort((a, b) => b.total - a.total);
   }
   root.depths = order.reduce((most, one) => Math.max(most, one.depth), 0);
   return root;
 }
+
+/* Of what is no method, its kind stands for the file. */
+const KINDS = { '': 'written in C', '(objects)': 'a class of which objects were made', '(state)': 'what the VM did',
+  '(native)': 'a native function' };
+const whereOf = (file, line) => KINDS[file] || `${file}:${line}`;
 
 /* A row for each method; the time of one that calls itself counts once. */
 function methodRows(root, methods) {
@@ -90,15 +97,19 @@ function methodRows(root, methods) {
         open.set(one.name, open.get(one.name) - 1);
         continue;
       }
+      const file = methods[one.name][1];
       let row = rows.get(one.name);
       if (!row) {
-        const [name, file, line, least, most, median, rare] = methods[one.name];
+        const [name, , line, least, most, median, rare] = methods[one.name];
         row = { id: one.name, name, file, line, calls: 0, errors: 0, total: 0, all: 0, self: 0, least, most, median, rare };
         rows.set(one.name, row);
       }
       row.calls += one.calls;
       row.errors += one.errors;
       row.self += one.self;
+      /* Objects are also those of the method that makes them. */
+      const by = file === '(objects)' ? rows.get(one.parent.name) : undefined;
+      if (by) by.self += one.self;
       row.all += one.total;
       if (!open.get(one.name)) row.total += one.total;
       open.set(one.name, (open.get(one.name) || 0) + 1);
@@ -162,9 +173,11 @@ async function readModel() {
     thread.label = model.isProfile ? thread.name : (thread.name || (thread.main ? 'main' : `thread ${thread.id}`));
   });
   if (model.isProfile) {
-    model.trees = { wall: readTree(columns, 'wall_'), cpu: readTree(columns, 'cpu_') };
+    model.weights = about.weights.map(([prefix, title, unit]) => (
+      { name: prefix.slice(0, -1), title, ...UNITS[unit], tree: readTree(columns, prefix) }));
+    for (const method of model.methods) if (method[1] === '(objects)') method[0] += ' (made)';
   } else {
-    model.trees = { wall: readTree(columns, '') };
+    model.weights = [{ name: 'wall', title: 'wall', ...UNITS.nanoseconds, tree: readTree(columns, '') }];
     model.calls = readCalls(columns, about.lanes);
     const marks = numbers(columns.get('marks'));
     model.marks = [];

@@ -72,11 +72,13 @@ class Table {
 
 function methodTable(app, place) {
   const whole = () => app.flame.root.total || 1;
+  const amount = (value) => app.weight.show(value);
   const columns = [
-    { title: 'Method', value: (row) => row.name, text: true, hint: (row) => (row.file ? `${row.file}:${row.line}` : 'in C') },
-    { title: 'Self', value: (row) => row.self, show: time, first: true, bar: true,
+    { title: app.model.about.of_objects ? 'Method or class' : 'Method', value: (row) => row.name, text: true,
+      hint: (row) => whereOf(row.file, row.line) },
+    { title: 'Self', value: (row) => row.self, show: amount, first: true, bar: true,
       hint: (row) => percent(row.self, whole()) },
-    { title: 'Total', value: (row) => row.total, show: time, bar: true, hint: (row) => percent(row.total, whole()) },
+    { title: 'Total', value: (row) => row.total, show: amount, bar: true, hint: (row) => percent(row.total, whole()) },
   ];
   if (!app.model.isProfile)
     columns.push(
@@ -88,14 +90,16 @@ function methodTable(app, place) {
       { title: 'Raised', value: (row) => row.errors, show: (errors) => (errors ? count(errors) : '') },
     );
   else
-    columns.push({ title: 'Self', value: (row) => row.self, show: (self) => percent(self, whole()) });
+    columns.push({ title: 'Self %', value: (row) => row.self, show: (self) => percent(self, whole()) });
   const table = new Table(app, place, columns, (row) => {
-    const lines = [row.name, `itself ${time(row.self)} (${percent(row.self, whole())}), ` +
-      `with what it calls ${time(row.total)} (${percent(row.total, whole())})`];
-    lines.push(row.file ? `${row.file}:${row.line}` : 'written in C');
+    const lines = [row.name, `itself ${amount(row.self)} (${percent(row.self, whole())}), ` +
+      `with what it calls ${amount(row.total)} (${percent(row.total, whole())})`];
+    lines.push(whereOf(row.file, row.line));
     app.detail(lines, null, [['Show in the flame graph', () => app.searchFor(row.name, 0)]]);
   });
-  table.note.textContent = app.model.isProfile
+  table.note.textContent = app.model.about.of_objects
+    ? 'Self: what the method itself made, or all of the class. Total: also what it called made; a recursive one counts once.'
+    : app.model.isProfile
     ? 'Self: time in the method itself. Total: also in what it called; a recursive one counts once.'
     : 'Self: without the recorded calls inside. Total: with them; of a method that calls itself, the outermost call.';
   return table;

@@ -13,7 +13,13 @@ function facts(model) {
   const rubies = [...new Set(about.sessions.map((session) => session.ruby).filter(Boolean))];
   if (rubies.length) parts.push(`Ruby ${rubies.join(', ')}`);
   if (duration(model)) parts.push(time(duration(model)));
-  if (model.isProfile) {
+  if (about.of_objects) {
+    const made = about.sessions.reduce((sum, session) => sum + (session.made || 0), 0);
+    const every = Math.max(1, ...about.sessions.map((session) => session.every || 1));
+    parts.push(`${plural(made, 'object')} made`);
+    if (every > 1) parts.push(`about 1 of ${count(every)} looked at`);
+    if (about.sessions.some((session) => session.retained)) parts.push('shown are those that stayed');
+  } else if (model.isProfile) {
     const samples = about.sessions.reduce((sum, session) => sum + (session.samples || 0), 0);
     parts.push(`${plural(samples, 'sample')} at ${count(about.rate_hz)} Hz`);
   } else {
@@ -27,14 +33,28 @@ function facts(model) {
   return parts;
 }
 
+/* What a profile of objects of a process does not have. */
+function objectWarnings(session) {
+  const said = [];
+  const off = session.off_ns / (session.duration_ns || 1);
+  if (session.ended_early) said.push('the profile ended before it could be seen which objects stay.');
+  if (off > 0.02) said.push(`to stay cheap, rbprobe looked for ${(100 * (1 - off)).toFixed(0)} % of the time.`);
+  if (session.unwatched_ns) said.push(`${time(session.unwatched_ns)} were not looked at, when the process made Ractors.`);
+  if (session.unwatched) said.push(`of ${plural(session.unwatched, 'object')} it is not known whether they stay.`);
+  if (session.lost) said.push(`${plural(session.lost, 'object')} missing: there was no room for them or their stacks.`);
+  if (session.bytes === false) said.push('this Ruby does not tell how many bytes an object has.');
+  return said.map((text) => `Process ${session.pid}: ${text}`);
+}
+
 /* All that is not there, and why. */
 function warnings(model) {
   const about = model.about;
   const said = [];
   if (model.isProfile) {
     for (const session of about.sessions) {
-      if (session.late_ns) said.push(`Process ${session.pid}: ${time(session.late_ns)} were not sampled, as the process could ` +
-        'not be asked in time.');
+      if (about.of_objects) said.push(...objectWarnings(session));
+      if (session.late_ns) said.push(`Process ${session.pid}: ${time(session.late_ns)} were seen late (long C code, or a busy ` +
+        'machine).');
       if (session.no_room) said.push(`Process ${session.pid}: ${plural(session.no_room, 'tick')} had no room.`);
       if (session.threads_left_out) said.push(`Process ${session.pid}: ${plural(session.threads_left_out, 'thread')} left out.`);
       if (session.cut) said.push(`Process ${session.pid}: ${plural(session.cut, 'stack')} cut, as they were too deep.`);
@@ -58,6 +78,9 @@ function warnings(model) {
     'not shown.');
   if (counts.states_lost) said.push(`${plural(counts.states_lost, 'change')} of what threads do lost: it is not known around ` +
     'these.');
+  if (counts.states_sampled_hz) said.push(`What threads do was sampled at ${count(counts.states_sampled_hz)} Hz, as this Ruby ` +
+    `does not tell it: what is shorter than ${time(1e9 / counts.states_sampled_hz)} may be missing, and a change is known to ` +
+    'that.');
   if (counts.spans_left) said.push(`The last ${plural(counts.spans_left, 'change')} of what threads do not shown.`);
   if (counts.lines) said.push(`${plural(counts.lines, 'line')} reached: lines are not shown here, but by \`rbprobe replay\`.`);
   if (counts.gaps_left) said.push(`${plural(counts.gaps_left, 'more gap')} not shown in the timeline.`);

@@ -221,8 +221,9 @@ class Timeline {
     context.textBaseline = 'middle';
     this.drawn = 0;
     this.drawGaps(height);
+    this.drawGrid(height);
     for (const one of this.lanes) this.drawLane(one, one.y + MAP + AXIS - this.scroll.scrollTop, height);
-    this.drawAxis(height);
+    this.drawAxis();
     this.drawMap();
     this.shown.textContent = `${time(this.from)} – ${time(this.to)}`;
     this.resetButton.disabled = this.from === 0 && this.to === this.span;
@@ -282,7 +283,7 @@ class Timeline {
         if (right - left > 28) {
           context.globalAlpha = matches && !found ? 0.5 : 1;
           context.fillStyle = found || ended === 1 ? '#fff' : isDark() ? '#f4f4f4' : '#1c1c1c';
-          context.fillText(clip(methods[id][0], right - left - 6), left + 3, y + LEVEL / 2 - 1);
+          context.fillText(clip(methods[id][0], right - left - 6, context), left + 3, y + LEVEL / 2 - 1);
         }
       }
       context.globalAlpha = 1;
@@ -331,19 +332,34 @@ class Timeline {
     }
   }
 
-  drawAxis(height) {
-    const context = this.context;
+  /* Round times, about 110 pixels apart. */
+  ticks() {
     const rough = (this.to - this.from) / Math.max(this.width / 110, 1);
     const unit = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].find((one) => one * unit >= rough) * unit;
+    const found = [];
+    for (let at = Math.ceil(this.from / step) * step; at <= this.to; at += step) found.push(at);
+    return found;
+  }
+
+  /* Below the lanes: their text is read, not crossed out. */
+  drawGrid(height) {
+    this.context.fillStyle = this.colors.line;
+    for (const at of this.ticks()) this.context.fillRect(this.x(at), MAP + AXIS - 6, 1, height);
+  }
+
+  drawAxis() {
+    const context = this.context;
     context.fillStyle = this.colors.paper;
     context.fillRect(0, 0, this.width, MAP + AXIS);
     context.font = '11px system-ui, sans-serif';
-    for (let at = Math.ceil(this.from / step) * step; at <= this.to; at += step) {
+    for (const at of this.ticks()) {
+      const text = time(at), x = this.x(at);
       context.fillStyle = this.colors.line;
-      context.fillRect(this.x(at), MAP + AXIS - 6, 1, height);
+      context.fillRect(x, MAP + AXIS - 6, 1, 6);
       context.fillStyle = this.colors.dim;
-      context.fillText(time(at), this.x(at) + 3, MAP + AXIS / 2 - 1);
+      /* Half a time would be a wrong one. */
+      if (x + 3 + context.measureText(text).width <= this.width) context.fillText(text, x + 3, MAP + AXIS / 2 - 1);
     }
   }
 

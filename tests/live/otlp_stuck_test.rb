@@ -1,0 +1,78 @@
+# --otlp: a receiver that takes requests and does not answer. The queue is bounded, and each span that it has no room for is
+# counted.
+
+require_relative "helper"
+require_relative "otlp_receiver"
+
+class OtlpStuckTest < LiveTest
+  def setup
+    super
+    @receiver = OtlpReceiver.new
+  end
+
+  def teardown
+    @receiver.close
+    super
+  end
+
+  # Far more spans than the queue has room for, and the ring of the process: calls that are made may still be in there.
+  MANY = 1_000_000
+
+  # The receiver has answered the first request, which is empty, and answers no other; the process makes its calls all the same.
+  def flood(receiver, timeout_ms, *command)
+    target = start("shop")
+    tracer = launch(*command, "-v", "-p", target.pid.to_s, "Shop#price", "--otlp", receiver.url,
+                    env: { "OTEL_EXPORTER_OTLP_TIMEOUT" => timeout_ms.to_s }).wait_until_armed
+    wait_until("the first answer") { receiver.taken.any? }
+    receiver.hold
+    target.run("#{MANY}.times { $shop.price(:tea) }")
+    [target, tracer]
+  end
+
+  def counted(result, words)
+    result.stderr[/^rbprobe: (\d+) spans? #{words}/, 1].to_i
+  end
+
+  test "where the receiver is stuck, the queue is bounded, and what it has no room for is counted" do
+    to = @receiver
+    target, tracer = flood(to, 1_000, "trace", "--overflow", "block")
+    assert_equal "2", target.run("1 + 1")
+    largest = File.read("/proc/#{tracer.pid}/status")[/^VmHWM:\s*(\d+)/, 1].to_i
+    result = tracer.stop
+    assert_exit 1, result
+    dropped = counted(result, "are lost: they came faster than they were taken")
+    unsent = counted(result, "are lost: they could not be sent")
+    assert_operator dropped, :>, 10_000
+    assert_operator unsent, :>, 10_000
+    assert_equal [MANY, 0], [dropped + unsent, counted(result, "sent to")], result.stderr
+    assert_operator largest, :<, 150_000, "KiB" if Processes::TARGET_ENV.empty?
+    assert_attachable target
+  end
+
+  test "where the receiver was stuck for a while, it gets what waited, and the rest is counted" do
+    to = @receiver
+    _, tracer = flood(to, 60_000, "trace", "--overflow", "block")
+    to.release
+    result = tracer.stop
+    assert_exit 1, result
+    dropped = counted(result, "are lost: they came faster than they were taken")
+    sent = counted(result, "sent to")
+    assert_operator dropped, :>, 10_000
+    assert_equal [MANY, 0], [sent + dropped, counted(result, "are lost: they could not be sent")], result.stderr
+    assert_equal sent, to.taken.sum { |request| Otlp.span_count(request.body) }
+  end
+
+  test "figures for which a receiver that is stuck has no time are counted, too" do
+    to = @receiver
+    target = start("shop")
+    tracer = launch("stat", "-v", "-p", target.pid.to_s, "Shop#price", "--interval", "0.2", "--otlp", to.url,
+                    env: { "OTEL_EXPORTER_OTLP_TIMEOUT" => "500" }).wait_until_armed
+    wait_until("the first answer") { to.taken.any? }
+    to.hold
+    target.run("30.times { $shop.price(:tea) }")
+    tracer.wait_for(/trying again/)
+    result = tracer.stop
+    assert_exit 1, result
+    assert_match(/^rbprobe: \d+ data points are lost: they could not be sent$/, result.stderr)
+  end
+end

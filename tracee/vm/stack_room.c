@@ -1,0 +1,62 @@
+/*
+ * Room on the VM's stack. See stack_room.h. A method of Ruby's in C tells whose block calls it again: the VM pushes a frame for
+ * each call and each block. A Proc would do as well, but in a job its outer scope is the method that was interrupted (see
+ * builtin_iterate()).
+ */
+
+#include "tracee/vm/stack_room.h"
+
+#include "proto/clock.h"
+#include "tracee/vm/exception_drop.h"
+#include "tracee/vm/own.h"
+
+#include <ruby.h>
+
+#define FRAMES 100 /* one in the other: more than any work of ours has */
+#define FRAMES_A_CALL 2
+#define METHOD "each_index"
+/* To find out that there is none takes long: the exception has a backtrace of thousands. The process gets so many times that. */
+#define PAUSE_SHARE 10
+
+static VALUE array; /* of one element */
+
+static VALUE descend(RB_BLOCK_CALL_FUNC_ARGLIST(unused, left))
+{
+	long after = FIX2LONG(left) - FRAMES_A_CALL;
+
+	(void)unused;
+	(void)argc;
+	(void)argv;
+	(void)blockarg;
+	return after > 0 ? rb_block_call(array, rb_intern(METHOD), 0, NULL, descend, LONG2FIX(after)) : Qnil;
+}
+
+static VALUE begin(VALUE unused)
+{
+	if (!array) {
+		own_register(&array);
+		array = rb_ary_new_from_args(1, Qnil);
+	}
+	return descend(unused, LONG2FIX(FRAMES + FRAMES_A_CALL), 0, NULL, Qnil);
+}
+
+bool stack_room_is_enough(void)
+{
+	static uint64_t lacks_until_ns;
+	VALUE before = rb_errinfo();
+	uint64_t began_ns = clock_now_ns(), now_ns;
+	int failed = 0;
+
+	if (began_ns < lacks_until_ns)
+		return false;
+	/* The application's own would be run. What there is no room for then fails, and says so. */
+	if (!rb_method_basic_definition_p(rb_cArray, rb_intern(METHOD)))
+		return true;
+	rb_protect(begin, Qnil, &failed);
+	if (!failed)
+		return true;
+	exception_drop(before);
+	now_ns = clock_now_ns();
+	lacks_until_ns = now_ns + (now_ns - began_ns) * PAUSE_SHARE;
+	return false;
+}
