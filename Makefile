@@ -48,7 +48,7 @@ TRACER_OBJECTS += $(BUILD)/obj/embedded/html_page.o
 # The parts of the extension that know no Ruby are unit-tested outside of it.
 RUBYLESS_SOURCES := $(addprefix tracee/,$(addsuffix .c,base/msgpack_builder base/encoder base/command_inbox \
 	base/fork_gate base/job_due base/ring base/state_ring \
-	base/counter base/ruby_words base/ticks session/permissions session/stream \
+	base/counter base/ruby_words base/ticks requests/profile_watch session/permissions session/stream \
 	vm/method_layout))
 RUBYLESS_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(RUBYLESS_SOURCES))
 

@@ -2,7 +2,7 @@
 #
 #     ruby profiled.rb      commands on stdin, an answer a line
 #         "work N"          does N rounds
-#         "cpu"             prints the ns of CPU time that the process has taken so far
+#         "cpu"             prints the ns of CPU time that the process has taken so far; "thread": that this thread has
 #         "begin HZ"        StackProf samples time, so many times a second. By its mode :cpu it could not do so more often than
 #                           the kernel looks at CPU times, some 250 times
 #         "end"             and ends: prints each method's samples, as "name=count ..."
@@ -55,6 +55,8 @@ while (line = gets)
     puts "done"
   when "cpu"
     puts Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond)
+  when "thread"
+    puts Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID, :nanosecond)
   when "begin"
     require "stackprof"
     StackProf.start(mode: :wall, interval: 1_000_000 / Integer(argument), raw: false)

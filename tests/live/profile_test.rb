@@ -98,10 +98,27 @@ class ProfileTest < LiveTest
     assert_empty result.stdout.lines.select { |line| line.chomp.size > 80 }
   end
 
+  # Most threads of a server wait, and what has not run is not looked at again.
+  [{}, { "RUBY_MN_THREADS" => "1" }].each do |env|
+    test "a thread that goes from one wait to another is found in both, one that stays where it is#{", M:N" if env.any?}" do
+      target = start("profiled", env: env)
+      target.run("def here; sleep 0.05; end; def there; sleep 0.05; end; go; " \
+                 "$moves = Thread.new { loop { here; there } }.tap { |thread| thread.name = 'moves' }; 1")
+      found = objects(target)
+      elapsed = found["process"][0]["elapsed"]
+      moved = stacks_of(found, "moves")
+      %w[here there].each do |name|
+        part = moved.sum { |labels, wall| labels.include?("Object##{name}") ? wall : 0 }
+        assert_in_delta elapsed / 2, part, 0.3 * elapsed, moved.inspect
+      end
+      assert_equal(["Work#wait"], stacks_of(found, "sleeps").map { |labels, _| labels.grep(/Work/) }.flatten.uniq)
+    end
+  end
+
   # Some 20,000 frames a sample: a millisecond at best.
   test "where samples take more than they may, there are fewer, and no time is missing" do
     target = start("profiled")
-    target.run("def deep(left); left.zero? ? sleep : deep(left - 1); end; 100.times { Thread.new { deep(200) } }; sleep 0.1")
+    target.run("def deep(left); left.zero? ? loop { sleep 0.001 } : deep(left - 1); end; 100.times { Thread.new { deep(200) } }; sleep 0.1")
     target.run_in_background("loop { Integer.sqrt(7) }")
     found = rbprobe("profile", "-p", target.pid.to_s, "--duration", "3", "--rate", "1000", "--format", "json", "-q")
     assert_exit 0, found

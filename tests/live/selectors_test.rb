@@ -379,12 +379,12 @@ class SelectorsTest < LiveTest
                    "trace", "-p", start("shop").pid.to_s, *many
   end
 
-  test "with --args a parameter that an expression names is shown once, where the expression stands" do
+  test "with --args a parameter whose name an expression has is shown once, as and where the expression says" do
     target = start("console")
     target.run("class Till; def add(item, price) item end; end; nil")
     tracer = trace(target, "Till#add(self.class, price, item: price + 1)", "String#center(arg2)", "--args")
     target.run('Till.new.add(:tea, 3); "a".center(3, "-")')
-    assert_equal "Till#add(self.class=Till, price=3, item=4, item=:tea) <time>\nString#center(arg2=\"-\", arg1=3) <time>\n",
+    assert_equal "Till#add(self.class=Till, price=3, item=4) <time>\nString#center(arg2=\"-\", arg1=3) <time>\n",
                  tracer.stop.tree.gsub(/, \*rest.*?(?=\))/, "")
   end
 

@@ -43,6 +43,7 @@ static bool ran_at_tick(const struct profiler *profiler, const struct profile_th
 	uint64_t now_ns = takes ? profiler->sample_ns : clock_now_ns(), passed_ns = now_ns - tick->at_ns;
 	uint64_t cpu_ns = takes ? profiler->sample_cpu_ns : known->cpu_ns, before_ns = known->before_ns, used_ns;
 	uint64_t delay_ns = UINT64_MAX;
+	bool mostly;
 
 	if (!tick->at_ns || now_ns < tick->at_ns || !known->has_cpu)
 		return false;
@@ -50,8 +51,12 @@ static bool ran_at_tick(const struct profiler *profiler, const struct profile_th
 	if (!profile_tick_thread(tick, (pid_t)known->native_id, &before_ns, &delay_ns) && (!takes || !known->had_cpu))
 		return takes && !tick->late && passed_ns <= WAKING_NS;
 	used_ns = cpu_ns > before_ns ? cpu_ns - before_ns : 0;
+	mostly = !takes && !tick->late && used_ns > passed_ns - passed_ns / 4;
+	/* Whatever it waited for, it has used too little: so the kernel is not asked. */
+	if (!takes && used_ns < WAKING_NS && (tick->late || used_ns + AWAY_NS < passed_ns))
+		return mostly;
 	if (!worked_since(known, passed_ns, used_ns, delay_ns))
-		return !takes && !tick->late && used_ns > passed_ns - passed_ns / 4;
+		return mostly;
 	if (!tick->late && used_ns + AWAY_NS >= passed_ns)
 		return used_ns > 0;
 	return used_ns >= WAKING_NS || (takes && profile_stack_is_in_ruby(profiler->stacks, known->stack));
@@ -107,11 +112,20 @@ static void take_gvl(struct profiler *profiler, const struct profile_thread *kno
 		profiler->no_room_ticks++;
 }
 
+/* Where the thread is. What has not run is asked nothing: most threads of a server wait. */
+static void look_at_stack(struct profiler *profiler, struct profile_thread *known)
+{
+	if (!known->stands || !known->has_stack || known->stack == PROFILE_STACK_NONE)
+		known->stack = profile_stack_of(profiler->stacks, known->thread, &known->cut);
+	known->has_stack = true;
+	profiler->cut += known->cut;
+}
+
 static void take_thread(struct profiler *profiler, VALUE thread, uint32_t index, const struct profile_time *time, uint64_t gc_ns)
 {
 	struct profile_thread *known = profile_threads_get(&profiler->threads, thread, index);
 	uint64_t cpu_ns, left_ns = time->moved_ns;
-	bool cut = false, idle;
+	bool idle;
 
 	if (!known || known->ours)
 		return;
@@ -123,9 +137,7 @@ static void take_thread(struct profiler *profiler, VALUE thread, uint32_t index,
 
 		add_or_count(profiler, known->number, known->stack, still);
 	}
-	known->stack = profile_stack_of(profiler->stacks, thread, &cut);
-	known->has_stack = true;
-	profiler->cut += cut;
+	look_at_stack(profiler, known);
 	cpu_ns = cpu_of_sample(profiler, known, time);
 	profiler->cpu_samples += cpu_ns > 0;
 	idle = !cpu_ns && known->last_ns < time->moved_ns / 2;

@@ -98,15 +98,32 @@ void profile_threads_end(struct profile_threads *threads)
 	threads->count = kept;
 }
 
+/*
+ * Whether its clock, which is exact, is that of all that it runs on. From 3.3 on it may go on in another native thread
+ * (RUBY_MN_THREADS).
+ */
+static bool has_its_clock(const struct profile_thread *thread)
+{
+#ifdef HAVE_RB_PROFILE_THREAD_FRAMES
+	uint32_t native_id;
+
+	return native_id_of(thread->thread, &native_id) && native_id == thread->native_id;
+#else
+	return thread->native_id != 0;
+#endif
+}
+
 void profile_thread_cpu_ns(struct profile_thread *thread, uint64_t now_ns, uint64_t own_ns)
 {
 	thread->last_ns = 0;
+	thread->stands = false;
 	thread->had_cpu = thread->has_cpu;
 	thread->before_ns = thread->cpu_ns;
 	if (!thread->native_id || (!now_ns && !clock_thread_ns((pid_t)thread->native_id, &now_ns)))
 		return;
 	if (thread->has_cpu && now_ns > thread->cpu_ns + own_ns)
 		thread->last_ns = now_ns - thread->cpu_ns - own_ns;
+	thread->stands = thread->has_cpu && now_ns == thread->cpu_ns && has_its_clock(thread);
 	thread->used_ns += thread->last_ns;
 	thread->cpu_ns = now_ns;
 	thread->has_cpu = true;

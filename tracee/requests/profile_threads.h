@@ -22,9 +22,11 @@ struct profile_thread {
 	uint64_t cpu_ns, before_ns; /* at the last sample, and at the one before */
 	uint64_t used_ns;           /* of that, since it was seen first */
 	uint64_t last_ns;           /* and since the last sample */
+	bool stands;                /* it has used none: nothing of it has run, so it is where the last sample saw it */
 	uint64_t round;             /* the last one in which it was there */
 	uint32_t stack;             /* that the last sample saw, where has_stack; 0: it has no frames */
 	bool has_stack;
+	bool cut; /* the stack, as it was too deep */
 	char name[128];
 };
 

@@ -15,7 +15,8 @@
 #include <stdio.h>
 
 #define READ_ATTEMPTS 4
-#define ASKED_AFTER 8u /* ticks after one that was late ask, too: the machine is busy */
+#define ASKED_AFTER 8u             /* ticks after one that was late ask, too: the machine is busy */
+#define SLEEPS_NS (50 * NS_PER_MS) /* so long its clock stands still: whoever waits for a processor has had one by then */
 
 void profile_watch_set(struct profile_watch *watch, const pid_t *threads, uint32_t count)
 {
@@ -49,21 +50,41 @@ static uint64_t delay_ns_without_a_fork(pid_t thread)
 	return delay_ns;
 }
 
+/* When the thread's clock was first seen to say cpu_ns, as it does now. */
+static uint64_t moved_ns(const struct profile_tick *before, uint32_t guess, pid_t thread, uint64_t cpu_ns, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < before->count; i++) {
+		uint32_t at = (guess + i) % before->count;
+
+		if (before->threads[at] == thread)
+			return before->cpu_ns[at] == cpu_ns ? before->moved_ns[at] : now_ns;
+	}
+	return now_ns;
+}
+
 void profile_watch_tick(struct profile_watch *watch, uint64_t latest_ns)
 {
 	uint32_t number = atomic_load_explicit(&watch->ticks, memory_order_relaxed) + 1;
 	uint32_t count = atomic_load_explicit(&watch->count, memory_order_acquire);
 	struct profile_tick *tick = &watch->places[number & 1];
+	const struct profile_tick *before = &watch->places[(number & 1) ^ 1];
+	uint64_t now_ns = clock_now_ns();
 
-	tick->late = clock_now_ns() > latest_ns;
+	tick->late = now_ns > latest_ns;
 	watch->asks = tick->late ? ASKED_AFTER : watch->asks - (watch->asks > 0);
 	tick->count = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		pid_t thread = atomic_load_explicit(&watch->threads[i], memory_order_relaxed);
+		uint32_t at = tick->count;
+		bool asks;
 
-		tick->threads[tick->count] = thread;
-		tick->delays_ns[tick->count] = watch->asks ? delay_ns_without_a_fork(thread) : UINT64_MAX;
-		tick->count += clock_thread_ns(thread, &tick->cpu_ns[tick->count]);
+		if (!clock_thread_ns(thread, &tick->cpu_ns[at]))
+			continue;
+		tick->threads[at] = thread;
+		tick->moved_ns[at] = moved_ns(before, at, thread, tick->cpu_ns[at], now_ns);
+		asks = watch->asks && now_ns - tick->moved_ns[at] < SLEEPS_NS;
+		tick->delays_ns[at] = asks ? delay_ns_without_a_fork(thread) : UINT64_MAX;
+		tick->count++;
 	}
 	/* Last: a thread whose processor this one has taken goes on soon. */
 	tick->at_ns = clock_now_ns();

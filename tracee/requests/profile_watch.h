@@ -19,8 +19,10 @@ struct profile_tick {
 	uint32_t count;
 	pid_t threads[PROFILE_WATCHED_MAX];
 	uint64_t cpu_ns[PROFILE_WATCHED_MAX];
+	uint64_t moved_ns[PROFILE_WATCHED_MAX]; /* when each clock was first seen to say that */
 	/* How long each has waited for a processor, ever; UINT64_MAX: not asked. That is asked where ticks are late: on a busy
-	   machine a thread that is at work waits for a processor as well, and its clock does not tell it from one that sleeps. */
+	   machine a thread that is at work waits for a processor as well, and its clock does not tell it from one that sleeps,
+	   until it has stood still for long. It opens a file, which costs more than a sample does otherwise. */
 	uint64_t delays_ns[PROFILE_WATCHED_MAX];
 };
 

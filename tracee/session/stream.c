@@ -34,7 +34,7 @@
 #define POLL_EVENTS_MS 3 /* where there is nothing but some events */
 #define POLL_QUIET_MS 5  /* where nothing has come for QUIET_MS */
 #define POLL_RARE_MS 10  /* where nothing comes but what may be so late (session->rests) */
-#define POLL_DOZE_MS 40  /* likewise, and later (session->dozes) */
+#define POLL_DOZE_MS 200 /* likewise, and later (session->dozes) */
 #define QUIET_MS 50
 #define MANY_BYTES (256u << 10)  /* of the ring, in one look: it fills */
 #define OUTPUT_HIGH (128u << 10) /* bytes waiting for the socket above which the ring is left alone */

@@ -35,6 +35,7 @@
 static struct {
 	void (*ruby_handler)(int);
 	int unused_signal;
+	void (*_Atomic handler_of_vm)(int); /* that was last seen to be one */
 	_Atomic bool vm_is_over;
 	void (*_Atomic trigger)(void);
 } state;
@@ -63,10 +64,17 @@ bool wake_find_handler(void)
 	return state.ruby_handler && state.unused_signal;
 }
 
+/* The loader is asked once about the same one: that takes its lock, and long, and a profile may ask at each tick. */
 bool wake_is_handler_of_vm(void (*handler)(int))
 {
-	return handler != SIG_DFL && handler != SIG_IGN &&
-	       image_of((const void *)(uintptr_t)handler) == image_of((const void *)(uintptr_t)rb_define_method);
+	if (handler == SIG_DFL || handler == SIG_IGN)
+		return false;
+	if (handler == atomic_load(&state.handler_of_vm))
+		return true;
+	if (image_of((const void *)(uintptr_t)handler) != image_of((const void *)(uintptr_t)rb_define_method))
+		return false;
+	atomic_store(&state.handler_of_vm, handler);
+	return true;
 }
 
 void wake_vm(void)

@@ -41,7 +41,7 @@ int compat_thread_frames(VALUE thread, int limit, VALUE *frames, int *lines)
 	if (thread == rb_thread_current())
 		return rb_profile_frames(0, limit, frames, lines);
 	context = thread_context(thread);
-	if (!context || thread_context(rb_thread_current()) != own)
+	if (!context || thread_running_context(rb_thread_current()) != own)
 		return -1;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -3,6 +3,10 @@
 # not. As a processor's speed changes from one tenth of a second to the next, each does a few milliseconds of it at a time, in
 # turn, on the same processor. Of rbprobe also counts what it does while its process waits for its turn. So what a profiler adds
 # is given of all time, turns of others included: as rbprobe's own number, and its promise, are.
+#
+# StackProf does all in the application's thread. rbprobe has a thread of its own, and that one alone wakes up for a tick: where
+# the machine has a processor to spare, the application does not notice that. So there are two measurements: of the whole process,
+# on one processor, and of the application's thread, with another processor for what else the process does.
 class Measurements
   PROFILE_RATES = { 100 => 0.01, 1000 => 0.03 }.freeze
   PROFILE_ROUNDS = 40
@@ -32,8 +36,15 @@ class Measurements
       say("work #{PROFILE_ROUNDS}")
     end
 
-    def cpu_ns
-      Integer(say("cpu"))
+    # of: "cpu", of the process, or "thread", the application's.
+    def cpu_ns(of)
+      Integer(say(of))
+    end
+
+    # All that is not the application's gets a processor of its own.
+    def spread
+      others = Dir["/proc/#{pid}/task/*"].map { |path| File.basename(path) } - [pid.to_s]
+      others.each { |thread| system("taskset", "--pid", "--cpu-list", "1", thread, out: File::NULL) }
     end
 
     def kill
@@ -45,28 +56,55 @@ class Measurements
   measurement :profile do
     PROFILE_RATES.flat_map do |rate, requirement|
       figures = Hash.new { |hash, name| hash[name] = Found.new(Hash.new(0), 0) }
-      costs = Array.new(amount(:repetitions)) { profile_costs(rate, figures) }
-      ours, theirs, nobody = %w[rbprobe stackprof nobody].map { |name| costs.map { |cost| cost[name] } }
-      shares = figures.transform_values { |found| profile_shares(found.by_method) }
+      ours, theirs, nobody = profile_repeated(rate, figures, "cpu")
       [Row.new(key: "profile-#{rate}", what: "`profile` at #{rate} Hz: CPU time that the process takes more, of one processor",
                unit: :ratio, requirement: requirement, rbprobe: Samples.new(ours), noise: Samples.new(nobody),
                notes: profile_note(theirs, @profile_said)),
-       Row.new(key: "profile-#{rate}-less", what: "`profile` at #{rate} Hz: what it adds, less what StackProf adds",
-               unit: :ratio, requirement: 0.0, rbprobe: or_reason { profile_less(ours, theirs) },
-               noise: Samples.new(nobody.map(&:abs)), notes: "below zero: it costs less than StackProf"),
-       Row.new(key: "profile-#{rate}-same",
-               what: "`profile` at #{rate} Hz: largest difference of a method's part of the time from what StackProf says",
-               unit: :ratio, requirement: profile_sampling_error(figures.values.map(&:samples)),
-               rbprobe: or_reason { Samples.new([profile_difference(shares)]) },
-               notes: figures.map { |name, found| profile_found(name, found) }.join("; "))]
+       profile_less_row(rate, "all", "CPU time that it adds, less what StackProf adds", nil, [ours, theirs, nobody]),
+       profile_thread_row(rate, figures),
+       profile_same_row(rate, figures)]
     end
   end
 
   private
 
+  def profile_less_row(rate, key, what, requirement, costs)
+    ours, theirs, nobody = costs
+    Row.new(key: "profile-#{rate}-#{key}", what: "`profile` at #{rate} Hz: #{what}", unit: :ratio, requirement: requirement,
+            rbprobe: or_reason { profile_less(ours, theirs) }, noise: Samples.new(nobody.map(&:abs)),
+            notes: "below zero: less than StackProf")
+  end
+
+  def profile_thread_row(rate, figures)
+    raise NotMeasured, "there is no second processor" if Etc.nprocessors < 2
+
+    costs = profile_repeated(rate, figures, "thread")
+    row = profile_less_row(rate, "thread", "what it takes from the application's thread, less what StackProf takes", 0.0, costs)
+    row.notes += format("; rbprobe %.4f, StackProf %s", median(costs[0]), profile_theirs(costs[1]))
+    row
+  end
+
+  def profile_same_row(rate, figures)
+    shares = figures.transform_values { |found| profile_shares(found.by_method) }
+    Row.new(key: "profile-#{rate}-same",
+            what: "`profile` at #{rate} Hz: largest difference of a method's part of the time from what StackProf says",
+            unit: :ratio, requirement: profile_sampling_error(figures.values.map(&:samples)),
+            rbprobe: or_reason { Samples.new([profile_difference(shares)]) },
+            notes: figures.map { |name, found| profile_found(name, found) }.join("; "))
+  end
+
+  # What rbprobe adds, what StackProf does, and what is measured where nobody does anything; each as often as is repeated.
+  def profile_repeated(rate, figures, of)
+    costs = Array.new(amount(:repetitions)) { profile_costs(rate, figures, of) }
+    %w[rbprobe stackprof nobody].map { |name| costs.map { |cost| cost[name] } }
+  end
+
+  def profile_theirs(theirs)
+    theirs.grep(String).first || format("%.4f", median(theirs))
+  end
+
   def profile_note(theirs, said)
-    others = theirs.grep(String).first || format("%.4f", median(theirs))
-    "StackProf: #{others}; by itself rbprobe used #{said}"
+    "StackProf: #{profile_theirs(theirs)}; by itself rbprobe used #{said}"
   end
 
   def profile_found(name, found)
@@ -81,12 +119,15 @@ class Measurements
   end
 
   # [name => ratio]; adds to figures what was found, by tool and method.
-  def profile_costs(rate, figures)
+  def profile_costs(rate, figures, of)
     with(ProfiledTarget.new(*RbprobeTool.target_options), ProfiledTarget.new, ProfiledTarget.new) do |subject, other, control|
       on_one_processor([subject, other, control])
-      measure = ->(target) { profile_costs_of(target, control) }
+      measure = ->(target) { profile_costs_of(target, control, of) }
       before = [subject, other].map(&measure)
-      ours = profiled(rate, subject, figures) { measure.call(subject) }
+      ours = profiled(rate, subject, figures) do
+        subject.spread if of == "thread"
+        measure.call(subject)
+      end
       theirs = or_reason { profiled_by_stackprof(rate, other, figures) { measure.call(other) } }
       after = [subject, other].map(&measure)
       { "rbprobe" => profile_more(ours, before[0], after[0]),
@@ -104,12 +145,12 @@ class Measurements
   end
 
   # CPU time for the same work, of the subject's and of the control's process; and of how much time the subject's is a part.
-  def profile_costs_of(subject, control)
-    before = [subject, control].map(&:cpu_ns)
+  def profile_costs_of(subject, control, of)
+    before = [subject, control].map { |target| target.cpu_ns(of) }
     from = now
     PROFILE_TURNS.times { [subject, control].each(&:work) }
     elapsed = now - from
-    spent = [subject, control].map(&:cpu_ns).zip(before).map { |at_end, at_begin| at_end - at_begin }
+    spent = [subject, control].map { |target| target.cpu_ns(of) }.zip(before).map { |at_end, at_begin| at_end - at_begin }
     [spent.first.to_f / spent.last, spent.first / 1e9 / elapsed]
   end
 
