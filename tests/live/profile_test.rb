@@ -118,7 +118,8 @@ class ProfileTest < LiveTest
   # Some 20,000 frames a sample: a millisecond at best.
   test "where samples take more than they may, there are fewer, and no time is missing" do
     target = start("profiled")
-    target.run("def deep(left); left.zero? ? loop { sleep 0.001 } : deep(left - 1); end; 100.times { Thread.new { deep(200) } }; sleep 0.1")
+    target.run("def deep(left); left.zero? ? loop { sleep 0.001 } : deep(left - 1); end; " \
+               "100.times { Thread.new { deep(200) } }; sleep 0.1")
     target.run_in_background("loop { Integer.sqrt(7) }")
     found = rbprobe("profile", "-p", target.pid.to_s, "--duration", "3", "--rate", "1000", "--format", "json", "-q")
     assert_exit 0, found
