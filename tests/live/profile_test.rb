@@ -345,7 +345,7 @@ class ProfileTest < LiveTest
       assert_includes labels, "Work#make"
     end
     small, large = stacks.sort_by { |labels, _| labels.first.size }.map { |_, stack| stack["bytes"] }
-    assert_operator small, :>=, 40_000
+    assert_operator small, :>=, 1000 * Integer(target.run("require 'objspace'; ObjectSpace.memsize_of(Made.new)"))
     assert_operator large, :>, 1000 * 200
     assert_equal 2000, found["process"][0]["objects"]
     assert_equal 0, found["process"][0]["lost"]
