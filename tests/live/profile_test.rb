@@ -2,33 +2,10 @@
 
 require "open3"
 require_relative "helper"
+require_relative "profiled"
 
 class ProfileTest < LiveTest
-  def profile(target, *arguments)
-    rbprobe("profile", "-p", target.pid.to_s, "--duration", "1", "-q", *arguments)
-  end
-
-  # Of `--format json`, by type.
-  def objects(target, *arguments)
-    result = profile(target, "--format", "json", *arguments)
-    assert_exit 0, result
-    result.stdout.lines.map { |line| JSON.parse(line) }.group_by { |object| object.fetch("type") }
-  end
-
-  def working
-    start("profiled").tap { |target| target.run("go") }
-  end
-
-  def named(objects, name)
-    objects.fetch("thread").find { |thread| thread["name"] == name } or flunk "no thread #{name} in #{objects["thread"]}"
-  end
-
-  # Labels from the outermost frame on, and the time, of each stack of a thread; it had none before it began.
-  def stacks_of(objects, name)
-    number = named(objects, name).fetch("thread")
-    objects.fetch("stack").select { |stack| stack["thread"] == number && stack["frames"].any? }
-           .map { |stack| [stack["frames"].map { |frame| frame["label"] }.reverse, stack["wall"]] }
-  end
+  include Profiled
 
   test "a thread that computes is found in its method, one that sleeps in sleep, the main one where it reads" do
     target = working
@@ -484,32 +461,6 @@ class ProfileTest < LiveTest
     assert_match(/^  the profile ended before it could be seen which objects stay$/, shown)
     refute_match(/still alive|no objects/, shown)
     assert_nil JSON.parse(shown_of_ended("--retained", "--format", "json").lines.first).fetch("retained")
-  end
-
-  test "who waits for the GVL is told, and who has it meanwhile" do
-    target = start("profiled")
-    target.run("go; $waits = Thread.new { Work.new.busy }.tap { |thread| thread.name = 'waits' }; 1")
-    found = objects(target, "--gvl")
-    computes, waits = named(found, "computes"), named(found, "waits")
-    pair = found.fetch("gvl").find { |one| one.values_at("thread", "held_by") == [waits, computes].map { |one| one["thread"] } }
-    assert_operator pair["waited"], :>, 0.1
-    [computes, waits].each do |thread|
-      assert_operator thread["gvl_waited"], :>, 0.1
-      assert_operator thread["gvl_waited"], :<, 1.2 * thread["wall"]
-    end
-    assert_operator named(found, "sleeps")["gvl_waited"], :<, 0.2
-    text = profile(target, "--gvl").stdout
-    assert_match(/^ +WAITED +TOTAL +HELD  METHOD\n(?: .*\n)*? .*Work#(add|busy)/, text)
-    assert_match(/^ +HELD +TOTAL +WAITED  METHOD\n(?: .*\n)*? .*Work#(add|busy)/, text)
-    assert_match(/^ +\d+\.\d{3}s  waits for computes$/, text)
-    by_events = Gem::Version.new(target.run("RUBY_VERSION").undump) >= Gem::Version.new("3.2")
-    assert_equal by_events, found["process"][0]["gvl_by_events"]
-    assert_equal by_events, text !~ /by samples, as Ruby before 3.2/
-    file = "#{directory}/profile"
-    assert_exit 0, profile(target, "--gvl", "-o", file)
-    [[], ["--held"], ["--wall"]].each do |options|
-      assert_match(/Work#busy(;.*)? \d+$/, rbprobe("export", file, "--to", "collapsed", *options).stdout)
-    end
   end
 
   test "what cannot be is refused" do

@@ -47,6 +47,7 @@
 #define SETTLE_NS (25 * NS_PER_MS)      /* for so long; the VM's own timer thread has something to do after it */
 #define STILL_MAX_NS (1 * NS_PER_S)
 #define WAKE_AGAIN_NS (10 * NS_PER_MS)
+#define HELD_MAX_NS (200 * NS_PER_MS)  /* it may be another Ractor's GVL */
 #define LATE_NS (60 * NS_PER_US)       /* later than usual by that: at the end of somebody's turn; clocks do not tell who ran */
 #define USUAL_STEP_NS 500              /* a tick, by which what is usual grows where ticks come later */
 #define USUAL_MAX_NS (300 * NS_PER_US) /* more is not usual anywhere */
@@ -144,12 +145,18 @@ static bool has_moved(struct profile_clock *clock, uint64_t now_ns)
 	return more_ns > STILL_CPU_NS;
 }
 
+static bool may_wake(const struct profile_clock *clock, uint64_t now_ns)
+{
+	uint64_t asked_ns = atomic_load(&clock->asked_ns);
+
+	return now_ns - asked_ns >= atomic_load(&clock->period_ns) / 2 && now_ns - clock->woke_ns >= WAKE_AGAIN_NS &&
+	       ringer_may_wake(asked_ns);
+}
+
 static void ask(struct profile_clock *clock, uint64_t now_ns, uint64_t latest_ns)
 {
 	uint64_t samples = atomic_load(&clock->samples);
-	bool asked = clock->asked_samples == samples;
-	bool wakes = asked && now_ns - atomic_load(&clock->asked_ns) >= atomic_load(&clock->period_ns) / 2 &&
-	             now_ns - clock->woke_ns >= WAKE_AGAIN_NS;
+	bool asked = clock->asked_samples == samples, wakes = asked && may_wake(clock, now_ns);
 
 	if (!asked) {
 		atomic_store(&clock->asked_ns, now_ns);

@@ -16,6 +16,7 @@
 #include "proto/clock.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/gvl_events.h"
+#include "tracee/vm/gvl_layout.h"
 #include "tracee/vm/string_slice.h"
 
 #include <ruby.h>
@@ -61,6 +62,7 @@ struct profile_gvl {
 	struct pair pairs[PAIRS];
 	_Atomic uint32_t pair_count;
 	bool by_events;
+	bool by_layout; /* samples see who waits for it */
 };
 
 static struct profile_gvl *_Atomic active;
@@ -174,8 +176,10 @@ struct profile_gvl *profile_gvl_start(void)
 	if (!gvl)
 		return NULL;
 	gvl->by_events = gvl_events_possible();
-	if (!gvl->by_events)
+	if (!gvl->by_events) {
+		gvl->by_layout = gvl_layout_find();
 		return gvl;
+	}
 	active = gvl;
 	gvl_events_on(on_event);
 	return gvl;
@@ -240,15 +244,27 @@ struct profile_gvl_times profile_gvl_take(struct profile_gvl *gvl, const struct 
 	                                  atomic_exchange(&account->held_ns, 0)};
 }
 
-struct profile_gvl_times profile_gvl_guess(struct profile_gvl *gvl, const struct profile_thread *thread, uint32_t holder,
-                                           uint64_t passed_ns)
+/* Its status alone does not tell: one that comes out of a sleep has that of a sleeper until it has the GVL. */
+static bool waits_by_status(VALUE thread)
 {
-	VALUE status = builtin_call0(BUILTIN_THREAD_STATUS, thread->thread);
+	VALUE status = builtin_call0(BUILTIN_THREAD_STATUS, thread);
 	struct slice word = string_slice(status);
 	bool runnable = word.size == 3 && memcmp(word.bytes, "run", 3) == 0;
 
 	RB_GC_GUARD(status);
-	if (!runnable || thread->number == holder || thread->thread == rb_thread_current())
+	return runnable;
+}
+
+struct profile_gvl_times profile_gvl_guess(struct profile_gvl *gvl, const struct profile_thread *thread, uint32_t holder,
+                                           uint64_t passed_ns)
+{
+	bool waits;
+
+	if (thread->number == holder || thread->thread == rb_thread_current())
+		return (struct profile_gvl_times){0};
+	waits = gvl->by_layout ? gvl_layout_look(gvl_layout_thread(thread->thread), gvl_layout_owner()) == GVL_LOOK_WAITS
+	                       : waits_by_status(thread->thread);
+	if (!waits)
 		return (struct profile_gvl_times){0};
 	add_pair(gvl, thread->number, holder, passed_ns);
 	return (struct profile_gvl_times){.waits = 1, .waited_ns = passed_ns};

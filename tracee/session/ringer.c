@@ -28,6 +28,7 @@
 #include "tracee/session/waiting.h"
 #include "tracee/session/wake.h"
 #include "tracee/vm/compat.h"
+#include "tracee/vm/gvl_events.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -44,7 +45,8 @@
 #define MINUTE 60
 #define QUIET_MS_MAX 100
 #define ATTEMPT_MAX_NS (2 * NS_PER_S)
-#define ATTEMPT_SHARE 10 /* the process gets as many times the CPU time that an attempt took */
+#define HELD_MAX_NS (200 * NS_PER_MS) /* it may be another Ractor's GVL */
+#define ATTEMPT_SHARE 10              /* the process gets as many times the CPU time that an attempt took */
 
 static struct {
 	_Atomic pid_t process; /* in which it runs: a forked child has none */
@@ -69,6 +71,11 @@ static void send(pid_t thread, int signal)
 	syscall(SYS_tgkill, getpid(), thread, signal);
 }
 
+bool ringer_may_wake(uint64_t since_ns)
+{
+	return clock_now_ns() - since_ns >= HELD_MAX_NS || !gvl_is_held();
+}
+
 static bool wake(bool forced)
 {
 	enum waiting where = waiting_where();
@@ -91,7 +98,8 @@ static void push(struct cause *cause)
 	atomic_store(&ringer.busy, true);
 	if (!wake_is_over() && clock_now_ns() >= atomic_load(&ringer.not_before_ns)) {
 		wake_trigger();
-		wake(cause->forced);
+		if (cause->forced || ringer_may_wake(cause->since_ns))
+			wake(cause->forced);
 	}
 	atomic_store(&ringer.busy, false);
 	cause->forced = false; /* once a ring */

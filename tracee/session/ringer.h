@@ -41,6 +41,12 @@ uint64_t ringer_attempt_begins(void);
 void ringer_attempt_ends(uint64_t began_ns, bool done);
 
 /*
+ * Whether the main thread may be woken for a job that was asked for at since_ns. Not where another one has the GVL, as far as is
+ * known (gvl_is_held()): that one runs the job, and the main thread would wait for the GVL as well, and be seen to wait.
+ */
+bool ringer_may_wake(uint64_t since_ns);
+
+/*
  * For a job of its own that another part of the extension wants: calls trigger(), and where wakes is true and the main thread
  * waits in what goes on afterwards as if nothing had been, wakes that for it. Does nothing when the VM goes down. Returns whether
  * it has woken it. From native threads of ours.

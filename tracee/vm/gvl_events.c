@@ -5,6 +5,8 @@
 
 #include "tracee/vm/gvl_events.h"
 
+#include "tracee/vm/gvl_layout.h"
+
 #include <ruby.h>
 #include <stddef.h>
 
@@ -32,7 +34,24 @@ static struct {
 	bool lock_is_renewed;                        /* by the VM, in a forked child */
 	_Atomic bool inherited;                      /* else: it is, and was when this process was forked */
 	_Atomic uint32_t inside;                     /* where it is inherited: threads that run it */
+	_Atomic uintptr_t holder;                    /* who has it; 0: nobody */
 } gvl;
+
+static int place_of(gvl_hook *hook)
+{
+	for (int i = 0; i < GVL_HOOKS; i++)
+		if (gvl.hooks[i] == hook)
+			return i;
+	return -1;
+}
+
+static bool any_hook(void)
+{
+	for (int i = 0; i < GVL_HOOKS; i++)
+		if (gvl.hooks[i])
+			return true;
+	return false;
+}
 
 static void tell(enum gvl_event event, uintptr_t thread)
 {
@@ -42,6 +61,17 @@ static void tell(enum gvl_event event, uintptr_t thread)
 		if (hook)
 			hook(event, thread);
 	}
+}
+
+/* On 3.2 another thread may have it before the one that had it says so. */
+static void note_holder(enum gvl_event event, uintptr_t thread)
+{
+	uintptr_t expected = thread;
+
+	if (event == GVL_TAKEN)
+		atomic_store(&gvl.holder, thread);
+	else
+		atomic_compare_exchange_strong(&gvl.holder, &expected, 0);
 }
 
 static void on_event(rb_event_flag_t event, const rb_internal_thread_event_data_t *data, void *user_data)
@@ -67,8 +97,10 @@ static void on_event(rb_event_flag_t event, const rb_internal_thread_event_data_
 	if (counted)
 		atomic_fetch_add(&gvl.inside, 1);
 	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
-		if (events[i].flag == event)
+		if (events[i].flag == event) {
+			note_holder(events[i].event, thread);
 			tell(events[i].event, thread);
+		}
 	if (counted)
 		atomic_fetch_sub(&gvl.inside, 1);
 }
@@ -94,22 +126,6 @@ uintptr_t gvl_current_thread(void)
 #else
 	return (uintptr_t)pthread_self();
 #endif
-}
-
-static int place_of(gvl_hook *hook)
-{
-	for (int i = 0; i < GVL_HOOKS; i++)
-		if (gvl.hooks[i] == hook)
-			return i;
-	return -1;
-}
-
-static bool any_hook(void)
-{
-	for (int i = 0; i < GVL_HOOKS; i++)
-		if (gvl.hooks[i])
-			return true;
-	return false;
 }
 
 static void do_nothing(rb_event_flag_t event, const rb_internal_thread_event_data_t *data, void *user_data)
@@ -148,7 +164,14 @@ void gvl_events_on(gvl_hook *hook)
 	gvl.lock_is_renewed = vm_renews_lock();
 	if (!gvl.registered)
 		gvl.registered = rb_internal_thread_add_event_hook(on_event, RUBY_INTERNAL_THREAD_EVENT_MASK, NULL);
+	if (!any_hook())
+		atomic_store(&gvl.holder, gvl_current_thread());
 	gvl.hooks[place] = hook;
+}
+
+bool gvl_is_held(void)
+{
+	return any_hook() && atomic_load(&gvl.holder);
 }
 
 void gvl_events_off(gvl_hook *hook)
@@ -174,6 +197,11 @@ void gvl_events_fork_child(void)
 }
 
 #else
+
+bool gvl_is_held(void)
+{
+	return gvl_layout_is_known() && gvl_layout_owner();
+}
 
 bool gvl_events_possible(void)
 {

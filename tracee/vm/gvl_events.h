@@ -31,6 +31,12 @@ void gvl_events_on(void (*hook)(enum gvl_event event, uintptr_t thread));
 /* What the events of the thread that runs this say it is. It has the GVL. */
 uintptr_t gvl_current_thread(void);
 
+/*
+ * Whether some thread has the GVL now, as far as is known: while a hook is on (from 3.2 on; it may be another Ractor's), or where
+ * gvl_layout.h has been asked to find it (before). False: none has it, or it is not known. Any thread.
+ */
+bool gvl_is_held(void);
+
 /* When it returns that hook does not run any more. Both: job context; on() may raise. */
 void gvl_events_off(void (*hook)(enum gvl_event event, uintptr_t thread));
 

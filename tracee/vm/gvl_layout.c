@@ -243,6 +243,11 @@ bool gvl_layout_find(void)
 
 /* --- Looking */
 
+bool gvl_layout_is_known(void)
+{
+	return __atomic_load_n(&trial.known, __ATOMIC_ACQUIRE);
+}
+
 uintptr_t gvl_layout_owner(void)
 {
 	return word_at(layout_value(LAYOUT_GVL_OWNER), 0);

@@ -29,6 +29,9 @@ enum gvl_look {
  */
 bool gvl_layout_find(void);
 
+/* It has been found. Any thread. */
+bool gvl_layout_is_known(void);
+
 /* The structure of a thread, which is the same while it lives. */
 uintptr_t gvl_layout_thread(VALUE thread);
 
