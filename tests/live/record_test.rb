@@ -1,6 +1,7 @@
 # rbprobe record and replay: a recording shows what a trace shows, whenever it is looked at, and whatever ended it.
 
 require_relative "helper"
+require_relative "terminal"
 
 class RecordTest < LiveTest
   def file_of(name = "calls.rec")
@@ -100,9 +101,9 @@ class RecordTest < LiveTest
     result = rbprobe("record", "-p", target.pid.to_s, "-o", "/dev/null", "--duration", "0.1", "Shop#price")
     assert_exit 0, result
     assert_match(%r{^rbprobe: /dev/null got \d+ B; it is no file that can be replayed$}, result.stderr)
-    result = rbprobe("record", "-p", target.pid.to_s, "-o", "-", "--duration", "0.1", "Shop#price",
+    result = rbprobe("record", "-p", target.pid.to_s, "-o", "-calls", "--duration", "0.1", "Shop#price",
                      command: ["env", "--chdir=#{directory}"])
-    assert_match(%r{^rbprobe: - has \d+ B; `rbprobe replay \./-` shows it$}, result.stderr)
+    assert_match(%r{^rbprobe: -calls has \d+ B; `rbprobe replay \./-calls` shows it$}, result.stderr)
   end
 
   test "how it is shown is chosen when it is replayed" do
@@ -113,6 +114,30 @@ class RecordTest < LiveTest
     copy = file_of("text")
     assert_equal "", replay("-o", copy).stdout
     assert_match(/\AShop#sell\n/, File.read(copy))
+  end
+
+  test "-o - is standard output, for a program after a pipe, and not for a terminal" do
+    target = start("shop")
+    recorder = launch("record", "-v", "-p", target.pid.to_s, "-o", "-", "Shop#price(item)").wait_until_armed
+    target.run("$shop.price(:tea)")
+    result = recorder.stop
+    assert_exit 0, result
+    assert_match(/^rbprobe: the recording has \d+ B$/, result.stderr)
+    file = file_of("calls.rec")
+    File.binwrite(file, result.stdout)
+    assert_equal "Shop#price(item=:tea) <time>\n", replay(file: file).tree
+    terminal = Terminal.new(["record", "-p", target.pid.to_s, "-o", "-", "Shop#"]).tap { |one| @tracers << one }
+    terminal.expect(/no text for a terminal/)
+    assert_exit 2, terminal.wait
+  end
+
+  test "with %p a process that cannot be traced leaves the file that it had, and makes none" do
+    kept = file_of("4194303.rec")
+    File.write(kept, "as before")
+    assert_exit 3, rbprobe("record", "-p", "4194303", "-o", file_of("%p.rec"), "Shop#")
+    assert_equal "as before", File.read(kept)
+    %w[record trace stat].each { |name| assert_exit 3, rbprobe(name, "-p", "4194303", "-o", file_of("%p.#{name}"), "Shop#") }
+    assert_equal ["4194303.rec"], Dir.children(File.dirname(kept))
   end
 
   test "replayed, each process has a file of its own with %p" do

@@ -273,13 +273,14 @@ static const struct argp_option run_list[] = {
 };
 
 static const struct argp_option file_list[] = {
-	{"output", 'o', "FILE", 0, "Write to a file; with %p in its name (the PID) one for each process", 5},
+	{"output", 'o', "FILE", 0, "Write to a file, - being standard output; with %p in its name (the PID) one for each process",
+         5},
 	{"append", 'a', NULL, 0, "Append to it", 5},
 	{0},
 };
 
 static const struct argp_option one_file_list[] = {
-	{"output", 'o', "FILE", 0, "Write to a file", 5},
+	{"output", 'o', "FILE", 0, "Write to a file, - being standard output", 5},
 	{"append", 'a', NULL, 0, "Append to it", 5},
 	{0},
 };

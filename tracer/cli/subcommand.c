@@ -267,7 +267,8 @@ static int open_output(struct invocation *invocation)
 		        options->output_path);
 		return STATUS_USAGE;
 	}
-	if (options->output_path)
+	/* As for input, - is what was given to us. */
+	if (options->output_path && strcmp(options->output_path, "-") != 0)
 		name = output_name_of(options->output_path, options->pids.count ? options->pids.items[0] : 0);
 	status = output_open(&invocation->output, name, options->append, &err);
 	if (status == 0 && invocation->subcommand->report && !options->output_path)
@@ -278,6 +279,11 @@ static int open_output(struct invocation *invocation)
 	if (status < 0)
 		message("%s", err.text);
 	return status < 0 ? STATUS_FAILED : 0;
+}
+
+bool invocation_is_on_terminal(const struct invocation *invocation)
+{
+	return !invocation->output.own_fd && isatty(invocation->output.fd);
 }
 
 static int run(struct invocation *invocation)

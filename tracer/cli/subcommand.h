@@ -124,6 +124,9 @@ void subcommand_parser_init(struct subcommand_parser *parser, const struct subco
 
 /* --- For run() */
 
+/* Its result goes to a terminal: bytes that are no text would be taken for commands there. */
+bool invocation_is_on_terminal(const struct invocation *invocation);
+
 /* The subcommand's request. */
 struct command invocation_command(const struct invocation *invocation);
 /*

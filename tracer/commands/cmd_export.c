@@ -151,7 +151,7 @@ static bool is_for_no_terminal(const struct exporting *exporting)
 	const struct options *options = &exporting->invocation.options;
 
 	return exporting->format && exporting->format->binary && !(options->otlp_as & OTLP_AS_JSON) && !options->otlp &&
-	       !options->output_path && isatty(STDOUT_FILENO);
+	       (!options->output_path || strcmp(options->output_path, "-") == 0) && isatty(STDOUT_FILENO);
 }
 
 static int export_check(void *self)

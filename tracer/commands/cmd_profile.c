@@ -272,6 +272,10 @@ static int profile_run(void *self)
 		message("%s", profiling->error.text);
 		return STATUS_FAILED;
 	}
+	if (options->output_path && invocation_is_on_terminal(invocation)) {
+		message("a profile that is kept is no text for a terminal: name a file with -o, or a program after a pipe");
+		return STATUS_USAGE;
+	}
 	if (options->output_path)
 		profiling->writer = profile_writer_new(&invocation->output, (uint32_t)profiling->rate_hz);
 	else if (!options->quiet && isatty(STDERR_FILENO))
@@ -287,7 +291,7 @@ static int profile_run(void *self)
 		profile_json(profiling->profile, &profiling->style, &invocation->output.buffer);
 	else if (!profiling->writer)
 		profile_text(profiling->profile, &profiling->style, &invocation->output.buffer);
-	else if (!options->quiet && !invocation->output.status)
+	else if (!options->quiet && !invocation->output.status && invocation->output.own_fd)
 		say_kept(profiling);
 	return status;
 }

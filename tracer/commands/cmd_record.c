@@ -200,7 +200,9 @@ static void say_size(const struct sink *sink)
 		buffer_add_format(&size, " (what was before is in %s.1)", name);
 	else if (older)
 		buffer_add_format(&size, " (what was before is in %s.1 to .%" PRIu32 ")", name, older);
-	if (output_is_regular(sink->output))
+	if (!sink->output->own_fd)
+		message("the recording has %.*s", (int)size.size, size.bytes);
+	else if (output_is_regular(sink->output))
 		message("%s has %.*s; `rbprobe replay %s%s` shows it", name, (int)size.size, size.bytes,
 		        name[0] == '-' ? "./" : "", name);
 	else
@@ -294,6 +296,10 @@ static int check_file(const struct record_run *record)
 	}
 	if (is_full(record))
 		return STATUS_FAILED;
+	if (invocation_is_on_terminal(&record->invocation) && output->fd >= 0) {
+		message("a recording is no text for a terminal: name a file with -o, or a program after a pipe");
+		return STATUS_USAGE;
+	}
 	if ((!record->files && !record_flight_is_wanted(&record->flight)) || output_is_regular(output))
 		return 0;
 	message("%s renames files, and %s is none", record_flight_is_wanted(&record->flight) ? "--last" : "--rotate",

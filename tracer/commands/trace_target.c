@@ -243,6 +243,8 @@ struct trace_target *trace_target_new(struct run *run, pid_t pid)
 
 void trace_target_free(struct trace_target *traced)
 {
+	/* Of a process that was never traced there is no result: a file that was there stays, and none is made. */
+	traced->file.output.is_spared = !traced->armed_ns;
 	if (trace_file_close(&traced->file, traced->run->maker) < 0)
 		set_status(traced, STATUS_FAILED);
 	free(traced);
