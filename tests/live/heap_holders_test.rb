@@ -170,7 +170,8 @@ class HeapHoldersTest < LiveTest
     dumps = leaky_dumps('50.times { |i| Shop::SESSIONS["more #{rand}"] = Shop::Session.new(i); Shop::Lost.new }')
     leaks = report("--leak", *dumps)["leaks"]
     sessions = leaks["rows"].find { |row| row["class"] == "Shop::Session" }
-    assert_equal({ "objects" => 50, "bytes" => 50 * 40 }, sessions["live"])
+    assert_equal 50, sessions["live"]["objects"]
+    assert_includes [50 * 40, 50 * 32], sessions["live"]["bytes"] # 4.1 has smaller slots
     assert_equal ["Shop::Session", "Hash", "module Shop"],
                  sessions["paths"].first["steps"].first(3).map { |step| step["class"] }
     assert_operator sessions["retained_bytes"], :>, sessions["live"]["bytes"]

@@ -128,7 +128,7 @@ class RecordTest < LiveTest
     assert_equal "Shop#price(item=:tea) <time>\n", replay(file: file).tree
     terminal = Terminal.new(["record", "-p", target.pid.to_s, "-o", "-", "Shop#"]).tap { |one| @tracers << one }
     terminal.expect(/no text for a terminal/)
-    assert_exit 2, terminal.wait
+    assert_equal 2, terminal.wait
   end
 
   test "with %p a process that cannot be traced leaves the file that it had, and makes none" do
