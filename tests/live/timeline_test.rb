@@ -66,8 +66,10 @@ class TimelineTest < LiveTest
     assert_operator slow["waiting_ns"], :>, 0
     text = rbprobe("report", "--slowest", "1", "-m", "Web#request", file_of("calls.rec")).stdout
     assert_match(/ \[\d+ web\] Web#request .*\n   waited \d\.\d{6} s of \d\.\d{6} for the GVL, held by hog for \d\.\d{6} s/, text)
-    slow = objects("report", "--slowest", "10", "--format", "json").find { |call| call["method"] == "Web#request" }
-    assert_equal %w[hog Hog#hold], slow["held_by"].values_at("name", "method")
+    [[], ["-m", "Web#"], ["--slow", "1"], ["--thread", "web"]].each do |filter|
+      slow = objects("report", "--slowest", "10", "--format", "json", *filter).find { |call| call["method"] == "Web#request" }
+      assert_equal %w[hog Hog#hold], slow["held_by"].values_at("name", "method"), filter.inspect
+    end
   end
 
   test "exports have a track of what each thread did, which leaves no gap and does not overlap" do

@@ -310,6 +310,8 @@ static int add_up(struct report *report, size_t at, int signals)
 	struct options *options = &report->invocation.options;
 	struct making making = {report->figures[at], options};
 	const struct sink_maker maker = {.make = make_sink, .owner = &making};
+	/* What is not shown may have held the GVL all the same. */
+	const struct filter_left left = {.call = waits_call_left, .owner = report->waits};
 	struct replay_sessions sessions;
 	struct recording_reader *reader;
 	struct error err;
@@ -331,6 +333,7 @@ static int add_up(struct report *report, size_t at, int signals)
 	}
 	replay_open(&sessions, report->paths[at], options, &report->invocation.output);
 	sessions.maker = &maker;
+	sessions.left = report->slowest ? &left : NULL;
 	sessions.from = report->from;
 	sessions.to = report->to;
 	status = replay_all(&sessions, reader, &err);

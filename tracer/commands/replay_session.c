@@ -237,6 +237,7 @@ void replay_head(struct replay_sessions *sessions, const struct recording_head *
 		.selectors = options->selectors.items,
 		.selector_count = options->selectors.count,
 		.met = sessions->met,
+		.left = sessions->left,
 		.from_ns = replay_when_ns(&sessions->from, head->began_ns),
 		.to_ns = replay_when_ns(&sessions->to, head->began_ns),
 	};

@@ -25,6 +25,7 @@ struct replay_sessions {
 	char **selectors;               /* the recording's */
 	const struct sink_maker *maker; /* set by the owner; NULL: a sink of --format */
 	struct replay_when from, to;    /* set by the owner, after replay_open() */
+	const struct filter_left *left; /* set by the owner: gets the calls that are not shown; NULL: nobody */
 	struct filter_wants wants;      /* what is shown of it */
 	bool *met;                      /* by selector of the options: something of it was recorded */
 	bool files;                     /* one for each process */

@@ -230,6 +230,15 @@ static void pass_whole(struct filter *filter, const struct fiber *fiber, const s
 	                                         .outcome = packed(&filter->outcome, &event->values)});
 }
 
+static void tell_left(const struct filter *filter, const struct fiber *fiber, const struct method *method, uint64_t start_ns,
+                      uint64_t duration_ns)
+{
+	const struct filter_left *left = filter->wants.left;
+
+	if (left)
+		left->call(left->owner, filter->to, fiber, method, start_ns, duration_ns);
+}
+
 static void on_end(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event, uint64_t duration_ns)
 {
 	struct filter *filter = filter_of(sink);
@@ -244,6 +253,8 @@ static void on_end(struct sink *sink, struct fiber *fiber, struct call *call, co
 	}
 	if (meets)
 		pass_whole(filter, fiber, call, event, duration_ns);
+	if (!kept.told && !meets)
+		tell_left(filter, fiber, call->method, call->start_ns, duration_ns);
 	fiber->kept.size = call->kept;
 }
 
@@ -254,13 +265,13 @@ static void on_whole(struct sink *sink, struct fiber *fiber, struct method *meth
 	unsigned roles = roles_of(filter, method);
 
 	filter->last_ns = event->time_ns + event->duration_ns;
-	if (!(roles & 1u << ROLE_SHOWN))
-		return;
-	if (meets_start(filter, fiber, &around, roles, event->time_ns) &&
-	    meets_end(filter, event->ending, event->outcome, event->duration_ns))
+	if (roles & 1u << ROLE_SHOWN && meets_start(filter, fiber, &around, roles, event->time_ns) &&
+	    meets_end(filter, event->ending, event->outcome, event->duration_ns)) {
 		pass(filter, event);
-	else
-		filter->left_out++;
+		return;
+	}
+	filter->left_out += roles >> ROLE_SHOWN & 1;
+	tell_left(filter, fiber, method, event->time_ns, event->duration_ns);
 }
 
 /* A line has no end that could meet anything. */

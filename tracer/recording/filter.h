@@ -15,12 +15,20 @@
  * what inherits from what is not in a recording.
  */
 
+/* Gets each call that has ended and does not come out. fiber: of the stream that goes in, not of `to`. */
+struct filter_left {
+	void (*call)(void *owner, const struct stream *to, const struct fiber *fiber, const struct method *method,
+	             uint64_t start_ns, uint64_t duration_ns);
+	void *owner;
+};
+
 struct filter_wants {
 	const struct conditions *conditions; /* slow_ns, raised, depth and thread; --depth goes with neither slow_ns nor raised */
 	const struct selector *selectors;    /* roles, too; none of ROLE_SHOWN: all methods */
 	uint32_t selector_count;
-	bool *met;               /* set for each selector of which there was something; NULL: nobody asks */
-	uint64_t from_ns, to_ns; /* calls that begin then, by the wall clock; 0: any */
+	bool *met;                      /* set for each selector of which there was something; NULL: nobody asks */
+	const struct filter_left *left; /* NULL: nobody asks */
+	uint64_t from_ns, to_ns;        /* calls that begin then, by the wall clock; 0: any */
 };
 
 bool filter_wants_any(const struct filter_wants *wants);

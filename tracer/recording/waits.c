@@ -135,16 +135,17 @@ void waits_lost(struct waits *waits, uint64_t lost)
 	waits->lost += lost;
 }
 
-void waits_call(struct waits *waits, const struct fiber *fiber, const struct method *method, uint64_t start_ns,
-                uint64_t duration_ns)
+void waits_call_left(void *owner, const struct stream *stream, const struct fiber *fiber, const struct method *method,
+                     uint64_t start_ns, uint64_t duration_ns)
 {
+	struct waits *waits = owner;
 	struct waits_process *process;
 	struct waits_held *calls;
 	uint32_t at;
 
 	if (duration_ns < WAITS_CALL_NS)
 		return;
-	at = process_of(waits, fiber->stream);
+	at = process_of(waits, stream);
 	process = &waits->processes[at];
 	calls = one_more(waits, process->calls, process->call_count, &process->call_room, sizeof(*calls));
 	if (!calls) {
@@ -154,6 +155,12 @@ void waits_call(struct waits *waits, const struct fiber *fiber, const struct met
 	process->calls = calls;
 	calls[process->call_count++] = (struct waits_held){start_ns, start_ns + duration_ns, fiber->native_id,
 	                                                   words_number(&waits->words, method->shown)};
+}
+
+void waits_call(struct waits *waits, const struct fiber *fiber, const struct method *method, uint64_t start_ns,
+                uint64_t duration_ns)
+{
+	waits_call_left(waits, fiber->stream, fiber, method, start_ns, duration_ns);
 }
 
 struct waits_place waits_place(struct waits *waits, const struct fiber *fiber, uint64_t start_ns, uint64_t duration_ns)

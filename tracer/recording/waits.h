@@ -23,6 +23,9 @@ void waits_span(struct waits *waits, const struct stream *stream, const struct t
 void waits_lost(struct waits *waits, uint64_t lost);
 void waits_call(struct waits *waits, const struct fiber *fiber, const struct method *method, uint64_t start_ns,
                 uint64_t duration_ns);
+/* As filter_left's call(), with the waits as owner: a call that is not shown may have held the GVL. */
+void waits_call_left(void *waits, const struct stream *stream, const struct fiber *fiber, const struct method *method,
+                     uint64_t start_ns, uint64_t duration_ns);
 /* Nothing more comes of the process. */
 void waits_end(struct waits *waits, pid_t pid);
 
