@@ -90,6 +90,16 @@ class TimelineTest < LiveTest
       end
     end
     doings = tracks["web: state#{how}"].map { |span| span["name"] }.uniq.sort
+    held = tracks["web: state#{how}"].select { |span| span["name"] == "waiting for the GVL" }.max_by { |span| span["dur"] }
+    assert_equal %w[hog Hog#hold], held["args"].values_at("held by", "in"), held.inspect
+    assert_in_delta held["dur"] * 1000, held["args"]["held_ns"], held["dur"] * 500
+    other = JSON.parse(rbprobe("export", "-q", file_of("calls.rec"), "--to", "chrome", "-m", "Web#").stdout)["traceEvents"]
+    assert_equal held["args"], other.find { |span| span["name"] == held["name"] && span["dur"] == held["dur"] }["args"]
+    text = protobuf_text(rbprobe("export", file_of("calls.rec"), "--to", "perfetto").stdout, "perfetto.proto",
+                         "perfetto.protos.Trace")
+    assert_match(/name: "waiting for the GVL"/, text)
+    assert_match(/string_value: "hog"\s+name: "held by"/, text)
+    assert_match(/string_value: "Hog#hold"\s+name: "in"/, text)
     # It runs for microseconds, which samples may all miss.
     doings |= ["running"] if sampled?
     assert_equal ["running", "waiting for the GVL"], doings.sort - ["GC", "blocked", "sleeping"]

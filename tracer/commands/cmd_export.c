@@ -10,6 +10,7 @@
 #include "tracer/commands/replay_session.h"
 #include "tracer/export/call_stacks.h"
 #include "tracer/export/export.h"
+#include "tracer/export/held.h"
 #include "tracer/html/html.h"
 
 #include <errno.h>
@@ -40,6 +41,7 @@ struct exporting {
 	struct replay_when from, until;
 	struct export_spans spans;  /* --to otlp */
 	uint64_t calls_max;         /* --to html: of the timeline */
+	struct waits *waits;        /* for who held the GVL */
 	struct call_stacks *stacks; /* of a recording, where the format has a form for profiles alone */
 };
 
@@ -236,6 +238,22 @@ static const char *const weight_options[PROFILE_WEIGHTS] = {[PROFILE_WALL] = "--
                                                             [PROFILE_HELD] = "--held",
                                                             [PROFILE_OBJECTS] = "--objects"};
 
+/* The recording has what threads did. */
+static bool has_states(const struct exporting *exporting)
+{
+	return exporting->format->held && exporting->invocation.options.trace.marks.kinds & 1u << MARK_STATE;
+}
+
+/* As filter_left's call(). */
+static void on_left(void *owner, const struct stream *stream, const struct fiber *fiber, const struct method *method,
+                    uint64_t start_ns, uint64_t duration_ns)
+{
+	struct exporting *exporting = owner;
+
+	if (has_states(exporting))
+		waits_call_left(exporting->waits, stream, fiber, method, start_ns, duration_ns);
+}
+
 static struct sink *make_sink(void *owner, struct output *output)
 {
 	struct exporting *exporting = owner;
@@ -243,8 +261,13 @@ static struct sink *make_sink(void *owner, struct output *output)
 
 	if (exporting->format == &export_otlp)
 		return export_spans_sink(&exporting->spans, output, style);
-	if (exporting->format->calls)
-		return sink_new(exporting->format->calls, output, style);
+	if (exporting->format->calls) {
+		struct sink *sink = sink_new(exporting->format->calls, output, style);
+
+		if (has_states(exporting))
+			((struct held_sink *)sink)->waits = exporting->waits;
+		return sink;
+	}
 	if (!exporting->stacks)
 		exporting->stacks = call_stacks_new();
 	return call_stacks_sink(exporting->stacks, output, style);
@@ -274,6 +297,7 @@ static int export_calls(struct exporting *exporting, struct recording_reader *re
 	struct output *output = &exporting->invocation.output;
 	const struct sink_maker maker = {.make = make_sink, .owner = exporting};
 	struct replay_sessions sessions;
+	const struct filter_left left = {.call = on_left, .owner = exporting};
 	struct error err;
 	int status, written = STATUS_DONE;
 
@@ -281,7 +305,9 @@ static int export_calls(struct exporting *exporting, struct recording_reader *re
 		message("%s is a recording; %s is for profiles", exporting->path, weight_options[exporting->weight]);
 		return STATUS_USAGE;
 	}
+	exporting->waits = waits_new();
 	replay_open(&sessions, exporting->path, &exporting->invocation.options, output);
+	sessions.left = &left;
 	sessions.maker = &maker;
 	sessions.from = exporting->from;
 	sessions.to = exporting->until;
@@ -345,6 +371,7 @@ static int export_run(void *self)
 static void export_free(void *self)
 {
 	call_stacks_free(((struct exporting *)self)->stacks);
+	waits_free(((struct exporting *)self)->waits);
 }
 
 const struct subcommand cmd_export = {

@@ -21,6 +21,7 @@ struct export_format {
 	/* Recorded calls as they come, of one process or several. */
 	const struct sink_ops *calls;
 	bool page;
+	bool held;                 /* its sink is a struct held_sink */
 	bool binary;               /* not for a terminal */
 	bool needs[LIBRARY_COUNT]; /* refused where rbprobe was built without one of these libraries */
 };

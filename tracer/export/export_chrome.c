@@ -6,6 +6,7 @@
 
 #include "tracer/export/argument_name.h"
 #include "tracer/export/export.h"
+#include "tracer/export/held.h"
 #include "tracer/export/losses.h"
 #include "tracer/export/tracks.h"
 
@@ -17,7 +18,7 @@
 #include <inttypes.h>
 
 struct chrome_sink {
-	struct sink sink;
+	struct held_sink held;
 	struct tracks tracks;
 	bool begun;
 	int64_t zero_ns; /* by the wall clock */
@@ -33,7 +34,7 @@ static struct chrome_sink *chrome_of(struct sink *sink)
 
 static struct buffer *begin_event(struct chrome_sink *chrome)
 {
-	struct buffer *to = &chrome->sink.output->buffer;
+	struct buffer *to = &chrome->held.sink.output->buffer;
 
 	if (!chrome->begun)
 		buffer_add_text(to, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
@@ -46,8 +47,8 @@ static struct buffer *begin_event(struct chrome_sink *chrome)
 
 static void end_event(struct chrome_sink *chrome)
 {
-	json_close_object(&chrome->sink.output->buffer);
-	output_commit(chrome->sink.output);
+	json_close_object(&chrome->held.sink.output->buffer);
+	output_commit(chrome->held.sink.output);
 }
 
 /* In microseconds, with three decimals: a double has them for a hundred days. */
@@ -169,6 +170,7 @@ static void on_end(struct sink *sink, struct fiber *fiber, struct call *call, co
 {
 	struct buffer *to = begin(chrome_of(sink), fiber, "E", call->start_ns + duration_ns);
 
+	held_call(sink, fiber, call->method, call->start_ns, duration_ns);
 	json_open_object(json_key(to, "args"));
 	if (call->retries)
 		json_member_uint(to, "retries", call->retries);
@@ -181,6 +183,7 @@ static void on_whole(struct sink *sink, struct fiber *fiber, struct method *meth
 {
 	struct buffer *to = begin(chrome_of(sink), fiber, "X", event->time_ns);
 
+	held_call(sink, fiber, method, event->time_ns, event->duration_ns);
 	add_us(to, "dur", (int64_t)event->duration_ns);
 	add_method(to, method);
 	json_open_object(json_key(to, "args"));
@@ -224,7 +227,8 @@ static void on_mark(struct sink *sink, struct fiber *fiber, struct method *metho
 	add_instant(sink, fiber, "event", (struct slice){method->mark->name, strlen(method->mark->name)}, &labels, event);
 }
 
-static void on_thread(struct sink *sink, struct stream *stream, const struct thread_span *span)
+static void write_thread(struct sink *sink, const struct stream *stream, const struct thread_span *span,
+                         const struct waits_cause *cause)
 {
 	struct chrome_sink *chrome = chrome_of(sink);
 	int64_t passed_ns = since_first(chrome, stream, span->from_ns);
@@ -245,6 +249,14 @@ static void on_thread(struct sink *sink, struct stream *stream, const struct thr
 	add_us(to, "dur", (int64_t)(span->to_ns - span->from_ns));
 	json_member_string(to, "name", thread_doing_name(span->doing));
 	json_member_string(to, "cat", "thread");
+	if (cause->holder) {
+		json_open_object(json_key(to, "args"));
+		json_member_string(to, "held by", cause->holder);
+		json_member_uint(to, "held_ns", cause->held_ns);
+		if (cause->call.size)
+			json_member_text(to, "in", cause->call);
+		json_close_object(to);
+	}
 	end_event(chrome);
 }
 
@@ -288,6 +300,7 @@ static void on_summary(struct sink *sink, const struct sink_summary *summary)
 {
 	struct chrome_sink *chrome = chrome_of(sink);
 
+	held_summary(sink, summary);
 	chrome->name.size = 0;
 	buffer_add_format(&chrome->name, "ruby %d", (int)summary->pid);
 	add_name(chrome, "process_name", summary->pid, (uint32_t)summary->pid,
@@ -317,19 +330,25 @@ static void on_close(struct sink *sink)
 	buffer_free(&chrome->name);
 }
 
+static void on_init(struct sink *sink)
+{
+	chrome_of(sink)->held.write = write_thread;
+}
+
 static const struct sink_ops sink_chrome = {
 	.name = "chrome",
 	.size = sizeof(struct chrome_sink),
+	.init = on_init,
 	.start = on_start,
 	.end = on_end,
 	.whole = on_whole,
 	.mark = on_mark,
 	.line = on_line,
-	.thread = on_thread,
+	.thread = held_thread,
 	.threads_lost = on_threads_lost,
 	.lost = on_lost,
 	.summary = on_summary,
 	.close = on_close,
 };
 
-const struct export_format export_chrome = {.name = "chrome", .calls = &sink_chrome};
+const struct export_format export_chrome = {.name = "chrome", .calls = &sink_chrome, .held = true};

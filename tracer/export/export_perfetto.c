@@ -8,6 +8,7 @@
 #ifdef HAVE_LIBPROTOBUF_C
 
 #include "tracer/export/argument_name.h"
+#include "tracer/export/held.h"
 #include "tracer/export/losses.h"
 #include "tracer/export/pack.h"
 #include "tracer/export/tracks.h"
@@ -32,7 +33,7 @@ struct note {
 };
 
 struct perfetto_sink {
-	struct sink sink;
+	struct held_sink held;
 	struct tracks tracks;
 	bool begun;
 	uint64_t names;
@@ -60,8 +61,8 @@ static void add_packet(struct perfetto_sink *perfetto, Perfetto__Protos__TracePa
 	perfetto->begun = true;
 	trace.n_packet = 1;
 	trace.packet = &packet;
-	pack_message(&perfetto->sink.output->buffer, &trace.base);
-	output_commit(perfetto->sink.output);
+	pack_message(&perfetto->held.sink.output->buffer, &trace.base);
+	output_commit(perfetto->held.sink.output);
 }
 
 /* That the times are those of the wall clock. */
@@ -217,7 +218,7 @@ static void add_outcome(struct perfetto_sink *perfetto, const struct method *met
 {
 	static const char *const names[] = {"cpu_ns", "objects", "gc_ns"};
 	static const uint32_t flags[] = {TRACE_CPU, TRACE_OBJECTS, TRACE_GC};
-	struct measures measures = measures_take(&outcome, perfetto->sink.style.flags);
+	struct measures measures = measures_take(&outcome, perfetto->held.sink.style.flags);
 	struct values locals;
 	struct span_text span;
 
@@ -330,6 +331,7 @@ static void on_start(struct sink *sink, struct fiber *fiber, struct call *call, 
 
 static void on_end(struct sink *sink, struct fiber *fiber, struct call *call, const struct event *event, uint64_t duration_ns)
 {
+	held_call(sink, fiber, call->method, call->start_ns, duration_ns);
 	if (call->retries)
 		add_number(perfetto_of(sink), "retries", call->retries);
 	end_slice(perfetto_of(sink), fiber, call->method, event->ending, &event->values, call->start_ns + duration_ns);
@@ -337,6 +339,7 @@ static void on_end(struct sink *sink, struct fiber *fiber, struct call *call, co
 
 static void on_whole(struct sink *sink, struct fiber *fiber, struct method *method, const struct event *event)
 {
+	held_call(sink, fiber, method, event->time_ns, event->duration_ns);
 	begin_slice(perfetto_of(sink), fiber, method, event);
 	end_slice(perfetto_of(sink), fiber, method, event->ending, &event->outcome, event->time_ns + event->duration_ns);
 }
@@ -363,7 +366,8 @@ static void on_mark(struct sink *sink, struct fiber *fiber, struct method *metho
 	add_event(perfetto, PERFETTO__PROTOS__TRACK_EVENT__TYPE__TYPE_INSTANT, track, at_ns, NULL, "event", method->mark->name);
 }
 
-static void on_thread(struct sink *sink, struct stream *stream, const struct thread_span *span)
+static void write_thread(struct sink *sink, const struct stream *stream, const struct thread_span *span,
+                         const struct waits_cause *cause)
 {
 	struct perfetto_sink *perfetto = perfetto_of(sink);
 	uint64_t from_ns = wall_ns(stream, span->from_ns), track = process_track(stream) | (TRACK_STATES_FROM + span->number);
@@ -376,6 +380,12 @@ static void on_thread(struct sink *sink, struct stream *stream, const struct thr
 		add_track(perfetto, stream, TRACK_STATES_FROM + span->number, false, &name);
 		buffer_free(&name);
 	}
+	if (cause->holder) {
+		add_word(perfetto, "held by", (struct slice){cause->holder, strlen(cause->holder)});
+		add_number(perfetto, "held_ns", cause->held_ns);
+	}
+	if (cause->call.size)
+		add_word(perfetto, "in", cause->call);
 	add_event(perfetto, PERFETTO__PROTOS__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN, track, from_ns, NULL, "thread",
 	          thread_doing_name(span->doing));
 	add_event(perfetto, PERFETTO__PROTOS__TRACK_EVENT__TYPE__TYPE_SLICE_END, track, wall_ns(stream, span->to_ns), NULL, NULL,
@@ -416,17 +426,24 @@ static void on_close(struct sink *sink)
 	buffer_free(&perfetto_of(sink)->texts);
 }
 
+static void on_init(struct sink *sink)
+{
+	perfetto_of(sink)->held.write = write_thread;
+}
+
 static const struct sink_ops sink_perfetto = {
 	.name = "perfetto",
 	.size = sizeof(struct perfetto_sink),
+	.init = on_init,
 	.start = on_start,
 	.end = on_end,
 	.whole = on_whole,
 	.mark = on_mark,
 	.line = on_line,
-	.thread = on_thread,
+	.thread = held_thread,
 	.threads_lost = on_threads_lost,
 	.lost = on_lost,
+	.summary = held_summary,
 	.close = on_close,
 };
 
@@ -436,4 +453,4 @@ static const struct sink_ops sink_perfetto = {
 #endif
 
 const struct export_format export_perfetto = {
-	.name = "perfetto", .calls = SINK_PERFETTO, .binary = true, .needs = {[LIBRARY_PROTOBUF] = true}};
+	.name = "perfetto", .calls = SINK_PERFETTO, .held = true, .binary = true, .needs = {[LIBRARY_PROTOBUF] = true}};

@@ -54,6 +54,22 @@ static void set_name(const struct waits_process *process, struct waits_thread *t
 	thread->name = name.bytes;
 }
 
+void waits_name_threads(const struct waits_process *process)
+{
+	for (uint32_t i = 0; i < process->thread_count; i++)
+		set_name(process, &process->threads[i]);
+}
+
+void waits_drop_spans(struct waits *waits, struct waits_process *process)
+{
+	waits->memory -= process->span_room * sizeof(*process->spans) + process->call_room * sizeof(*process->calls);
+	free(process->spans);
+	free(process->calls);
+	process->spans = NULL;
+	process->calls = NULL;
+	process->span_count = process->span_room = process->call_count = process->call_room = 0;
+}
+
 void waits_end(struct waits *waits, pid_t pid)
 {
 	for (uint32_t i = 0; i < waits->count; i++) {
@@ -62,8 +78,7 @@ void waits_end(struct waits *waits, pid_t pid)
 		if (process->pid != pid || !process->stream)
 			continue;
 		/* Some may have got their name after their last stretch of time. */
-		for (uint32_t k = 0; k < process->thread_count; k++)
-			set_name(process, &process->threads[k]);
+		waits_name_threads(process);
 		process->stream = NULL;
 	}
 }
@@ -102,7 +117,7 @@ static struct waits_thread *thread_of(struct waits *waits, struct waits_process 
 	return thread;
 }
 
-void waits_span(struct waits *waits, const struct stream *stream, const struct thread_span *span)
+bool waits_span(struct waits *waits, const struct stream *stream, const struct thread_span *span)
 {
 	uint32_t at = process_of(waits, stream);
 	struct waits_process *process = &waits->processes[at];
@@ -113,7 +128,7 @@ void waits_span(struct waits *waits, const struct stream *stream, const struct t
 	process->rate_hz = stream->states_rate_hz;
 	if (!thread) {
 		waits->left_out++;
-		return;
+		return false;
 	}
 	thread->shared = thread->shared || span->shared;
 	thread->ns[span->doing] += ns;
@@ -124,10 +139,11 @@ void waits_span(struct waits *waits, const struct stream *stream, const struct t
 	spans = one_more(waits, process->spans, process->span_count, &process->span_room, sizeof(*spans));
 	if (!spans) {
 		waits->left_out++;
-		return;
+		return false;
 	}
 	process->spans = spans;
 	spans[process->span_count++] = (struct waits_span){span->from_ns, span->to_ns, span->number, span->doing};
+	return true;
 }
 
 void waits_lost(struct waits *waits, uint64_t lost)

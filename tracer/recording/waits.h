@@ -18,8 +18,8 @@ struct waits;
 struct waits *waits_new(void);
 void waits_free(struct waits *waits);
 
-/* Of a sink: what comes. */
-void waits_span(struct waits *waits, const struct stream *stream, const struct thread_span *span);
+/* Of a sink: what comes. False: there is no room for it. */
+bool waits_span(struct waits *waits, const struct stream *stream, const struct thread_span *span);
 void waits_lost(struct waits *waits, uint64_t lost);
 void waits_call(struct waits *waits, const struct fiber *fiber, const struct method *method, uint64_t start_ns,
                 uint64_t duration_ns);
@@ -48,5 +48,20 @@ void waits_table(const struct waits *waits, bool json, struct buffer *to);
 /* Changes that the process lost, and what had no room here. */
 uint64_t waits_lost_count(const struct waits *waits);
 uint64_t waits_left_out(const struct waits *waits);
+
+/* Who held the GVL during a wait for it. */
+struct waits_cause {
+	const char *holder; /* NULL: not known, or it is no wait */
+	uint64_t held_ns;
+	struct slice call; /* of the holder's; "": none is known */
+};
+
+struct waits_reader {
+	void (*span)(void *owner, const struct stream *stream, const struct thread_span *span, const struct waits_cause *cause);
+	void *owner;
+};
+
+/* Gives, and forgets, what the threads of a process did, for each thread in the order of time. Its stream is still there. */
+void waits_take(struct waits *waits, pid_t pid, const struct waits_reader *reader);
 
 #endif

@@ -44,6 +44,11 @@ struct waits {
 	uint64_t memory, lost, left_out;
 };
 
+/* By the names that they have by now. */
+void waits_name_threads(const struct waits_process *process);
+/* Its stretches of time and its calls. */
+void waits_drop_spans(struct waits *waits, struct waits_process *process);
+
 /* "running_ns" and so on: what a thread did, THREAD_DOINGS numbers, as members of the object that is open. */
 void waits_add_json(const uint64_t *ns, struct buffer *to);
 /* "sampled_hz", where that is so. */
