@@ -187,6 +187,17 @@ class TimelineTest < LiveTest
     assert_match(/ I\/O +SLEEP +LOCK +CHILD /, rbprobe("report", "-q", "--timeline", file_of("calls.rec")).stdout)
   end
 
+  test "threads that make no traced call have their names: old and new ones, and one that got another" do
+    target = start("shop")
+    target.run("$old = Thread.new { Thread.current.name = 'old'; loop { sleep 0.01 } }; sleep 0.1")
+    client = launch("record", "-v", "-p", target.pid.to_s, "--timeline", "-o", file_of("calls.rec")).wait_until_armed
+    target.run("Thread.new { Thread.current.name = 'web'; 300.times { sleep 0.01 } }.join; $old.name = 'renamed'; sleep 0.1")
+    assert_exit 0, client.stop
+    names = objects("report", "--timeline", "--format", "json").map { |thread| thread["name"] }
+    assert_equal %w[renamed web], (names & %w[old renamed web]).sort, names.inspect
+    assert_equal "4", target.run("2 + 2")
+  end
+
   # GC.stat(:time) is time of processors: on a busy machine much less.
   test "collections last as long as the process itself sees by the clock on the wall" do
     target = start("shop")

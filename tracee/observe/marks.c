@@ -177,6 +177,7 @@ void marks_flush_kept(void)
 void marks_flush(void)
 {
 	timeline_go_on();
+	thread_names_look();
 	mark_threads_look();
 	mark_gvl_flush();
 	marks_flush_kept();
@@ -262,6 +263,8 @@ static void part_stop(struct session *session)
 		mark_gvl_flush();
 	if (kinds && session->mark_state->kept_count && session->pid == getpid())
 		flush(session, fiber_current_state());
+	if (kinds & 1u << MARK_STATE && session->pid == getpid())
+		thread_names_tell(session);
 	session->marking = 0;
 	for (size_t i = 0; i < SOURCES; i++)
 		if (kinds & 1u << sources[i]->kind && !is_wanted(sources[i]->kind, session))
@@ -277,6 +280,7 @@ static void part_release(struct session *session)
 	for (uint32_t i = 0; i < session->mark_state->allocation_count; i++)
 		free(session->mark_state->allocations[i].name);
 	mark_threads_free(session->mark_state);
+	thread_names_free(session->mark_state->names);
 	free(session->mark_state->gvl);
 	free(session->mark_state);
 	session->mark_state = NULL;

@@ -4,6 +4,7 @@
 #include "proto/command.h"
 #include "proto/error.h"
 #include "tracee/observe/decide.h"
+#include "tracee/observe/thread_names.h"
 #include "tracee/observe/thread_sampler.h"
 #include "tracee/session/session.h"
 
@@ -57,6 +58,7 @@ struct marks {
 	struct allocation_watch allocations[MARK_ALLOCATIONS_MAX];
 	uint32_t allocation_count;
 	struct mark_threads *threads; /* NULL: the trace asks for no name of a thread, or has no memory for that */
+	struct thread_names *names;   /* of a timeline, once some were told */
 	uint32_t kept_count;
 	uint32_t nobody_id; /* the thread that the fiber without a name was last said to be */
 	struct kept_mark kept[MARKS_KEPT];

@@ -174,6 +174,7 @@ static void send_some(struct session *session, msgpack_sbuffer *to, const struct
 	}
 	encode(states, count, lost, to);
 	encode(NULL, 0, gap, to);
+	thread_names_ask(session);
 }
 
 /* --- Sessions */
@@ -213,6 +214,7 @@ void timeline_begin(struct session *session)
 	session->states_next = state_ring_next(ring);
 	session->mark_state->misses = thread_sampler_misses();
 	__atomic_store_n(&session->tell_states, send_some, __ATOMIC_RELEASE);
+	thread_names_tell(session);
 	if (gvl_events_possible())
 		return;
 	say_how(session);

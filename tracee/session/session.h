@@ -128,7 +128,9 @@ struct session {
 	/* Between the GVL holder and the writer. */
 	/* Set once: sends what threads do (observe/timeline.c), as much as goes into a record. NULL: nobody asks for that. */
 	void (*tell_states)(struct session *session, msgpack_sbuffer *to, const struct ticks_clock *clock);
-	uint64_t states_next; /* the writer's: the next one that it takes */
+	uint64_t states_next;     /* the writer's: the next one that it takes */
+	uint64_t names_asked_ns;  /* the writer's: when a job was last asked for names of threads; */
+	_Atomic bool names_asked; /* a job is to look, which mark_state is not for: the writer goes on when that is gone */
 	_Atomic bool rests; /* calls are shown so late or not at all that the writer may look rarely; set by the trace command */
 	_Atomic bool dozes; /* nothing comes but answers that may be later still; set by a profile */
 	_Atomic uint64_t look_ns; /* when a job is to look for calls that still run (observe/overdue.h); 0: never */
