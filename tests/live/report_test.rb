@@ -132,13 +132,13 @@ class ReportTest < LiveTest
     target = start("shop")
     record(target, "10.times { $shop.price(:tea) }; $shop.try(:cup)", "Shop#", file: file_of("a"))
     target.run("class Shop; def price(item); sleep(0.002); 1; end; end; nil")
-    record(target, "10.times { $shop.price(:tea) }; $shop.countdown(1)", "Shop#", file: file_of("b"))
+    record(target, "10.times { $shop.price(:tea) }; $shop.countdown(1); sleep 0.3", "Shop#", file: file_of("b"))
     both = [file_of("a"), file_of("b")]
     text = report(file: both).stdout
     assert_match(/\Athen \d+\.\d s: 12 calls; now \d+\.\d s: 12 calls\n/, text)
-    assert_match(/^ +10 +10 +\S+ +\S+ +\+\d+\.\d% +slower +Shop#price$/, text)
-    assert_match(/^ +0 +2 +- +\S+ +- +new +Shop#countdown$/, text)
-    assert_match(/^ +1 +0 +\S+ +- +- +gone +Shop#try$/, text)
+    assert_match(/^ +[\d.]+ +[\d.]+ +(more often|less often|noise) +\S+ +\S+ +\+\d+\.\d% +slower +Shop#price$/, text)
+    assert_match(/^ +0\.00 +[\d.]+ +- +- +\S+ +- +new +Shop#countdown$/, text)
+    assert_match(/^ +[\d.]+ +0\.00 +- +\S+ +- +- +gone +Shop#try$/, text)
     changes = report("--format", "json", file: both).events("change").to_h { |change| [change["method"], change] }
     assert_equal "slower", changes["Shop#price"]["is"]
     assert_equal 10, changes["Shop#price"]["then"]["calls"]
@@ -146,6 +146,9 @@ class ReportTest < LiveTest
     same = report(file: [file_of("a"), file_of("a")]).stdout
     assert_match(/ noise +Shop#price$/, same)
     assert_match(/ too few +Shop#try$/, same)
+    same = report("--format", "json", file: [file_of("a"), file_of("a")]).events("change")
+    assert_equal %w[noise], same.map { |change| change["called"] }.uniq
+    assert_match(/; now 0\.2 s: /, report("--to", "+0.2", file: both).stdout)
   end
 
   test "what is for profiles is refused" do

@@ -72,10 +72,33 @@ static void ranks_differ_by_how_many_are_longer(void **state)
 	assert_int_equal(0, ranks((uint64_t[]){0, 0, 0}, (uint64_t[]){20, 900, 9}));
 }
 
+static int rates(uint64_t calls, uint64_t seconds, uint64_t calls_now, uint64_t seconds_now)
+{
+	return report_rates_differ(&(struct report_rate){calls, seconds * 1000000000},
+	                           &(struct report_rate){calls_now, seconds_now * 1000000000});
+}
+
+static void rates_differ_by_calls_a_second(void **state)
+{
+	(void)state;
+	assert_int_equal(1, rates(100, 10, 300, 10));
+	assert_int_equal(-1, rates(300, 10, 100, 10));
+	assert_int_equal(0, rates(100, 10, 300, 30));
+	assert_int_equal(1, rates(100, 10, 100, 1));
+	/* 36 standard errors, and a fifth: another load. */
+	assert_int_equal(0, rates(100000, 10, 120000, 10));
+	assert_int_equal(1, rates(100000, 10, 126000, 10));
+	/* The limit is at 2.58 of the difference's standard error. */
+	assert_int_equal(0, rates(10, 10, 24, 10));
+	assert_int_equal(1, rates(10, 10, 26, 10));
+	assert_int_equal(0, rates(0, 0, 300, 10));
+	assert_int_equal(0, rates(0, 10, 0, 10));
+}
+
 static const struct sink_style plain = {.indent = 3};
 
-/* Calls of the methods, so many ns each. */
-static struct figures *figures_of(const char *const *names, const uint64_t *us, size_t count)
+/* So many calls of each method, of so many us each, in so many seconds. */
+static struct figures *figures_in(const char *const *names, const uint64_t *us, size_t count, uint64_t calls, uint64_t seconds)
 {
 	static struct output output = {.fd = -1};
 	struct figures *figures = figures_new(FIGURES_BY_METHOD, NULL);
@@ -88,15 +111,21 @@ static struct figures *figures_of(const char *const *names, const uint64_t *us, 
 	fiber(&f, 1, 77, "main");
 	for (uint32_t i = 0; i < count; i++) {
 		method(&f, i, "Shop", names[i]);
-		for (uint64_t k = 0; k < 10; k++)
+		for (uint64_t k = 0; k < calls; k++)
 			whole(&f, ENDING_RETURNED, i, 1, 100 * k, us[i] + k % 2, NULL, NULL);
 	}
 	if (stream_feed(stream, f.records.data, f.records.size, &err) < 0)
 		fail_msg("%s", err.text);
+	sink->ops->summary(sink, &(struct sink_summary){.pid = 77, .duration_ns = seconds * 1000000000});
 	msgpack_sbuffer_destroy(&f.records);
 	stream_free(stream);
 	sink_free(sink);
 	return figures;
+}
+
+static struct figures *figures_of(const char *const *names, const uint64_t *us, size_t count)
+{
+	return figures_in(names, us, count, 10, 2);
 }
 
 static void what_changed_most_comes_first(void **state)
@@ -109,12 +138,12 @@ static void what_changed_most_comes_first(void **state)
 	(void)state;
 	report_diff_text(&text, &(struct report_diff){.then = then, .now = now});
 	buffer_add_char(&text, '\0');
-	assert_string_equal(text.bytes, "then 0.0 s: 30 calls; now 0.0 s: 30 calls\n"
-	                                "calls then   calls now      mean  mean now    change  is       method\n"
-	                                "        10          10    10.5us    90.5us   +761.9%  slower   Shop#slow\n"
-	                                "         0          10         -    7.50us         -  new      Shop#fresh\n"
-	                                "        10           0    3.50us         -         -  gone     Shop#gone\n"
-	                                "        10          10    50.5us    50.5us     +0.0%  noise    Shop#same\n");
+	assert_string_equal(text.bytes, "then 2.0 s: 30 calls; now 2.0 s: 30 calls\n"
+	                                "calls/s      now  called         mean      now   change  is       method\n"
+	                                "   5.00     5.00  noise        10.5us   90.5us  +761.9%  slower   Shop#slow\n"
+	                                "   0.00     5.00  -                 -   7.50us        -  new      Shop#fresh\n"
+	                                "   5.00     0.00  -            3.50us        -        -  gone     Shop#gone\n"
+	                                "   5.00     5.00  noise        50.5us   50.5us    +0.0%  noise    Shop#same\n");
 	buffer_free(&text);
 	figures_free(then);
 	figures_free(now);
@@ -128,6 +157,27 @@ static void assert_verdict(const char *expected, const struct figures *then, con
 	buffer_add_char(&text, '\0');
 	assert_non_null(strstr(text.bytes, expected));
 	buffer_free(&text);
+}
+
+/* As long as before, but five times as often: that is what changed most. */
+static void what_is_called_more_often_is_said(void **state)
+{
+	static const char *const before[] = {"query"};
+	static const uint64_t us[] = {50};
+	struct figures *then = figures_in(before, us, 1, 20, 2), *now = figures_in(before, us, 1, 500, 10);
+	struct buffer text = {0};
+
+	(void)state;
+	assert_verdict("   10.0     50.0  more often   50.5us   50.5us    +0.0%  noise    Shop#query\n", then, now);
+	assert_verdict("   50.0     10.0  less often ", now, then);
+	report_diff_json(&text, &(struct report_diff){.then = then, .now = now});
+	buffer_add_char(&text, '\0');
+	assert_non_null(strstr(text.bytes, "\"is\":\"noise\",\"called\":\"more often\","));
+	assert_non_null(strstr(text.bytes, "\"then\":{\"calls\":20,\"calls_per_s\":10"));
+	assert_non_null(strstr(text.bytes, "\"now\":{\"calls\":500,\"calls_per_s\":50"));
+	buffer_free(&text);
+	figures_free(then);
+	figures_free(now);
 }
 
 /* A method of which nine of ten calls take so long, and the last one a second more. */
@@ -168,6 +218,8 @@ int main(void)
 		cmocka_unit_test(the_limit_is_students),
 		cmocka_unit_test(what_never_varies_differs_when_it_does),
 		cmocka_unit_test(ranks_differ_by_how_many_are_longer),
+		cmocka_unit_test(rates_differ_by_calls_a_second),
+		cmocka_unit_test(what_is_called_more_often_is_said),
 		cmocka_unit_test(what_changed_most_comes_first),
 		cmocka_unit_test(a_call_that_took_very_long_hides_no_change),
 		cmocka_unit_test(what_a_machine_does_is_no_change),

@@ -25,6 +25,7 @@ struct replayed {
 	size_t largest_block;    /* the stream keeps room of that size */
 	struct filter *filter;   /* NULL: all is shown */
 	uint64_t counted;        /* in the sessions' `memory` */
+	uint64_t began_ns;       /* of the wall clock; 0: not known */
 	uint64_t from_ns, to_ns; /* the events' wall-clock times so far; 0: there was none */
 	struct trace_file file;  /* with %p in -o */
 	bool found[];            /* by selector */
@@ -147,19 +148,36 @@ static void finish_filter(struct replayed *replayed)
 	replayed->traced.marks_left_out = filter_marks_left_out(replayed->filter);
 }
 
+/* How much of the time from then on is within --from and --to. */
+static uint64_t within_ns(const struct filter_wants *wants, uint64_t began_ns, uint64_t duration_ns)
+{
+	uint64_t from_ns = began_ns, to_ns = began_ns + duration_ns;
+
+	if (!began_ns)
+		return duration_ns;
+	if (wants->from_ns > from_ns)
+		from_ns = wants->from_ns;
+	if (wants->to_ns && wants->to_ns < to_ns)
+		to_ns = wants->to_ns;
+	return to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
 static void finish(struct replay_sessions *sessions, uint32_t number, const char *reason, uint64_t duration_ns)
 {
 	struct replayed *replayed = number < sessions->count ? sessions->items[number] : NULL;
+	uint64_t began_ns;
 
 	if (!replayed)
 		return;
+	/* That of one that goes on from another file is not when this one begins. */
+	began_ns = replayed->continued || !replayed->began_ns ? replayed->from_ns : replayed->began_ns;
 	if (replayed->filter)
 		finish_filter(replayed);
 	calls_finish(replayed->traced.stream);
 	/* What is not all there may have had it. */
 	if (replayed->ended && !output_is_flood(replayed->traced.output))
 		name_unmatched(replayed);
-	trace_summary_say(&replayed->traced, reason, duration_ns);
+	trace_summary_say(&replayed->traced, reason, within_ns(&sessions->wants, began_ns, duration_ns));
 	filter_free(replayed->filter);
 	stream_free(replayed->traced.stream);
 	if (trace_file_close(&replayed->file, NULL) < 0)
@@ -285,6 +303,7 @@ int replay_session(struct replay_sessions *sessions, const struct recording_sess
 	replayed = memory_zeroed(sizeof(*replayed) + sessions->selector_count * sizeof(*replayed->found));
 	replayed->sessions = sessions;
 	replayed->continued = session->continued;
+	replayed->began_ns = session->began_ns;
 	replayed->traced = (struct trace_target){
 		.run = &sessions->run, .pid = (pid_t)session->pid, .output = sessions->run.output, .sink = sessions->run.sink};
 	if (sessions->files && open_file(sessions, replayed, err) < 0) {

@@ -13,6 +13,7 @@
 #define NORMAL_99 2.5758293035489
 
 #define MEDIAN_MIN 1.25 /* times as long: a machine is faster or slower by less from one recording to the next */
+#define RATE_MIN 1.25   /* times as often: so is what a process is asked to do */
 
 #define CALLS_MIN 5 /* of each recording; fewer say nothing of how times are spread */
 
@@ -21,11 +22,23 @@ enum verdict { VERDICT_SLOWER, VERDICT_FASTER, VERDICT_NEW, VERDICT_GONE, VERDIC
 static const char *const verdicts[] = {[VERDICT_SLOWER] = "slower", [VERDICT_FASTER] = "faster", [VERDICT_NEW] = "new",
                                        [VERDICT_GONE] = "gone",     [VERDICT_FEW] = "too few",   [VERDICT_NOISE] = "noise"};
 
+enum called { CALLED_MORE, CALLED_LESS, CALLED_NOISE, CALLED_NOT_KNOWN };
+
+static const char *const called_words[] = {
+	[CALLED_MORE] = "more often", [CALLED_LESS] = "less often", [CALLED_NOISE] = "noise", [CALLED_NOT_KNOWN] = "-"};
+
 struct change {
 	const struct stat_row *then, *now; /* NULL: it was not called */
 	const struct stat_row *named;      /* one of them */
 	enum verdict verdict;
+	enum called called;
 	double weight_ns; /* of time that it makes */
+};
+
+/* Two recordings' figures, and the tables of these. */
+struct sides {
+	const struct report_diff *diff;
+	struct stat_table then, now;
 };
 
 /* Student's t that one in a hundred is beyond, by Cornish and Fisher's expansion: right to 1 % from 5 degrees of freedom on. */
@@ -50,6 +63,22 @@ bool report_differs(const struct report_sample *then, const struct report_sample
 		return difference > 0;
 	freedom = (error1 + error2) * (error1 + error2) / (error1 * error1 / (n1 - 1) + error2 * error2 / (n2 - 1));
 	return difference / sqrt(error1 + error2) > critical_t(freedom);
+}
+
+int report_rates_differ(const struct report_rate *then, const struct report_rate *now)
+{
+	double n1 = (double)then->calls, n2 = (double)now->calls, t1 = (double)then->elapsed_ns, t2 = (double)now->elapsed_ns;
+	double before, after, error;
+
+	if (!then->elapsed_ns || !now->elapsed_ns || n1 + n2 < 1)
+		return 0;
+	before = n1 / t1;
+	after = n2 / t2;
+	/* If both had the rate that they have together. */
+	error = sqrt((n1 + n2) / (t1 + t2) * (1 / t1 + 1 / t2));
+	if (fabs(after - before) <= NORMAL_99 * error)
+		return 0;
+	return after >= RATE_MIN * before ? 1 : before >= RATE_MIN * after ? -1 : 0;
 }
 
 /* Above all numbers: there is none. */
@@ -103,9 +132,28 @@ static enum verdict verdict_of(const struct change *change, const struct report_
 	return VERDICT_NOISE;
 }
 
-static struct change change_of(const struct report_diff *diff, const struct stat_row *then, const struct stat_row *now)
+static enum called called_of(const struct sides *sides, const struct stat_row *then, const struct stat_row *now)
 {
-	struct change change = {.then = then, .now = now, .named = now ? now : then};
+	const struct report_rate before = {then->calls, sides->then.elapsed_ns}, after = {now->calls, sides->now.elapsed_ns};
+	int order = report_rates_differ(&before, &after);
+
+	if (!before.elapsed_ns || !after.elapsed_ns)
+		return CALLED_NOT_KNOWN;
+	return order > 0 ? CALLED_MORE : order < 0 ? CALLED_LESS : CALLED_NOISE;
+}
+
+/* The time of calls that there would not be, or would be more, if it were called as often as then. */
+static double other_calls_ns(const struct sides *sides, const struct change *change)
+{
+	double usual = (double)change->then->calls * (double)sides->now.elapsed_ns / (double)sides->then.elapsed_ns;
+
+	return fabs((double)change->now->calls - usual) * stat_row_mean(change->then);
+}
+
+static struct change change_of(const struct sides *sides, const struct stat_row *then, const struct stat_row *now)
+{
+	const struct report_diff *diff = sides->diff;
+	struct change change = {.then = then, .now = now, .named = now ? now : then, .called = CALLED_NOT_KNOWN};
 	struct report_sample before, after;
 
 	if (!then || !now) {
@@ -117,14 +165,22 @@ static struct change change_of(const struct report_diff *diff, const struct stat
 	after = (struct report_sample){now->calls, figures_spread(diff->now, now->name, now->key)};
 	change.weight_ns = fabs(stat_row_mean(now) - stat_row_mean(then)) * (double)now->calls;
 	change.verdict = then->calls < CALLS_MIN || now->calls < CALLS_MIN ? VERDICT_FEW : verdict_of(&change, &before, &after);
+	change.called = called_of(sides, then, now);
+	if (change.called < CALLED_NOISE)
+		change.weight_ns += other_calls_ns(sides, &change);
 	return change;
+}
+
+static bool is_certain(const struct change *change)
+{
+	return change->verdict < VERDICT_FEW || change->called < CALLED_NOISE;
 }
 
 /* What is certain comes first, and of that, and of the rest, what makes most. */
 static int compare(const void *one, const void *other)
 {
 	const struct change *a = one, *b = other;
-	bool a_certain = a->verdict < VERDICT_FEW, b_certain = b->verdict < VERDICT_FEW;
+	bool a_certain = is_certain(a), b_certain = is_certain(b);
 	const struct stat_row *a_row = a->named, *b_row = b->named;
 	int order;
 
@@ -137,9 +193,20 @@ static int compare(const void *one, const void *other)
 	return order ? order : (a_row->name.size > b_row->name.size) - (a_row->name.size < b_row->name.size);
 }
 
-static struct change *changes_of(const struct report_diff *diff, const struct stat_table *then, const struct stat_table *now,
-                                 size_t *count)
+static struct sides sides_of(const struct report_diff *diff)
 {
+	return (struct sides){diff, figures_table(diff->then), figures_table(diff->now)};
+}
+
+static void sides_free(struct sides *sides)
+{
+	stat_table_free(&sides->then);
+	stat_table_free(&sides->now);
+}
+
+static struct change *changes_of(const struct sides *sides, size_t *count)
+{
+	const struct stat_table *then = &sides->then, *now = &sides->now;
 	struct change *changes = memory_zeroed((then->count + now->count + 1) * sizeof(*changes));
 
 	*count = 0;
@@ -147,16 +214,32 @@ static struct change *changes_of(const struct report_diff *diff, const struct st
 		const struct stat_row *row = &now->rows[i], *before = stat_table_find(then, row->name, row->key);
 
 		if (row->calls || (before && before->calls))
-			changes[(*count)++] = change_of(diff, before && before->calls ? before : NULL, row->calls ? row : NULL);
+			changes[(*count)++] = change_of(sides, before && before->calls ? before : NULL, row->calls ? row : NULL);
 	}
 	for (size_t i = 0; i < then->count; i++) {
 		const struct stat_row *row = &then->rows[i];
 
 		if (row->calls && !stat_table_find(now, row->name, row->key))
-			changes[(*count)++] = change_of(diff, row, NULL);
+			changes[(*count)++] = change_of(sides, row, NULL);
 	}
 	qsort(changes, *count, sizeof(*changes), compare);
 	return changes;
+}
+
+/* Calls a second. */
+static double rate_of(const struct stat_row *row, const struct stat_table *table)
+{
+	return row && table->elapsed_ns ? 1e9 * (double)row->calls / (double)table->elapsed_ns : 0;
+}
+
+static void add_rate(struct buffer *to, const struct stat_row *row, const struct stat_table *table)
+{
+	double rate = rate_of(row, table);
+
+	if (table->elapsed_ns)
+		buffer_add_format(to, "%7.*f  ", rate < 10 ? 2 : rate < 1000, rate);
+	else
+		buffer_add_format(to, "%7s  ", "-");
 }
 
 static void add_time(struct buffer *to, const struct stat_row *row)
@@ -165,20 +248,22 @@ static void add_time(struct buffer *to, const struct stat_row *row)
 
 	if (row)
 		stat_time_text(text, stat_row_mean(row));
-	buffer_add_format(to, "  %8s", text);
+	buffer_add_format(to, "  %7s", text);
 }
 
-static void add_row(struct buffer *to, const struct change *change)
+static void add_row(struct buffer *to, const struct sides *sides, const struct change *change)
 {
 	const struct stat_row *then = change->then, *now = change->now, *named = change->named;
 
-	buffer_add_format(to, "%10" PRIu64 "  %10" PRIu64, then ? then->calls : 0, now ? now->calls : 0);
+	add_rate(to, then, &sides->then);
+	add_rate(to, now, &sides->now);
+	buffer_add_format(to, "%-10s", called_words[change->called]);
 	add_time(to, then);
 	add_time(to, now);
 	if (then && now && then->total_ns > 0)
-		buffer_add_format(to, "  %+7.1f%%", 100 * (stat_row_mean(now) / stat_row_mean(then) - 1));
+		buffer_add_format(to, "  %+6.1f%%", 100 * (stat_row_mean(now) / stat_row_mean(then) - 1));
 	else
-		buffer_add_format(to, "  %8s", "-");
+		buffer_add_format(to, "  %7s", "-");
 	buffer_add_format(to, "  %-7s  ", verdicts[change->verdict]);
 	buffer_add_slice(to, named->name);
 	if (named->key.size) {
@@ -190,29 +275,31 @@ static void add_row(struct buffer *to, const struct change *change)
 
 void report_diff_text(struct buffer *to, const struct report_diff *diff)
 {
-	struct stat_table then = figures_table(diff->then), now = figures_table(diff->now);
+	struct sides sides = sides_of(diff);
+	const struct stat_table *then = &sides.then, *now = &sides.now;
 	size_t count, shown;
-	struct change *changes = changes_of(diff, &then, &now, &count);
+	struct change *changes = changes_of(&sides, &count);
 
 	shown = diff->top && diff->top < count ? (size_t)diff->top : count;
-	buffer_add_format(to, "then %.1f s: %" PRIu64 " calls; now %.1f s: %" PRIu64 " calls\n", (double)then.elapsed_ns / 1e9,
-	                  stat_table_calls(&then) - then.open, (double)now.elapsed_ns / 1e9, stat_table_calls(&now) - now.open);
+	buffer_add_format(to, "then %.1f s: %" PRIu64 " calls; now %.1f s: %" PRIu64 " calls\n", (double)then->elapsed_ns / 1e9,
+	                  stat_table_calls(then) - then->open, (double)now->elapsed_ns / 1e9, stat_table_calls(now) - now->open);
 	if (shown)
-		buffer_add_format(to, "%10s  %10s  %8s  %8s  %8s  %-7s  %s\n", "calls then", "calls now", "mean", "mean now",
+		buffer_add_format(to, "%7s  %7s  %-10s  %7s  %7s  %7s  %-7s  %s\n", "calls/s", "now", "called", "mean", "now",
 		                  "change", "is", "method");
 	for (size_t i = 0; i < shown; i++)
-		add_row(to, &changes[i]);
+		add_row(to, &sides, &changes[i]);
 	free(changes);
-	stat_table_free(&then);
-	stat_table_free(&now);
+	sides_free(&sides);
 }
 
-static void add_side(struct buffer *to, const char *key, const struct stat_row *row)
+static void add_side(struct buffer *to, const char *key, const struct stat_row *row, const struct stat_table *table)
 {
 	if (!row)
 		return;
 	json_open_object(json_key(to, key));
 	json_member_uint(to, "calls", row->calls);
+	if (table->elapsed_ns)
+		json_add_real(json_key(to, "calls_per_s"), rate_of(row, table));
 	json_member_uint(to, "errors", row->errors);
 	json_member_uint(to, "total_ns", (uint64_t)row->total_ns);
 	json_member_uint(to, "mean_ns", (uint64_t)stat_row_mean(row));
@@ -221,9 +308,9 @@ static void add_side(struct buffer *to, const char *key, const struct stat_row *
 
 void report_diff_json(struct buffer *to, const struct report_diff *diff)
 {
-	struct stat_table then = figures_table(diff->then), now = figures_table(diff->now);
+	struct sides sides = sides_of(diff);
 	size_t count;
-	struct change *changes = changes_of(diff, &then, &now, &count);
+	struct change *changes = changes_of(&sides, &count);
 
 	for (size_t i = 0; i < count && (!diff->top || i < diff->top); i++) {
 		const struct stat_row *named = changes[i].named;
@@ -234,11 +321,12 @@ void report_diff_json(struct buffer *to, const struct report_diff *diff)
 		if (named->key.size)
 			json_member_text(to, "thread", named->key);
 		json_member_string(to, "is", verdicts[changes[i].verdict]);
-		add_side(to, "then", changes[i].then);
-		add_side(to, "now", changes[i].now);
+		if (changes[i].called != CALLED_NOT_KNOWN)
+			json_member_string(to, "called", called_words[changes[i].called]);
+		add_side(to, "then", changes[i].then, &sides.then);
+		add_side(to, "now", changes[i].now, &sides.now);
 		json_close_line(to);
 	}
 	free(changes);
-	stat_table_free(&then);
-	stat_table_free(&now);
+	sides_free(&sides);
 }

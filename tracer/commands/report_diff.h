@@ -33,4 +33,14 @@ bool report_differs(const struct report_sample *then, const struct report_sample
  */
 int report_ranks_differ(const struct stat_row *then, const struct stat_row *now);
 
+struct report_rate {
+	uint64_t calls, elapsed_ns; /* 0 ns: not known */
+};
+
+/*
+ * Whether calls came at other rates than by chance, of which one in a hundred would be as different, and at rates that are
+ * different by a fourth: 1: more often now. -1: less often. 0: no. Each call is taken to come by itself (Poisson).
+ */
+int report_rates_differ(const struct report_rate *then, const struct report_rate *now);
+
 #endif
