@@ -4,7 +4,10 @@
 #include "tracer/base/buffer.h"
 #include "tracer/recording/figures.h"
 
-/* What is different between the figures of two recordings, a row for each method. */
+/*
+ * What is different between the figures of two recordings, a row for each method. The tests take calls to be independent of
+ * each other. On a busy machine they are not, and the tests are wrong more often than in one of a hundred cases.
+ */
 
 struct report_diff {
 	const struct figures *then, *now;
