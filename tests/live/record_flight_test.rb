@@ -308,6 +308,10 @@ class RecordFlightTest < LiveTest
     assert_refused 2, /0\.1 at least/, *record, "--last", "0.01", "x"
     last = [*record, "--last", "5"]
     assert_refused 2, /--until takes slow=MS, .*, not "fast"/, *last, "--until", "fast=1", "x"
+    assert_refused 2, /\A.*--until slow=100,slow=2: slow is there twice;/, *last, "--until", "slow=100,slow=2", "x"
+    %w[slow-cpu=1 raised raised=KeyError raise thread=web depth=2 call=y within=y outside=y].each do |word|
+      assert_refused 2, /: #{word[/[\w-]+/]} is there twice/, *last, "--until", "#{word},slow=1,#{word}", "x"
+    end
     assert_refused 2, /--until slow takes milliseconds/, *last, "--until", "slow=soon", "x"
     assert_refused 2, /record these with --raise/, *last, "--until", "raise=KeyError", "x"
     assert_refused 2, /--until depth takes a whole number.*, not "0"/, *last, "--until", "depth=0", "x"

@@ -42,14 +42,31 @@ static int selector_word(struct record_flight *flight, enum flight_selector whic
 	return 0;
 }
 
+/* Whether a word of that name came before in the condition. */
+static bool was_given(const struct record_flight *flight, const struct trigger *trigger, const char *name)
+{
+	const struct flight_condition *condition = &flight->conditions[flight->triggers.count];
+
+	for (enum flight_selector which = 0; which < FLIGHT_SELECTORS; which++)
+		if (strcmp(name, selector_words[which]) == 0)
+			return condition->chosen[which];
+	return (strcmp(name, "slow") == 0 && trigger->slow_ns) || (strcmp(name, "slow-cpu") == 0 && trigger->slow_cpu_ns) ||
+	       (strcmp(name, "raised") == 0 && trigger->raised.bytes) || (strcmp(name, "raise") == 0 && trigger->raise.bytes) ||
+	       (strcmp(name, "thread") == 0 && trigger->thread.size) || (strcmp(name, "depth") == 0 && trigger->depth);
+}
+
 /* One word of a condition: NAME or NAME=VALUE. */
 static int word(struct record_flight *flight, struct trigger *trigger, char *name)
 {
 	char *value = strchr(name, '=');
-	uint32_t at = flight->triggers.count;
 
 	if (value)
 		*value++ = '\0';
+	if (was_given(flight, trigger, name)) {
+		message("--until %s: %s is there twice; one condition has each word once, and --until can be given several times",
+		        trigger->text, name);
+		return EINVAL;
+	}
 	if (strcmp(name, "slow") == 0 && value)
 		return options_milliseconds("--until slow", value, &trigger->slow_ns);
 	if (strcmp(name, "slow-cpu") == 0 && value)
@@ -67,7 +84,7 @@ static int word(struct record_flight *flight, struct trigger *trigger, char *nam
 	if (strcmp(name, "depth") == 0 && value)
 		return options_whole_number("--until depth", value, 1, UINT32_MAX, &trigger->depth);
 	for (enum flight_selector which = 0; which < FLIGHT_SELECTORS && value; which++)
-		if (strcmp(name, selector_words[which]) == 0 && !flight->conditions[at].chosen[which])
+		if (strcmp(name, selector_words[which]) == 0)
 			return selector_word(flight, which, value);
 	message("--until takes slow=MS, slow-cpu=MS, raised, raised=CLASS, raise, raise=CLASS, call=SELECTOR, thread=NAME, "
 	        "within=SELECTOR, "
