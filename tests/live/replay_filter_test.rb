@@ -94,5 +94,8 @@ class ReplayFilterTest < LiveTest
     assert_refused 2, /selectors without expressions/, "replay", file_of, "Shop#price(item)"
     assert_refused 2, /--depth does not go with --slow/, "replay", file_of, "--slow", "1", "--depth", "1"
     assert_refused 2, /--from takes a time, such as .*, not "noon"/, "replay", file_of, "--from", "noon"
+    assert_refused 2, /--from is after --to: no call begins between them/, "replay", file_of, "--from", "+2", "--to", "+1"
+    assert_refused 2, /--from is after --to:/, "report", file_of, "--from", "2026-11-24 14:05", "--to", "2026-11-24 14:04"
+    assert_refused 2, /--from is after --until:/, "export", file_of, "--to", "svg", "--from", "+2", "--until", "+1"
   end
 end

@@ -1,11 +1,15 @@
 /* A recording may be anybody's: what is in it that no recorder writes harms nobody who replays it. */
 
+#define _GNU_SOURCE
 #include "proto/marks.h"
+#include "stderr_fixture.h"
 #include "tracer/commands/replay_session.h"
 #include "unit.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 static struct options options;
 static struct output output;
@@ -127,6 +131,29 @@ static void numbers_that_are_far_apart_are_counted(void **state)
 	buffer_free(&bytes);
 }
 
+/* From ten to midnight until ten past, in a recording of the evening, and in one of the morning. */
+static void times_that_have_nothing_in_between_are_said(void **state)
+{
+	static const uint64_t hour_ns = UINT64_C(3600000000000);
+	const uint64_t day_ns = 20000 * 24 * hour_ns;
+	const char *said;
+
+	(void)state;
+	setenv("TZ", "UTC", 1);
+	tzset();
+	options.quiet = false;
+	assert_int_equal(replay_when_parse("--from", "23:50", &sessions.from), 0);
+	assert_int_equal(replay_when_parse("--to", "00:10", &sessions.to), 0);
+	assert_int_equal(stderr_begin(), 0);
+	replay_head(&sessions, &(struct recording_head){.began_ns = day_ns + 22 * hour_ns});
+	said = stderr_take();
+	assert_string_equal("", said);
+	replay_head(&sessions, &(struct recording_head){.began_ns = day_ns + 9 * hour_ns});
+	said = stderr_take();
+	stderr_end();
+	assert_non_null(strstr(said, "the second time is before the first one"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -137,6 +164,7 @@ int main(void)
 		TEST(sessions_that_have_ended_take_none),
 		TEST(sessions_may_be_many),
 		TEST(numbers_that_are_far_apart_are_counted),
+		TEST(times_that_have_nothing_in_between_are_said),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

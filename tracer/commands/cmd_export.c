@@ -176,6 +176,8 @@ static int export_check(void *self)
 		wrong = "which format? --to takes " EXPORT_FORMATS_SAID;
 	else if (is_for_no_terminal(exporting))
 		wrong = "this format is no text for a terminal: name a file with -o, or a program after a pipe";
+	if (!wrong && replay_when_is_empty(&exporting->from, "--until", &exporting->until))
+		return STATUS_USAGE;
 	if (!wrong) {
 		int status = check_library(exporting->format);
 

@@ -68,6 +68,8 @@ static int replay_check(void *self)
 		message("%s", wrong);
 		return STATUS_USAGE;
 	}
+	if (replay_when_is_empty(&replay->from, "--to", &replay->to))
+		return STATUS_USAGE;
 	if (replay->info && output && output_name_has_pid(output)) {
 		message("--info is about all processes of a recording: leave out the %%p of %s", output);
 		return STATUS_USAGE;

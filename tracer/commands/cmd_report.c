@@ -251,6 +251,8 @@ static int report_check(void *self)
 		message("%s", wrong);
 		return STATUS_USAGE;
 	}
+	if (replay_when_is_empty(&report->from, "--to", &report->to))
+		return STATUS_USAGE;
 	if (report->tui && library_require(LIBRARY_NCURSES, "--tui", &err) < 0) {
 		message("%s", err.text);
 		return STATUS_FAILED;

@@ -230,6 +230,16 @@ static uint32_t known_marks(uint32_t marks)
 	return known;
 }
 
+/* Times of day may be of another day than they were meant for. */
+static void say_if_empty(const struct replay_sessions *sessions)
+{
+	const struct filter_wants *wants = &sessions->wants;
+
+	if (wants->to_ns && wants->from_ns > wants->to_ns && !sessions->options->quiet)
+		message("nothing is shown of this recording, where the second time is before the first one; a date in front of "
+		        "a time says which day is meant");
+}
+
 void replay_head(struct replay_sessions *sessions, const struct recording_head *head)
 {
 	struct options *options = sessions->options;
@@ -259,6 +269,7 @@ void replay_head(struct replay_sessions *sessions, const struct recording_head *
 		.from_ns = replay_when_ns(&sessions->from, head->began_ns),
 		.to_ns = replay_when_ns(&sessions->to, head->began_ns),
 	};
+	say_if_empty(sessions);
 	options->style.many_pids = sessions->run.several = head->several;
 	if (sessions->files)
 		return;

@@ -67,6 +67,25 @@ int replay_when_parse(const char *option, const char *text, struct replay_when *
 	return EINVAL;
 }
 
+static int order_of(const struct replay_when *one, const struct replay_when *other)
+{
+	const uint64_t a[] = {(uint64_t)one->year, (uint64_t)one->month, (uint64_t)one->day, one->ns};
+	const uint64_t b[] = {(uint64_t)other->year, (uint64_t)other->month, (uint64_t)other->day, other->ns};
+
+	for (size_t i = 0; i < sizeof(a) / sizeof(*a); i++)
+		if (a[i] != b[i])
+			return a[i] > b[i] ? 1 : -1;
+	return 0;
+}
+
+bool replay_when_is_empty(const struct replay_when *from, const char *option, const struct replay_when *to)
+{
+	if (from->kind != to->kind || (from->kind != WHEN_AFTER && from->kind != WHEN_CALENDAR) || order_of(from, to) <= 0)
+		return false;
+	message("--from is after %s: no call begins between them", option);
+	return true;
+}
+
 /* A day may have another hour than 24: it is given as it would be on a clock. */
 static uint64_t of_day(struct tm day, uint64_t ns)
 {
