@@ -29,6 +29,17 @@ static bool is_suffix(struct slice code, size_t end)
 	return is_word_byte(after) || after == '?' || (after == '!' && next != '=') || (after == ':' && next != ':');
 }
 
+struct slice conditions_code_alone(struct slice code)
+{
+	static const char begin[] = CONDITIONS_TRUTH_BEGIN, end[] = CONDITIONS_TRUTH_END;
+	const size_t before = sizeof(begin) - 1, after = sizeof(end) - 1;
+
+	if (code.size < before + after || memcmp(code.bytes, begin, before) != 0 ||
+	    memcmp(code.bytes + code.size - after, end, after) != 0)
+		return code;
+	return (struct slice){code.bytes + before, code.size - before - after};
+}
+
 bool conditions_code_reads(struct slice code, const char *variable)
 {
 	size_t size = strlen(variable);

@@ -38,6 +38,16 @@ static inline bool conditions_any(const struct conditions *conditions)
 	       conditions->raised.bytes || conditions->thread.size || conditions->expression.size;
 }
 
+/*
+ * An expression between these has the value true or false. A comment at its end ends before the parenthesis. Whether it
+ * compiles is asked of the expression alone, as the user wrote it.
+ */
+#define CONDITIONS_TRUTH_BEGIN "("
+#define CONDITIONS_TRUTH_END "\n) ? true : false # --until"
+
+/* The expression without these; other code as it is. */
+struct slice conditions_code_alone(struct slice code);
+
 /* Whether code reads this variable, as far as its text tells: not as a method (x.result), an @ivar, a :symbol or a key. */
 bool conditions_code_reads(struct slice code, const char *variable);
 /* Whether it reads what is known only when a call ends: result, error or elapsed. */

@@ -276,9 +276,13 @@ class RecordFlightTest < LiveTest
   end
 
   test "an expression does not compile" do
-    result = rbprobe("record", "-p", start("shop").pid.to_s, "--last", "60", "-o", file_of, "--until", "if=1 +", "Shop#")
-    assert_exit 1, result
-    assert_match(/an expression does not compile, "\(1 \+/, result.stderr)
+    pid = start("shop").pid.to_s
+    ["1 +", "item ]", "1) || (2"].each do |code|
+      result = rbprobe("record", "-p", pid, "--last", "60", "-o", file_of, "--until", "if=#{code}", "Shop#price")
+      assert_exit 1, result
+      assert_includes result.stderr, "an expression does not compile, \"#{code}\": "
+      assert_equal rbprobe("trace", "-p", pid, "--if", code, "Shop#price").stderr, result.stderr.lines.first
+    end
   end
 
   test "a command, from before what happened on" do

@@ -11,6 +11,7 @@
 
 #include "tracee/observe/expression.h"
 
+#include "proto/conditions.h"
 #include "proto/label.h"
 #include "tracee/base/ruby_words.h"
 #include "tracee/observe/parameter_names.h"
@@ -52,8 +53,9 @@ static VALUE message_of(VALUE exception)
 	return rb_ary_join(lines, rb_str_new_cstr(" | "));
 }
 
-static void check_syntax(struct slice source)
+static void check_syntax(struct slice code)
 {
+	struct slice source = conditions_code_alone(code);
 	VALUE text = rb_utf8_str_new(source.bytes, (long)source.size);
 	VALUE message, verbose = *rb_ruby_verbose_ptr();
 	int failed = 0;

@@ -229,14 +229,16 @@ static void add_expression(struct selector *selector, const char *code)
 	selector->expression_count = count + 1;
 }
 
-/* Its value is "true", "false", or what it has raised. A comment at its end ends before the parenthesis. */
+/* Its value is "true", "false", or what it has raised. */
 static void make_code(struct flight_condition *condition, uint32_t number)
 {
-	size_t size = strlen(condition->expression) + FLIGHT_TRUTH_SIZE + sizeof(": (\n) ? true : false");
+	size_t size =
+		strlen(condition->expression) + FLIGHT_TRUTH_SIZE + sizeof(": " CONDITIONS_TRUTH_BEGIN CONDITIONS_TRUTH_END);
 
 	snprintf(condition->truth, FLIGHT_TRUTH_SIZE, "until%u", number);
 	condition->code = memory_zeroed(size);
-	snprintf(condition->code, size, "%s: (%s\n) ? true : false", condition->truth, condition->expression);
+	snprintf(condition->code, size, "%s: " CONDITIONS_TRUTH_BEGIN "%s" CONDITIONS_TRUTH_END, condition->truth,
+	         condition->expression);
 }
 
 /* What the trigger is about: its own method, or all that are recorded. */
