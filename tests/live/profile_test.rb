@@ -118,6 +118,20 @@ class ProfileTest < LiveTest
     target.run("halt")
   end
 
+  test "what a profile that is kept advises works as it is written" do
+    target = working
+    file = "#{directory}/profile"
+    [[], %w[--cpu], %w[--no-idle]].each do |options|
+      said = rbprobe("profile", "-p", target.pid.to_s, "--duration", "0.5", *options, "-o", file).stderr
+      report, export = said[/^.* has the profile;.*$/].scan(/`rbprobe ([^`]+)`/).flatten.map(&:split)
+      assert_equal %w[report export], [report.first, export.first]
+      assert_match(/METHOD/, rbprobe(*report).tap { |result| assert_exit 0, result }.stdout)
+      assert_exit 0, rbprobe(*export)
+      assert_match(/<svg /, File.read("#{file}.svg"))
+      File.delete("#{file}.svg")
+    end
+  end
+
   test "what is kept in a file is reported and exported as it would have been shown" do
     target = working
     file = "#{directory}/profile"

@@ -253,8 +253,9 @@ static void say_kept(const struct profiling *profiling)
 	bool is_usual = profiling->style.weight == profile_weight_usual(profiling->profile);
 	const char *option = is_usual ? "" : profiling->counted, *space = is_usual ? "" : " ";
 
-	message("%s has the profile; `rbprobe report%s%s %s` shows it, `rbprobe export%s%s %s` makes flame graphs of it", name,
-	        space, option, name, space, option, name);
+	message("%s has the profile; `rbprobe report%s%s %s` shows it, `rbprobe export --to svg%s%s -o %s.svg %s` makes a flame "
+	        "graph of it",
+	        name, space, option, name, space, option, name, name);
 }
 
 static int profile_run(void *self)
