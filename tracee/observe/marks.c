@@ -254,7 +254,7 @@ static void part_exit(struct session *session)
 		timeline_exit(false);
 }
 
-static void part_stop(struct session *session)
+static void end_marks(struct session *session)
 {
 	uint32_t kinds = session->marking;
 	struct error unused;
@@ -263,19 +263,25 @@ static void part_stop(struct session *session)
 		mark_gvl_flush();
 	if (kinds && session->mark_state->kept_count && session->pid == getpid())
 		flush(session, fiber_current_state());
-	if (kinds & 1u << MARK_STATE && session->pid == getpid())
-		thread_names_tell(session);
 	session->marking = 0;
 	for (size_t i = 0; i < SOURCES; i++)
 		if (kinds & 1u << sources[i]->kind && !is_wanted(sources[i]->kind, session))
 			is_done(switch_off, sources[i], &unused);
 }
 
+static void part_stop(struct session *session)
+{
+	if (session->marking & 1u << MARK_STATE && session->pid == getpid())
+		thread_names_tell(session);
+	end_marks(session);
+}
+
+/* Also where the process exits, and no Ruby method may be called. */
 static void part_release(struct session *session)
 {
 	if (!session->mark_state)
 		return;
-	part_stop(session);
+	end_marks(session);
 	free((char *)session->mark_state->options.raise.bytes);
 	for (uint32_t i = 0; i < session->mark_state->allocation_count; i++)
 		free(session->mark_state->allocations[i].name);
