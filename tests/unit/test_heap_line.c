@@ -46,6 +46,22 @@ static void a_string_of_ruby_2_7(void **state)
 	assert_false(line.has_length);
 }
 
+static bool is_too_complex(const char *text)
+{
+	struct heap_line line;
+
+	assert_int_equal(parse(text, strlen(text), &line), 0);
+	return line.too_complex;
+}
+
+static void an_object_whose_shape_is_too_complex(void **state)
+{
+	(void)state;
+	assert_false(is_too_complex("{\"address\":\"0x8\", \"type\":\"OBJECT\", \"shape_id\":122}"));
+	assert_true(is_too_complex("{\"address\":\"0x8\", \"type\":\"OBJECT\", \"shape_id\":7, \"too_complex_shape\":true}"));
+	assert_true(is_too_complex("{\"address\":\"0x8\", \"type\":\"OBJECT\", \"shape_id\":0, \"complex_shape\":true}"));
+}
+
 static int32_t source_line(const char *text)
 {
 	struct heap_line line;
@@ -139,6 +155,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_string_of_ruby_2_7),
+		cmocka_unit_test(an_object_whose_shape_is_too_complex),
 		cmocka_unit_test(a_negative_line_of_code_of_eval),
 		cmocka_unit_test(what_is_no_line),
 		cmocka_unit_test(a_root_needs_no_address),

@@ -155,6 +155,7 @@ constexpr field fields[] = {
 	{"address", read_object_address},
 	{"bytesize", read_bytesize},
 	{"class", read_address<&heap_line::class_address>},
+	{"complex_shape", read_flag<&heap_line::too_complex>}, // as too_complex_shape is called from 4.1 on
 	{"depth", read_number<&heap_line::depth>},
 	{"edge_name", read_text<&heap_line::edge_name>},
 	{"edges", read_number<&heap_line::edges>},
