@@ -18,6 +18,17 @@ class Measurements
      Row.new(key: "record-last", what: "`record --last 64M`, none lost", unit: :events_per_s, rbprobe: recent)]
   end
 
+  # What a call costs the process: the same stream leaves it, whoever takes that. Each on a processor of its own, where there are two.
+  measurement :record_cost do
+    costs = %w[trace record].to_h do |name|
+      [name, Array.new(amount(:repetitions)) { recorded_call_ns(name) }]
+    end
+    less = costs["record"].zip(costs["trace"]).map { |record, trace| record / trace }
+    [Row.new(key: "record-cost", what: "`record` to a file: a call, against `trace` to a file", unit: :ratio, requirement: 1.0,
+             rbprobe: Samples.new(less), noise: Samples.new(trace_against_trace(costs["trace"])),
+             notes: format("trace %.0f ns, record %.0f ns a call", *costs.values_at("trace", "record").map { |ns| median(ns) }))]
+  end
+
   measurement :record_client do
     with_recording do |calls, seconds|
       [Row.new(key: "record-client", what: "`record`: what the client alone could take, by its CPU time", unit: :events_per_s,
@@ -100,6 +111,22 @@ class Measurements
         2 * calls / ((client.ended_ns - began_ns) / 1e9)
       end
     end)
+  end
+
+  # The fastest of some rounds.
+  def recorded_call_ns(subcommand)
+    with(Target.new(RbprobeTool)) do |target|
+      client = RbprobeTool.attach_by(target, subcommand, "-o", output, SELECTOR)
+      Array.new(amount(:alternations)) { target.each_ns("traced", CALLS) }.min
+    ensure
+      client&.kill
+      FileUtils.rm_f(output)
+    end
+  end
+
+  # How far one trace is from another: more than that is a difference.
+  def trace_against_trace(times)
+    times.map { |time| time / times.min }
   end
 
   def record_calls(target, count, *options)
