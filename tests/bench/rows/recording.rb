@@ -18,7 +18,7 @@ class Measurements
      Row.new(key: "record-last", what: "`record --last 64M`, none lost", unit: :events_per_s, rbprobe: recent)]
   end
 
-  # What a call costs the process: the same stream leaves it, whoever takes that. Each on a processor of its own, where there are two.
+  # What a call costs the process: the same stream leaves it, whoever takes that.
   measurement :record_cost do
     costs = %w[trace record].to_h do |name|
       [name, Array.new(amount(:repetitions)) { recorded_call_ns(name) }]
