@@ -152,7 +152,7 @@ class ProfileTest < LiveTest
       assert_refused 2, /is a profile, of which calls cannot be chosen/, "export", file, "--to", "collapsed", *options
       assert_refused 2, /is a profile, whose report takes/, "report", file, *options
     end
-    assert_refused 2, /--tui/, "report", file, "--tui", "--cpu"
+    assert_refused 2, /--tui/, "report", file, "--tui", "--threads"
     assert_refused 2, /is a profile, whose report takes/, "report", file, "--timeline"
     assert_refused 2, /is a profile, whose report takes/, "report", file, "--from", "+1"
   end

@@ -83,6 +83,22 @@ class ReportTuiTest < LiveTest
     assert_left
   end
 
+  test "a profile by what it counts: CPU time, waits for the GVL, bytes" do
+    target = start("profiled")
+    target.run("go; $waits = Thread.new { Work.new.busy }; $makes = Thread.new { Work.new.make(10) while $going }; 1")
+    { [] => [%w[--cpu], /: CPU time, by total$/, /^ +\d+\.\d .?s +\d+\.\d\d /],
+      %w[--gvl] => [[], /: time that was waited for the GVL, by total$/, /^ +\d+\.\d .?s +\d+\.\d\d /],
+      %w[--alloc] => [[], /: bytes of objects, by total$/, /^ +\d+\.\d [KMG]iB +\d+\.\d\d /] }.each do |options, (shown, title, row)|
+      file = "#{directory}/prof"
+      assert_exit 0, rbprobe("profile", "-p", target.pid.to_s, "--duration", "0.5", "-q", "-o", file, *options)
+      browse("--tui", *shown, file)
+      await(title)
+      await(row)
+      Process.kill(:TERM, @terminal.pid)
+      assert_left
+    end
+  end
+
   test "refused where it cannot be" do
     assert_refused 1, /--tui needs a terminal; `rbprobe report --tree` shows/, "report", "-q", "--tui", recording
     assert_refused 2, /--tui shows the tree of one file/, "report", "--tui", recording, recording

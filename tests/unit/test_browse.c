@@ -62,7 +62,7 @@ static void test_unfolding(void **state)
 {
 	(void)state;
 	expect_rows("D1 A1");
-	assert_int_equal((long)browse.whole_ns, 400);
+	assert_int_equal((long)browse.whole, 400);
 	press("j\r");
 	expect_rows("D1 A1 B2 C2");
 	press("j ");

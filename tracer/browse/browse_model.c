@@ -41,11 +41,11 @@ void browse_free(struct browse *browse)
 
 static int compare(const struct browse_node *one, const struct browse_node *other, enum browse_sort sort)
 {
-	double a = one->total_ns, b = other->total_ns;
+	double a = one->total, b = other->total;
 
 	if (sort == BROWSE_SELF) {
-		a = one->self_ns;
-		b = other->self_ns;
+		a = one->self;
+		b = other->self;
 	} else if (sort == BROWSE_CALLS) {
 		a = (double)one->calls;
 		b = (double)other->calls;
@@ -137,7 +137,7 @@ static void finish(struct browse *browse)
 {
 	browse->rows = memory_zeroed((browse->count + 1) * sizeof(*browse->rows));
 	for (uint32_t node = browse->nodes[0].first_child; node; node = browse->nodes[node].next)
-		browse->whole_ns += browse->nodes[node].total_ns;
+		browse->whole += browse->nodes[node].total;
 	sort_all(browse);
 	browse->selected = browse->first = 0;
 	browse_open_hottest(browse);
@@ -180,19 +180,20 @@ void browse_from_table(struct browse *browse, const struct stat_table *table)
 		numbers[i] = add_node(browse, end ? node_of(rows, numbers, i, around) : 0, row->name);
 		browse->nodes[numbers[i]].calls = row->calls;
 		browse->nodes[numbers[i]].errors = row->errors;
-		browse->nodes[numbers[i]].total_ns = row->total_ns;
-		browse->nodes[numbers[i]].self_ns = row->self_ns;
+		browse->nodes[numbers[i]].total = row->total_ns;
+		browse->nodes[numbers[i]].self = row->self_ns;
 	}
 	free(rows);
 	free(numbers);
 	finish(browse);
 }
 
-void browse_from_profile(struct browse *browse, const struct profile *profile)
+void browse_from_profile(struct browse *browse, const struct profile *profile, enum profile_weight weight)
 {
-	struct profile_view view = profile_view_make(profile, PROFILE_WALL, true);
+	struct profile_view view = profile_view_make(profile, weight, true);
 	struct buffer name = {0}, shown = {0};
 
+	browse->unit = weight == PROFILE_BYTES ? BROWSE_BYTES : weight == PROFILE_OBJECTS ? BROWSE_OBJECTS : BROWSE_NS;
 	add_node(browse, 0, (struct slice){"", 0});
 	/* A parent has a lower number than its children. */
 	for (uint32_t i = 1; i < view.node_count; i++) {
@@ -200,8 +201,8 @@ void browse_from_profile(struct browse *browse, const struct profile *profile)
 		profile_view_name(&view, &view.nodes[i], &name);
 		buffer_add_printable(&shown, name.bytes, name.size);
 		add_node(browse, view.nodes[i].parent, (struct slice){shown.bytes, shown.size});
-		browse->nodes[i].total_ns = (double)view.nodes[i].total;
-		browse->nodes[i].self_ns = (double)view.nodes[i].self;
+		browse->nodes[i].total = (double)view.nodes[i].total;
+		browse->nodes[i].self = (double)view.nodes[i].self;
 	}
 	buffer_free(&name);
 	buffer_free(&shown);
@@ -275,7 +276,7 @@ void browse_open_hottest(struct browse *browse)
 		uint32_t hottest = browse->nodes[node].first_child;
 
 		for (uint32_t child = hottest; child; child = browse->nodes[child].next)
-			if (browse->nodes[child].total_ns > browse->nodes[hottest].total_ns)
+			if (browse->nodes[child].total > browse->nodes[hottest].total)
 				hottest = child;
 		browse->nodes[node].open = true;
 		node = hottest;

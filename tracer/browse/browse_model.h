@@ -17,9 +17,11 @@ struct browse_node {
 	uint32_t level;                     /* 1: the outermost */
 	struct slice name;                  /* its own */
 	uint64_t calls, errors;
-	double total_ns, self_ns;
+	double total, self; /* in the tree's unit */
 	bool open;
 };
+
+enum browse_unit { BROWSE_NS, BROWSE_BYTES, BROWSE_OBJECTS };
 
 enum browse_sort { BROWSE_TOTAL, BROWSE_SELF, BROWSE_CALLS, BROWSE_NAME };
 
@@ -27,7 +29,8 @@ struct browse {
 	struct browse_node *nodes; /* 0: above all */
 	uint32_t count, room;
 	bool has_calls; /* a profile has none */
-	double whole_ns;
+	enum browse_unit unit;
+	double whole; /* of these */
 	enum browse_sort sort;
 
 	uint32_t *rows; /* those that are shown, from above */
@@ -43,7 +46,7 @@ struct browse {
 
 /* Of a table by path (FIGURES_BY_PATH), and of a profile. Ends the program without memory, as buffers do. */
 void browse_from_table(struct browse *browse, const struct stat_table *table);
-void browse_from_profile(struct browse *browse, const struct profile *profile);
+void browse_from_profile(struct browse *browse, const struct profile *profile, enum profile_weight weight);
 void browse_free(struct browse *browse);
 
 void browse_set_height(struct browse *browse, size_t height);

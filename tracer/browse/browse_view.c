@@ -23,7 +23,16 @@ void browse_view_heading(const struct browse *browse, struct buffer *to)
 	buffer_add_text(to, "  method");
 }
 
-/* Nine columns. */
+static void add_bytes(struct buffer *to, double bytes)
+{
+	if (bytes < 1 << 20)
+		buffer_add_format(to, "%5.1f KiB", bytes / 1024);
+	else if (bytes < 1 << 30)
+		buffer_add_format(to, "%5.1f MiB", bytes / (1 << 20));
+	else
+		buffer_add_format(to, "%5.1f GiB", bytes / (1 << 30));
+}
+
 static void add_time(struct buffer *to, double ns)
 {
 	if (ns < 1e6)
@@ -34,14 +43,25 @@ static void add_time(struct buffer *to, double ns)
 		buffer_add_format(to, "%6.1f s ", ns / 1e9);
 }
 
+/* Nine columns. */
+static void add_amount(const struct browse *browse, struct buffer *to, double amount)
+{
+	if (browse->unit == BROWSE_OBJECTS)
+		buffer_add_format(to, "%9.0f", amount);
+	else if (browse->unit == BROWSE_BYTES)
+		add_bytes(to, amount);
+	else
+		add_time(to, amount);
+}
+
 void browse_view_row(const struct browse *browse, size_t number, struct buffer *to)
 {
 	const struct browse_node *node = &browse->nodes[browse->rows[browse->first + number]];
 	uint32_t indent = node->level - 1;
 
-	add_time(to, node->total_ns);
-	buffer_add_format(to, " %6.2f  ", browse->whole_ns > 0 ? 100 * node->total_ns / browse->whole_ns : 0);
-	add_time(to, node->self_ns);
+	add_amount(browse, to, node->total);
+	buffer_add_format(to, " %6.2f  ", browse->whole > 0 ? 100 * node->total / browse->whole : 0);
+	add_amount(browse, to, node->self);
 	if (browse->has_calls)
 		buffer_add_format(to, " %9" PRIu64 " %6" PRIu64, node->calls, node->errors);
 	buffer_add_text(to, "  ");

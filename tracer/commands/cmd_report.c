@@ -216,9 +216,9 @@ static const char *wrong_usage(const struct report *report)
 		return "which recording? Give the file of `rbprobe record -o FILE`, or two to compare";
 	if (compares && (report->view.tree || report->slowest_count || report->view.histogram || report->sort_given))
 		return "two recordings are compared by method: --tree, --slowest, --histogram and --sort are for one";
-	if (report->tui &&
-	    (compares || report->timeline || is_around(report) || report->view.by || report->view.tree || report->slowest_count ||
-	     report->view.histogram || report->view.top || report->sort_given || report->styled || report->invocation.json))
+	if (report->tui && (compares || report->timeline || is_around(report) || report->view.by || report->view.tree ||
+	                    report->slowest_count || report->view.histogram || report->view.top || report->sort_given ||
+	                    report->style.threads || report->style.no_tree || report->invocation.json))
 		return "--tui shows the tree of one file, and keys sort it: it goes without the options for other rows, and "
 		       "without "
 		       "--format json";
@@ -365,14 +365,20 @@ static void show_table(const struct report *report, struct buffer *to)
 	stat_table_free(&table);
 }
 
+static enum profile_weight weight_of(const struct report *report)
+{
+	if (report->weighed || !report->profile)
+		return report->style.weight;
+	return profile_weight_usual(report->profile);
+}
+
 static void show_profile(const struct report *report, struct buffer *to)
 {
 	struct profile_style style = report->style;
 
 	style.top = report->view.top ? (uint32_t)report->view.top : PROFILE_TOP_DEFAULT;
 	style.width = report->invocation.output.width;
-	if (!report->weighed)
-		style.weight = profile_weight_usual(report->profile);
+	style.weight = weight_of(report);
 	if (report->invocation.json)
 		profile_json(report->profile, &style, to);
 	else
@@ -437,7 +443,7 @@ static int report_run(void *self)
 	}
 	/* Of a damaged file there is what came before the damage; but two are not compared then. */
 	if (report->tui && (status == STATUS_DONE || report->read))
-		status = report_tui(report->paths[0], report->profile, report->figures[0], signals);
+		status = report_tui(report->paths[0], report->profile, weight_of(report), report->figures[0], signals);
 	else if (status == STATUS_DONE || (report->read && !report->paths[1]))
 		show(report);
 	if (report->waits && status == STATUS_DONE)

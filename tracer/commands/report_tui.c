@@ -21,22 +21,25 @@ static void add_counts(const struct stat_table *table, uint64_t left, struct buf
 		buffer_add_format(about, ", %" PRIu64 " in no row", no_row);
 }
 
-int report_tui(const char *path, const struct profile *profile, const struct figures *figures, int signals)
+int report_tui(const char *path, const struct profile *profile, enum profile_weight weight, const struct figures *figures,
+               int signals)
 {
+	static const char *const weighed[PROFILE_WEIGHTS] = {[PROFILE_WALL] = "wall time of samples",
+	                                                     [PROFILE_CPU] = "CPU time",
+	                                                     [PROFILE_BUSY] = "wall time without what was idle",
+	                                                     [PROFILE_WAITED] = "time that was waited for the GVL",
+	                                                     [PROFILE_HELD] = "time for which others waited",
+	                                                     [PROFILE_BYTES] = "bytes of objects",
+	                                                     [PROFILE_OBJECTS] = "objects"};
 	struct browse browse = {0};
 	struct buffer about = {0};
 	struct error err;
 	int status;
 
-	if (profile && profile->of_objects) {
-		message("%s is a profile of objects, which --tui does not show yet; without it there are tables and a tree",
-		        path);
-		return STATUS_USAGE;
-	}
 	buffer_add_printable(&about, path, strlen(path));
 	if (profile) {
-		browse_from_profile(&browse, profile);
-		buffer_add_text(&about, ": wall time of samples");
+		browse_from_profile(&browse, profile, weight);
+		buffer_add_format(&about, ": %s", weighed[weight]);
 	} else {
 		struct stat_table table = figures_table(figures);
 

@@ -5,9 +5,10 @@
 #include "tracer/recording/figures.h"
 
 /*
- * `rbprobe report --tui`. profile: that the file has; NULL: it has calls, in the figures by path. Returns a status, after a line
+ * `rbprobe report --tui`. profile: that the file has; NULL: it has calls, in the figures by path. weight: what of a profile. Returns a status, after a line
  * on stderr where it is not STATUS_DONE.
  */
-int report_tui(const char *path, const struct profile *profile, const struct figures *figures, int signals);
+int report_tui(const char *path, const struct profile *profile, enum profile_weight weight, const struct figures *figures,
+               int signals);
 
 #endif
