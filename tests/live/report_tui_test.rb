@@ -86,9 +86,11 @@ class ReportTuiTest < LiveTest
   test "a profile by what it counts: CPU time, waits for the GVL, bytes" do
     target = start("profiled")
     target.run("go; $waits = Thread.new { Work.new.busy }; $makes = Thread.new { Work.new.make(10) while $going }; 1")
-    { [] => [%w[--cpu], /: CPU time, by total$/, /^ +\d+\.\d .?s +\d+\.\d\d /],
-      %w[--gvl] => [[], /: time that was waited for the GVL, by total$/, /^ +\d+\.\d .?s +\d+\.\d\d /],
-      %w[--alloc] => [[], /: bytes of objects, by total$/, /^ +\d+\.\d [KMG]iB +\d+\.\d\d /] }.each do |options, (shown, title, row)|
+    time = /^ +\d+\.\d .?s +\d+\.\d\d /
+    { [] => [%w[--cpu], /: CPU time, by total$/, time],
+      %w[--gvl] => [[], /: time that was waited for the GVL, by total$/, time],
+      %w[--alloc] => [[], /: bytes of objects, by total$/, /^ +\d+\.\d [KMG]iB +\d+\.\d\d /] }
+      .each do |options, (shown, title, row)|
       file = "#{directory}/prof"
       assert_exit 0, rbprobe("profile", "-p", target.pid.to_s, "--duration", "0.5", "-q", "-o", file, *options)
       browse("--tui", *shown, file)
