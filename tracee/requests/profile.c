@@ -17,6 +17,7 @@
 #include "tracee/requests/profile_gc.h"
 #include "tracee/requests/profile_take.h"
 #include "tracee/session/request.h"
+#include "tracee/session/ringer.h"
 #include "tracee/session/session.h"
 #include "tracee/session/stream.h"
 #include "tracee/vm/builtin_methods.h"
@@ -145,6 +146,7 @@ static VALUE send_sums(VALUE unused)
 
 	(void)unused;
 	profiler->sent_ns = clock_now_ns(); /* also where it fails: not at once again */
+	ringer_note_ractors(compat_is_only_ractor());
 	while (!all && sent) {
 		builder_clear(answer);
 		builder_map(answer, NULL);
@@ -203,6 +205,7 @@ static void finish(void)
 	struct request *request = one->request;
 
 	profile_clock_stop(one->clock);
+	ringer_note_ractors(false); /* nobody looks any more */
 	if (one->allocations)
 		profile_allocations_stop(one->allocations);
 	if (one->gvl)
@@ -339,6 +342,7 @@ static void profile_begin(struct request *request, const struct command *command
 	one->keeper = TypedData_Wrap_Struct(0, &keeper_type, one);
 	compat_sample_register(sample_job);
 	own_work_note((uintptr_t)sample_job);
+	ringer_note_ractors(compat_is_only_ractor());
 	code = begin_more(one, command, &err);
 	if (code) {
 		free_profiler(one);

@@ -45,8 +45,9 @@
 #define MINUTE 60
 #define QUIET_MS_MAX 100
 #define ATTEMPT_MAX_NS (2 * NS_PER_S)
-#define HELD_MAX_NS (200 * NS_PER_MS) /* it may be another Ractor's GVL */
-#define ATTEMPT_SHARE 10              /* the process gets as many times the CPU time that an attempt took */
+#define HELD_MAX_NS (2 * NS_PER_S)              /* C code hardly has the GVL for longer; */
+#define HELD_BY_OTHERS_MAX_NS (200 * NS_PER_MS) /* and where it may be another Ractor's */
+#define ATTEMPT_SHARE 10                        /* the process gets as many times the CPU time that an attempt took */
 
 static struct {
 	_Atomic pid_t process; /* in which it runs: a forked child has none */
@@ -57,6 +58,7 @@ static struct {
 	atomic_bool creating; /* perhaps, a queue */
 	atomic_uint jobs;
 	_Atomic uint64_t not_before_ns; /* nothing is asked of the VM */
+	atomic_bool alone;              /* the main Ractor is, as a job has seen */
 } ringer;
 
 /* What there is to ring for. */
@@ -73,7 +75,14 @@ static void send(pid_t thread, int signal)
 
 bool ringer_may_wake(uint64_t since_ns)
 {
-	return clock_now_ns() - since_ns >= HELD_MAX_NS || !gvl_is_held();
+	uint64_t most_ns = atomic_load(&ringer.alone) ? HELD_MAX_NS : HELD_BY_OTHERS_MAX_NS;
+
+	return clock_now_ns() - since_ns >= most_ns || !gvl_is_held();
+}
+
+void ringer_note_ractors(bool main_alone)
+{
+	atomic_store(&ringer.alone, main_alone);
 }
 
 static bool wake(bool forced)

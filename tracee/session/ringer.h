@@ -45,6 +45,8 @@ void ringer_attempt_ends(uint64_t began_ns, bool done);
  * known (gvl_is_held()): that one runs the job, and the main thread would wait for the GVL as well, and be seen to wait.
  */
 bool ringer_may_wake(uint64_t since_ns);
+/* Whether the main Ractor is the only one: else another's GVL may be meant, and the main thread is woken sooner. Job context. */
+void ringer_note_ractors(bool main_alone);
 
 /*
  * For a job of its own that another part of the extension wants: calls trigger(), and where wakes is true and the main thread
