@@ -31,9 +31,16 @@
 
 #define DESCRIPTORS_MAX 4096
 #define REAP_NS (100 * NS_PER_MS)
-#define EXIT_REFUSED 3 /* of a child that could not confine itself */
+#define EXIT_REFUSED 3  /* of a child that could not confine itself; */
+#define EXIT_NO_FILES 4 /* as it may not have so many files open */
 
 /* --- In the child, before */
+
+/* errno says why. */
+static void refuse(void)
+{
+	_exit(errno == EMFILE || errno == ENFILE ? EXIT_NO_FILES : EXIT_REFUSED);
+}
 
 /* Each that is kept gets the number 3 + its place. */
 static void leave_our_files(int *kept, int count)
@@ -42,13 +49,13 @@ static void leave_our_files(int *kept, int count)
 
 	for (int i = 0; i < count; i++)
 		if ((kept[i] = fcntl(kept[i], F_DUPFD_CLOEXEC, 3 + count)) < 0)
-			_exit(EXIT_REFUSED);
+			refuse();
 	for (int i = 0; i < 3; i++)
 		if (dup2(null, i) < 0)
-			_exit(EXIT_REFUSED);
+			refuse();
 	for (int i = 0; i < count; i++)
 		if ((kept[i] = dup2(kept[i], 3 + i)) < 0)
-			_exit(EXIT_REFUSED);
+			refuse();
 	if (syscall(__NR_close_range, 3 + count, ~0u, 0) != 0)
 		for (int i = 3 + count; i < DESCRIPTORS_MAX; i++)
 			close(i);
@@ -118,9 +125,12 @@ bool confined_take(struct confined *confined, const struct target *target)
 	confined->root = openat(entry, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	confined->directory = openat(entry, "cwd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	confined->program = openat(entry, "exe", O_PATH | O_CLOEXEC);
+	confined->program_error = confined->program < 0 ? errno : 0;
 	confined->memory = openat(entry, "mem", O_RDONLY | O_CLOEXEC);
 	confined->maps = openat(entry, "maps", O_RDONLY | O_CLOEXEC);
 	confined->own = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (confined->own < 0 && errno == EMFILE)
+		return false;
 	close(entry);
 	return true;
 }
@@ -186,8 +196,9 @@ static _Noreturn void child(const struct confined_job *job, int answer, pid_t pa
 
 	confined_leave_ours(&answer, 1);
 	confined.answer = answer;
+	errno = 0;
 	if (!confined_take(&confined, job->target))
-		_exit(EXIT_REFUSED);
+		refuse();
 	set_limits(job);
 	if (!confined_become(&confined, job->target, &inside))
 		_exit(EXIT_REFUSED);
@@ -256,6 +267,7 @@ int confined_open_here(const struct confined *confined, const char *path)
 
 int confined_open_program(const struct confined *confined)
 {
+	errno = confined->program_error;
 	return confined->program < 0 ? -1 : open_checked(confined, confined->program);
 }
 
@@ -307,6 +319,11 @@ static int answer_read(int fd, size_t most, uint64_t deadline_ns, struct buffer 
 	}
 }
 
+static int ended_with(int status)
+{
+	return status == 0 ? 0 : status == EXIT_NO_FILES ? -EMFILE : status == EXIT_REFUSED ? -EPERM : -EIO;
+}
+
 /* What hangs in a file system may not even die: it is not waited for, and init takes it later. */
 static int child_end(pid_t pid)
 {
@@ -318,9 +335,7 @@ static int child_end(pid_t pid)
 		pid_t got = waitpid(pid, &status, WNOHANG | __WALL);
 
 		if (got == pid)
-			return WIFEXITED(status) && WEXITSTATUS(status) == 0              ? 0
-			       : WIFEXITED(status) && WEXITSTATUS(status) == EXIT_REFUSED ? -EPERM
-			                                                                  : -EIO;
+			return !WIFEXITED(status) ? -EIO : ended_with(WEXITSTATUS(status));
 		if ((got < 0 && errno != EINTR) || clock_now_ns() >= deadline_ns)
 			return -EIO;
 		nanosleep(&pause, NULL);

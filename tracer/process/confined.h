@@ -19,12 +19,13 @@
 
 /* What the child was given before it lost its privileges. Descriptors; -1: could not be had. */
 struct confined {
-	int root;      /* the process's root directory */
-	int directory; /* its current one */
-	int program;   /* what it executes, as O_PATH */
-	int memory;    /* its memory, for reading */
-	int maps;      /* its memory map, at the beginning */
-	int own;       /* our own /proc/self/fd */
+	int root;          /* the process's root directory */
+	int directory;     /* its current one */
+	int program;       /* what it executes, as O_PATH; */
+	int program_error; /* an errno, where it could not be had */
+	int memory;        /* its memory, for reading */
+	int maps;          /* its memory map, at the beginning */
+	int own;           /* our own /proc/self/fd */
 	int answer;
 	size_t group_count;
 	gid_t groups[CONFINED_GROUPS_MAX];
@@ -43,7 +44,8 @@ struct confined_job {
 
 /*
  * Adds what the child said to answer, which nobody may trust: it is as good as the process's own word. 0: it ended by itself;
- * -ETIMEDOUT, -EMSGSIZE: it took or said too much; -EIO: it crashed; -EPERM: the process's user cannot be taken; and others.
+ * -ETIMEDOUT, -EMSGSIZE: it took or said too much; -EIO: it crashed; -EPERM: the process's user cannot be taken; -EMFILE; and
+ * others.
  */
 int confined_run(const struct confined_job *job, struct buffer *answer);
 
@@ -53,7 +55,7 @@ int confined_run(const struct confined_job *job, struct buffer *answer);
 int confined_open(const struct confined *confined, const char *path);
 /* The same by a name that is relative to its current directory, and leads to nothing outside of that. */
 int confined_open_here(const struct confined *confined, const char *path);
-/* The same for what the process executes. */
+/* The same for what the process executes; errno says why not. */
 int confined_open_program(const struct confined *confined);
 bool confined_read_memory(const struct confined *confined, uint64_t address, void *bytes, size_t size);
 void confined_answer(const struct confined *confined, const void *bytes, size_t size);

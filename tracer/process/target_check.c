@@ -7,6 +7,7 @@
 #include "tracer/process/trace_permission.h"
 
 #include <errno.h>
+#include <string.h>
 
 #define LOAD_REMEDY                                                                                                              \
 	"load it with: rbprobe load -p PID, or start it with: ruby -I \"$(rbprobe extension-dir)\" -rrbprobe ..., or add "       \
@@ -34,6 +35,11 @@ int target_check(const struct target *target, struct error *err)
 			"process %d is a gVisor sandbox (runsc), whose processes nothing outside of it can look into; run "
 			"the container with another runtime, such as runc or crun",
 			pid);
+	if (target->program_error == -EPERM || target->program_error == -EACCES)
+		return trace_permission_explain(target, -EPERM, err);
+	if (target->program_error)
+		return error_set(err, target->program_error, "cannot look at the program of process %d: %s; is it Ruby?", pid,
+		                 strerror(-target->program_error));
 	if (!target->is_ruby)
 		return error_set(
 			err, -EINVAL,

@@ -112,7 +112,10 @@ int target_describe(struct target *target, pid_t pid, enum target_detail detail,
 		target->same_ipc_namespace = namespace_is_ours(pid, "ipc", &home_ipc);
 		if (target->readable && !target->is_ruby) {
 			target->other_ruby = other_ruby(target);
-			target->is_ruby = !target->other_ruby && target_program_is_ruby(target);
+			int is_ruby = target->other_ruby ? 0 : target_program_is_ruby(target);
+
+			target->is_ruby = is_ruby == 1;
+			target->program_error = is_ruby < 0 ? is_ruby : 0;
 		}
 		if (target->is_ruby && detail == TARGET_VERSION)
 			target_read_version(target);

@@ -20,6 +20,7 @@
 #define PATH_BUDGET_NS (NS_PER_S / 2) /* a stopped signal of the process may wait for it */
 #define LOOK_MEMORY (256u << 20)
 #define KNOWN_MAX 64
+#define MAX_ERRNO 4095
 #define USER_BUDGET_NS (4 * NS_PER_S) /* of one user's files, however many processes have such */
 #define ALL_BUDGET_NS (12 * NS_PER_S)
 #define LOOK_FREE_NS (50 * NS_PER_MS) /* which a look takes on a busy machine */
@@ -34,9 +35,9 @@ unsigned target_files_unread(void)
 /* Where a user's files do not answer, each of their processes would cost a look's whole budget. */
 static struct look_budget budget = {.user_ns = USER_BUDGET_NS, .all_ns = ALL_BUDGET_NS};
 
-/* An answer of exactly that size. */
-static bool look(const struct target *target, void (*work)(const struct confined *, const void *), const void *argument,
-                 uint64_t budget_ns, void *answer, size_t size)
+/* An answer of exactly that size: 0, or a negative errno. */
+static int look_at(const struct target *target, void (*work)(const struct confined *, const void *), const void *argument,
+                   uint64_t budget_ns, void *answer, size_t size)
 {
 	uint64_t left_ns = look_budget_left(&budget, target->euid), began_ns = clock_now_ns(), took_ns;
 	struct confined_job job = {.target = target,
@@ -46,18 +47,27 @@ static bool look(const struct target *target, void (*work)(const struct confined
 	                           .memory_max = LOOK_MEMORY,
 	                           .answer_max = size};
 	struct buffer said = {0};
-	bool whole;
+	int status = left_ns ? confined_run(&job, &said) : -ETIMEDOUT;
 
-	if (!left_ns || confined_run(&job, &said) == -ETIMEDOUT)
+	if (status == -ETIMEDOUT)
 		unread++;
 	took_ns = clock_now_ns() - began_ns;
 	if (took_ns > LOOK_FREE_NS)
 		look_budget_spend(&budget, target->euid, took_ns - LOOK_FREE_NS);
-	whole = said.size == size;
-	if (whole)
+	if (said.size == size)
 		memcpy(answer, said.bytes, size);
+	else if (status == 0)
+		status = -EIO;
+	if (said.size == size)
+		status = 0; /* whatever came of the child then */
 	buffer_free(&said);
-	return whole;
+	return status;
+}
+
+static bool look(const struct target *target, void (*work)(const struct confined *, const void *), const void *argument,
+                 uint64_t budget_ns, void *answer, size_t size)
+{
+	return look_at(target, work, argument, budget_ns, answer, size) == 0;
 }
 
 /* --- Is it Ruby? */
@@ -66,38 +76,41 @@ static void say_whether_ruby(const struct confined *confined, const void *nothin
 {
 	struct elf_symbol symbols[] = {{.name = "ruby_init"}, {.name = "ruby_run_node"}, {.name = "rb_eval_string"}};
 	int fd = confined_open_program(confined);
-	uint8_t is_ruby = fd >= 0 && elf_symbols_find(fd, symbols, 3) == 3;
+	int answer = fd < 0 ? -errno : elf_symbols_find(fd, symbols, 3) == 3;
 
 	(void)nothing;
-	confined_answer(confined, &is_ruby, sizeof(is_ruby));
+	confined_answer(confined, &answer, sizeof(answer));
 }
 
 /*
  * `rbprobe ps` reads each program once for each user that runs it. The name is not proof against a process that maps another
  * file under it; so what one user's processes are taken for never depends on another user's.
  */
-bool target_program_is_ruby(const struct target *target)
+int target_program_is_ruby(const struct target *target)
 {
 	static struct {
 		char name[sizeof(((struct target *)NULL)->program) + 16];
-		bool is_ruby;
+		int is_ruby;
 	} known[KNOWN_MAX];
 	static size_t count;
 	char name[sizeof(known->name)];
 	bool named = target->program[0] != '\0';
-	uint8_t is_ruby = 0;
+	int is_ruby = 0, status;
 
 	snprintf(name, sizeof(name), "%u %s", (unsigned)target->euid, target->program);
 	for (size_t i = 0; named && i < count; i++)
 		if (strcmp(known[i].name, name) == 0)
 			return known[i].is_ruby;
-	if (!look(target, say_whether_ruby, NULL, LOOK_BUDGET_NS, &is_ruby, sizeof(is_ruby)))
-		return false;
-	if (named && count < KNOWN_MAX) {
+	status = look_at(target, say_whether_ruby, NULL, LOOK_BUDGET_NS, &is_ruby, sizeof(is_ruby));
+	if (status < 0)
+		return status;
+	if (is_ruby > 1 || is_ruby < -MAX_ERRNO)
+		is_ruby = 0; /* the answer may be the process's own word */
+	if (named && is_ruby >= 0 && count < KNOWN_MAX) {
 		memcpy(known[count].name, name, sizeof(name));
-		known[count++].is_ruby = is_ruby == 1;
+		known[count++].is_ruby = is_ruby;
 	}
-	return is_ruby == 1;
+	return is_ruby;
 }
 
 /* --- Its version */

@@ -10,8 +10,8 @@
  * (confined.h).
  */
 
-/* Whether the program itself defines the VM's functions. */
-bool target_program_is_ruby(const struct target *target);
+/* 1: the program itself defines the VM's functions; 0: it does not; a negative errno: it cannot be looked at. */
+int target_program_is_ruby(const struct target *target);
 
 /* What the VM's file says: target->ruby_version, and target->abi where it is empty. Unchanged where it says nothing. */
 void target_read_version(struct target *target);
