@@ -39,7 +39,8 @@ static void show_memory(struct shown *shown, const msgpack_object *object)
 	struct memory_sample sample;
 
 	memory_sample_take(&sample, &none, object);
-	memory_report_text(&shown->text, &none, &sample, shown->before.packed.size ? &shown->before : NULL, 10, 80);
+	memory_report_text(&shown->text, &none, &sample, shown->before.packed.size ? &shown->before : NULL,
+	                   &(struct memory_rows){4, 10}, 80);
 	memory_report_json(&shown->json, &none, &sample);
 	memory_sample_free(&shown->before);
 	shown->before = sample;

@@ -51,6 +51,8 @@ static const struct argp_option memory_list[] = {
 
 static const struct argp options_memory = {.options = memory_list, .parser = parse_memory};
 
+#define SIZES_MAX 64u
+
 static size_t count_lines(const struct buffer *text, size_t from)
 {
 	size_t lines = 0;
@@ -60,19 +62,22 @@ static size_t count_lines(const struct buffer *text, size_t from)
 	return lines;
 }
 
-/* On a screen of its own with as many rows of objects as there is room for. */
+/* On a screen of its own with as many rows as there is room for: fewer of objects first, then of sizes of slots. */
 static void add_text(const struct memory *memory, const struct target *target, const struct memory_sample *sample,
                      const struct memory_sample *last)
 {
 	const struct output *output = &memory->invocation.output;
 	struct buffer *to = (struct buffer *)&output->buffer;
 	unsigned height = memory->screen ? term_height(output->fd) : 0;
+	struct memory_rows rows = {SIZES_MAX, memory->top};
 	size_t from = to->size;
 
-	for (uint32_t top = memory->top; from == to->size; top--) {
-		memory_report_text(to, target, sample, last, top, term_width(output->fd));
-		if (height && top > 1 && count_lines(to, from) >= height)
-			to->size = from;
+	for (;;) {
+		memory_report_text(to, target, sample, last, &rows, term_width(output->fd));
+		if (!height || count_lines(to, from) < height || (rows.classes <= 1 && rows.sizes <= 1))
+			break;
+		to->size = from;
+		*(rows.classes > 1 ? &rows.classes : &rows.sizes) -= 1;
 	}
 }
 

@@ -20,7 +20,6 @@
 /* Far more than a process that speaks the truth has, or was asked for. */
 #define TYPES_MAX 64u
 #define CLASSES_MAX 1000u
-#define HEAPS_MAX 64u
 
 void memory_sample_take(struct memory_sample *sample, const struct target *target, const msgpack_object *answer)
 {
@@ -201,24 +200,49 @@ static const msgpack_object_map *map_of(const msgpack_object *value)
 	return value && value->type == MSGPACK_OBJECT_MAP ? &value->via.map : &empty;
 }
 
-static void add_heaps(const struct report *report)
+struct heap_slots {
+	uint64_t slots, live, pages;
+	bool has_live;
+};
+
+static void add_heap(const struct report *report, const struct heap_slots *heap)
+{
+	add_grouped(report->buffer, heap->slots);
+	if (heap->has_live) {
+		buffer_add_text(report->buffer, ", live ");
+		add_grouped(report->buffer, heap->live);
+	}
+	buffer_add_text(report->buffer, " in ");
+	add_grouped(report->buffer, heap->pages);
+	buffer_add_text(report->buffer, " pages\n");
+}
+
+/* So many sizes of slots have a line each, all others one together. */
+static void add_heaps(const struct report *report, size_t sizes)
 {
 	const msgpack_object_map *heaps = map_of(value_get(&report->sample->ruby.data, "heaps"));
+	struct heap_slots others = {0};
 
-	for (uint32_t i = 0; i < heaps->size && i < HEAPS_MAX; i++) {
+	for (uint32_t i = 0; i < heaps->size; i++) {
 		const msgpack_object *heap = &heaps->ptr[i].val, *live = value_get(heap, "heap_live_slots");
+		const struct heap_slots one = {.slots = value_uint(value_get(heap, "heap_eden_slots")),
+		                               .live = value_uint(live),
+		                               .pages = value_uint(value_get(heap, "heap_eden_pages")),
+		                               .has_live = live != NULL};
 
+		if (i >= sizes) {
+			others = (struct heap_slots){others.slots + one.slots, others.live + one.live, others.pages + one.pages,
+			                             one.has_live};
+			continue;
+		}
 		buffer_add_format(report->buffer, "%-*s %6" PRIu64 " bytes: ", LABEL_WIDTH, i ? "" : "slots of",
 		                  value_uint(value_get(heap, "slot_size")));
-		add_grouped(report->buffer, value_uint(value_get(heap, "heap_eden_slots")));
-		if (live) {
-			buffer_add_text(report->buffer, ", live ");
-			add_grouped(report->buffer, value_uint(live));
-		}
-		buffer_add_text(report->buffer, " in ");
-		add_grouped(report->buffer, value_uint(value_get(heap, "heap_eden_pages")));
-		buffer_add_text(report->buffer, " pages\n");
+		add_heap(report, &one);
 	}
+	if (heaps->size <= sizes)
+		return;
+	buffer_add_format(report->buffer, "%-*s %6zu others: ", LABEL_WIDTH, "", heaps->size - sizes);
+	add_heap(report, &others);
 }
 
 struct row {
@@ -393,7 +417,7 @@ static void add_time(struct buffer *buffer, int64_t wall_ns)
 }
 
 void memory_report_text(struct buffer *buffer, const struct target *target, const struct memory_sample *sample,
-                        const struct memory_sample *before, size_t top, unsigned width)
+                        const struct memory_sample *before, const struct memory_rows *rows, unsigned width)
 {
 	struct report report = {buffer, sample, before, width};
 	size_t start = buffer->size;
@@ -406,9 +430,9 @@ void memory_report_text(struct buffer *buffer, const struct target *target, cons
 	buffer_add_char(buffer, '\n');
 	add_process(&report);
 	add_slots(&report);
-	add_heaps(&report);
+	add_heaps(&report, rows->sizes);
 	add_collections(&report);
-	add_objects(&report, top);
+	add_objects(&report, rows->classes);
 	buffer_fold(buffer, start, width, LABEL_WIDTH + 1);
 }
 

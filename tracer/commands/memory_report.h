@@ -23,9 +23,14 @@ struct memory_sample {
 void memory_sample_take(struct memory_sample *sample, const struct target *target, const msgpack_object *answer);
 void memory_sample_free(struct memory_sample *sample);
 
-/* One screen. before: the sample before, for the differences, or NULL. top: how many classes. width: columns; 0: no limit. */
+/* How many rows there are at most. */
+struct memory_rows {
+	size_t sizes, classes; /* sizes of slots; types, and classes */
+};
+
+/* One screen. before: the sample before, for the differences, or NULL. width: columns; 0: no limit. */
 void memory_report_text(struct buffer *buffer, const struct target *target, const struct memory_sample *sample,
-                        const struct memory_sample *before, size_t top, unsigned width);
+                        const struct memory_sample *before, const struct memory_rows *rows, unsigned width);
 /* One line. */
 void memory_report_json(struct buffer *buffer, const struct target *target, const struct memory_sample *sample);
 
