@@ -13,6 +13,8 @@ class ProfileGvlTest < LiveTest
   test "who waits for the GVL is told, and who has it meanwhile" do
     target = start("profiled")
     target.run("go; $waits = Thread.new { Work.new.busy }.tap { |thread| thread.name = 'waits' }; 1")
+    # It, too, has to wait for the GVL until it sleeps.
+    target.run("sleep 0.01 until $threads[1].status == 'sleep'; 1")
     found = objects(target, "--gvl")
     computes, waits = named(found, "computes"), named(found, "waits")
     pair = found.fetch("gvl").find { |one| one.values_at("thread", "held_by") == [waits, computes].map { |one| one["thread"] } }
