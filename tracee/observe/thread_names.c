@@ -3,6 +3,7 @@
 #include "tracee/observe/thread_names.h"
 
 #include "proto/clock.h"
+#include "proto/fnv.h"
 #include "proto/record.h"
 #include "tracee/observe/marks.h"
 #include "tracee/observe/thread_table.h"
@@ -27,19 +28,10 @@ struct thread_names {
 	} told[TOLD_MAX];
 };
 
-static uint32_t hash_of(struct slice text)
-{
-	uint32_t hash = 2166136261u;
-
-	for (size_t i = 0; i < text.size; i++)
-		hash = (hash ^ (uint8_t)text.bytes[i]) * 16777619u;
-	return hash;
-}
-
 static void tell(struct session *session, uint32_t native_id, struct slice name)
 {
 	struct told_name *told = &session->mark_state->names->told[native_id % TOLD_MAX];
-	const struct told_name now = {native_id, hash_of(name)};
+	const struct told_name now = {native_id, fnv32_add(FNV32_BEGIN, name)};
 	const struct record record = {.kind = RECORD_FIBER,
 	                              .fiber = {.ref = MARK_REF(MARK_NONE),
 	                                        .thread_id = native_id,

@@ -65,6 +65,7 @@ static const rb_data_type_t keeper_type = {
 
 static void free_profiler(struct profiler *one)
 {
+	ringer_note_ractors(false); /* nobody looks any more */
 	profile_allocations_free(one->allocations);
 	profile_gvl_free(one->gvl);
 	profile_stacks_free(one->stacks);
@@ -205,7 +206,6 @@ static void finish(void)
 	struct request *request = one->request;
 
 	profile_clock_stop(one->clock);
-	ringer_note_ractors(false); /* nobody looks any more */
 	if (one->allocations)
 		profile_allocations_stop(one->allocations);
 	if (one->gvl)

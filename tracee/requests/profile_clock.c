@@ -47,7 +47,6 @@
 #define SETTLE_NS (25 * NS_PER_MS)      /* for so long; the VM's own timer thread has something to do after it */
 #define STILL_MAX_NS (1 * NS_PER_S)
 #define WAKE_AGAIN_NS (10 * NS_PER_MS)
-#define HELD_MAX_NS (200 * NS_PER_MS)  /* it may be another Ractor's GVL */
 #define LATE_NS (60 * NS_PER_US)       /* later than usual by that: at the end of somebody's turn; clocks do not tell who ran */
 #define USUAL_STEP_NS 500              /* a tick, by which what is usual grows where ticks come later */
 #define USUAL_MAX_NS (300 * NS_PER_US) /* more is not usual anywhere */

@@ -281,9 +281,12 @@ static int open_output(struct invocation *invocation)
 	return status < 0 ? STATUS_FAILED : 0;
 }
 
-bool invocation_is_on_terminal(const struct invocation *invocation)
+bool invocation_refuses_terminal(const struct invocation *invocation, const char *what)
 {
-	return !invocation->output.own_fd && isatty(invocation->output.fd);
+	if (invocation->output.own_fd || !isatty(invocation->output.fd))
+		return false;
+	message("%s is no text for a terminal: name a file with -o, or a program after a pipe", what);
+	return true;
 }
 
 static int run(struct invocation *invocation)

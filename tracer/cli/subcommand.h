@@ -124,8 +124,8 @@ void subcommand_parser_init(struct subcommand_parser *parser, const struct subco
 
 /* --- For run() */
 
-/* Its result goes to a terminal: bytes that are no text would be taken for commands there. */
-bool invocation_is_on_terminal(const struct invocation *invocation);
+/* Whether its result would go to a terminal, which would take bytes that are no text for its commands; it says so of what. */
+bool invocation_refuses_terminal(const struct invocation *invocation, const char *what);
 
 /* The subcommand's request. */
 struct command invocation_command(const struct invocation *invocation);

@@ -273,10 +273,8 @@ static int profile_run(void *self)
 		message("%s", profiling->error.text);
 		return STATUS_FAILED;
 	}
-	if (options->output_path && invocation_is_on_terminal(invocation)) {
-		message("a profile that is kept is no text for a terminal: name a file with -o, or a program after a pipe");
+	if (options->output_path && invocation_refuses_terminal(invocation, "a profile that is kept"))
 		return STATUS_USAGE;
-	}
 	if (options->output_path)
 		profiling->writer = profile_writer_new(&invocation->output, (uint32_t)profiling->rate_hz);
 	else if (!options->quiet && isatty(STDERR_FILENO))

@@ -296,10 +296,8 @@ static int check_file(const struct record_run *record)
 	}
 	if (is_full(record))
 		return STATUS_FAILED;
-	if (invocation_is_on_terminal(&record->invocation) && output->fd >= 0) {
-		message("a recording is no text for a terminal: name a file with -o, or a program after a pipe");
+	if (invocation_refuses_terminal(&record->invocation, "a recording"))
 		return STATUS_USAGE;
-	}
 	if ((!record->files && !record_flight_is_wanted(&record->flight)) || output_is_regular(output))
 		return 0;
 	message("%s renames files, and %s is none", record_flight_is_wanted(&record->flight) ? "--last" : "--rotate",

@@ -27,70 +27,75 @@ int record_flight_last(struct record_flight *flight, const char *text)
 	return EINVAL;
 }
 
-static const char *const selector_words[] = {"call", "within", "outside"};
+/* Those that choose methods come first, as in enum flight_selector. */
+enum word { WORD_SLOW = FLIGHT_SELECTORS, WORD_SLOW_CPU, WORD_RAISED, WORD_RAISE, WORD_THREAD, WORD_DEPTH, WORDS };
+
+static const char *const words[WORDS] = {
+	[FLIGHT_CALL] = "call", [FLIGHT_WITHIN] = "within",   [FLIGHT_OUTSIDE] = "outside",
+	[WORD_SLOW] = "slow",   [WORD_SLOW_CPU] = "slow-cpu", [WORD_RAISED] = "raised",
+	[WORD_RAISE] = "raise", [WORD_THREAD] = "thread",     [WORD_DEPTH] = "depth",
+};
 
 /* call=SELECTOR, within=SELECTOR or outside=SELECTOR: 0, or EINVAL after a line on stderr. */
-static int selector_word(struct record_flight *flight, enum flight_selector which, const char *value)
+static int selector_word(struct record_flight *flight, unsigned which, const char *value)
 {
 	struct error err;
 
 	if (selector_parse(&flight->selectors, value, &err) < 0) {
-		message("--until %s: %s", selector_words[which], err.text);
+		message("--until %s: %s", words[which], err.text);
 		return EINVAL;
 	}
 	flight->conditions[flight->triggers.count].chosen[which] = flight->selectors.count;
 	return 0;
 }
 
-/* Whether a word of that name came before in the condition. */
-static bool was_given(const struct record_flight *flight, const struct trigger *trigger, const char *name)
+static int take_word(struct record_flight *flight, struct trigger *trigger, unsigned which, char *value)
 {
-	const struct flight_condition *condition = &flight->conditions[flight->triggers.count];
-
-	for (enum flight_selector which = 0; which < FLIGHT_SELECTORS; which++)
-		if (strcmp(name, selector_words[which]) == 0)
-			return condition->chosen[which];
-	return (strcmp(name, "slow") == 0 && trigger->slow_ns) || (strcmp(name, "slow-cpu") == 0 && trigger->slow_cpu_ns) ||
-	       (strcmp(name, "raised") == 0 && trigger->raised.bytes) || (strcmp(name, "raise") == 0 && trigger->raise.bytes) ||
-	       (strcmp(name, "thread") == 0 && trigger->thread.size) || (strcmp(name, "depth") == 0 && trigger->depth);
+	switch (which) {
+	case WORD_SLOW:
+		return options_milliseconds("--until slow", value, &trigger->slow_ns);
+	case WORD_SLOW_CPU:
+		return options_milliseconds("--until slow-cpu", value, &trigger->slow_cpu_ns);
+	case WORD_RAISED:
+		trigger->raised = (struct slice){"", 0};
+		return options_exceptions("--until raised", value, &trigger->raised);
+	case WORD_RAISE:
+		trigger->raise = (struct slice){"", 0};
+		return options_exceptions("--until raise", value, &trigger->raise);
+	case WORD_THREAD:
+		return options_pattern("--until thread", "thread", value, &trigger->thread);
+	case WORD_DEPTH:
+		return options_whole_number("--until depth", value, 1, UINT32_MAX, &trigger->depth);
+	default:
+		return selector_word(flight, which, value);
+	}
 }
 
 /* One word of a condition: NAME or NAME=VALUE. */
 static int word(struct record_flight *flight, struct trigger *trigger, char *name)
 {
+	struct flight_condition *condition = &flight->conditions[flight->triggers.count];
 	char *value = strchr(name, '=');
+	unsigned which = 0;
 
 	if (value)
 		*value++ = '\0';
-	if (was_given(flight, trigger, name)) {
+	while (which < WORDS && strcmp(name, words[which]) != 0)
+		which++;
+	if (which < WORDS && condition->given & 1u << which) {
 		message("--until %s: %s is there twice; one condition has each word once, and --until can be given several times",
 		        trigger->text, name);
 		return EINVAL;
 	}
-	if (strcmp(name, "slow") == 0 && value)
-		return options_milliseconds("--until slow", value, &trigger->slow_ns);
-	if (strcmp(name, "slow-cpu") == 0 && value)
-		return options_milliseconds("--until slow-cpu", value, &trigger->slow_cpu_ns);
-	if (strcmp(name, "raised") == 0) {
-		trigger->raised = (struct slice){"", 0};
-		return options_exceptions("--until raised", value, &trigger->raised);
+	if (which == WORDS || (!value && which != WORD_RAISED && which != WORD_RAISE)) {
+		message("--until takes slow=MS, slow-cpu=MS, raised, raised=CLASS, raise, raise=CLASS, call=SELECTOR, "
+		        "thread=NAME, within=SELECTOR, outside=SELECTOR, depth=N, or some of them with commas between, and "
+		        "if=EXPRESSION at the end, not \"%s\"",
+		        name);
+		return EINVAL;
 	}
-	if (strcmp(name, "raise") == 0) {
-		trigger->raise = (struct slice){"", 0};
-		return options_exceptions("--until raise", value, &trigger->raise);
-	}
-	if (strcmp(name, "thread") == 0 && value)
-		return options_pattern("--until thread", "thread", value, &trigger->thread);
-	if (strcmp(name, "depth") == 0 && value)
-		return options_whole_number("--until depth", value, 1, UINT32_MAX, &trigger->depth);
-	for (enum flight_selector which = 0; which < FLIGHT_SELECTORS && value; which++)
-		if (strcmp(name, selector_words[which]) == 0)
-			return selector_word(flight, which, value);
-	message("--until takes slow=MS, slow-cpu=MS, raised, raised=CLASS, raise, raise=CLASS, call=SELECTOR, thread=NAME, "
-	        "within=SELECTOR, "
-	        "outside=SELECTOR, depth=N, or some of them with commas between, and if=EXPRESSION at the end, not \"%s\"",
-	        name);
-	return EINVAL;
+	condition->given |= 1u << which;
+	return take_word(flight, trigger, which, value);
 }
 
 int record_flight_until(struct record_flight *flight, const char *text)

@@ -17,6 +17,7 @@ enum flight_selector { FLIGHT_CALL, FLIGHT_WITHIN, FLIGHT_OUTSIDE, FLIGHT_SELECT
 /* What a trigger points into. */
 struct flight_condition {
 	uint32_t chosen[FLIGHT_SELECTORS]; /* which of the selectors it has, from 1 on; 0: none */
+	uint32_t given;                    /* its words, a bit each */
 	char *words;                       /* as they were written, in parts */
 	const char *expression;            /* one of them; NULL: it has none */
 	char truth[FLIGHT_TRUTH_SIZE];     /* what its value is called */

@@ -36,8 +36,8 @@ unsigned target_files_unread(void)
 static struct look_budget budget = {.user_ns = USER_BUDGET_NS, .all_ns = ALL_BUDGET_NS};
 
 /* An answer of exactly that size: 0, or a negative errno. */
-static int look_at(const struct target *target, void (*work)(const struct confined *, const void *), const void *argument,
-                   uint64_t budget_ns, void *answer, size_t size)
+static int look(const struct target *target, void (*work)(const struct confined *, const void *), const void *argument,
+                uint64_t budget_ns, void *answer, size_t size)
 {
 	uint64_t left_ns = look_budget_left(&budget, target->euid), began_ns = clock_now_ns(), took_ns;
 	struct confined_job job = {.target = target,
@@ -48,26 +48,18 @@ static int look_at(const struct target *target, void (*work)(const struct confin
 	                           .answer_max = size};
 	struct buffer said = {0};
 	int status = left_ns ? confined_run(&job, &said) : -ETIMEDOUT;
+	bool whole = said.size == size;
 
 	if (status == -ETIMEDOUT)
 		unread++;
 	took_ns = clock_now_ns() - began_ns;
 	if (took_ns > LOOK_FREE_NS)
 		look_budget_spend(&budget, target->euid, took_ns - LOOK_FREE_NS);
-	if (said.size == size)
+	if (whole)
 		memcpy(answer, said.bytes, size);
-	else if (status == 0)
-		status = -EIO;
-	if (said.size == size)
-		status = 0; /* whatever came of the child then */
 	buffer_free(&said);
-	return status;
-}
-
-static bool look(const struct target *target, void (*work)(const struct confined *, const void *), const void *argument,
-                 uint64_t budget_ns, void *answer, size_t size)
-{
-	return look_at(target, work, argument, budget_ns, answer, size) == 0;
+	/* What has been said counts, whatever came of the child then. */
+	return whole ? 0 : status < 0 ? status : -EIO;
 }
 
 /* --- Is it Ruby? */
@@ -101,7 +93,7 @@ int target_program_is_ruby(const struct target *target)
 	for (size_t i = 0; named && i < count; i++)
 		if (strcmp(known[i].name, name) == 0)
 			return known[i].is_ruby;
-	status = look_at(target, say_whether_ruby, NULL, LOOK_BUDGET_NS, &is_ruby, sizeof(is_ruby));
+	status = look(target, say_whether_ruby, NULL, LOOK_BUDGET_NS, &is_ruby, sizeof(is_ruby));
 	if (status < 0)
 		return status;
 	if (is_ruby > 1 || is_ruby < -MAX_ERRNO)
@@ -144,7 +136,7 @@ void target_read_version(struct target *target)
 {
 	struct version version;
 
-	if (!look(target, say_version, target->libruby, LOOK_BUDGET_NS, &version, sizeof(version)))
+	if (look(target, say_version, target->libruby, LOOK_BUDGET_NS, &version, sizeof(version)) < 0)
 		return;
 	version.text[sizeof(version.text) - 1] = '\0';
 	for (size_t i = 0; isgraph((unsigned char)version.text[i]); i++) {
@@ -206,6 +198,6 @@ bool target_sees_file(const struct target *target, const char *path)
 
 	if (has_our_root(target->pid))
 		return true;
-	return stat(path, &status) == 0 && look(target, say_identity, path, PATH_BUDGET_NS, &identity, sizeof(identity)) &&
+	return stat(path, &status) == 0 && look(target, say_identity, path, PATH_BUDGET_NS, &identity, sizeof(identity)) == 0 &&
 	       identity.device == status.st_dev && identity.inode == status.st_ino;
 }
