@@ -132,8 +132,14 @@ static inline uint64_t ring_put(struct ring *ring, const struct ring_record *rec
 	uint64_t at = ring_written(ring);
 	struct ring_record *to = ring_record_at(ring, at);
 
-	*to = *record;
+	/* One by one: a compiler that copies a record which was just written in parts makes the processor wait. */
 	to->payload_size = (uint16_t)payload_size;
+	to->kind = record->kind;
+	to->ending = record->ending;
+	to->method = record->method;
+	to->fiber = record->fiber;
+	to->duration = record->duration;
+	to->time = record->time;
 	if (payload_size)
 		__builtin_memcpy(to + 1, payload, payload_size);
 	return at + RING_RECORD_BYTES(payload_size);
