@@ -304,6 +304,14 @@ class RecordFlightTest < LiveTest
     assert_match(/ended: interrupted$/, replay.stderr)
   end
 
+  test "of a process that refuses, its reason alone is said" do
+    target = start("shop")
+    result = rbprobe("record", "-p", target.pid.to_s, "-o", file_of, "--last", "60", "--until", "if=n >", "Shop#price")
+    assert_exit 1, result
+    assert_match(/\Arbprobe: [^\n]*does not compile[^\n]*\n\z/, result.stderr)
+    refute_path_exists file_of
+  end
+
   test "wrong usage" do
     record = ["record", "-p", "1", "-o", file_of]
     assert_refused 2, /--until needs --last/, *record, "--until", "raised", "x"

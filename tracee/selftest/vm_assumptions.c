@@ -15,7 +15,7 @@
 
 #include <ruby.h>
 
-#define ALL "2.7 3.1 3.3 3.4 4.0 4.1"
+#define ALL "2.7 3.1 3.2 3.3 3.4 4.0 4.1"
 #define WITHOUT_PATCH "engine patch is refused: hook takes its place"
 
 const struct assumption facts[] = {
@@ -207,14 +207,14 @@ const struct assumption facts[] = {
 		.name = "threads.frames",
 		.what = "The frames of a thread other than the running one can be read",
 		.without = "backtraces show methods without their classes",
-		.seen = "2.7 3.1 3.3",
+		.seen = "2.7 3.1 3.2 3.3",
 		.check = check_thread_frames,
 	},
 	{
 		.name = "threads.handler",
 		.what = "A signal handler can tell whether its thread has the GVL",
 		.without = "of a process whose VM is stuck that may not be traced, nothing is shown",
-		.seen = "3.1 3.3 3.4 4.0 4.1",
+		.seen = "3.1 3.2 3.3 3.4 4.0 4.1",
 		.check = check_handler_frames,
 	},
 	{

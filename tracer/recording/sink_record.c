@@ -395,6 +395,7 @@ static void summary(struct sink *sink, const struct sink_summary *summary)
 
 		if (session->pid != summary->pid)
 			continue;
+		recorder->ran = true;
 		add_block(recorder, session);
 		add_end(recorder, &(struct recording_end){.session = session->number,
 		                                          .duration_ns = summary->duration_ns,
@@ -444,7 +445,7 @@ bool sink_record_waits(const struct sink *sink)
 {
 	const struct sink_record *recorder = (const struct sink_record *)sink;
 
-	return recorder->flight.recent && recorder->manner.triggers->count && !recorder->flight.met;
+	return recorder->ran && recorder->flight.recent && recorder->manner.triggers->count && !recorder->flight.met;
 }
 
 bool sink_record_is_cut(const struct sink *sink)

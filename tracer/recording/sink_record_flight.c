@@ -143,7 +143,7 @@ void flight_end(struct sink_record *recorder)
 		return;
 	if (recent_has_news(flight->recent))
 		flight_write(recorder, NULL);
-	else if (recorder->writer && !recorder->sink.output->flushed)
+	else if (recorder->ran && !recorder->sink.output->flushed)
 		recorder->manner.nothing(recorder->manner.owner);
 	recorder->sink.output->is_spared = true;
 }

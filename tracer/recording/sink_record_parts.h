@@ -37,6 +37,7 @@ struct sink_record {
 	struct recording_writer *writer; /* NULL: nothing has been written, as no process was reached yet */
 	struct session *sessions;        /* that are not over */
 	size_t count;
+	bool ran; /* a session has ended, and so has begun; of a process that refuses, there is none */
 	uint32_t numbers;
 	struct session *last;
 	struct record_manner manner;
