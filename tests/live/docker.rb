@@ -31,6 +31,11 @@ module Docker
           "--exec-root", "#{@place}/exec", "-p", "#{@place}/pid", "-H", socket)
     end
 
+    # containerd's own client, without Docker between them.
+    def containerd_client
+      ["ctr", "--address", "#{@place}/containerd.socket", "--namespace", "rbprobe-test"]
+    end
+
     # nil once it answers, or why it does not.
     def trouble
       return @trouble if defined?(@trouble)

@@ -69,7 +69,9 @@ class GemTest < LiveTest
 
   def assert_says_what_is_missing(library, words, target)
     _, errors, status = gem_rbprobe(*words.map { |word| { "PID" => target.pid.to_s, "FILE" => "/dev/null" }.fetch(word, word) })
-    assert_match(/\Arbprobe: [^\n]*#{library}[^\n]*\n\z/, errors)
+    # With YJIT a backtrace has more to say.
+    assert_match(/^rbprobe: [^\n]*#{library}[^\n]*$/, errors)
+    assert_empty errors.lines.grep_v(/#{library}|compiler \(YJIT\)/)
     # A backtrace without native frames is one all the same.
     assert_equal library == "libdw" ? 0 : 1, status.exitstatus
   end

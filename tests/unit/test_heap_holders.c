@@ -271,6 +271,35 @@ static void the_path_that_lasts(void **state)
 	close_graph(&making);
 }
 
+/* YJIT's root and what is rbprobe's are nearer to 1 than a global, which has it by way of 0. */
+static void the_path_without_bystanders(void **state)
+{
+	uint64_t to_1 = address_of(1), to_2 = address_of(2);
+	struct heap_line own = {.type = SLICE("DATA"), .has_address = true, .address = address_of(4), .memsize = 40};
+	struct heap_references references = {.items = (uint64_t[]){to_1, address_of(3)}, .count = 2};
+	uint32_t compiler, node_0, node_1, node_2, node_3, node_own;
+	const struct heap_reach *reach;
+	struct making making;
+
+	(void)state;
+	open_graph(&making);
+	compiler = add_root(&making, "YJIT", (uint64_t[]){to_1, to_2}, 2);
+	add_root(&making, "vm", (uint64_t[]){address_of(0), address_of(4)}, 2);
+	node_own = heap_graph_add(&making.holders.graph, &own, &references, heap_summary_add(&making.summary, &own), true);
+	node_0 = add_object(&making, 0, "HASH", &to_1, 1);
+	node_1 = add_object(&making, 1, "OBJECT", NULL, 0);
+	node_2 = add_object(&making, 2, "OBJECT", NULL, 0);
+	node_3 = add_object(&making, 3, "OBJECT", NULL, 0);
+	heap_holders_find(&making.holders, &making.summary);
+	reach = &making.holders.reach;
+	assert_int_equal(reach->parents[node_1], node_0);
+	assert_int_equal(making.holders.dominators.above[node_1], node_0);
+	/* What nothing else holds. */
+	assert_int_equal(reach->parents[node_2], compiler);
+	assert_int_equal(reach->parents[node_3], node_own);
+	close_graph(&making);
+}
+
 static void what_is_no_graph(void **state)
 {
 	uint64_t to_itself = address_of(0);
@@ -321,9 +350,13 @@ static void addresses_in_pieces(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(random_graphs),       cmocka_unit_test(paths_are_shortest),
-		cmocka_unit_test(a_list_of_a_million), cmocka_unit_test(the_path_that_lasts),
-		cmocka_unit_test(what_is_no_graph),    cmocka_unit_test(addresses_in_pieces),
+		cmocka_unit_test(random_graphs),
+		cmocka_unit_test(paths_are_shortest),
+		cmocka_unit_test(a_list_of_a_million),
+		cmocka_unit_test(the_path_that_lasts),
+		cmocka_unit_test(the_path_without_bystanders),
+		cmocka_unit_test(what_is_no_graph),
+		cmocka_unit_test(addresses_in_pieces),
 	};
 
 	return cmocka_run_group_tests_name("heap_holders", tests, NULL, NULL);

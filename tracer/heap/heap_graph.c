@@ -71,6 +71,7 @@ static unsigned flags_of(const struct heap_line *line)
 {
 	static const char *const stacks[] = {"VM/thread", "thread", "fiber", "continuation", NULL};
 	static const char *const code[] = {"iseq", "callcache", "callinfo", "constcache", "inlinecache", NULL};
+	static const char *const compilers[] = {"YJIT", "ZJIT", NULL};
 	static const char thread_root[] = "thread ";
 
 	if (heap_line_is(line, "ROOT")) {
@@ -78,7 +79,8 @@ static unsigned flags_of(const struct heap_line *line)
 		                (line->root.size > strlen(thread_root) &&
 		                 memcmp(line->root.bytes, thread_root, strlen(thread_root)) == 0);
 
-		return HEAP_NODE_DEFINED | HEAP_NODE_ROOT | (is_stack ? HEAP_NODE_STACK : 0);
+		return HEAP_NODE_DEFINED | HEAP_NODE_ROOT | (is_stack ? HEAP_NODE_STACK : 0) |
+		       (text_is_one_of(line->root, compilers) ? HEAP_NODE_CODE : 0);
 	}
 	if (heap_line_is(line, "CLASS") || heap_line_is(line, "MODULE"))
 		return HEAP_NODE_DEFINED | HEAP_NODE_CLASS;

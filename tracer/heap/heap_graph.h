@@ -21,7 +21,7 @@ enum heap_node_flag {
 	HEAP_NODE_STACK = 1 << 3,   /* a thread, a fiber, or a root that is a stack */
 	HEAP_NODE_CODE = 1 << 4,    /* compiled code and its caches */
 	HEAP_NODE_OWN = 1 << 5,     /* rbprobe's */
-	HEAP_NODE_NEAR = 1 << 6,    /* reached without compiled code; heap_reach.h */
+	HEAP_NODE_NEAR = 1 << 6,    /* reached without compiled code and rbprobe's own; heap_reach.h */
 	/* Of a question (heap_paths.h). */
 	HEAP_NODE_PICKED = 1 << 7, /* it is about these */
 	HEAP_NODE_NEEDED = 1 << 8, /* on a path to one */

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #define TURNS 3
+/* They hold what others hold, and count where nothing else does. */
+#define BYSTANDERS (HEAP_NODE_CODE | HEAP_NODE_OWN)
 
 /* Nodes of which the next turns will go on. */
 struct waiting {
@@ -23,7 +25,7 @@ struct search {
 
 static unsigned turn_of(const struct heap_node *node)
 {
-	return node->flags & HEAP_NODE_CODE ? 2 : node->flags & HEAP_NODE_STACK ? 1 : 0;
+	return node->flags & BYSTANDERS ? 2 : node->flags & HEAP_NODE_STACK ? 1 : 0;
 }
 
 static void wait(struct waiting *waiting, uint32_t node)
@@ -73,7 +75,7 @@ static void drop_cached(struct heap_graph *graph)
 		struct heap_node *node = &graph->nodes[i];
 		uint32_t kept = 0;
 
-		if (!(node->flags & HEAP_NODE_CODE))
+		if (!(node->flags & BYSTANDERS))
 			continue;
 		for (uint32_t j = 0; j < node->degree; j++) {
 			uint32_t to = graph->edges[node->first + j];

@@ -6,7 +6,8 @@
 /*
  * What the roots reach, and by which shortest path. Paths are looked for in three turns, so that the path that is shown is
  * the one that lasts: first without what stacks hold, then with that, and last also through compiled code, whose caches hold
- * whatever a constant or a method led to. Within a turn a path is the shortest. What no turn reaches is garbage.
+ * whatever a constant or a method led to, and through rbprobe's own objects. Within a turn a path is the shortest. What no turn
+ * reaches is garbage.
  */
 struct heap_reach {
 	uint32_t *parents; /* the node before it on its path; HEAP_NODE_NONE: garbage, and node 0 */
@@ -15,8 +16,8 @@ struct heap_reach {
 };
 
 /*
- * Takes edges from compiled code out of the graph that lead to what is reached without it, so that a cache does not count as
- * one who holds it.
+ * Takes edges from compiled code and rbprobe's own objects out of the graph that lead to what is reached without these, so that
+ * they do not count as those who hold it.
  */
 void heap_reach_find(struct heap_reach *reach, struct heap_graph *graph);
 void heap_reach_free(struct heap_reach *reach);
