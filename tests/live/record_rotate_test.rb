@@ -9,8 +9,8 @@ class RecordRotateTest < LiveTest
   end
 
   # Records with files of a few KiB until there are so many; values that do not pack.
-  def record_files(count, target, *arguments)
-    client = launch("record", "-v", "--yes", "-p", target.pid.to_s, "-o", file_of, "--max-size", "2K", "--rotate", count.to_s,
+  def record_files(count, target, *arguments, size: "2K")
+    client = launch("record", "-v", "--yes", "-p", target.pid.to_s, "-o", file_of, "--max-size", size, "--rotate", count.to_s,
                     *arguments)
     client.wait_until_armed
     yield
@@ -50,6 +50,21 @@ class RecordRotateTest < LiveTest
     assert_match(/ended: it goes on in the next file$/, replay(file_of(".1")).stderr)
     assert_match(/ended: it goes on in the next file$/, replay(file_of(".2"), "--info").stdout)
     assert_match(/^rbprobe: \d+ calls?, \d+ lost, .* ended: interrupted\n\z/, replay(file_of).stderr)
+  end
+
+  test "threads that make no calls have their names in each file of a timeline" do
+    target = start("shop")
+    target.run("%w[packs mails bills].each { |name| Thread.new { loop { sleep 0.01; 50.times { name.hash } } }.name = name }; nil")
+    record_files(2, target, "--timeline", "Shop#price(item)", size: "8K") do
+      # Slowly, so that each file has all threads at work.
+      target.run("Thread.new { $shop.price(rand.to_s.to_sym) while sleep(0.001) }; nil")
+      wait_for_rotations
+      wait_for_rotations
+    end
+    file = "#{@directory}/timeline.json"
+    assert_exit 0, rbprobe("export", file_of(".1"), "--to", "chrome", "-o", file)
+    names = JSON.parse(File.read(file))["traceEvents"].select { |event| event["name"] == "thread_name" }
+    assert_empty %w[packs mails bills].reject { |name| names.any? { |event| event["args"]["name"].include?(name) } }, names
   end
 
   test "a call that was open when the next file began has its start there, with its values" do

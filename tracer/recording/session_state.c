@@ -11,10 +11,13 @@
 #include <string.h>
 
 #define PIECE_SIZE (256u << 10)
+#define NAMES_MAX 4096u /* as many as a process keeps in mind */
+/* Names of threads that make no calls. All have one ref, and what is kept by that comes behind them. */
+#define NAME_OF_THREAD ((enum record_kind)0)
 
 struct announcement {
 	enum record_kind kind;
-	uint32_t number; /* its own, by which the kind's others refer to it */
+	uint32_t number; /* its own, by which the kind's others refer to it; of a name, made of the thread's native id */
 	uint32_t size;
 	uint8_t bytes[];
 };
@@ -75,6 +78,8 @@ void session_state_note(struct session_state *state, const struct record *record
 		keep(state, RECORD_METHOD, record->method.ref, bytes, size);
 		break;
 	case RECORD_FIBER:
+		if (record->fiber.ref == MARK_REF(MARK_NONE) && record->fiber.thread_name.size)
+			keep(state, NAME_OF_THREAD, record->fiber.native_id % NAMES_MAX, bytes, size);
 		keep(state, RECORD_FIBER, record->fiber.ref, bytes, size);
 		break;
 	case RECORD_FIBER_GONE:
