@@ -131,7 +131,7 @@ class OutputTest < LiveTest
   test "a result that nobody can get, as standard output is closed, is an error" do
     target = start("shop")
     pid = target.pid.to_s
-    [%w[--version], %w[--help], %w[trace --help], ["methods", "-p", pid, "Shop#price"], ["bt", "-p", pid],
+    [%w[--version], %w[--help], %w[trace --help], ["methods", "-p", pid, "Shop#price"], ["bt", "-q", "-p", pid],
      ["stat", "-q", "-p", pid, "--duration", "0.1", "Shop#price"]].each do |arguments|
       output, status = closed(*arguments)
       assert_equal ["rbprobe: cannot write to standard output: it is closed\n", 1], [output, status.exitstatus], arguments.inspect

@@ -15,8 +15,10 @@
 #include <link.h>
 #include <linux/futex.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 const char stop_check_new_stack[] = "its stack is new";
 
@@ -135,6 +137,26 @@ static bool is_wait_safe(const struct stop_check *check, const struct arch_regis
 	 * (futex_objection).
 	 */
 	return registers->system_call == SYS_futex && (futex_operation(registers) == FUTEX_WAIT_BITSET || !check->loader);
+}
+
+/*
+ * In a read of a pipe, a socket or a terminal: no malloc reads there, and a thread may stay as long as in the calls that are
+ * WAIT_SAFE. The link is read, as to ask what is behind it could wait for a server of files.
+ */
+static bool waits_for_input(const struct stop_check *check, const struct arch_registers *registers)
+{
+	static const char *const inputs[] = {"pipe:", "socket:", "/dev/pts/", "/dev/tty", "/dev/console"};
+	char path[64], target[64] = "";
+
+	if (registers->system_call != SYS_read && registers->system_call != SYS_readv)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", check->remote->pid, (int)arch.system_call_argument(registers, 0));
+	if (readlink(path, target, sizeof(target) - 1) < 0)
+		return false;
+	for (size_t i = 0; i < sizeof(inputs) / sizeof(*inputs); i++)
+		if (strncmp(target, inputs[i], strlen(inputs[i])) == 0)
+			return true;
+	return false;
 }
 
 static bool in_allocator(const struct stop_check *check, uint64_t address)
@@ -271,6 +293,7 @@ static const char *stack_objection(const struct stop_check *check, const struct 
 	uint64_t sp = arch.sp(&injection->registers), words[MUSL_STACK_WORDS];
 	const struct remote_mapping *mapping = remote_mapping_at(check->remote, sp);
 	size_t count = STACK_WORDS;
+	bool allocates = false;
 
 	if (!mapping)
 		return stop_check_new_stack;
@@ -288,10 +311,9 @@ static const char *stack_objection(const struct stop_check *check, const struct 
 		if ((remote_module_has(check->loader, words[i]) && is_text(check, words[i])) ||
 		    (words[i] > check->dlopen_start && words[i] <= check->dlopen_end))
 			return "it was in the dynamic loader";
-		if (in_allocator(check, words[i]) && is_text(check, words[i]))
-			return "it was allocating memory";
+		allocates = allocates || (in_allocator(check, words[i]) && is_text(check, words[i]));
 	}
-	return NULL;
+	return allocates && !waits_for_input(check, &injection->registers) ? "it was allocating memory" : NULL;
 }
 
 /*
