@@ -54,7 +54,7 @@ class RecordRotateTest < LiveTest
 
   test "threads that make no calls have their names in each file of a timeline" do
     target = start("shop")
-    target.run("%w[packs mails bills].each { |name| Thread.new { loop { sleep 0.01; 50.times { name.hash } } }.name = name }; nil")
+    target.run("%w[packs mails bills].each { |name| Thread.new { loop { sleep 0.01; 50.times { name.hash } } }.name = name }; 1")
     record_files(2, target, "--timeline", "Shop#price(item)", size: "8K") do
       # Slowly, so that each file has all threads at work.
       target.run("Thread.new { $shop.price(rand.to_s.to_sym) while sleep(0.001) }; nil")
