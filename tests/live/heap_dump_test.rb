@@ -219,7 +219,7 @@ class HeapDumpTest < LiveTest
     target.run("go")
     8.times do
       others = Array.new(3) { launch("methods", "-p", target.pid.to_s, "--timeout", "60", "*#*", "*.*") }
-      dumped = dump(target, "-o", "#{directory}/dump.json")
+      dumped = dump(target, "--timeout", "60", "-o", "#{directory}/dump.json")
       assert_exit 0, dumped
       others.each { |other| assert_exit 0, other.wait }
     end
