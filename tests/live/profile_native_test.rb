@@ -100,6 +100,30 @@ class ProfileNativeTest < LiveTest
     end
   end
 
+  # Native threads are used again by other threads of Ruby's (Ruby 3.1), or end with theirs.
+  test "threads that have ended are not sampled any more, and the CPU time of those that were not seen is counted" do
+    target = start("profiled")
+    target.run("def work(s) = (e = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + s; " \
+               "nil while Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) < e); 1")
+    target.run("$longest = 0; $all = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID); 1")
+    target.run("Thread.new { loop { t = Process.clock_gettime(Process::CLOCK_MONOTONIC); Thread.new { work(0.03) }.join; " \
+               "$longest = [$longest, Process.clock_gettime(Process::CLOCK_MONOTONIC) - t].max } }.name = 'starter'; 1")
+    found = objects(target, "--duration", "5")
+    used, longest = target.run("[Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - $all, $longest].inspect")
+                          .delete("[]\"").split(",").map(&:to_f)
+    found.fetch("thread").reject { |thread| thread["main"] || thread["name"] }.each do |thread|
+      assert_operator thread.fetch("wall"), :<, longest + 0.2, thread.inspect
+    end
+    seen = found.fetch("thread").sum { |thread| thread.fetch("cpu") }
+    unseen = found.fetch("process")[0].fetch("native").fetch("unseen_cpu")
+    assert_in_delta used, seen + unseen, used / 3, found.fetch("process").inspect
+    assert_operator unseen, :>, seen
+    file = "#{directory}/short.prof"
+    assert_exit 0, profile(target, "-o", file)
+    assert_match(/^  \d+\.\d{3} s of CPU time are in no sample: of threads that were gone soon, or are not sampled$/,
+                 rbprobe("report", file).stdout)
+  end
+
   test "several processes are sampled side by side" do
     targets = [computing, computing]
     result = rbprobe("profile", "-p", targets.map(&:pid).join(","), "--native", "--duration", "1", "-q", "--format", "json")

@@ -28,6 +28,8 @@ void control_copy(struct control_copy *copy)
 	ssize_t got;
 
 	copy->count = copy->environment_count = 0;
+	copy->stack = copy->end = 0;
+	copy->cut = false;
 	if (read_words(copy->pid, copy->context_at, &context, 1) != 1 ||
 	    read_words(copy->pid, context, words, FRAMES_CONTEXT_WORDS) != FRAMES_CONTEXT_WORDS ||
 	    words[FRAMES_STACK_SIZE] > STACK_WORDS_MAX)

@@ -40,7 +40,7 @@ struct control_copy {
 	pid_t pid;
 	uint64_t context_at; /* where the thread has the address of its context */
 	size_t frame_words;
-	uint64_t stack, end;                                   /* found: of its VM stack */
+	uint64_t stack, end;                                   /* found: of its VM stack; 0: it has none (yet, or any more) */
 	uint32_t count;                                        /* of frames that were copied */
 	bool cut;                                              /* there are more */
 	uint64_t words[CONTROL_FRAMES_MAX * FRAMES_WORDS_MAX]; /* of all frames */

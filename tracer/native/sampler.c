@@ -40,6 +40,7 @@ struct place {
 struct sampler {
 	struct target target;
 	uint64_t began_ns, end_ns;
+	uint64_t first_cpu_ns;         /* of the process, at the beginning */
 	struct sampling_budget budget; /* of the time for which threads are stopped */
 	pthread_t thread;
 	pthread_mutex_t lock; /* of all that follows */
@@ -61,6 +62,17 @@ static bool cpu_read(pid_t pid, pid_t tid, uint64_t *ns, uint64_t *wanted_ns)
 
 	snprintf(name, sizeof(name), "task/%d/schedstat", (int)tid);
 	return proc_file_read(pid, name, text, sizeof(text)) > 0 && sscanf(text, "%" SCNu64 " %" SCNu64, ns, wanted_ns) == 2;
+}
+
+/* For how long all its threads have used a processor, those that are gone too. 0: not known. */
+static uint64_t process_cpu_ns(pid_t pid)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) < 0)
+		return 0;
+	return (uint64_t)used.tv_sec * NS_PER_S + (uint64_t)used.tv_nsec;
 }
 
 /* Which native threads these are, as we see them. */
@@ -112,7 +124,10 @@ static void note_pause(struct sampler_counts *counts, uint64_t ns)
 		counts->longest_ns = ns;
 }
 
-/* False: it has no sample. */
+/*
+ * False: it has no sample. A thread without a VM stack has none: it has ended, and its native thread waits for the next one, or
+ * is another's by now.
+ */
 static bool stop(struct sampler *sampler, struct place *place)
 {
 	const struct snapshot_beside beside = {.stack_end = place->stack, .copy = copy_control, .argument = &sampler->copy};
@@ -120,12 +135,14 @@ static bool stop(struct sampler *sampler, struct place *place)
 	struct snapshot snapshot;
 	int status;
 
+	place->sample = 0; /* what comes now does not belong to the one before */
 	if (sampler->bytes > BYTES_MAX) {
 		sampler->counts.no_room++;
 		return false;
 	}
 	sampler->copy.context_at = place->thread.context_at;
 	sampler->copy.count = sampler->copy.environment_count = 0;
+	sampler->copy.stack = 0;
 	status = snapshot_take_beside(&snapshot, sampler->target.pid, place->tid, STACK_MAX, clock_now_ns() + STOP_NS, &beside);
 	if (status < 0) {
 		sampler->counts.not_stopped++;
@@ -137,6 +154,10 @@ static bool stop(struct sampler *sampler, struct place *place)
 	if (snapshot.stopped_ns)
 		note_pause(&sampler->counts, snapshot.stopped_ns);
 	place->stack = sampler->copy.stack;
+	if (!place->stack) {
+		snapshot_free(&snapshot);
+		return false;
+	}
 	sample = sample_add(sampler);
 	sample->thread = place->thread.id;
 	sample->snapshot = snapshot;
@@ -163,6 +184,7 @@ static void look_at(struct sampler *sampler, struct place *place, uint64_t now_n
 	sample->ticks += ticks;
 	sample->wall_ns += wall_ns;
 	sample->cpu_ns += used_ns;
+	sampler->counts.sampled_cpu_ns += used_ns;
 	sample->idle_ns += busy_ns < wall_ns ? wall_ns - busy_ns : 0;
 	place->cpu_ns = cpu_ns;
 	place->wanted_ns = wanted_ns;
@@ -172,11 +194,15 @@ static void look_at(struct sampler *sampler, struct place *place, uint64_t now_n
 static void tick(struct sampler *sampler, uint64_t now_ns, uint64_t ticks)
 {
 	struct timespec used;
+	uint64_t cpu_ns;
 
 	tids_find(sampler);
 	for (uint32_t i = 0; i < sampler->place_count && !sampler->counts.refused && !sampler->hangs; i++)
 		look_at(sampler, &sampler->places[i], now_ns, ticks);
 	sampler->counts.ticks++;
+	cpu_ns = process_cpu_ns(sampler->target.pid);
+	if (cpu_ns && sampler->first_cpu_ns)
+		sampler->counts.process_cpu_ns = cpu_ns - sampler->first_cpu_ns;
 	if (ticks > 1) {
 		sampler->counts.late_ticks += ticks - 1;
 		sampler->counts.late_ns += (ticks - 1) * sampler->counts.period_ns;
@@ -256,6 +282,7 @@ struct sampler *sampler_new(const struct target *target, uint64_t period_ns, uin
 	sampler->target = *target;
 	sampler->began_ns = clock_now_ns();
 	sampler->end_ns = sampler->began_ns + duration_ns;
+	sampler->first_cpu_ns = process_cpu_ns(target->pid);
 	sampler->counts.period_ns = period_ns;
 	sampler->budget = (struct sampling_budget){.least_ns = period_ns,
 	                                           .allowed = profile_allowed((double)NS_PER_S / (double)period_ns),
@@ -350,6 +377,11 @@ uint64_t sampler_median_pause_ns(const struct sampler_counts *counts)
 	memcpy(sorted, counts->pauses, count * sizeof(*sorted));
 	qsort(sorted, count, sizeof(*sorted), compare_pauses);
 	return sorted[count / 2];
+}
+
+uint64_t sampler_unseen_cpu_ns(const struct sampler_counts *counts)
+{
+	return counts->process_cpu_ns > counts->sampled_cpu_ns ? counts->process_cpu_ns - counts->sampled_cpu_ns : 0;
 }
 
 double sampler_rate_hz(const struct sampler_counts *counts)

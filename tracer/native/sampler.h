@@ -36,6 +36,8 @@ struct sampler_counts {
 	uint64_t late_ticks, late_ns;
 	uint64_t longest_ns, stopped_ns;     /* of all stops: the longest, and their sum */
 	uint32_t pauses[SAMPLER_PAUSES_MAX]; /* ns; of the last stops */
+	uint64_t process_cpu_ns;             /* of all its threads; 0: not known */
+	uint64_t sampled_cpu_ns;             /* of that, what is in samples */
 	uint64_t own_cpu_ns;                 /* of the thread that samples, which is outside of the process */
 	uint64_t elapsed_ns;
 	uint64_t period_ns;    /* between samples; longer than was asked for where they took too much */
@@ -57,6 +59,8 @@ void sampler_stop(struct sampler *sampler);
 void sampler_free(struct sampler *sampler);
 
 uint64_t sampler_median_pause_ns(const struct sampler_counts *counts);
+/* What the process has used of processors in threads that were not sampled then. */
+uint64_t sampler_unseen_cpu_ns(const struct sampler_counts *counts);
 /* Samples a second until now. */
 double sampler_rate_hz(const struct sampler_counts *counts);
 

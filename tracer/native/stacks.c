@@ -350,11 +350,12 @@ static void tell_summary(const struct stacks *stacks, const struct sampler_count
 	key(packer, "with_cpu");
 	msgpack_pack_true(packer);
 	key(packer, "native");
-	msgpack_pack_map(packer, 8);
+	msgpack_pack_map(packer, 9);
 	member(packer, "stops", sampled->stops);
 	member(packer, "pause_median_ns", sampler_median_pause_ns(sampled));
 	member(packer, "pause_longest_ns", sampled->longest_ns);
 	member(packer, "stopped_ns", sampled->stopped_ns);
+	member(packer, "unseen_cpu_ns", sampler_unseen_cpu_ns(sampled));
 	member(packer, "not_stopped", sampled->not_stopped);
 	member(packer, "cut", stacks->counts.cut);
 	member(packer, "unplaced", stacks->counts.unplaced);

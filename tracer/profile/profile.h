@@ -69,7 +69,7 @@ struct profile_pair {
 /* Of native frames: what taking them cost, and what could not be had. */
 struct profile_native {
 	bool there;
-	uint64_t stops, pause_median_ns, pause_longest_ns, stopped_ns;
+	uint64_t stops, pause_median_ns, pause_longest_ns, stopped_ns, unseen_cpu_ns;
 	uint64_t not_stopped, cut, unplaced, unnamed; /* samples */
 };
 

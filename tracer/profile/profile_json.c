@@ -14,6 +14,7 @@ static void add_native(const struct profile_native *native, struct buffer *to)
 	json_member_seconds(to, "pause_median", native->pause_median_ns);
 	json_member_seconds(to, "pause_longest", native->pause_longest_ns);
 	json_member_seconds(to, "stopped", native->stopped_ns);
+	json_member_seconds(to, "unseen_cpu", native->unseen_cpu_ns);
 	json_member_uint(to, "not_stopped", native->not_stopped);
 	json_member_uint(to, "without_native", native->unplaced);
 	json_member_uint(to, "not_unwound", native->cut);

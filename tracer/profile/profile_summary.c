@@ -12,6 +12,7 @@ static struct profile_native native_of(const msgpack_object *map)
 		.pause_median_ns = value_uint(value_get(map, "pause_median_ns")),
 		.pause_longest_ns = value_uint(value_get(map, "pause_longest_ns")),
 		.stopped_ns = value_uint(value_get(map, "stopped_ns")),
+		.unseen_cpu_ns = value_uint(value_get(map, "unseen_cpu_ns")),
 		.not_stopped = value_uint(value_get(map, "not_stopped")),
 		.cut = value_uint(value_get(map, "cut")),
 		.unplaced = value_uint(value_get(map, "unplaced")),

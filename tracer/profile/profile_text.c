@@ -14,6 +14,7 @@
 #define TREE_DEPTH_MAX 60
 #define OFF_WORTH_TELLING 0.02
 #define LATE_WORTH_TELLING 0.05
+#define CPU_WORTH_TELLING 0.02
 #define UNIT_BYTES_MAX (UINT64_C(10000))
 #define OF_CLASS " (made)"
 #define INDENTATION_MAX 30u
@@ -129,6 +130,10 @@ static void add_native(const struct profile_native *native, double elapsed_ns, s
 	buffer_add_format(to, "  threads stopped %" PRIu64 " time%s, %.2f %% of all time: median %.0f us, at most %.0f us\n",
 	                  native->stops, plural(native->stops), share, (double)native->pause_median_ns / 1e3,
 	                  (double)native->pause_longest_ns / 1e3);
+	if ((double)native->unseen_cpu_ns > CPU_WORTH_TELLING * elapsed_ns)
+		buffer_add_format(to,
+		                  "  %.3f s of CPU time are in no sample: of threads that were gone soon, or are not sampled\n",
+		                  (double)native->unseen_cpu_ns / 1e9);
 	add_count(native->not_stopped, "are missing: their threads could not be stopped in time", to);
 	add_count(native->unplaced, "are without native frames: where these belong is not known", to);
 	add_count(native->cut, "have native frames that could not be unwound further out", to);
