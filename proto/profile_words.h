@@ -10,5 +10,6 @@
 #define PROFILE_PATH_STATE "(state)"     /* the file of what is no method, such as PROFILE_GC */
 #define PROFILE_PATH_NATIVE "(native)"   /* the file of a native function, in the name of which is its library */
 #define PROFILE_GC "(garbage collection)"
+#define PROFILE_NO_FRAMES "(no frames)" /* what a client shows for a stack without any */
 
 #endif

@@ -116,6 +116,33 @@ static void assert_collapsed(const char *expected, enum profile_weight weight, b
 	profile_view_free(&view);
 }
 
+/* In the table, too, and it is no garbage collection. */
+static void what_has_no_frames_is_in_every_sum(void **state)
+{
+	static const int64_t sums[] = {1, 0, 1, 30 * MS, 0}, idle[] = {1, 0, 10 * MS};
+	const struct profile_style style = {.weight = PROFILE_WALL, .top = 20};
+	struct buffer text = {0};
+	struct error err;
+
+	(void)state;
+	add_frames();
+	add_sums();
+	msgpack_pack_map(&packer, 2);
+	numbers("sums", sums, sizeof(sums) / sizeof(*sums));
+	numbers("idle", idle, sizeof(idle) / sizeof(*idle));
+	assert_int_equal(add(&err), 0);
+	assert_collapsed("<main>;Order#save 10000\n"
+	                 "<main>;Order#save;String#: 30000\n"
+	                 "<main>;Order#save;Order#save 10000\n"
+	                 "(no frames) 30000\n",
+	                 PROFILE_WALL, false);
+	profile_text(profile, &style, &text);
+	buffer_add_char(&text, '\0');
+	assert_non_null(strstr(text.bytes, "(no frames)\n"));
+	assert_non_null(strstr(text.bytes, "  of all threads' time: running 87.5 %, idle 12.5 %"));
+	buffer_free(&text);
+}
+
 static void frames_of_one_method_at_several_lines_are_one(void **state)
 {
 	(void)state;
@@ -452,6 +479,7 @@ static void without_samples_there_is_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_has_no_frames_is_in_every_sum, setup, teardown),
 		cmocka_unit_test_setup_teardown(frames_of_one_method_at_several_lines_are_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_comes_again_is_added, setup, teardown),
 		cmocka_unit_test_setup_teardown(samples_of_cpu_time_are_brought_to_the_clock, setup, teardown),

@@ -3,6 +3,7 @@
 #include "tracer/profile/profile.h"
 
 #include "proto/limits.h"
+#include "proto/profile_words.h"
 #include "tracer/base/buffer.h"
 #include "tracer/base/value.h"
 
@@ -347,6 +348,19 @@ static bool add_stacks(struct profile *profile, struct profile_process *process,
 	return true;
 }
 
+/* A stack without frames has one here, so that its time is in every table and format. */
+static bool stack_find(struct profile *profile, const struct profile_process *process, const msgpack_object *number,
+                       uint32_t *node)
+{
+	const struct slice label = {PROFILE_NO_FRAMES, strlen(PROFILE_NO_FRAMES)},
+			   path = {PROFILE_PATH_STATE, strlen(PROFILE_PATH_STATE)};
+
+	if (value_uint(number))
+		return number_find(&process->stacks, number, node);
+	*node = profile_node_number(profile, 0, profile_function_number(profile, label, path, 0), 0, UINT32_MAX);
+	return true;
+}
+
 /* One of either sort: of time, or of objects. */
 static bool add_sums(struct profile *profile, struct profile_process *process, const msgpack_object *sums,
                      enum profile_weight first, enum profile_weight second)
@@ -359,7 +373,7 @@ static bool add_sums(struct profile *profile, struct profile_process *process, c
 
 		if (!number_find(&process->threads, value_at(sums, i), &thread))
 			return false;
-		if (value_uint(value_at(sums, i + 1)) && !number_find(&process->stacks, value_at(sums, i + 1), &node))
+		if (!stack_find(profile, process, value_at(sums, i + 1), &node))
 			return false;
 		sum = profile_sum_add(profile, thread, node);
 		sum->ticks += value_uint(value_at(sums, i + 2));
@@ -379,7 +393,7 @@ static bool add_idle(struct profile *profile, struct profile_process *process, c
 
 		if (!number_find(&process->threads, value_at(idle, i), &thread))
 			return false;
-		if (value_uint(value_at(idle, i + 1)) && !number_find(&process->stacks, value_at(idle, i + 1), &node))
+		if (!stack_find(profile, process, value_at(idle, i + 1), &node))
 			return false;
 		sum = profile_sum_add(profile, thread, node);
 		sum->idle_ns += value_uint(value_at(idle, i + 2));

@@ -3,6 +3,7 @@
 #include "tracer/profile/profile_text.h"
 
 #include "proto/clock.h"
+#include "proto/profile_words.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -89,6 +90,14 @@ static double percent(uint64_t part, uint64_t all)
 	return all ? 100 * (double)part / (double)all : 0;
 }
 
+static bool is_gc(const struct profile *profile, uint32_t function)
+{
+	struct slice label = profile_label(profile, function);
+
+	return profile_is_state(profile, function) && label.size == strlen(PROFILE_GC) &&
+	       memcmp(label.bytes, PROFILE_GC, label.size) == 0;
+}
+
 /* How much of all threads' time was what. */
 static void add_states(const struct profile *profile, uint32_t process, struct buffer *to)
 {
@@ -101,7 +110,7 @@ static void add_states(const struct profile *profile, uint32_t process, struct b
 			continue;
 		wall_ns += sum->weights[PROFILE_WALL];
 		idle_ns += sum->idle_ns;
-		if (sum->node && profile_is_state(profile, profile->nodes[sum->node].function))
+		if (sum->node && is_gc(profile, profile->nodes[sum->node].function))
 			gc_ns += sum->weights[PROFILE_WALL];
 	}
 	if (!profile->has_idle || wall_ns == 0)

@@ -54,7 +54,7 @@ void profile_view_free(struct profile_view *view);
 /* It is no method, but a class whose objects were made. */
 bool profile_is_class(const struct profile *profile, uint32_t function);
 
-/* It is no method, but what the VM did: "(garbage collection)". */
+/* It is no method, but what the VM did, as "(garbage collection)", or what is not known, as "(no frames)". */
 bool profile_is_state(const struct profile *profile, uint32_t function);
 
 /* It is no method, but a native function; its name ends in that of its library. */
