@@ -33,6 +33,14 @@ class OtlpStuckTest < LiveTest
     result.stderr[/^rbprobe: (\d+) spans? #{words}/, 1].to_i
   end
 
+  # With a full queue, and no CPU time meanwhile.
+  def waits?(pid)
+    used = -> { File.read("/proc/#{pid}/stat").split(") ").last.split[11, 2] }
+    before = used.call
+    sleep 0.3
+    File.read("/proc/#{pid}/status")[/^VmHWM:\s*(\d+)/, 1].to_i > 32 << 10 && used.call == before
+  end
+
   test "where the receiver is stuck, the queue is bounded, and what it has no room for is counted" do
     to = @receiver
     target, tracer = flood(to, 1_000, "trace", "--overflow", "block")
@@ -74,5 +82,24 @@ class OtlpStuckTest < LiveTest
     result = tracer.stop
     assert_exit 1, result
     assert_match(/^rbprobe: \d+ data points are lost: they could not be sent$/, result.stderr)
+  end
+
+  test "one Ctrl-C ends an export that waits for a receiver that is stuck, and another one what it has still to send" do
+    to = @receiver
+    target = start("shop")
+    file = "#{directory}/calls.rec"
+    recorder = launch("record", "-v", "-p", target.pid.to_s, "--overflow", "block", "-o", file, "Shop#price").wait_until_armed
+    target.run("200_000.times { $shop.price(:tea) }")
+    assert_exit 0, recorder.stop
+    to.hold
+    export = launch("export", file, "--to", "otlp", "--otlp", to.url, env: { "OTEL_EXPORTER_OTLP_TIMEOUT" => "600000" })
+    wait_until("the export waits") { waits?(export.pid) }
+    export.signal("INT")
+    export.wait_for(/ended: interrupted/)
+    sleep 0.5 # a second one that comes sooner is taken for the first
+    result = export.stop
+    assert_match(/^rbprobe: \d+ spans are lost: they came faster than they were taken$/, result.stderr)
+    assert_match(/^rbprobe: \d+ spans are lost: they could not be sent$/, result.stderr)
+    refute_includes result.stderr, "trying again"
   end
 end

@@ -315,6 +315,9 @@ static int export_calls(struct exporting *exporting, struct recording_reader *re
 	sessions.to = exporting->until;
 	sessions.begins = exporting->format == &export_otlp ? export_spans_begin : NULL;
 	status = replay_all(&sessions, reader, &err);
+	/* Ctrl-C has been taken: what is open has still to be given. */
+	if (sessions.run.stop_reason)
+		exporting->spans.run.wait = false;
 	replay_close(&sessions);
 	if (exporting->stacks)
 		written = write_stacks(exporting);
@@ -359,7 +362,8 @@ static int export_run(void *self)
 		                     &(struct export_html){exporting->path, (uint32_t)exporting->calls_max, exporting->from,
 		                                           exporting->until});
 	} else if (status == 0) {
-		status = export_spans_open(&exporting->spans, &exporting->invocation.options, &exporting->invocation.output);
+		status = export_spans_open(&exporting->spans, &exporting->invocation.options, &exporting->invocation.output,
+		                           signals);
 		if (!status)
 			status = export_spans_close(&exporting->spans, signals, export_calls(exporting, reader));
 	} else {

@@ -34,12 +34,13 @@ static void look(void *owner, struct output *output)
 	(void)output;
 }
 
-int export_spans_open(struct export_spans *spans, const struct options *options, struct output *output)
+int export_spans_open(struct export_spans *spans, const struct options *options, struct output *output, int signals)
 {
 	int status = options->otlp ? otlp_run_open(&spans->run, options, OTLP_TRACES) : 0;
 
 	/* A file waits for whoever takes it. */
 	spans->run.wait = true;
+	spans->run.stop = signals;
 	spans->manner = (struct otlp_manner){give, look, spans};
 	spans->output = output;
 	spans->json = options->otlp_as & OTLP_AS_JSON;

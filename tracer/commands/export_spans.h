@@ -13,8 +13,8 @@ struct export_spans {
 	bool json; /* in the output */
 };
 
-/* 0, or an exit status after a line on stderr. */
-int export_spans_open(struct export_spans *spans, const struct options *options, struct output *output);
+/* signals: what ends a wait for whoever takes the spans. 0, or an exit status after a line on stderr. */
+int export_spans_open(struct export_spans *spans, const struct options *options, struct output *output, int signals);
 struct sink *export_spans_sink(struct export_spans *spans, struct output *output, const struct sink_style *style);
 /* For replay_sessions. */
 void export_spans_begin(const struct replay_sessions *sessions, struct sink *sink, const struct stream *stream,

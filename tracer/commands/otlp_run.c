@@ -67,8 +67,10 @@ int otlp_run_open(struct otlp_run *run, const struct options *options, enum otlp
 {
 	struct error err;
 
-	*run = (struct otlp_run){
-		.manner = {give, look, run}, .item = signal == OTLP_TRACES ? "span" : "data point", .quiet = options->quiet};
+	*run = (struct otlp_run){.manner = {give, look, run},
+	                         .item = signal == OTLP_TRACES ? "span" : "data point",
+	                         .quiet = options->quiet,
+	                         .stop = -1};
 	if (otlp_settings_read(&run->settings, signal, options->otlp_url, options->otlp_as, variable, &err) == 0 &&
 	    require_libraries(&run->settings, &err) == 0 && otlp_sender_open(&run->sender, &run->settings, &err) == 0) {
 		/* Nothing, but the answer shows whether anything will be taken, before there is something. */
@@ -82,7 +84,7 @@ int otlp_run_open(struct otlp_run *run, const struct options *options, enum otlp
 
 void otlp_run_give(struct otlp_run *run, struct buffer *request, uint64_t items)
 {
-	otlp_sender_give(run->sender, request, items, run->wait);
+	otlp_sender_give(run->sender, request, items, run->wait, run->stop);
 }
 
 void otlp_run_look(struct otlp_run *run, struct output *output)
@@ -111,7 +113,7 @@ static void say(const struct otlp_run *run, uint64_t number, const char *what, c
 int otlp_run_close(struct otlp_run *run, int signals, int status)
 {
 	struct otlp_counts counts;
-	struct output none = {0};
+	struct error err;
 
 	if (!run->sender)
 		return status;
@@ -120,9 +122,11 @@ int otlp_run_close(struct otlp_run *run, int signals, int status)
 	signals_forgive();
 	otlp_sender_finish(run->sender, signals, &counts);
 	/* What has gone wrong at the end only is said here, where it cannot end the run. */
-	otlp_run_look(run, &none);
-	if (none.status)
-		message("%s", none.error.text);
+	if (otlp_sender_ask(run->sender, &err) && !run->failed) {
+		run->failed = err.code != 0;
+		message("cannot send to %s: %s%s", run->settings.shown_url, err.text,
+		        run->failed || counts.unsent ? "" : "; trying again");
+	}
 	say(run, counts.dropped, "they came faster than they were taken", "");
 	/* Why has been said where that ended the run, or was tried again. */
 	say(run, counts.refused, "they were not taken", run->failed ? "" : counts.why);

@@ -15,6 +15,7 @@ struct otlp_run {
 	const char *item;           /* what is sent: "span" */
 	bool quiet;
 	bool wait;   /* while there is no room: nothing is dropped, and who gives waits */
+	int stop;    /* and where one waits, what ends that: see otlp_sender_give() */
 	bool failed; /* nothing more is taken */
 };
 

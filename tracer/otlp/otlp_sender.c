@@ -19,7 +19,7 @@
 
 #define FIRST_WAIT_NS (500 * NS_PER_MS)
 #define LONGEST_WAIT_NS (30 * NS_PER_S)
-#define LOOK_NS (50 * NS_PER_MS) /* how often the end looks for signals */
+#define LOOK_NS (50 * NS_PER_MS) /* how often whoever waits looks for signals */
 
 struct request {
 	struct request *next;
@@ -218,17 +218,35 @@ int otlp_sender_open(struct otlp_sender **made, const struct otlp_settings *sett
 	return error_set(err, -status, "no thread can be started that sends: %s", strerror(status));
 }
 
-bool otlp_sender_give(struct otlp_sender *sender, struct buffer *bytes, uint64_t items, bool wait)
+static bool can_be_read(int descriptor)
+{
+	struct pollfd polled = {.fd = descriptor, .events = POLLIN};
+
+	return descriptor >= 0 && poll(&polled, 1, 0) > 0;
+}
+
+static bool has_room(const struct otlp_sender *sender, size_t size)
+{
+	return !sender->size || sender->size + size <= OTLP_QUEUE_MAX;
+}
+
+static void wait_for_room(struct otlp_sender *sender, size_t size, int stop)
+{
+	uint64_t until_ns = clock_now_ns() + sender->settings->timeout_ns, now_ns;
+
+	while (!has_room(sender, size) && !sender->never && (now_ns = clock_now_ns()) < until_ns && !can_be_read(stop))
+		wait_until(sender, until_ns < now_ns + LOOK_NS ? until_ns : now_ns + LOOK_NS);
+}
+
+bool otlp_sender_give(struct otlp_sender *sender, struct buffer *bytes, uint64_t items, bool wait, int stop)
 {
 	struct request *request;
-	uint64_t until_ns;
 	bool taken;
 
 	pthread_mutex_lock(&sender->lock);
-	until_ns = clock_now_ns() + sender->settings->timeout_ns;
-	while (wait && sender->size && sender->size + bytes->size > OTLP_QUEUE_MAX && !sender->never && clock_now_ns() < until_ns)
-		wait_until(sender, until_ns);
-	taken = !sender->never && (!sender->size || sender->size + bytes->size <= OTLP_QUEUE_MAX);
+	if (wait)
+		wait_for_room(sender, bytes->size, stop);
+	taken = !sender->never && has_room(sender, bytes->size);
 	if (taken) {
 		request = memory_zeroed(sizeof(*request));
 		request->bytes = *bytes;
@@ -262,13 +280,6 @@ bool otlp_sender_ask(struct otlp_sender *sender, struct error *err)
 	sender->news = false;
 	pthread_mutex_unlock(&sender->lock);
 	return news;
-}
-
-static bool can_be_read(int descriptor)
-{
-	struct pollfd polled = {.fd = descriptor, .events = POLLIN};
-
-	return descriptor >= 0 && poll(&polled, 1, 0) > 0;
 }
 
 void otlp_sender_finish(struct otlp_sender *sender, int stop, struct otlp_counts *counts)

@@ -27,8 +27,11 @@ struct otlp_counts {
 
 /* settings: outlive it. 0, or negative with err. */
 int otlp_sender_open(struct otlp_sender **made, const struct otlp_settings *settings, struct error *err);
-/* Takes the bytes of a request away. wait: for room, as long as a request may take. False where there was none: it is dropped. */
-bool otlp_sender_give(struct otlp_sender *sender, struct buffer *request, uint64_t items, bool wait);
+/*
+ * Takes the bytes of a request away. wait: for room, as long as a request may take, or until `stop` can be read (-1: nothing is
+ * asked). False where there was none: it is dropped.
+ */
+bool otlp_sender_give(struct otlp_sender *sender, struct buffer *request, uint64_t items, bool wait, int stop);
 /*
  * Whether there is something new to be said since the last time, into err: code 0, it will be tried again; else nothing will ever
  * be taken, and there is no use in going on.
