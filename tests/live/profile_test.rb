@@ -148,6 +148,9 @@ class ProfileTest < LiveTest
     sleeps = lines.find { |line| line[1].start_with?("sleeps;") }
     assert_in_delta 1_000_000, sleeps[2].to_i, 300_000
     assert_refused 1, /is a profile, and has no calls/, "replay", file
+    info = rbprobe("replay", "--info", file).stdout
+    assert_match(/^process #{target.pid}: Ruby \d+\.\d+\.\d+\S*, /, info)
+    assert_match(/^   a profile; \d.* in \d+ blocks?, .* unpacked$/, info)
     [%w[--thread main], %w[--slow 5], %w[--raised], %w[--depth 2]].each do |options|
       assert_refused 2, /is a profile, of which calls cannot be chosen/, "export", file, "--to", "collapsed", *options
       assert_refused 2, /is a profile, whose report takes/, "report", file, *options

@@ -344,6 +344,13 @@ int attachment_step(struct attachment *attachment, uint64_t now_ns, struct error
 	return status == -ESRCH && attachment->fd >= 0 ? 0 : status;
 }
 
+/* What is to be kept of it. The file of the VM, which may say it too, is not read for an attach. */
+static void note_version(struct target *target, struct slice version)
+{
+	if (!target->ruby_version[0] && version.size)
+		snprintf(target->ruby_version, sizeof(target->ruby_version), "%.*s", (int)version.size, version.bytes);
+}
+
 int attachment_hello(struct attachment *attachment, const struct record_hello *hello, struct error *err)
 {
 	int pid = (int)attachment->target.pid;
@@ -361,6 +368,7 @@ int attachment_hello(struct attachment *attachment, const struct record_hello *h
 	if (hello->pid != (uint32_t)attachment->target.own_pid && attachment->target.own_pid)
 		return error_set(err, -EPROTO, "process %d says that it is process %u; refusing to trust it", pid, hello->pid);
 	attachment->greeted = true;
+	note_version(&attachment->target, hello->ruby_version);
 	note_bell(attachment);
 	debug(DEBUG_ATTACH, "process %d: it greets: Ruby %.*s, extension %.*s, protocol %u", pid, (int)hello->ruby_version.size,
 	      hello->ruby_version.bytes, (int)hello->extension_version.size, hello->extension_version.bytes, hello->version);

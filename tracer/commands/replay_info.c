@@ -25,6 +25,7 @@ struct session_info {
 struct info {
 	struct output *output;
 	bool json;
+	bool is_profile; /* which has no events, and says no end */
 	struct session_info *sessions;
 	size_t count;
 	uint64_t memory;              /* bytes that they take */
@@ -88,10 +89,26 @@ static void show_head(struct info *info, const struct recording_head *head)
 	buffer_add_char(to, '\n');
 }
 
+static void add_events(struct buffer *to, const struct session_info *session)
+{
+	uint64_t span_ns = session->to_ns > session->from_ns ? session->to_ns - session->from_ns : 0;
+
+	buffer_add_format(to, "%" PRIu64 " events", session->events);
+	if (session->events) {
+		buffer_add_text(to, " from ");
+		add_moment(to, session->from_ns);
+		buffer_add_format(to, " on, %.1f s", (double)span_ns / 1e9);
+	}
+	if (session->counts_lost)
+		buffer_add_format(to, "; %" PRIu64 " call%s lost", session->lost, session->lost == 1 ? "" : "s");
+	if (session->continued)
+		buffer_add_format(to, "; what came before is not in it, %" PRIu64 " call%s open then", session->open_calls,
+		                  session->open_calls == 1 ? " was" : "s were");
+}
+
 static void show_session(struct info *info, const struct session_info *session)
 {
 	struct buffer *to = &info->output->buffer;
-	uint64_t span_ns = session->to_ns > session->from_ns ? session->to_ns - session->from_ns : 0;
 
 	if (info->json) {
 		json_open_object(to);
@@ -119,24 +136,20 @@ static void show_session(struct info *info, const struct session_info *session)
 	buffer_add_printable(to, session->ruby.bytes, session->ruby.size);
 	buffer_add_text(to, ", ");
 	buffer_add_printable(to, session->command.bytes, session->command.size);
-	buffer_add_format(to, "\n   %" PRIu64 " events", session->events);
-	if (session->events) {
-		buffer_add_text(to, " from ");
-		add_moment(to, session->from_ns);
-		buffer_add_format(to, " on, %.1f s", (double)span_ns / 1e9);
-	}
-	if (session->counts_lost)
-		buffer_add_format(to, "; %" PRIu64 " call%s lost", session->lost, session->lost == 1 ? "" : "s");
-	if (session->continued)
-		buffer_add_format(to, "; what came before is not in it, %" PRIu64 " call%s open then", session->open_calls,
-		                  session->open_calls == 1 ? " was" : "s were");
+	buffer_add_text(to, "\n   ");
+	if (info->is_profile)
+		buffer_add_text(to, "a profile");
+	else
+		add_events(to, session);
 	buffer_add_text(to, "; ");
 	buffer_add_size(to, session->packed);
 	buffer_add_format(to, " in %" PRIu64 " block%s, ", session->blocks, session->blocks == 1 ? "" : "s");
 	buffer_add_size(to, session->size);
-	buffer_add_text(to, " unpacked; ");
-	buffer_add_text(to, session->reason.size ? "ended: " : "its end is missing");
-	buffer_add_printable(to, session->reason.bytes, session->reason.size);
+	buffer_add_text(to, " unpacked");
+	if (!info->is_profile) {
+		buffer_add_text(to, session->reason.size ? "; ended: " : "; its end is missing");
+		buffer_add_printable(to, session->reason.bytes, session->reason.size);
+	}
 	buffer_add_char(to, '\n');
 }
 
@@ -201,6 +214,7 @@ static int add_part(struct info *info, const struct recording_item *item, struct
 	switch (item->part) {
 	case RECORDING_HEAD:
 		show_sessions(info);
+		info->is_profile = item->head.rate_hz != 0;
 		show_head(info, &item->head);
 		return 0;
 	case RECORDING_SESSION:
