@@ -151,6 +151,18 @@ class ReportTest < LiveTest
     assert_match(/; now 0\.2 s: /, report("--to", "+0.2", file: both).stdout)
   end
 
+  test "where two recordings were asked for different methods, that is said: such a method is not gone" do
+    target = start("shop")
+    record(target, CODE, "Shop#price", "Shop#try", file: file_of("a"))
+    record(target, CODE, "Shop#try", "Shop#price", file: file_of("b"))
+    record(target, CODE, "Shop#price", file: file_of("c"))
+    said = ->(*names) { rbprobe("report", *names.map { |name| file_of(name) }).tap { |result| assert_exit 0, result }.stderr }
+    refute_match(/other selectors/, said["a", "b"])
+    assert_match(/^rbprobe: .*a and .*c were recorded with other selectors, .*: a method that is new or gone may only not /,
+                 said["a", "c"])
+    assert_match(/other selectors/, said["c", "a"])
+  end
+
   test "what is for profiles is refused" do
     record(start("shop"), CODE, "Shop#")
     %w[--wall --cpu --no-idle --threads --no-tree].each do |option|

@@ -1,5 +1,6 @@
 /* rbprobe report: add up what `rbprobe record` has kept, or compare two recordings. Reads files only. */
 
+#include "proto/fnv.h"
 #include "tracer/base/exit_status.h"
 #include "tracer/base/library.h"
 #include "tracer/base/message.h"
@@ -38,6 +39,12 @@ enum long_option {
 	OPTION_NO_TREE,
 };
 
+/* The selectors of a recording. */
+struct asked {
+	bool known;
+	uint64_t sum; /* of their hashes */
+};
+
 struct report {
 	struct invocation invocation;
 	const char *paths[2]; /* the second one NULL: there is one */
@@ -52,6 +59,7 @@ struct report {
 	struct waits *waits;
 	struct replay_when from, to;
 	struct figures *figures[2];
+	struct asked asked[2];
 	struct profile *profile; /* the file is one, and has no calls */
 	struct profile_style style;
 	const char *weighed; /* the last option that says by what a profile is shown; NULL: none does */
@@ -306,6 +314,18 @@ static int profile_taken(struct report *report, int status, const struct error *
 	return 0;
 }
 
+/* In whatever order. Those of tracers have no text, and are all one here; of files that were appended the first one counts. */
+static void note_selectors(void *owner, const struct recording_item *item)
+{
+	struct asked *asked = owner;
+
+	if (item->part != RECORDING_HEAD || asked->known)
+		return;
+	asked->known = true;
+	for (uint32_t i = 0; i < item->head.selector_count; i++)
+		asked->sum += fnv64_add(FNV64_BEGIN, item->head.selectors[i]);
+}
+
 /* 0, or an exit status after a line on stderr. */
 static int add_up(struct report *report, size_t at, int signals)
 {
@@ -338,6 +358,8 @@ static int add_up(struct report *report, size_t at, int signals)
 	sessions.left = report->slowest ? &left : NULL;
 	sessions.from = report->from;
 	sessions.to = report->to;
+	sessions.part = report->paths[1] ? note_selectors : NULL;
+	sessions.part_owner = &report->asked[at];
 	status = replay_all(&sessions, reader, &err);
 	report->read = report->read || status == 0 || sessions.run.sink;
 	replay_close(&sessions);
@@ -418,6 +440,14 @@ static void say_of_threads(const struct report *report)
 		        WAITS_MEMORY_MAX >> 20);
 }
 
+static void say_of_selectors(const struct report *report)
+{
+	if (report->paths[1] && !report->invocation.options.quiet && report->asked[0].sum != report->asked[1].sum)
+		message("%s and %s were recorded with other selectors, which `rbprobe replay --info` shows: a method that is new "
+		        "or gone may only not have been recorded",
+		        report->paths[0], report->paths[1]);
+}
+
 static int report_run(void *self)
 {
 	struct report *report = self;
@@ -448,6 +478,8 @@ static int report_run(void *self)
 		show(report);
 	if (report->waits && status == STATUS_DONE)
 		say_of_threads(report);
+	if (status == STATUS_DONE)
+		say_of_selectors(report);
 	return status;
 }
 
