@@ -119,4 +119,49 @@ class ProfileCpuTest < LiveTest
     target.run("many(0.008)")
     assert_all_parts(told_and_true(target, 0.5))
   end
+
+  SPIN = "def spin(s) = (e = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + s; " \
+         "nil while Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) < e); 1".freeze
+  USED = "Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)".freeze
+
+  # Of the whole process: the CPU time in the profile's samples, that which is in none, and what was used, at least.
+  def seen_unseen_and_used(target)
+    tracer = launch("profile", "-p", target.pid.to_s, "--cpu", "--duration", "600", "--format", "json", "-q")
+    wait_until("it samples") { thread_names_of(target.pid).include?("rbprobe-profile") }
+    before = target.run(USED).to_f
+    wait_until("it has used enough", 60 * PATIENCE) { target.run(USED).to_f > before + 1.5 }
+    used = target.run(USED).to_f - before
+    found = tracer.stop.stdout.lines.map { |line| JSON.parse(line) }.group_by { |object| object["type"] }
+    [found["stack"].sum { |stack| stack["cpu"] }, found["process"][0]["unseen_cpu"], used]
+  end
+
+  def only_where_threads_have_clocks
+    skip "this Ruby hides threads' numbers" unless ruby_has?("Thread.method_defined?(:native_thread_id)")
+  end
+
+  def ruby_has?(what, **env)
+    system({ **Processes::TARGET_ENV, **env }, *Processes::RUBY, "-e", "exit((#{what}) ? 0 : 1)")
+  end
+
+  test "what threads have used that began and ended between two samples is counted" do
+    only_where_threads_have_clocks
+    target = start("console")
+    target.run(SPIN)
+    target.run("Thread.new { loop { Thread.new { spin(0.004) }.join } }; 1")
+    seen, unseen, used = seen_unseen_and_used(target)
+    assert_in_delta used, seen + unseen, used / 3
+    assert_operator unseen, :>, used / 5
+  end
+
+  test "of threads that share a native one, what they have used is counted once" do
+    only_where_threads_have_clocks
+    env = { "RUBY_MN_THREADS" => "1" }
+    skip "this Ruby has no such threads" unless ruby_has?("RUBY_DESCRIPTION.include?('+MN')", **env)
+    target = start("console", env: env)
+    target.run(SPIN)
+    target.run("2.times { Thread.new { loop { spin(0.01); sleep 0.002 } } }; 1")
+    seen, unseen, used = seen_unseen_and_used(target)
+    assert_in_delta used, seen, used / 3
+    assert_in_delta used, seen + unseen, used / 3
+  end
 end

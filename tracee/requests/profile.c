@@ -24,6 +24,7 @@
 #include "tracee/vm/compat.h"
 #include "tracee/vm/evaluation.h"
 #include "tracee/vm/fiber.h"
+#include "tracee/vm/native_id.h"
 #include "tracee/vm/own_work.h"
 #include "tracee/vm/quiet.h"
 #include "tracee/vm/thread_layout.h"
@@ -115,6 +116,15 @@ static uint64_t own_cpu_ns(void)
 	return profiler->allocations ? ns + profile_allocations_cost_ns(profiler->allocations) : ns;
 }
 
+/* CPU time of the application that no sample has found: of threads that began and ended between two, or that are not Ruby's. */
+static uint64_t unseen_cpu_ns(void)
+{
+	uint64_t all_ns = profile_clock_application_cpu_ns(profiler->clock);
+	uint64_t seen_ns = profiler->began_cpu_ns + profiler->threads.used_ns + profiler->cpu_ns;
+
+	return all_ns > seen_ns ? all_ns - seen_ns : 0;
+}
+
 static void add_summary(struct msgpack_builder *answer)
 {
 	builder_map(answer, "summary");
@@ -132,6 +142,8 @@ static void add_summary(struct msgpack_builder *answer)
 	builder_bool(answer, "with_c", compat_thread_frames_with_c());
 	builder_bool(answer, "with_gc", profiler->gc_known);
 	builder_bool(answer, "with_cpu", builtin_has(BUILTIN_THREAD_NATIVE_ID));
+	if (!profiler->allocations && builtin_has(BUILTIN_THREAD_NATIVE_ID))
+		builder_uint(answer, "unseen_cpu_ns", unseen_cpu_ns());
 	if (profiler->gvl)
 		builder_bool(answer, "gvl_by_events", profile_gvl_by_events(profiler->gvl));
 	if (profiler->allocations)
@@ -361,6 +373,8 @@ static void profile_begin(struct request *request, const struct command *command
 		request_finish(request, EAGAIN, "no thread could be made for a profile");
 		return;
 	}
+	one->began_cpu_ns = profile_clock_application_cpu_ns(one->clock);
+	one->threads.share = native_ids_are_shared();
 	atomic_store_explicit(&request->session->dozes, true, memory_order_relaxed);
 }
 

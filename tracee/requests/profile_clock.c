@@ -101,8 +101,7 @@ static uint64_t cpu_of_ns(pid_t thread)
 	return thread && clock_thread_ns(thread, &ns) ? ns : 0;
 }
 
-/* The CPU time of all threads but ours. Any thread. */
-static uint64_t application_cpu_ns(const struct profile_clock *clock)
+uint64_t profile_clock_application_cpu_ns(const struct profile_clock *clock)
 {
 	uint64_t own_ns = clock_thread_counted_ns() + stream_cpu_ns(), all_ns;
 
@@ -130,7 +129,7 @@ static bool has_moved(struct profile_clock *clock, uint64_t now_ns)
 	if (busy || atomic_load(&clock->rough))
 		return true;
 	profile_watch_refresh(&clock->watch);
-	cpu_ns = application_cpu_ns(clock);
+	cpu_ns = profile_clock_application_cpu_ns(clock);
 	if (cpu_ns > base_ns && cpu_ns - base_ns > more_ns)
 		more_ns = cpu_ns - base_ns;
 	if (now_ns > atomic_load(&clock->sampled_ns) + STILL_MAX_NS)
@@ -341,7 +340,7 @@ void profile_clock_taken(struct profile_clock *clock, uint64_t cpu_ns)
 	atomic_fetch_add(&clock->sample_cpu_ns, cpu_ns);
 	atomic_store(&clock->rough, rough);
 	if (!rough)
-		atomic_store(&clock->base_cpu_ns, application_cpu_ns(clock));
+		atomic_store(&clock->base_cpu_ns, profile_clock_application_cpu_ns(clock));
 	atomic_store(&clock->taker, (pid_t)syscall(SYS_gettid));
 	atomic_store(&clock->taker_cpu_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID));
 	atomic_store(&clock->sampled_ns, clock_now_ns());

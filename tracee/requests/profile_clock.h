@@ -36,6 +36,8 @@ void profile_clock_taken(struct profile_clock *clock, uint64_t cpu_ns);
 /* At ticks from now on, the CPU clocks of these threads are looked at: PROFILE_WATCHED_MAX at most. */
 void profile_clock_watch(struct profile_clock *clock, const pid_t *threads, uint32_t count);
 
+/* CPU time of all threads but rbprobe's; samples, which theirs take, are in it. Any thread. */
+uint64_t profile_clock_application_cpu_ns(const struct profile_clock *clock);
 /* What the clock's thread has taken itself. */
 uint64_t profile_clock_cpu_ns(const struct profile_clock *clock);
 /* Ticks a second until now: fewer than were asked for where samples took too much. */

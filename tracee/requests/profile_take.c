@@ -28,7 +28,7 @@ static bool worked_since(const struct profile_thread *known, uint64_t passed_ns,
 		return true;
 	if (delay_at_tick_ns == UINT64_MAX)
 		return false;
-	delay_ns = profile_watch_delay_ns((pid_t)known->native_id);
+	delay_ns = profile_watch_delay_ns((pid_t)known->clock_id);
 	return delay_ns != UINT64_MAX && used_ns + AWAY_NS + (delay_ns - delay_at_tick_ns) >= passed_ns;
 }
 
@@ -48,7 +48,7 @@ static bool ran_at_tick(const struct profiler *profiler, const struct profile_th
 	if (!tick->at_ns || now_ns < tick->at_ns || !known->has_cpu)
 		return false;
 	/* One that is not watched did nothing before the last sample: what it has used since it may have used before the tick. */
-	if (!profile_tick_thread(tick, (pid_t)known->native_id, &before_ns, &delay_ns) && (!takes || !known->had_cpu))
+	if (!profile_tick_thread(tick, (pid_t)known->clock_id, &before_ns, &delay_ns) && (!takes || !known->had_cpu))
 		return takes && !tick->late && passed_ns <= WAKING_NS;
 	used_ns = cpu_ns > before_ns ? cpu_ns - before_ns : 0;
 	mostly = !takes && !tick->late && used_ns > passed_ns - passed_ns / 4;
@@ -156,11 +156,11 @@ static void look_at_clock(struct profiler *profiler, VALUE thread, uint32_t inde
 
 	if (!known || known->ours)
 		return;
-	profile_thread_cpu_ns(known, thread == rb_thread_current() ? profiler->sample_cpu_ns : 0,
+	profile_thread_cpu_ns(&profiler->threads, known, thread == rb_thread_current() ? profiler->sample_cpu_ns : 0,
 	                      thread == profiler->last_thread ? profiler->last_cpu_ns : 0);
-	if ((known->last_ns || !known->had_cpu || index < WATCHED_ALWAYS) && known->native_id &&
+	if ((known->last_ns || !known->had_cpu || index < WATCHED_ALWAYS) && known->clock_id &&
 	    profiler->watched_count < PROFILE_WATCHED_MAX)
-		profiler->watched[profiler->watched_count++] = (pid_t)known->native_id;
+		profiler->watched[profiler->watched_count++] = (pid_t)known->clock_id;
 	if (known->last_ns <= *most_ns && profiler->busiest)
 		return;
 	*most_ns = known->last_ns;

@@ -29,6 +29,7 @@ struct profiler {
 	struct profile_sums gvl_sums;            /* waits, ns waited, ns for which others waited */
 	struct msgpack_builder answer;
 	uint64_t began_ns, sent_ns;
+	uint64_t began_cpu_ns;             /* of the application */
 	uint64_t others_ns;                /* what our threads that are not the profile's had taken when it began */
 	uint64_t sample_ns, sample_cpu_ns; /* when the sample began, and what the clock of its thread was */
 	uint64_t last_cpu_ns;              /* what the last sample took, */

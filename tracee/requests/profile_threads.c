@@ -113,20 +113,58 @@ static bool has_its_clock(const struct profile_thread *thread)
 #endif
 }
 
-void profile_thread_cpu_ns(struct profile_thread *thread, uint64_t now_ns, uint64_t own_ns)
+static struct profile_shared_clock *clock_of(struct profile_threads *threads, uint32_t native_id)
 {
+	for (uint32_t i = 0; i < threads->clock_count; i++)
+		if (threads->clocks[i].native_id == native_id)
+			return &threads->clocks[i];
+	if (threads->clock_count == PROFILE_CLOCKS_MAX)
+		return NULL;
+	threads->clocks[threads->clock_count] = (struct profile_shared_clock){.native_id = native_id};
+	return &threads->clocks[threads->clock_count++];
+}
+
+/* What the native thread has used since any thread was seen on it is this one's, which is on it now. NULL: it is on none. */
+static struct profile_shared_clock *take_clock(struct profile_threads *threads, struct profile_thread *thread)
+{
+	struct profile_shared_clock *clock;
+
+	thread->clock_id = 0;
+	thread->has_cpu = false;
+	if (!native_id_of(thread->thread, &thread->clock_id) || !thread->clock_id)
+		return NULL;
+	clock = clock_of(threads, thread->clock_id);
+	if (clock) {
+		thread->has_cpu = clock->read;
+		thread->cpu_ns = clock->cpu_ns;
+	}
+	return clock;
+}
+
+void profile_thread_cpu_ns(struct profile_threads *threads, struct profile_thread *thread, uint64_t now_ns, uint64_t own_ns)
+{
+	struct profile_shared_clock *clock = NULL;
+
 	thread->last_ns = 0;
-	thread->stands = false;
+	thread->stands = thread->had_cpu = false;
+	thread->clock_id = thread->native_id;
+	if (threads->share && !(clock = take_clock(threads, thread)))
+		return;
 	thread->had_cpu = thread->has_cpu;
 	thread->before_ns = thread->cpu_ns;
-	if (!thread->native_id || (!now_ns && !clock_thread_ns((pid_t)thread->native_id, &now_ns)))
+	if (!thread->clock_id || (!now_ns && !clock_thread_ns((pid_t)thread->clock_id, &now_ns)))
 		return;
 	if (thread->has_cpu && now_ns > thread->cpu_ns + own_ns)
 		thread->last_ns = now_ns - thread->cpu_ns - own_ns;
-	thread->stands = thread->has_cpu && now_ns == thread->cpu_ns && has_its_clock(thread);
+	thread->stands = thread->has_cpu && !clock && now_ns == thread->cpu_ns && has_its_clock(thread);
 	thread->used_ns += thread->last_ns;
+	threads->used_ns += thread->last_ns;
 	thread->cpu_ns = now_ns;
 	thread->has_cpu = true;
+	if (clock) {
+		clock->cpu_ns = now_ns;
+		clock->read = true;
+	}
 }
 
 void profile_threads_tell_clocks(const struct profile_threads *threads, struct msgpack_builder *answer)
@@ -135,7 +173,7 @@ void profile_threads_tell_clocks(const struct profile_threads *threads, struct m
 	for (uint32_t i = 0; i < threads->count; i++) {
 		const struct profile_thread *thread = &threads->items[i];
 
-		if (thread->ours || !thread->has_cpu)
+		if (thread->ours || !(thread->has_cpu || threads->share))
 			continue;
 		builder_uint(answer, NULL, thread->number);
 		builder_uint(answer, NULL, thread->used_ns);

@@ -10,12 +10,14 @@
 /* The threads that a profile has seen, numbered from 1 on. Job context, GVL held. */
 
 #define PROFILE_THREADS_MAX 2048 /* alive at a time */
+#define PROFILE_CLOCKS_MAX 256   /* native threads that Ruby's threads share */
 
 struct profile_thread {
 	VALUE thread;
 	uint32_t number;
 	uint32_t native_id; /* 0: not known (yet) */
 	bool ours;          /* none of the application's */
+	uint32_t clock_id;  /* the native thread that has its clock; 0: it has none now */
 	bool has_cpu;       /* cpu_ns is known; */
 	bool had_cpu;       /* before_ns, too */
 	bool untold;
@@ -35,6 +37,15 @@ struct profile_threads {
 	uint32_t count, room, numbers;
 	uint64_t round;
 	uint64_t left_out; /* so often a thread was one too many */
+	uint64_t used_ns;  /* CPU time of all, those that are gone too */
+	/* RUBY_MN_THREADS: a native thread's clock goes on with the thread that it runs now. What it has run is counted once. */
+	bool share;
+	uint32_t clock_count;
+	struct profile_shared_clock {
+		uint32_t native_id;
+		bool read;
+		uint64_t cpu_ns;
+	} clocks[PROFILE_CLOCKS_MAX];
 };
 
 void profile_threads_free(struct profile_threads *threads);
@@ -55,7 +66,7 @@ void profile_threads_end(struct profile_threads *threads);
  * The CPU time that the thread has used since the last call becomes known, as last_ns; own_ns of it was ours. now_ns: what its
  * clock says, where that has been read; 0: it has not.
  */
-void profile_thread_cpu_ns(struct profile_thread *thread, uint64_t now_ns, uint64_t own_ns);
+void profile_thread_cpu_ns(struct profile_threads *threads, struct profile_thread *thread, uint64_t now_ns, uint64_t own_ns);
 
 /* Adds "clocks": of each thread whose CPU time is known, how much it has used so far. */
 void profile_threads_tell_clocks(const struct profile_threads *threads, struct msgpack_builder *answer);

@@ -5,6 +5,7 @@
 
 #include "tracee/vm/builtin_methods.h"
 
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,4 +23,15 @@ bool native_id_of(VALUE thread, uint32_t *native_id)
 		return false;
 	}
 	return true;
+}
+
+bool native_ids_are_shared(void)
+{
+#ifdef HAVE_RB_PROFILE_THREAD_FRAMES
+	const char *wanted = getenv("RUBY_MN_THREADS");
+
+	return wanted && atoi(wanted) > 0;
+#else
+	return false;
+#endif
 }

@@ -12,4 +12,7 @@
  */
 bool native_id_of(VALUE thread, uint32_t *native_id);
 
+/* Whether threads may share native ones (RUBY_MN_THREADS, from 3.3 on), and so have another one from time to time. */
+bool native_ids_are_shared(void);
+
 #endif

@@ -336,13 +336,14 @@ static uint32_t thread_number(const struct sampled_thread *threads, uint32_t cou
 static void tell_summary(const struct stacks *stacks, const struct sampler_counts *sampled, msgpack_packer *packer)
 {
 	key(packer, "summary");
-	msgpack_pack_map(packer, 10);
+	msgpack_pack_map(packer, 11);
 	member(packer, "elapsed_ns", sampled->elapsed_ns);
 	member(packer, "samples", sampled->ticks);
 	member(packer, "late_ticks", sampled->late_ticks);
 	member(packer, "late_ns", sampled->late_ns);
 	member(packer, "no_room_ticks", sampled->no_room);
 	member(packer, "own_cpu_ns", sampled->own_cpu_ns);
+	member(packer, "unseen_cpu_ns", sampler_unseen_cpu_ns(sampled));
 	key(packer, "rate_hz");
 	msgpack_pack_double(packer, sampler_rate_hz(sampled));
 	key(packer, "with_c");
@@ -350,12 +351,11 @@ static void tell_summary(const struct stacks *stacks, const struct sampler_count
 	key(packer, "with_cpu");
 	msgpack_pack_true(packer);
 	key(packer, "native");
-	msgpack_pack_map(packer, 9);
+	msgpack_pack_map(packer, 8);
 	member(packer, "stops", sampled->stops);
 	member(packer, "pause_median_ns", sampler_median_pause_ns(sampled));
 	member(packer, "pause_longest_ns", sampled->longest_ns);
 	member(packer, "stopped_ns", sampled->stopped_ns);
-	member(packer, "unseen_cpu_ns", sampler_unseen_cpu_ns(sampled));
 	member(packer, "not_stopped", sampled->not_stopped);
 	member(packer, "cut", stacks->counts.cut);
 	member(packer, "unplaced", stacks->counts.unplaced);

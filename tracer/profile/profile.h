@@ -69,13 +69,14 @@ struct profile_pair {
 /* Of native frames: what taking them cost, and what could not be had. */
 struct profile_native {
 	bool there;
-	uint64_t stops, pause_median_ns, pause_longest_ns, stopped_ns, unseen_cpu_ns;
+	uint64_t stops, pause_median_ns, pause_longest_ns, stopped_ns;
 	uint64_t not_stopped, cut, unplaced, unnamed; /* samples */
 };
 
 /* What the process says of the sampling. */
 struct profile_summary {
 	uint64_t elapsed_ns, samples, cpu_samples, late_ticks, late_ns, no_room_ticks, threads_left_out, cut, woken, own_cpu_ns;
+	uint64_t unseen_cpu_ns; /* of the application's threads, in no sample */
 	double rate_hz;
 	bool with_c, with_cpu, with_gc, gvl_by_events;
 	uint64_t made, every, noted, off_ns, lost; /* of objects */

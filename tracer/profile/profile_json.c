@@ -14,7 +14,6 @@ static void add_native(const struct profile_native *native, struct buffer *to)
 	json_member_seconds(to, "pause_median", native->pause_median_ns);
 	json_member_seconds(to, "pause_longest", native->pause_longest_ns);
 	json_member_seconds(to, "stopped", native->stopped_ns);
-	json_member_seconds(to, "unseen_cpu", native->unseen_cpu_ns);
 	json_member_uint(to, "not_stopped", native->not_stopped);
 	json_member_uint(to, "without_native", native->unplaced);
 	json_member_uint(to, "not_unwound", native->cut);
@@ -38,6 +37,7 @@ static void add_process(const struct profile *profile, const struct profile_proc
 		json_member_uint(to, "late", summary->late_ticks);
 		json_member_seconds(to, "late_time", summary->late_ns);
 		json_member_uint(to, "without_room", summary->no_room_ticks);
+		json_member_seconds(to, "unseen_cpu", summary->unseen_cpu_ns);
 	}
 	json_member_uint(to, "without_room_for_thread", summary->threads_left_out);
 	json_member_uint(to, "cut", summary->cut);

@@ -139,10 +139,6 @@ static void add_native(const struct profile_native *native, double elapsed_ns, s
 	buffer_add_format(to, "  threads stopped %" PRIu64 " time%s, %.2f %% of all time: median %.0f us, at most %.0f us\n",
 	                  native->stops, plural(native->stops), share, (double)native->pause_median_ns / 1e3,
 	                  (double)native->pause_longest_ns / 1e3);
-	if ((double)native->unseen_cpu_ns > CPU_WORTH_TELLING * elapsed_ns)
-		buffer_add_format(to,
-		                  "  %.3f s of CPU time are in no sample: of threads that were gone soon, or are not sampled\n",
-		                  (double)native->unseen_cpu_ns / 1e9);
 	add_count(native->not_stopped, "are missing: their threads could not be stopped in time", to);
 	add_count(native->unplaced, "are without native frames: where these belong is not known", to);
 	add_count(native->cut, "have native frames that could not be unwound further out", to);
@@ -170,6 +166,10 @@ static void add_process(const struct profile *profile, uint32_t number, struct b
 	}
 	if (summary->native.there)
 		add_native(&summary->native, elapsed_ns, to);
+	if ((double)summary->unseen_cpu_ns > CPU_WORTH_TELLING * elapsed_ns)
+		buffer_add_format(to,
+		                  "  %.3f s of CPU time are in no sample: of threads that were gone soon, or are not Ruby's\n",
+		                  (double)summary->unseen_cpu_ns / 1e9);
 	add_states(profile, number, to);
 	if (profile->of_gvl && summary->there && !summary->gvl_by_events)
 		buffer_add_text(to, "  by samples, as Ruby before 3.2 tells nothing of the GVL: threads that could run\n");
