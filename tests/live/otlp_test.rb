@@ -308,6 +308,33 @@ class OtlpTest < LiveTest
     assert_includes result.stderr, "rbprobe: 6 spans are lost: they could not be sent"
   end
 
+  test "of an answer that has no end the status counts, and the rest is not waited for" do
+    server = TCPServer.new("127.0.0.1", 0)
+    answering = Thread.new { loop { Thread.new(server.accept) { |socket| answer_without_end(socket) } } }
+    target = start("shop")
+    tracer = trace(target, "Shop#price", "--otlp", "http://127.0.0.1:#{server.addr[1]}",
+                   env: { "OTEL_EXPORTER_OTLP_TIMEOUT" => "20000" })
+    target.run("6.times { Shop.new.price(:tea) }")
+    result = tracer.stop
+    assert_exit 0, result
+    assert_match(/^rbprobe: 6 spans sent to/, result.stderr)
+  ensure
+    answering&.kill
+    server&.close
+  end
+
+  def answer_without_end(socket)
+    length = 0
+    while (line = socket.gets) && line != "\r\n"
+      length = line[/\Acontent-length: (\d+)/i, 1].to_i if line.match?(/\Acontent-length:/i)
+    end
+    socket.read(length)
+    socket.write("HTTP/1.1 200 OK\r\n\r\n")
+    loop { socket.write("A" * 65_536) }
+  rescue SystemCallError, IOError
+    socket.close
+  end
+
   test "a name server that does not answer holds up nothing for longer than the timeout" do
     only_root
     server = UDPSocket.new.tap { |socket| socket.bind("127.53.0.1", 53) }

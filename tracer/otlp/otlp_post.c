@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#define ANSWER_MAX (64u << 10) /* bytes of an answer that are looked at */
+#define ANSWER_MAX (64u << 10) /* bytes of an answer's body that are read: it may have no end */
 #define WAIT_MAX_S 300
 #define QUICK_EXIT_SINCE 0x075700 /* of libcurl */
 
@@ -26,6 +26,7 @@ struct otlp_post {
 	struct curl_slist *headers;
 	struct buffer json, packed; /* what the request becomes, where it does */
 	struct buffer answer;
+	bool cut; /* there is more of it */
 	char error[CURL_ERROR_SIZE];
 };
 
@@ -34,8 +35,9 @@ static size_t on_answer(char *bytes, size_t size, size_t count, void *owner)
 	struct otlp_post *post = owner;
 	size_t room = ANSWER_MAX - post->answer.size, more = size * count;
 
-	buffer_add(&post->answer, bytes, more < room ? more : room);
-	return more;
+	post->cut = more > room;
+	buffer_add(&post->answer, bytes, post->cut ? room : more);
+	return post->cut ? 0 : more; /* 0 ends the request */
 }
 
 static int on_progress(void *stop, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
@@ -179,12 +181,14 @@ void otlp_post_send(struct otlp_post *post, const struct buffer *request, uint64
 	*answer = (struct otlp_answer){0};
 	*post->error = '\0';
 	post->answer.size = 0;
+	post->cut = false;
 	post->api->easy_setopt(post->curl, CURLOPT_POSTFIELDS, body->size ? body->bytes : "");
 	post->api->easy_setopt(post->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->size);
 	post->api->easy_setopt(post->curl, CURLOPT_TIMEOUT_MS, (long)(timeout_ns / NS_PER_MS + 1));
 	post->api->easy_setopt(post->curl, CURLOPT_XFERINFODATA, stop);
 	code = post->api->easy_perform(post->curl);
-	if (code != CURLE_OK) {
+	/* The status, which has come before the body, holds all the same. */
+	if (code != CURLE_OK && !post->cut) {
 		fail(post, code, answer);
 		return;
 	}
