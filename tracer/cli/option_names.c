@@ -150,6 +150,25 @@ static bool refuse_rbtrace(const char *command, const char *name, int size)
 	return true;
 }
 
+/* What an option that one command has is called in another one, or does there. NULL: no more is known than who has it. */
+static const char *name_here(const char *command, const char *name, size_t size)
+{
+	static const struct {
+		const char *command, *name, *here;
+	} names[] = {
+		{"replay", "until", "a part of the time ends with --to"},
+		{"report", "until", "a part of the time ends with --to"},
+		{"profile", "objects", "--alloc samples objects as they are made"},
+		{"profile", "to", "write it with -o FILE; `rbprobe export FILE --to FORMAT` makes other formats of it"},
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strcmp(names[i].command, command) == 0 && strlen(names[i].name) == size &&
+		    memcmp(names[i].name, name, size) == 0)
+			return names[i].here;
+	return NULL;
+}
+
 static int refuse_long(const struct argp *argp, const char *command, const char *word)
 {
 	const char *name = word + 2;
@@ -159,7 +178,9 @@ static int refuse_long(const struct argp *argp, const char *command, const char 
 
 	nearest_begin(&nearest, name, (size_t)size);
 	options_each(argp, consider, &nearest);
-	if (rbtrace_says(argp, name, (size_t)size, 0, hint))
+	if (name_here(command, name, (size_t)size))
+		message("%s has no option --%.*s; %s", command, size, name, name_here(command, name, (size_t)size));
+	else if (rbtrace_says(argp, name, (size_t)size, 0, hint))
 		message("%s has no option --%.*s; %s", command, size, name, hint);
 	else if (subcommand_with_option(name, (size_t)size, other))
 		message("%s has no option --%.*s; `rbprobe %s` has it", command, size, name, other);
@@ -195,7 +216,11 @@ static int check_word(const struct argp *argp, const char *command, const char *
 	struct argp_option option;
 
 	if (word[1] == '-')
-		return options_find(argp, word + 2, strcspn(word + 2, "="), &option) ? 0 : refuse_long(argp, command, word);
+		/* One of another command may be the beginning of one of this. */
+		return !name_here(command, word + 2, strcspn(word + 2, "=")) &&
+		                       options_find(argp, word + 2, strcspn(word + 2, "="), &option)
+		               ? 0
+		               : refuse_long(argp, command, word);
 	for (const char *letter = word + 1; *letter; letter++) {
 		if (!options_find_letter(argp, *letter, &option))
 			return refuse_letter(argp, command, word, *letter);
