@@ -168,6 +168,21 @@ class RecordTest < LiveTest
     assert_match(/garbage collection took/, shown.stderr)
   end
 
+  test "where a process does not confirm the end, nobody is told that all is there" do
+    target = start("shop")
+    client = recorder(target, "--timeout", "1", "Shop#price")
+    target.run("3.times { $shop.price(:tea) }")
+    Process.kill(:STOP, target.pid)
+    wait_until("it is stopped") { Processes.status_of(target.pid, "State").start_with?("T") }
+    result = client.stop
+    assert_exit 0, result
+    said = /ended: interrupted, unconfirmed: calls may be missing that nobody counted$/
+    assert_match said, result.stderr
+    assert_match said, replay.stderr
+  ensure
+    Process.kill(:CONT, target.pid)
+  end
+
   test "a client that is killed leaves a recording of all that came before" do
     target = start("shop")
     client = recorder(target, "Shop#price")

@@ -66,8 +66,14 @@ void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t
 		.gone = traced->gone,
 		.cut_short = traced->armed_ns && !traced->has_end,
 	};
-	char pid[32] = "", lines[40] = "", left_out[80] = "", counted[60] = "", ractors[80] = "", events[250] = "";
+	char pid[32] = "", lines[40] = "", left_out[80] = "", counted[60] = "", ractors[80] = "", events[250] = "",
+	     unconfirmed[160];
 
+	/* It is alive, and may have more to say, and more losses to tell. */
+	if (summary.cut_short && !summary.gone) {
+		snprintf(unconfirmed, sizeof(unconfirmed), "%s, unconfirmed: calls may be missing that nobody counted", reason);
+		summary.reason = reason = unconfirmed;
+	}
 	if (traced->sink->ops->summary)
 		traced->sink->ops->summary(traced->sink, &summary);
 	output_flush(traced->output);
