@@ -120,8 +120,8 @@ class ProfileCpuTest < LiveTest
     assert_all_parts(told_and_true(target, 0.5))
   end
 
-  SPIN = "def spin(s) = (e = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + s; " \
-         "nil while Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) < e); 1".freeze
+  SPIN = "def spin(s) e = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + s; " \
+         "nil while Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) < e; end; 1".freeze
   USED = "Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)".freeze
 
   # Of the whole process: the CPU time in the profile's samples, that which is in none, and what was used, at least.

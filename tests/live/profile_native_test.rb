@@ -103,8 +103,8 @@ class ProfileNativeTest < LiveTest
   # Native threads are used again by other threads of Ruby's (Ruby 3.1), or end with theirs.
   test "threads that have ended are not sampled any more, and the CPU time of those that were not seen is counted" do
     target = start("profiled")
-    target.run("def work(s) = (e = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + s; " \
-               "nil while Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) < e); 1")
+    target.run("def work(s) e = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + s; " \
+               "nil while Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) < e; end; 1")
     target.run("$longest = 0; $all = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID); 1")
     target.run("Thread.new { loop { t = Process.clock_gettime(Process::CLOCK_MONOTONIC); Thread.new { work(0.03) }.join; " \
                "$longest = [$longest, Process.clock_gettime(Process::CLOCK_MONOTONIC) - t].max } }.name = 'starter'; 1")

@@ -13,7 +13,8 @@ class ProfileTest < LiveTest
     computed = stacks_of(found, "computes")
     assert(computed.all? { |labels, _| labels.include?("Work#busy") }, computed.inspect)
     assert(computed.any? { |labels, _| labels.include?("Work#add") }, computed.inspect)
-    slept = stacks_of(found, "sleeps")
+    # On a busy machine it waits for its first turn.
+    slept = stacks_of(found, "sleeps").reject { |labels, _| labels == ["(no frames)"] }
     assert_equal 1, slept.size, slept.inspect
     assert_includes slept[0][0], "Work#wait"
     main = found["thread"].find { |thread| thread["main"] }

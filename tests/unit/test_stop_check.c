@@ -21,13 +21,24 @@ static pid_t child;
 static void read_for_ever(void *fd)
 {
 	volatile uint64_t left[4];
-	char byte;
+	uint64_t bytes; /* as many as an event needs */
 
 	for (size_t i = 0; i < sizeof(left) / sizeof(*left); i++)
 		left[i] = (uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, FUNCTION);
 	for (;;)
 		/* libc's read() may be a sanitizer's, which has a malloc. */
-		syscall(SYS_read, *(const int *)fd, &byte, 1);
+		syscall(SYS_read, *(const int *)fd, &bytes, sizeof(bytes));
+}
+
+/* A stop is waited for by its SIGCHLD. */
+static int setup(void **state)
+{
+	sigset_t signals;
+
+	(void)state;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGCHLD);
+	return sigprocmask(SIG_BLOCK, &signals, NULL);
 }
 
 static int teardown(void **state)
@@ -96,8 +107,8 @@ static void anything_else_may_be(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(a_pipe_is_none_of_mallocs, teardown),
-		cmocka_unit_test_teardown(anything_else_may_be, teardown),
+		cmocka_unit_test_setup_teardown(a_pipe_is_none_of_mallocs, setup, teardown),
+		cmocka_unit_test_setup_teardown(anything_else_may_be, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
