@@ -135,7 +135,7 @@ static struct profile_shared_clock *take_clock(struct profile_threads *threads, 
 		return NULL;
 	clock = clock_of(threads, thread->clock_id);
 	if (clock) {
-		thread->has_cpu = clock->read;
+		thread->has_cpu = clock->cpu_ns > 0;
 		thread->cpu_ns = clock->cpu_ns;
 	}
 	return clock;
@@ -161,10 +161,8 @@ void profile_thread_cpu_ns(struct profile_threads *threads, struct profile_threa
 	threads->used_ns += thread->last_ns;
 	thread->cpu_ns = now_ns;
 	thread->has_cpu = true;
-	if (clock) {
+	if (clock)
 		clock->cpu_ns = now_ns;
-		clock->read = true;
-	}
 }
 
 void profile_threads_tell_clocks(const struct profile_threads *threads, struct msgpack_builder *answer)

@@ -43,8 +43,7 @@ struct profile_threads {
 	uint32_t clock_count;
 	struct profile_shared_clock {
 		uint32_t native_id;
-		bool read;
-		uint64_t cpu_ns;
+		uint64_t cpu_ns; /* 0: not read yet */
 	} clocks[PROFILE_CLOCKS_MAX];
 };
 

@@ -171,15 +171,16 @@ static const char *name_here(const char *command, const char *name, size_t size)
 
 static int refuse_long(const struct argp *argp, const char *command, const char *word)
 {
-	const char *name = word + 2;
+	const char *name = word + 2, *here;
 	int size = (int)strcspn(name, "=");
 	char hint[RBTRACE_HINT_SIZE], other[SUBCOMMAND_WORDS_SIZE];
 	struct nearest nearest;
 
 	nearest_begin(&nearest, name, (size_t)size);
 	options_each(argp, consider, &nearest);
-	if (name_here(command, name, (size_t)size))
-		message("%s has no option --%.*s; %s", command, size, name, name_here(command, name, (size_t)size));
+	here = name_here(command, name, (size_t)size);
+	if (here)
+		message("%s has no option --%.*s; %s", command, size, name, here);
 	else if (rbtrace_says(argp, name, (size_t)size, 0, hint))
 		message("%s has no option --%.*s; %s", command, size, name, hint);
 	else if (subcommand_with_option(name, (size_t)size, other))
@@ -215,12 +216,13 @@ static int check_word(const struct argp *argp, const char *command, const char *
 {
 	struct argp_option option;
 
-	if (word[1] == '-')
+	if (word[1] == '-') {
+		size_t size = strcspn(word + 2, "=");
 		/* One of another command may be the beginning of one of this. */
-		return !name_here(command, word + 2, strcspn(word + 2, "=")) &&
-		                       options_find(argp, word + 2, strcspn(word + 2, "="), &option)
-		               ? 0
-		               : refuse_long(argp, command, word);
+		bool there = !name_here(command, word + 2, size) && options_find(argp, word + 2, size, &option);
+
+		return there ? 0 : refuse_long(argp, command, word);
+	}
 	for (const char *letter = word + 1; *letter; letter++) {
 		if (!options_find_letter(argp, *letter, &option))
 			return refuse_letter(argp, command, word, *letter);

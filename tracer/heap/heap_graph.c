@@ -3,6 +3,7 @@
 #include "tracer/heap/heap_graph.h"
 
 #include "tracer/base/buffer.h"
+#include "tracer/base/value.h"
 
 #include <stdlib.h>
 
@@ -54,15 +55,10 @@ static void add_reference(struct heap_graph *graph, uint64_t address)
 		graph->dangling++;
 }
 
-static bool text_is(struct slice text, const char *expected)
-{
-	return text.size == strlen(expected) && memcmp(text.bytes, expected, text.size) == 0;
-}
-
 static bool text_is_one_of(struct slice text, const char *const *expected)
 {
 	for (; *expected; expected++)
-		if (text_is(text, *expected))
+		if (slice_is(text, *expected))
 			return true;
 	return false;
 }
@@ -75,7 +71,7 @@ static unsigned flags_of(const struct heap_line *line)
 	static const char thread_root[] = "thread ";
 
 	if (heap_line_is(line, "ROOT")) {
-		bool is_stack = text_is(line->root, "machine_context") ||
+		bool is_stack = slice_is(line->root, "machine_context") ||
 		                (line->root.size > strlen(thread_root) &&
 		                 memcmp(line->root.bytes, thread_root, strlen(thread_root)) == 0);
 

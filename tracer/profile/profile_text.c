@@ -4,6 +4,7 @@
 
 #include "proto/clock.h"
 #include "proto/profile_words.h"
+#include "tracer/base/value.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -92,10 +93,7 @@ static double percent(uint64_t part, uint64_t all)
 
 static bool is_gc(const struct profile *profile, uint32_t function)
 {
-	struct slice label = profile_label(profile, function);
-
-	return profile_is_state(profile, function) && label.size == strlen(PROFILE_GC) &&
-	       memcmp(label.bytes, PROFILE_GC, label.size) == 0;
+	return profile_is_state(profile, function) && slice_is(profile_label(profile, function), PROFILE_GC);
 }
 
 /* How much of all threads' time was what. */

@@ -5,6 +5,7 @@
 #include "proto/clock.h"
 #include "proto/profile_words.h"
 #include "tracer/base/buffer.h"
+#include "tracer/base/value.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -100,9 +101,7 @@ static uint32_t place_of(struct profile_view *view, const struct profile_sum *su
 
 static bool has_path(const struct profile *profile, uint32_t function, const char *expected)
 {
-	struct slice path = profile_path(profile, function);
-
-	return path.size == strlen(expected) && memcmp(path.bytes, expected, path.size) == 0;
+	return slice_is(profile_path(profile, function), expected);
 }
 
 bool profile_is_state(const struct profile *profile, uint32_t function)
