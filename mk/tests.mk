@@ -113,11 +113,12 @@ matrix:
 	@+$(MAKE) --no-print-directory tracer
 	@RUBIES='$(RUBIES)' SOURCES='$(SOURCES)' VARIANTS='$(VARIANTS)' tests/matrix/run $(if $(OTHERS),--others) $(TESTS)
 
-# Unit tests and chosen live tests on an emulated aarch64. TESTS as for `make test`.
-.PHONY: matrix-arm64
-matrix-arm64:
-	@mk/setup matrix-arm64
-	@tests/matrix/arm64 $(TESTS)
+# Unit tests and chosen live tests on another processor, which is emulated. TESTS as for `make test`.
+EMULATED := matrix-arm64 matrix-ppc64el matrix-riscv64
+.PHONY: $(EMULATED)
+$(EMULATED): matrix-%:
+	@mk/setup $@
+	@tests/matrix/emulated $* $(TESTS)
 
 # Chosen live tests on a Ruby with musl, which it builds. TESTS as for `make test`.
 .PHONY: matrix-musl
@@ -136,7 +137,8 @@ matrix-apparmor:
 # --- Other processors, as far as their compilers see
 
 CROSS ?= aarch64-linux-gnu powerpc64le-linux-gnu riscv64-linux-gnu
-CROSS_DEFINES = $(shell sed -n 's/^CPPFLAGS = //p' $(wildcard $(BUILD)/ext/*/Makefile) | grep -o -e '-DHAVE_[A-Z_]*')
+CROSS_ABI = $(shell $(RUBY) -rrbconfig -e 'print RbConfig::CONFIG["ruby_version"]')
+CROSS_DEFINES = $(shell sed -n 's/^CPPFLAGS = //p' $(BUILD)/ext/$(CROSS_ABI)/Makefile | grep -o -e '-DHAVE_[A-Z_]*')
 
 .PHONY: cross
 cross:

@@ -373,7 +373,8 @@ class EvalTest < LiveTest
     target = start("console")
     before = picture_at_rest(target)
     client = launch("eval", "-p", target.pid.to_s, "--timeout", LIMIT,
-                    "puts 'in it'; $stdout.flush; Thread.handle_interrupt(Object => :never) { sleep 4; $over = true }")
+                    "puts 'in it'; $stdout.flush; " \
+                    "Thread.handle_interrupt(Object => :never) { sleep #{4 + 2 * LIMIT.to_f}; $over = true }")
     result = client.wait
     assert_exit 1, result
     assert_match(/did not end the request when asked to/, result.stderr)

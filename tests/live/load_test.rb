@@ -201,7 +201,7 @@ class LoadTest < LiveTest
       target.run_in_background(code)
       sleep 0.2
       # With a collection at every allocation, starting takes longer than usual.
-      result = load(target, "--timeout", "60")
+      result = load(target, "--timeout", (20 * Processes::PATIENCE).to_s)
       assert_exit 0, result
       assert_equal expected, target.answer
       assert_attachable(target)

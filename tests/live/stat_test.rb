@@ -222,7 +222,7 @@ class StatTest < LiveTest
     counter = launch("stat", "-v", "-p", "#{first.pid},#{second.pid}", "--format", "json", "--duration", "2", "Work#made")
     wait_until("both are counted") { counter.stderr.scan("tracing 1 method").size == 2 }
     first.run("Thread.new { sleep 0.1; Thread.main.raise(SystemExit) }; nil")
-    wait_until("the first has ended") { counter.stderr.include?("the process exited") }
+    wait_until("the first has ended") { counter.stderr.include?("the process exited") && !first.alive? }
     first.finish
     @targets.delete(first)
     reasons = counter.wait.events("summary").to_h { |summary| summary.values_at("pid", "reason") }

@@ -123,8 +123,11 @@ class StuckTest < LiveTest
     assert_match(/^thread #{target.pid}, which has the GVL\n#{own}(   console:2 in .*stuck\n){3}   console:4 in /, result.stdout)
     assert_match(/^thread \d+ "popper", without the GVL\n(   .*\n)*   .*threads\.rb:\d+ in .*waiting_threads$/, result.stdout)
     assert_match(/^native thread #{target.pid} .*, running/, result.stdout)
-    threads = holder_in { backtrace(target, "--format", "json") }.objects.select { |object| object["type"] == "stuck_thread" }
-    assert_equal 9, threads.size
+    objects = holder_in { backtrace(target, "--format", "json") }.objects
+    threads = objects.select { |object| object["type"] == "stuck_thread" }
+    # The process does not stand still for longer on a slow machine.
+    more = objects.find { |object| object["type"] == "stuck" }.fetch("more_threads")
+    more ? assert_operator(threads.size, :<, 9) : assert_equal(9, threads.size)
     assert_equal threads.size, threads.map { |thread| thread["native_id"] }.compact.uniq.size
     wait_until_it_computes(target.pid)
     assert_equal "", target.stderr

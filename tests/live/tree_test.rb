@@ -253,7 +253,8 @@ class TreeTest < LiveTest
   test "the firehose needs no consent: every method by an engine of its own, later ones, too, " \
        "and nothing that rbprobe itself calls" do
     target = start("shop")
-    tracer = launch("trace", "-v", "-p", target.pid.to_s, "--firehose").wait_until_armed
+    tracer = launch("trace", "-v", "-p", target.pid.to_s, "--firehose", "--timeout",
+                    (5 * Processes::PATIENCE).to_s).wait_until_armed
     target.run("$shop.sell(:tea, 2)")
     target.run("class Shop; def shut; [:tea].reverse; end; end; $shop.shut")
     tree = tracer.stop.tree

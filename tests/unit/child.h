@@ -48,8 +48,11 @@ static inline pid_t child_run(void (*run)(void *), void *argument)
 	return child;
 }
 
+/* One that never began is none: kill() would take 0 for all processes of this group. */
 static inline void child_end(pid_t child)
 {
+	if (child <= 0)
+		return;
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 }

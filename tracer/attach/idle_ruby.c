@@ -3,16 +3,20 @@
 #define _GNU_SOURCE
 #include "tracer/attach/idle_ruby.h"
 
+#include "tracer/attach/launch.h"
 #include "tracer/attach/queue.h"
 #include "tracer/base/buffer.h"
 #include "tracer/base/poll_until.h"
 #include "tracer/base/signals.h"
+#include "tracer/process/arch.h"
+#include "tracer/process/extension.h"
 #include "tracer/process/target.h"
 
 #include "proto/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +27,16 @@
 /* Says on its standard output that it has begun. */
 static char code[] = "$stdout.write('.'); $stdout.flush; sleep";
 static char code_option[] = "-e";
+
+/* What does not work out is said by whoever attaches. */
+static void require_where_nothing_is_loaded(void)
+{
+	char extensions[PATH_MAX];
+	struct error err;
+
+	if (arch.refusal && extension_directory(extensions, sizeof(extensions), &err) == 0)
+		launch_require(extensions);
+}
 
 static _Noreturn void child_run(char **command, pid_t parent, int begun)
 {
@@ -38,6 +52,7 @@ static _Noreturn void child_run(char **command, pid_t parent, int begun)
 	arguments[count] = code_option;
 	arguments[count + 1] = code;
 	signals_restore();
+	require_where_nothing_is_loaded();
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() == parent && dup2(nothing, STDIN_FILENO) >= 0 && dup2(begun, STDOUT_FILENO) >= 0)
 		execvp(arguments[0], arguments);

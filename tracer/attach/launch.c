@@ -41,9 +41,9 @@ static int environment_prepend(const char *name, const char *first, char separat
 }
 
 /* RUBYOPT knows no quoting: a path with a blank in it goes into RUBYLIB. */
-static int environment_prepare(const char *directory, uint64_t wait_ms)
+int launch_require(const char *directory)
 {
-	char option[PATH_MAX + 32], number[32];
+	char option[PATH_MAX + 32];
 
 	if (strpbrk(directory, " \t\n")) {
 		if (environment_prepend("RUBYLIB", directory, ':') != 0)
@@ -52,7 +52,14 @@ static int environment_prepare(const char *directory, uint64_t wait_ms)
 	} else {
 		snprintf(option, sizeof(option), "-I%s -rrbprobe", directory);
 	}
-	if (environment_prepend("RUBYOPT", option, ' ') != 0)
+	return environment_prepend("RUBYOPT", option, ' ');
+}
+
+static int environment_prepare(const char *directory, uint64_t wait_ms)
+{
+	char number[32];
+
+	if (launch_require(directory) != 0)
 		return -1;
 	snprintf(number, sizeof(number), "%d", (int)getpid());
 	if (setenv(EXEC_ENV, number, 1) != 0)

@@ -13,4 +13,7 @@
  */
 pid_t launch(char **command, const char *extensions, uint64_t wait_ms, struct error *err);
 
+/* In a child before its exec: its Ruby will require the extension. -1 with errno where there is no memory. */
+int launch_require(const char *extensions);
+
 #endif

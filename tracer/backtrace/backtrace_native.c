@@ -322,6 +322,8 @@ static void write_json(struct buffer *buffer, const struct stuck *stuck, uint64_
 			json_member_bool(buffer, "refused", true);
 		frames_json(buffer, answer);
 	}
+	if (stuck->look)
+		json_member_bool(buffer, "more_threads", stuck->look->cut);
 	json_close_line(buffer);
 	others_json(buffer, stuck);
 	for (size_t i = 0; i < stuck->stacks.count; i++)

@@ -1,5 +1,5 @@
 /*
- * The first program of the emulated machine (tests/matrix/arm64): it loads what its kernel needs for the root's disk, in the
+ * The first program of the emulated machine (tests/matrix/emulated): it loads what its kernel needs for the root's disk, in the
  * order of the names in /modules, goes there, and becomes /rbprobe-init. Debian's own takes ten minutes to make, emulated, and
  * one to run.
  */
