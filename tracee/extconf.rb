@@ -30,8 +30,9 @@ $INCFLAGS = $INCFLAGS.gsub(/-I(?=\$\((?:arch_)?hdrdir\))/, "-isystem ")
 $INCFLAGS = $INCFLAGS.sub("-I$(srcdir)", "-iquote #{SOURCE_ROOT}")
 $warnflags = ""
 $CFLAGS << " -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes"
-# Frame pointers: a profiler that looks at the target walks through our frames as well.
-$CFLAGS << " -std=gnu11 -O2 -fno-omit-frame-pointer -fvisibility=hidden -pthread"
+# Frame pointers: a profiler that looks at the target walks through our frames as well. Unwind tables: frame_calibrate.c walks
+# through them, and not every compiler makes them by itself.
+$CFLAGS << " -std=gnu11 -O2 -fno-omit-frame-pointer -fasynchronous-unwind-tables -fvisibility=hidden -pthread"
 
 # --- libmsgpack, statically: the target needs nothing but libc and Ruby.
 

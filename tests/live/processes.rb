@@ -253,11 +253,20 @@ module Processes
   class Tracer
     attr_reader :pid, :arguments, :started_at
 
+    # Where a processor is emulated, the 5 seconds that attaching may take are less than half of one.
+    def self.with_time(arguments)
+      at = arguments.take_while { |argument| argument != "--" }.index("-p")
+      return arguments if !at || arguments.grep(/\A--timeout/).any?
+
+      arguments.dup.insert(at, "--timeout", (2 * PATIENCE).to_s)
+    end
+
     # stdout: another place for its standard output. command: what stands in front of rbprobe. A firehose lets methods go that
     # are called too often; most tests want to see every call.
     def initialize(arguments, stdin: File::NULL, stdout: nil, env: {}, command: [])
       at = arguments.index { |argument| %w[-f --firehose].include?(argument) } if %w[trace exec stat].include?(arguments.first)
       arguments = arguments.dup.insert(at, "--max-overhead", "0") if at && arguments.grep(/max-overhead/).empty?
+      arguments = Tracer.with_time(arguments) if PATIENCE >= 10
       @arguments = arguments
       @stdout = Processes.output_file("tracer-stdout")
       @stderr = Processes.output_file("tracer-stderr")

@@ -53,10 +53,19 @@ struct walk {
 	const char *searched; /* up to here all return addresses have been found; NULL: the first is not looked for */
 };
 
+/*
+ * In the callee's frame, which is below the address. On x86 and RISC-V it is the uppermost word, but for registers with arguments
+ * that were saved; on aarch64 among the lowest, as variables are above it. On POWER it has its place in the caller's frame.
+ */
 READS_STACK static const char *return_address_find(uintptr_t address, const char *from, const char *below)
 {
-	/* On x86 it is the uppermost word of the callee's frame; elsewhere among the lowest, as variables are above it. */
-#if defined(__x86_64__)
+#if defined(__powerpc64__)
+	const char *at = below + 2 * sizeof(address);
+
+	(void)from;
+	return frame_address_at(at) == address ? at : NULL;
+#else
+#if defined(__x86_64__) || defined(__riscv)
 	for (const char *at = below - sizeof(address); at >= from; at -= sizeof(address))
 #else
 	for (const char *at = from; at < below; at += sizeof(address))
@@ -64,6 +73,7 @@ READS_STACK static const char *return_address_find(uintptr_t address, const char
 		if (frame_address_at(at) == address)
 			return at;
 	return NULL;
+#endif
 }
 
 static _Unwind_Reason_Code walk_step(struct _Unwind_Context *context, void *data)
