@@ -334,12 +334,13 @@ class LoadTest < LiveTest
 
   # Goes down so far that some frames fewer are left than of the stack, and computes there. Whether threads take turns afterwards:
   # a thread whose stack was used up takes no interrupts before an exception has passed.
+  ROUNDS = (60_000_000 / [Processes::PATIENCE / 4, 1].max).to_i # some seconds
   DIVE = <<~RUBY
     def dive(left)
       $count += 1
       return dive(left - 1) unless left == 0
 
-      left += 1 while left < 60_000_000
+      left += 1 while left < #{ROUNDS}
     end
     def most
       $count = 0
