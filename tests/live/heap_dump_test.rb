@@ -480,13 +480,13 @@ class HeapDumpTest < LiveTest
     wait_until("a limit is found with which a session works and a dump does not") do
       threads = Dir.glob("/proc/[0-9]*/task/*").count { |path| File.stat(path).uid == user rescue false }
       limit = threads + more.next
-      target.run("Process.setrlimit(:NPROC, #{limit}, 10_000)")
+      target.run("Process.setrlimit(:NPROC, #{limit}, Process.getrlimit(:NPROC)[1])")
       refused = rbprobe("heap", "dump", "-p", target.pid.to_s, "-o", "#{directory}/dump.json")
       refused.status == 1
     end
     assert_match(/(the process cannot be forked|no thread for forking): Resource temporarily unavailable; nothing was kept$/,
                  refused.stderr)
-    target.run("Process.setrlimit(:NPROC, 10_000, 10_000)")
+    target.run("Process.setrlimit(:NPROC, *[Process.getrlimit(:NPROC)[1]] * 2)")
     dump_to_file(target)
     assert_gone(target, before)
   end

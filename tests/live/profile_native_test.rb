@@ -116,7 +116,9 @@ class ProfileNativeTest < LiveTest
     end
     seen = found.fetch("thread").sum { |thread| thread.fetch("cpu") }
     unseen = found.fetch("process")[0].fetch("unseen_cpu")
-    assert_in_delta used, seen + unseen, used / 3, found.fetch("process").inspect
+    # On an emulated processor much is used before and after the profile, and by it.
+    share = Processes::PATIENCE >= 10 ? 0.75 : 1 / 3.0
+    assert_in_delta used, seen + unseen, used * share, found.fetch("process").inspect
     assert_operator unseen, :>, seen
     file = "#{directory}/short.prof"
     assert_exit 0, profile(target, "-o", file)

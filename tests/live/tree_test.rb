@@ -258,8 +258,10 @@ class TreeTest < LiveTest
     target.run("$shop.sell(:tea, 2)")
     target.run("class Shop; def shut; [:tea].reverse; end; end; $shop.shut")
     tree = tracer.stop.tree
-    assert_match(/^( *)Shop#sell\n\1   Shop#price\n/, tree)
-    assert_match(/^( *)Shop#shut\n\1   Array#reverse <time>\n\1Shop#shut <time>\n/, tree)
+    # Methods written in C have an engine of their own where there is patch.
+    assert_match(/^( *)Shop#sell\n\1   Shop#price#{"\n" if ASSEMBLY}/, tree)
+    assert_match(/^( *)Shop#shut\n\1   Array#reverse <time>\n\1Shop#shut <time>\n/, tree) if ASSEMBLY
+    assert_match(/^ *Shop#shut/, tree)
     refute_match(/pending_interrupt|handle_interrupt/, tree)
   end
 

@@ -4,13 +4,20 @@
 
 #include <errno.h>
 
+/* What Debian lacks for a static program, or has in other packages. */
+#ifdef RBPROBE_STATIC
+#define PACKAGE(otherwise, statically) statically
+#else
+#define PACKAGE(otherwise, statically) otherwise
+#endif
+
 static const struct {
 	const char *name;
 	const char *package; /* Debian's */
 	const char *serves;
 	bool is_there;
 } libraries[LIBRARY_COUNT] = {
-	[LIBRARY_SIMDJSON] = {"simdjson", "libsimdjson-dev, g++", "heap report, heap leak",
+	[LIBRARY_SIMDJSON] = {"simdjson", PACKAGE("libsimdjson-dev, g++", "has no static one"), "heap report, heap leak",
 #ifdef HAVE_SIMDJSON
                               true
 #endif
@@ -20,7 +27,8 @@ static const struct {
                              true
 #endif
         },
-	[LIBRARY_DW] = {"libdw", "libdw-dev", "native frames of backtraces, profile --native",
+	[LIBRARY_DW] = {"libdw", PACKAGE("libdw-dev", "libdw-dev, libbz2-dev, liblzma-dev"),
+                        "native frames of backtraces, profile --native",
 #ifdef HAVE_LIBDW
                         true
 #endif
@@ -51,7 +59,7 @@ static const struct {
                               true
 #endif
         },
-	[LIBRARY_CURL] = {"libcurl", "libcurl4-openssl-dev", "--otlp",
+	[LIBRARY_CURL] = {"libcurl", PACKAGE("libcurl4-openssl-dev", "has no static one"), "--otlp",
 #ifdef HAVE_LIBCURL
                           true
 #endif
