@@ -153,6 +153,32 @@ class ProfileCpuTest < LiveTest
     assert_operator unseen, :>, used / 5
   end
 
+  # Also where it computes in C code before the first sample can be.
+  test "of a process whose threads all live, no CPU time is missing" do
+    only_where_threads_have_clocks
+    target = start("console")
+    target.run("sorted = Array.new(2_000_000) { |i| (i * 7919) % 2_000_001 }; Thread.new { loop { sorted.sort } }; " \
+               "require 'zlib'; text = 'abc' * 1_000_000; 2.times { Thread.new { loop { Zlib.deflate(text) } } }; sleep 0.1; 1")
+    %w[0.3 1].each do |seconds|
+      result = rbprobe("profile", "-p", target.pid.to_s, "--duration", seconds)
+      assert_exit 0, result
+      refute_match(/in no sample/, result.stdout)
+    end
+  end
+
+  test "what an evaluation uses beside it, and who sends for somebody else, is not the application's" do
+    only_where_threads_have_clocks
+    target = start("shop")
+    other = trace(target, "-q", "Shop#price")
+    20.times { target.run("1000.times { $shop.price(:tea) }") }
+    tracer = launch("profile", "-p", target.pid.to_s, "--cpu", "--duration", "600", "--format", "json", "-q")
+    wait_until("it samples") { thread_names_of(target.pid).include?("rbprobe-profile") }
+    other.stop
+    assert_exit 0, rbprobe("eval", "-p", target.pid.to_s, "--timeout", "60", "#{SPIN}; spin(1)")
+    unseen = tracer.stop.stdout.lines.map { |line| JSON.parse(line) }.find { |found| found["type"] == "process" }["unseen_cpu"]
+    assert_operator unseen, :<, 0.3
+  end
+
   test "of threads that share a native one, what they have used is counted once" do
     only_where_threads_have_clocks
     env = { "RUBY_MN_THREADS" => "1" }

@@ -152,6 +152,8 @@ class ProfileTest < LiveTest
     info = rbprobe("replay", "--info", file).stdout
     assert_match(/^process #{target.pid}: Ruby \d+\.\d+\.\d+\S*, /, info)
     assert_match(/^   a profile; \d.* in \d+ blocks?, .* unpacked$/, info)
+    session = rbprobe("replay", "--info", "--format", "json", file).objects.find { |object| object["type"] == "session" }
+    assert_equal [true, nil, nil], session.values_at("profile", "events", "from_ns")
     [%w[--thread main], %w[--slow 5], %w[--raised], %w[--depth 2]].each do |options|
       assert_refused 2, /is a profile, of which calls cannot be chosen/, "export", file, "--to", "collapsed", *options
       assert_refused 2, /is a profile, whose report takes/, "report", file, *options
@@ -258,8 +260,9 @@ class ProfileTest < LiveTest
     wait_until("it samples") { thread_names_of(target.pid).include?("rbprobe-profile") }
     Process.kill(:STOP, target.pid)
     result = profiling.wait
-    assert_exit 1, result
-    assert_match(/process #{target.pid} is stopped and cannot answer; let it go on with: kill -CONT #{target.pid}$/,
+    # On a busy machine it may not have heard that it samples.
+    assert_includes [1, 3], result.status, result.stderr
+    assert_match(/process #{target.pid} is stopped and cannot answer; let it go on (first, )?with: kill -CONT #{target.pid}$/,
                  result.stderr)
   ensure
     Process.kill(:CONT, target.pid)

@@ -229,6 +229,17 @@ class StatTest < LiveTest
     assert_equal({ first.pid => "the process exited", second.pid => "--duration reached" }, reasons)
   end
 
+  test "why it ended is told whole where nobody has confirmed it" do
+    target = prepared
+    counter = launch("stat", "-v", "-p", target.pid.to_s, "--interval", "0.2", "--timeout", "1", "--format", "json", "Work#made")
+    wait_until("it counts") { counter.stderr.include?("tracing 1 method") && !counter.stdout.empty? }
+    target.halt
+    result = counter.stop
+    Process.kill(:CONT, -target.pid)
+    assert_equal ["interrupted, unconfirmed: calls may be missing that nobody counted"],
+                 result.events("summary").map { |summary| summary["reason"] }.compact.uniq
+  end
+
   test "calls that have not ended are said to be open" do
     target = prepared
     counter = stat(target, "--format", "json", "Work#inside_fiber", "Work#made")

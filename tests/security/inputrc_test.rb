@@ -97,7 +97,7 @@ class InputrcTest < SecurityTest
     console(environment) do |terminal|
       assert_equal 1, terminal.text.scan(WARNING).size, terminal.text
       terminal.enter("z = 1")
-      refute_match(/42/, terminal.expect(/=> 1\n#{@target.pid} main> \z/))
+      refute_match(/=> 42/, terminal.expect(/=> 1\n#{@target.pid} main> \z/))
     end
   end
 end

@@ -300,6 +300,30 @@ static void the_path_without_bystanders(void **state)
 	close_graph(&making);
 }
 
+/* YJIT before Ruby 3.3: its root is an object that the VM's root has. */
+static void the_path_without_an_older_compiler(void **state)
+{
+	uint64_t to_1 = address_of(1);
+	struct heap_line yjit = {.type = SLICE("DATA"),
+	                         .struct_name = SLICE("yjit_root"),
+	                         .has_address = true,
+	                         .address = address_of(2),
+	                         .memsize = 40};
+	struct making making;
+	uint32_t node_0, node_1;
+
+	(void)state;
+	open_graph(&making);
+	add_root(&making, "vm", (uint64_t[]){address_of(0), address_of(2)}, 2);
+	add_line(&making, &yjit, &to_1, 1);
+	node_0 = add_object(&making, 0, "HASH", &to_1, 1);
+	node_1 = add_object(&making, 1, "OBJECT", NULL, 0);
+	heap_holders_find(&making.holders, &making.summary);
+	assert_int_equal(making.holders.reach.parents[node_1], node_0);
+	assert_int_equal(making.holders.dominators.above[node_1], node_0);
+	close_graph(&making);
+}
+
 static void what_is_no_graph(void **state)
 {
 	uint64_t to_itself = address_of(0);
@@ -355,6 +379,7 @@ int main(void)
 		cmocka_unit_test(a_list_of_a_million),
 		cmocka_unit_test(the_path_that_lasts),
 		cmocka_unit_test(the_path_without_bystanders),
+		cmocka_unit_test(the_path_without_an_older_compiler),
 		cmocka_unit_test(what_is_no_graph),
 		cmocka_unit_test(addresses_in_pieces),
 	};

@@ -34,6 +34,8 @@
 #include <ruby.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define RATE_MAX 1000u
 #define ALLOCATION_RATE_HZ 50u /* so often what was noted is added up */
@@ -116,7 +118,7 @@ static uint64_t own_cpu_ns(void)
 	return profiler->allocations ? ns + profile_allocations_cost_ns(profiler->allocations) : ns;
 }
 
-/* CPU time of the application that no sample has found: of threads that began and ended between two, or that are not Ruby's. */
+/* CPU time of the application that no sample has found: of threads that were gone soon, of other Ractors, or not Ruby's. */
 static uint64_t unseen_cpu_ns(void)
 {
 	uint64_t all_ns = profile_clock_application_cpu_ns(profiler->clock);
@@ -263,11 +265,10 @@ static void sample_job(void *unused)
 	quiet_end(quiet);
 	profile_allocations_pause(profiler->allocations, false);
 	profiler->sampling = false;
-	profiler->last_thread = rb_thread_current();
-	profiler->last_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
-	profiler->cpu_ns += profiler->last_cpu_ns;
-	job_cpu_ns += profiler->last_cpu_ns;
-	profile_clock_taken(profiler->clock, profiler->last_cpu_ns);
+	profiler->last = (struct profile_cost){(pid_t)syscall(SYS_gettid), clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns};
+	profiler->cpu_ns += profiler->last.cpu_ns;
+	job_cpu_ns += profiler->last.cpu_ns;
+	profile_clock_taken(profiler->clock, profiler->last.cpu_ns);
 	if (profiler->ending)
 		finish();
 	OWN_WORK_KEEP_FRAME();
@@ -315,12 +316,25 @@ static int begin_more(struct profiler *one, const struct command *command, struc
 	return 0;
 }
 
+/* What threads use before the first sample is that sample's. */
+static VALUE note_clocks(VALUE unused)
+{
+	VALUE list = builtin_call0(BUILTIN_THREAD_LIST, rb_cThread);
+
+	profile_threads_begin(&profiler->threads);
+	profile_note_clocks(profiler, list);
+	profile_threads_end(&profiler->threads);
+	RB_GC_GUARD(list);
+	return unused;
+}
+
 static void profile_begin(struct request *request, const struct command *command)
 {
 	bool allocations = command->arguments.flags & PROFILE_ALLOCATIONS;
 	uint64_t rate_hz = allocations ? ALLOCATION_RATE_HZ : command->arguments.number;
 	struct profiler *one;
 	struct error err;
+	VALUE unused;
 	int code;
 
 	free_orphan();
@@ -373,8 +387,11 @@ static void profile_begin(struct request *request, const struct command *command
 		request_finish(request, EAGAIN, "no thread could be made for a profile");
 		return;
 	}
-	one->began_cpu_ns = profile_clock_application_cpu_ns(one->clock);
 	one->threads.share = native_ids_are_shared();
+	/* Where a clock could not be read, what its thread uses is known from the first sample on. */
+	if (!allocations)
+		evaluate_quickly(note_clocks, Qnil, &unused);
+	one->began_cpu_ns = profile_clock_application_cpu_ns(one->clock);
 	atomic_store_explicit(&request->session->dozes, true, memory_order_relaxed);
 }
 

@@ -205,7 +205,7 @@ static void keep_to_budget(struct profile_clock *clock, uint64_t now_ns)
 		return;
 	taken_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) + atomic_load(&clock->sample_cpu_ns) + stream_cpu_ns() +
 	           clock->wakes * UNSEEN_NS;
-	/* A thread that sent for somebody else may have ended. */
+	/* A thread that sends for somebody else is not counted for a moment as it ends. */
 	if (taken_ns < clock->budget.taken_ns)
 		taken_ns = clock->budget.taken_ns;
 	atomic_store(&clock->period_ns, sampling_budget_period_ns(&clock->budget, period_ns, now_ns, taken_ns));

@@ -154,10 +154,12 @@ static void look_at_clock(struct profiler *profiler, VALUE thread, uint32_t inde
 {
 	struct profile_thread *known = profile_threads_get(&profiler->threads, thread, index);
 
-	if (!known || known->ours)
+	if (!known)
 		return;
 	profile_thread_cpu_ns(&profiler->threads, known, thread == rb_thread_current() ? profiler->sample_cpu_ns : 0,
-	                      thread == profiler->last_thread ? profiler->last_cpu_ns : 0);
+	                      &profiler->last);
+	if (known->ours)
+		return;
 	if ((known->last_ns || !known->had_cpu || index < WATCHED_ALWAYS) && known->clock_id &&
 	    profiler->watched_count < PROFILE_WATCHED_MAX)
 		profiler->watched[profiler->watched_count++] = (pid_t)known->clock_id;
@@ -165,6 +167,16 @@ static void look_at_clock(struct profiler *profiler, VALUE thread, uint32_t inde
 		return;
 	*most_ns = known->last_ns;
 	profiler->busiest = known->number;
+}
+
+void profile_note_clocks(struct profiler *profiler, VALUE list)
+{
+	for (long i = 0; i < RARRAY_LEN(list); i++) {
+		struct profile_thread *known = profile_threads_get(&profiler->threads, RARRAY_AREF(list, i), (uint32_t)i);
+
+		if (known)
+			profile_thread_cpu_ns(&profiler->threads, known, 0, &profiler->last);
+	}
 }
 
 /* The time that the VM has been in collections since the last sample: that of the thread which has done most. */

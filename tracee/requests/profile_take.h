@@ -32,8 +32,7 @@ struct profiler {
 	uint64_t began_cpu_ns;             /* of the application */
 	uint64_t others_ns;                /* what our threads that are not the profile's had taken when it began */
 	uint64_t sample_ns, sample_cpu_ns; /* when the sample began, and what the clock of its thread was */
-	uint64_t last_cpu_ns;              /* what the last sample took, */
-	VALUE last_thread;                 /* of this thread */
+	struct profile_cost last;          /* of the last sample */
 	bool gc_known;
 	uint64_t gc_ns;                     /* at the last sample */
 	uint64_t gc_cpu_ns;                 /* of collections, that no sample of CPU time has accounted for yet */
@@ -47,6 +46,9 @@ struct profiler {
 	bool ending;  /* after the next sample */
 	VALUE keeper; /* marks what it refers to */
 };
+
+/* As the profile begins: reads the clocks of all threads, which the list has. May raise. */
+void profile_note_clocks(struct profiler *profiler, VALUE list);
 
 /*
  * Adds the time since the last sample to each thread's stack as it is now. list: an Array of all threads, which the caller keeps.

@@ -141,9 +141,11 @@ static struct profile_shared_clock *take_clock(struct profile_threads *threads, 
 	return clock;
 }
 
-void profile_thread_cpu_ns(struct profile_threads *threads, struct profile_thread *thread, uint64_t now_ns, uint64_t own_ns)
+void profile_thread_cpu_ns(struct profile_threads *threads, struct profile_thread *thread, uint64_t now_ns,
+                           const struct profile_cost *cost)
 {
 	struct profile_shared_clock *clock = NULL;
+	uint64_t own_ns;
 
 	thread->last_ns = 0;
 	thread->stands = thread->had_cpu = false;
@@ -154,6 +156,7 @@ void profile_thread_cpu_ns(struct profile_threads *threads, struct profile_threa
 	thread->before_ns = thread->cpu_ns;
 	if (!thread->clock_id || (!now_ns && !clock_thread_ns((pid_t)thread->clock_id, &now_ns)))
 		return;
+	own_ns = (pid_t)thread->clock_id == cost->native_id ? cost->cpu_ns : 0;
 	if (thread->has_cpu && now_ns > thread->cpu_ns + own_ns)
 		thread->last_ns = now_ns - thread->cpu_ns - own_ns;
 	thread->stands = thread->has_cpu && !clock && now_ns == thread->cpu_ns && has_its_clock(thread);

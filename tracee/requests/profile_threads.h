@@ -6,6 +6,7 @@
 #include <ruby.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* The threads that a profile has seen, numbered from 1 on. Job context, GVL held. */
 
@@ -37,7 +38,7 @@ struct profile_threads {
 	uint32_t count, room, numbers;
 	uint64_t round;
 	uint64_t left_out; /* so often a thread was one too many */
-	uint64_t used_ns;  /* CPU time of all, those that are gone too */
+	uint64_t used_ns;  /* CPU time of all, ours and those that are gone too */
 	/* RUBY_MN_THREADS: a native thread's clock goes on with the thread that it runs now. What it has run is counted once. */
 	bool share;
 	uint32_t clock_count;
@@ -61,11 +62,18 @@ struct profile_thread *profile_threads_get(struct profile_threads *threads, VALU
 /* The sample is over: forgets those that were not there. */
 void profile_threads_end(struct profile_threads *threads);
 
+/* What the last sample took, of the clock of the native thread that took it. */
+struct profile_cost {
+	pid_t native_id; /* 0: there was none */
+	uint64_t cpu_ns;
+};
+
 /*
- * The CPU time that the thread has used since the last call becomes known, as last_ns; own_ns of it was ours. now_ns: what its
- * clock says, where that has been read; 0: it has not.
+ * The CPU time that the thread has used since the last call becomes known, as last_ns, without the cost. now_ns: what its clock
+ * says, where that has been read; 0: it has not.
  */
-void profile_thread_cpu_ns(struct profile_threads *threads, struct profile_thread *thread, uint64_t now_ns, uint64_t own_ns);
+void profile_thread_cpu_ns(struct profile_threads *threads, struct profile_thread *thread, uint64_t now_ns,
+                           const struct profile_cost *cost);
 
 /* Adds "clocks": of each thread whose CPU time is known, how much it has used so far. */
 void profile_threads_tell_clocks(const struct profile_threads *threads, struct msgpack_builder *answer);

@@ -48,7 +48,8 @@ static _Atomic unsigned running_writers;
 #define STREAM_THREADS_MAX (2 * SESSIONS_MAX)
 
 static _Atomic pid_t threads_of_writers[STREAM_THREADS_MAX];
-static _Atomic uint64_t sent_by_all; /* bytes, of all writers ever */
+static _Atomic uint64_t ended_writers_ns; /* the CPU time of those that are gone */
+static _Atomic uint64_t sent_by_all;      /* bytes, of all writers ever */
 
 struct writer {
 	struct session *session;
@@ -384,7 +385,7 @@ static _Atomic pid_t *note_thread(void)
 
 uint64_t stream_cpu_ns(void)
 {
-	uint64_t sum_ns = 0, ns;
+	uint64_t sum_ns = atomic_load(&ended_writers_ns), ns;
 
 	for (size_t i = 0; i < STREAM_THREADS_MAX; i++) {
 		pid_t thread = atomic_load_explicit(&threads_of_writers[i], memory_order_relaxed);
@@ -432,8 +433,10 @@ static void *stream_main(void *argument)
 	if (writer.output.data != MAP_FAILED)
 		munmap(writer.output.data, OUTPUT_SIZE);
 	session_free(session);
-	if (noted)
+	if (noted) {
 		atomic_store(noted, 0);
+		atomic_fetch_add(&ended_writers_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID));
+	}
 	atomic_fetch_sub(&running_writers, 1);
 	return NULL;
 }
@@ -457,6 +460,7 @@ void stream_await_all(unsigned timeout_ms)
 void stream_forget_all(void)
 {
 	atomic_store(&running_writers, 0);
+	atomic_store(&ended_writers_ns, 0);
 	for (size_t i = 0; i < STREAM_THREADS_MAX; i++)
 		atomic_store(&threads_of_writers[i], 0);
 }

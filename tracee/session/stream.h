@@ -13,7 +13,7 @@
 /* Starts it. 0 or -errno. Job context. */
 int stream_start(struct session *session);
 
-/* The CPU time of the writers' threads that there are, ns. Any thread. */
+/* The CPU time of the writers' threads, those that are gone too, ns. Any thread. */
 uint64_t stream_cpu_ns(void);
 
 /* Appends a message to the session's list. GVL. Ownership of message goes to the writer. */

@@ -116,16 +116,20 @@ static void show_session(struct info *info, const struct session_info *session)
 		json_member_uint(to, "pid", session->pid);
 		json_member_text(to, "ruby", (struct slice){session->ruby.bytes, session->ruby.size});
 		json_member_text(to, "command", (struct slice){session->command.bytes, session->command.size});
-		json_member_uint(to, "events", session->events);
+		json_member_bool(to, "profile", info->is_profile);
+		if (!info->is_profile)
+			json_member_uint(to, "events", session->events);
 		if (session->counts_lost)
 			json_member_uint(to, "lost", session->lost);
 		json_member_uint(to, "blocks", session->blocks);
 		json_member_uint(to, "bytes", session->size);
 		json_member_uint(to, "packed_bytes", session->packed);
-		json_member_uint(to, "from_ns", session->from_ns);
-		json_member_uint(to, "to_ns", session->to_ns);
-		json_member_bool(to, "continued", session->continued);
-		json_member_uint(to, "open_calls", session->open_calls);
+		if (!info->is_profile) {
+			json_member_uint(to, "from_ns", session->from_ns);
+			json_member_uint(to, "to_ns", session->to_ns);
+			json_member_bool(to, "continued", session->continued);
+			json_member_uint(to, "open_calls", session->open_calls);
+		}
 		if (session->reason.size)
 			json_member_text(to, "reason", (struct slice){session->reason.bytes, session->reason.size});
 		json_close_object(to);

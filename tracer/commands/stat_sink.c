@@ -11,11 +11,11 @@
 
 struct stat_process {
 	pid_t pid;
-	struct stat_table coming; /* its pieces, so far */
-	struct stat_table now;    /* the newest whole one */
-	struct stat_table shown;  /* in the round before */
-	char reason[64];          /* why it ended; "": it has not */
-	bool fresh;               /* it has answered since the round before */
+	struct stat_table coming;        /* its pieces, so far */
+	struct stat_table now;           /* the newest whole one */
+	struct stat_table shown;         /* in the round before */
+	char reason[SUMMARY_REASON_MAX]; /* why it ended; "": it has not */
+	bool fresh;                      /* it has answered since the round before */
 };
 
 static struct stat_process *process_of(struct stat_sink *stat, pid_t pid)

@@ -67,7 +67,7 @@ void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t
 		.cut_short = traced->armed_ns && !traced->has_end,
 	};
 	char pid[32] = "", lines[40] = "", left_out[80] = "", counted[60] = "", ractors[80] = "", events[250] = "",
-	     unconfirmed[160];
+	     unconfirmed[SUMMARY_REASON_MAX];
 
 	/* It is alive, and may have more to say, and more losses to tell. */
 	if (summary.cut_short && !summary.gone) {

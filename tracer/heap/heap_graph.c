@@ -68,6 +68,7 @@ static unsigned flags_of(const struct heap_line *line)
 	static const char *const stacks[] = {"VM/thread", "thread", "fiber", "continuation", NULL};
 	static const char *const code[] = {"iseq", "callcache", "callinfo", "constcache", "inlinecache", NULL};
 	static const char *const compilers[] = {"YJIT", "ZJIT", NULL};
+	static const char yjit[] = "yjit_root"; /* an object, before Ruby 3.3 */
 	static const char thread_root[] = "thread ";
 
 	if (heap_line_is(line, "ROOT")) {
@@ -82,6 +83,8 @@ static unsigned flags_of(const struct heap_line *line)
 		return HEAP_NODE_DEFINED | HEAP_NODE_CLASS;
 	if (heap_line_is(line, "DATA") && text_is_one_of(line->struct_name, stacks))
 		return HEAP_NODE_DEFINED | HEAP_NODE_STACK;
+	if (heap_line_is(line, "DATA") && slice_is(line->struct_name, yjit))
+		return HEAP_NODE_DEFINED | HEAP_NODE_CODE;
 	if (heap_line_is(line, "IMEMO") && text_is_one_of(line->imemo_type, code))
 		return HEAP_NODE_DEFINED | HEAP_NODE_CODE;
 	return HEAP_NODE_DEFINED;

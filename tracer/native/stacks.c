@@ -335,15 +335,18 @@ static uint32_t thread_number(const struct sampled_thread *threads, uint32_t cou
 
 static void tell_summary(const struct stacks *stacks, const struct sampler_counts *sampled, msgpack_packer *packer)
 {
+	bool with_unseen = sampled->process_cpu_ns > 0;
+
 	key(packer, "summary");
-	msgpack_pack_map(packer, 11);
+	msgpack_pack_map(packer, with_unseen ? 11 : 10);
 	member(packer, "elapsed_ns", sampled->elapsed_ns);
 	member(packer, "samples", sampled->ticks);
 	member(packer, "late_ticks", sampled->late_ticks);
 	member(packer, "late_ns", sampled->late_ns);
 	member(packer, "no_room_ticks", sampled->no_room);
 	member(packer, "own_cpu_ns", sampled->own_cpu_ns);
-	member(packer, "unseen_cpu_ns", sampler_unseen_cpu_ns(sampled));
+	if (with_unseen)
+		member(packer, "unseen_cpu_ns", sampler_unseen_cpu_ns(sampled));
 	key(packer, "rate_hz");
 	msgpack_pack_double(packer, sampler_rate_hz(sampled));
 	key(packer, "with_c");

@@ -116,6 +116,8 @@ static bool settle(struct otlp_sender *sender, const struct request *request, co
 		sender->counts.sent += request->items - rejected;
 		sender->counts.refused += rejected;
 		sender->told = false;
+		/* What was not said in time has become untrue. */
+		sender->news = sender->never;
 		return true;
 	case OTLP_LATER:
 		sender->news = sender->news || !sender->told;

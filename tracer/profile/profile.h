@@ -76,6 +76,7 @@ struct profile_native {
 /* What the process says of the sampling. */
 struct profile_summary {
 	uint64_t elapsed_ns, samples, cpu_samples, late_ticks, late_ns, no_room_ticks, threads_left_out, cut, woken, own_cpu_ns;
+	bool with_unseen;       /* unseen_cpu_ns is known */
 	uint64_t unseen_cpu_ns; /* of the application's threads, in no sample */
 	double rate_hz;
 	bool with_c, with_cpu, with_gc, gvl_by_events;

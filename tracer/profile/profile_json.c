@@ -37,7 +37,8 @@ static void add_process(const struct profile *profile, const struct profile_proc
 		json_member_uint(to, "late", summary->late_ticks);
 		json_member_seconds(to, "late_time", summary->late_ns);
 		json_member_uint(to, "without_room", summary->no_room_ticks);
-		json_member_seconds(to, "unseen_cpu", summary->unseen_cpu_ns);
+		if (summary->with_unseen)
+			json_member_seconds(to, "unseen_cpu", summary->unseen_cpu_ns);
 	}
 	json_member_uint(to, "without_room_for_thread", summary->threads_left_out);
 	json_member_uint(to, "cut", summary->cut);

@@ -32,6 +32,7 @@ void profile_summary_read(struct profile_summary *summary, const msgpack_object 
 		.cut = value_uint(value_get(map, "cut")),
 		.woken = value_uint(value_get(map, "woken")),
 		.own_cpu_ns = value_uint(value_get(map, "own_cpu_ns")),
+		.with_unseen = value_get(map, "unseen_cpu_ns") != NULL,
 		.unseen_cpu_ns = value_uint(value_get(map, "unseen_cpu_ns")),
 		.rate_hz = value_number(value_get(map, "rate_hz")),
 		.with_c = value_bool(value_get(map, "with_c")),

@@ -166,7 +166,8 @@ static void add_process(const struct profile *profile, uint32_t number, struct b
 		add_native(&summary->native, elapsed_ns, to);
 	if ((double)summary->unseen_cpu_ns > CPU_WORTH_TELLING * elapsed_ns)
 		buffer_add_format(to,
-		                  "  %.3f s of CPU time are in no sample: of threads that were gone soon, or are not Ruby's\n",
+		                  "  %.3f s of CPU time are in no sample: of threads that were gone soon, of other Ractors, or "
+		                  "not Ruby's\n",
 		                  (double)summary->unseen_cpu_ns / 1e9);
 	add_states(profile, number, to);
 	if (profile->of_gvl && summary->there && !summary->gvl_by_events)

@@ -15,6 +15,8 @@ struct sink;
 struct thread_span;
 struct threads_gap;
 
+#define SUMMARY_REASON_MAX 160 /* with its NUL */
+
 /* A summary of one target. */
 struct sink_summary {
 	pid_t pid;
