@@ -122,7 +122,7 @@ class ProfileNativeTest < LiveTest
     assert_operator unseen, :>, seen
     file = "#{directory}/short.prof"
     assert_exit 0, profile(target, "-o", file)
-    assert_match(/^  \d+\.\d{3} s of CPU time are in no sample: of threads that were gone soon, or are not Ruby's$/,
+    assert_match(/^  \d+\.\d{3} s of CPU time are in no sample: of threads that were gone soon, of other Ractors, or not Ruby's$/,
                  rbprobe("report", file).stdout)
   end
 
