@@ -113,15 +113,25 @@ static bool has_its_clock(const struct profile_thread *thread)
 #endif
 }
 
+/* Native threads come and go: where all places are taken, the one that no thread has been seen on for longest goes. */
 static struct profile_shared_clock *clock_of(struct profile_threads *threads, uint32_t native_id)
 {
-	for (uint32_t i = 0; i < threads->clock_count; i++)
-		if (threads->clocks[i].native_id == native_id)
-			return &threads->clocks[i];
-	if (threads->clock_count == PROFILE_CLOCKS_MAX)
-		return NULL;
-	threads->clocks[threads->clock_count] = (struct profile_shared_clock){.native_id = native_id};
-	return &threads->clocks[threads->clock_count++];
+	struct profile_shared_clock *place = NULL;
+
+	for (uint32_t i = 0; i < threads->clock_count; i++) {
+		struct profile_shared_clock *clock = &threads->clocks[i];
+
+		if (clock->native_id == native_id) {
+			clock->round = threads->round;
+			return clock;
+		}
+		if (!place || clock->round < place->round)
+			place = clock;
+	}
+	if (threads->clock_count < PROFILE_CLOCKS_MAX)
+		place = &threads->clocks[threads->clock_count++];
+	*place = (struct profile_shared_clock){.native_id = native_id, .round = threads->round};
+	return place;
 }
 
 /* What the native thread has used since any thread was seen on it is this one's, which is on it now. NULL: it is on none. */
@@ -134,10 +144,8 @@ static struct profile_shared_clock *take_clock(struct profile_threads *threads, 
 	if (!native_id_of(thread->thread, &thread->clock_id) || !thread->clock_id)
 		return NULL;
 	clock = clock_of(threads, thread->clock_id);
-	if (clock) {
-		thread->has_cpu = clock->cpu_ns > 0;
-		thread->cpu_ns = clock->cpu_ns;
-	}
+	thread->has_cpu = clock->cpu_ns > 0;
+	thread->cpu_ns = clock->cpu_ns;
 	return clock;
 }
 

@@ -11,7 +11,7 @@
 /* The threads that a profile has seen, numbered from 1 on. Job context, GVL held. */
 
 #define PROFILE_THREADS_MAX 2048 /* alive at a time */
-#define PROFILE_CLOCKS_MAX 256   /* native threads that Ruby's threads share */
+#define PROFILE_CLOCKS_MAX 256   /* native threads that Ruby's threads share, at a time; of more, CPU time is unseen */
 
 struct profile_thread {
 	VALUE thread;
@@ -45,6 +45,7 @@ struct profile_threads {
 	struct profile_shared_clock {
 		uint32_t native_id;
 		uint64_t cpu_ns; /* 0: not read yet */
+		uint64_t round;  /* the last one in which a thread was on it */
 	} clocks[PROFILE_CLOCKS_MAX];
 };
 

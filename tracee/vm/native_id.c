@@ -6,6 +6,7 @@
 #include "tracee/vm/builtin_methods.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,8 +29,16 @@ bool native_id_of(VALUE thread, uint32_t *native_id)
 bool native_ids_are_shared(void)
 {
 #ifdef HAVE_RB_PROFILE_THREAD_FRAMES
+	ID name = rb_intern("RUBY_DESCRIPTION");
 	const char *wanted = getenv("RUBY_MN_THREADS");
 
+	/* How the VM began; the environment may be another one since. A program that embeds Ruby may not have it. */
+	if (rb_const_defined(rb_cObject, name)) {
+		VALUE description = rb_const_get(rb_cObject, name);
+
+		if (RB_TYPE_P(description, T_STRING))
+			return memmem(RSTRING_PTR(description), (size_t)RSTRING_LEN(description), " +MN", 4) != NULL;
+	}
 	return wanted && atoi(wanted) > 0;
 #else
 	return false;

@@ -12,7 +12,10 @@
  */
 bool native_id_of(VALUE thread, uint32_t *native_id);
 
-/* Whether threads may share native ones (RUBY_MN_THREADS, from 3.3 on), and so have another one from time to time. */
+/*
+ * Whether threads may share native ones (RUBY_MN_THREADS, from 3.3 on), and so have another one from time to time: version.c puts
+ * "+MN" into RUBY_DESCRIPTION. Job context; may raise.
+ */
 bool native_ids_are_shared(void);
 
 #endif
