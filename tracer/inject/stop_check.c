@@ -140,8 +140,9 @@ static bool is_wait_safe(const struct stop_check *check, const struct arch_regis
 }
 
 /*
- * In a read of a pipe, a socket or a terminal: no malloc reads there, and a thread may stay as long as in the calls that are
- * WAIT_SAFE. The link is read, as to ask what is behind it could wait for a server of files.
+ * In a read of a pipe, a socket or a terminal: neither malloc nor the loader reads there (the loader would of a library that is a
+ * FIFO, and nothing of it is in any list by then), and a thread may stay as long as in the calls that are WAIT_SAFE. The link is
+ * read, as to ask what is behind it could wait for a server of files.
  */
 static bool waits_for_input(const struct stop_check *check, const struct arch_registers *registers)
 {
@@ -293,13 +294,12 @@ static const char *stack_objection(const struct stop_check *check, const struct 
 	uint64_t sp = arch.sp(&injection->registers), words[MUSL_STACK_WORDS];
 	const struct remote_mapping *mapping = remote_mapping_at(check->remote, sp);
 	size_t count = STACK_WORDS;
-	bool allocates = false;
 
 	if (!mapping)
 		return stop_check_new_stack;
 	if (strcmp(mapping->path, "[stack]") != 0 && sp - mapping->start < STACK_ROOM)
 		return "its stack has too little room (a fiber's?)";
-	if (is_wait_safe(check, &injection->registers))
+	if (is_wait_safe(check, &injection->registers) || waits_for_input(check, &injection->registers))
 		return NULL;
 	if (!check->loader)
 		count = MUSL_STACK_WORDS;
@@ -311,9 +311,10 @@ static const char *stack_objection(const struct stop_check *check, const struct 
 		if ((remote_module_has(check->loader, words[i]) && is_text(check, words[i])) ||
 		    (words[i] > check->dlopen_start && words[i] <= check->dlopen_end))
 			return "it was in the dynamic loader";
-		allocates = allocates || (in_allocator(check, words[i]) && is_text(check, words[i]));
+		if (in_allocator(check, words[i]) && is_text(check, words[i]))
+			return "it was allocating memory";
 	}
-	return allocates && !waits_for_input(check, &injection->registers) ? "it was allocating memory" : NULL;
+	return NULL;
 }
 
 /*
