@@ -25,7 +25,7 @@ class EvalTest < LiveTest
 
   # On a slow machine it says so.
   def without_slowness(text)
-    text.lines.grep_v(/own work in the process takes longer than/).join
+    text.lines.grep_v(Processes::Tracer::SLOWNESS).join
   end
 
   def refute_eval(message, target, *arguments, **options)

@@ -109,7 +109,7 @@ static void assert_collapsed(const char *expected, enum profile_weight weight, b
 	struct profile_view view = profile_view_make(profile, weight, threads);
 	struct output output = {.fd = -1};
 
-	assert_int_equal(export_collapsed.profile(&view, &output), 0);
+	assert_int_equal(export_collapsed.profile(&view, &output).flood, 0);
 	buffer_add_char(&output.buffer, '\0');
 	assert_string_equal(output.buffer.bytes, expected);
 	buffer_free(&output.buffer);
@@ -358,7 +358,7 @@ static void deep_stacks_of_long_names_are_no_flood(void **state)
 		profile_sum_add(profile, 0, node)->weights[PROFILE_WALL] = MS;
 	}
 	view = profile_view_make(profile, PROFILE_WALL, false);
-	assert_in_range(export_collapsed.profile(&view, &output), 500, 999);
+	assert_in_range(export_collapsed.profile(&view, &output).flood, 500, 999);
 	assert_in_range(output.flushed + output.buffer.size, OUTPUT_FREE, OUTPUT_FREE + (8u << 20));
 	assert_in_range(output.buffer.capacity, 1, 16u << 20);
 	buffer_free(&output.buffer);

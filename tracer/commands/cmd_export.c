@@ -199,20 +199,23 @@ static int write_profile(struct exporting *exporting, const struct profile *prof
 {
 	struct output *output = &exporting->invocation.output;
 	struct profile_view view;
-	uint64_t left_out;
+	struct export_left left;
 
 	if (!exporting->weight_given)
 		exporting->weight = profile_weight_usual(profile);
 	view = profile_view_make(profile, exporting->weight, exporting->threads);
 	output_earn(output, profile->received);
-	left_out = exporting->format->profile(&view, output);
+	left = exporting->format->profile(&view, output);
 	if (!view.total)
 		message("%s has no %s", exporting->path, nothing ? nothing : profile_unit(exporting->weight)->name);
 	profile_view_free(&view);
-	if (!left_out)
+	if (left.small && !exporting->invocation.options.quiet)
+		message("%" PRIu64 " stack%s not written, as %s less than half a microsecond: %" PRIu64 " ns in all", left.small,
+		        left.small == 1 ? " is" : "s are", left.small == 1 ? "it has" : "each has", left.small_ns);
+	if (!left.flood)
 		return STATUS_DONE;
-	message("%" PRIu64 " stack%s not written: the output would be more than %u times what %s has", left_out,
-	        left_out == 1 ? " is" : "s are", OUTPUT_FACTOR, exporting->path);
+	message("%" PRIu64 " stack%s not written: the output would be more than %u times what %s has", left.flood,
+	        left.flood == 1 ? " is" : "s are", OUTPUT_FACTOR, exporting->path);
 	return STATUS_FAILED;
 }
 

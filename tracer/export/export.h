@@ -7,17 +7,21 @@
 #include "tracer/profile/profile_view.h"
 #include "tracer/stream/sink.h"
 
+/* Stacks that a format has not written. */
+struct export_left {
+	uint64_t flood;    /* since the output would be one */
+	uint64_t small;    /* since what they have is rounded to 0; */
+	uint64_t small_ns; /* all of that */
+};
+
 /*
  * Formats of other programs. One file each, export_NAME.c, and a line in export.c. A format has one of the two, or both; or it is
  * the page for browsers, which tracer/html/ makes of either.
  */
 struct export_format {
 	const char *name;
-	/*
-	 * A profile; and recorded calls added up by stack (call_stacks.h), where it has no form for calls. Returns how many
-	 * stacks were left out, since the output would be a flood.
-	 */
-	uint64_t (*profile)(const struct profile_view *view, struct output *output);
+	/* A profile; and recorded calls added up by stack (call_stacks.h), where it has no form for calls. */
+	struct export_left (*profile)(const struct profile_view *view, struct output *output);
 	/* Recorded calls as they come, of one process or several. */
 	const struct sink_ops *calls;
 	bool page;

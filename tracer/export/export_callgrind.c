@@ -52,7 +52,7 @@ static int32_t line_of(const struct profile_view *view, const struct profile_vie
 	return line > 0 ? line : 0;
 }
 
-static uint64_t write_callgrind(const struct profile_view *view, struct output *output)
+static struct export_left write_callgrind(const struct profile_view *view, struct output *output)
 {
 	struct buffer *to = &output->buffer;
 	struct buffer losses = {0};
@@ -84,7 +84,7 @@ static uint64_t write_callgrind(const struct profile_view *view, struct output *
 		}
 		output_commit(output);
 	}
-	return 0;
+	return (struct export_left){0};
 }
 
 const struct export_format export_callgrind = {.name = "callgrind", .profile = write_callgrind};

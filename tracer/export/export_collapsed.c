@@ -22,11 +22,11 @@ static void add_name(const struct profile_view *view, const struct profile_view_
 	buffer_free(&name);
 }
 
-static uint64_t write_collapsed(const struct profile_view *view, struct output *output)
+static struct export_left write_collapsed(const struct profile_view *view, struct output *output)
 {
 	struct buffer path = {0};
 	uint32_t number = view->nodes[0].first_child;
-	uint64_t left_out = 0;
+	struct export_left left = {0};
 	size_t *ends = memory_zeroed((view->node_count + 1) * sizeof(*ends));
 
 	while (number && !output_is_over(output)) {
@@ -39,7 +39,10 @@ static uint64_t write_collapsed(const struct profile_view *view, struct output *
 		add_name(view, node, &path);
 		ends[node->depth] = path.size;
 		if (whole && output_is_flood(output)) {
-			left_out++;
+			left.flood++;
+		} else if (!whole && node->self) {
+			left.small++;
+			left.small_ns += node->self;
 		} else if (whole) {
 			buffer_add(&output->buffer, path.bytes, path.size);
 			buffer_add_format(&output->buffer, " %" PRIu64 "\n", whole);
@@ -55,7 +58,7 @@ static uint64_t write_collapsed(const struct profile_view *view, struct output *
 	}
 	free(ends);
 	buffer_free(&path);
-	return left_out;
+	return left;
 }
 
 const struct export_format export_collapsed = {.name = "collapsed", .profile = write_collapsed};

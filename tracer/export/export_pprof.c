@@ -223,7 +223,7 @@ static void add_losses(struct writing *writing)
 	buffer_free(&losses);
 }
 
-static uint64_t write_pprof(const struct profile_view *view, struct output *output)
+static struct export_left write_pprof(const struct profile_view *view, struct output *output)
 {
 	const struct profile *profile = view->profile;
 	enum profile_weight first = first_kind(view), other = profile_unit(first)->other;
@@ -249,7 +249,7 @@ static uint64_t write_pprof(const struct profile_view *view, struct output *outp
 	buffer_free(&writing.message);
 	buffer_free(&writing.text);
 	words_free(&writing.strings);
-	return 0;
+	return (struct export_left){0};
 }
 
 #define WRITE_PPROF write_pprof

@@ -109,7 +109,7 @@ static void add_profile(const struct writing *writing, uint32_t root, struct buf
 	buffer_free(&name);
 }
 
-static uint64_t write_speedscope(const struct profile_view *view, struct output *output)
+static struct export_left write_speedscope(const struct profile_view *view, struct output *output)
 {
 	struct writing writing = writing_begin(view);
 	struct buffer *to = &output->buffer;
@@ -131,7 +131,7 @@ static uint64_t write_speedscope(const struct profile_view *view, struct output 
 	json_close_array(to);
 	json_close_line(to);
 	writing_end(&writing);
-	return 0;
+	return (struct export_left){0};
 }
 
 const struct export_format export_speedscope = {.name = "speedscope", .profile = write_speedscope};

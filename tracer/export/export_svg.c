@@ -88,7 +88,7 @@ static uint32_t shown_depth(const struct profile_view *view, double scale)
 	return depth;
 }
 
-static uint64_t write_svg(const struct profile_view *view, struct output *output)
+static struct export_left write_svg(const struct profile_view *view, struct output *output)
 {
 	struct buffer *to = &output->buffer;
 	const struct profile_unit *unit = profile_unit(view->weight);
@@ -126,7 +126,7 @@ static uint64_t write_svg(const struct profile_view *view, struct output *output
 	}
 	buffer_add_text(to, "</svg>\n");
 	free(places);
-	return 0;
+	return (struct export_left){0};
 }
 
 const struct export_format export_svg = {.name = "svg", .profile = write_svg};
