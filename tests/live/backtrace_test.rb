@@ -126,7 +126,10 @@ class BacktraceTest < LiveTest
     of = ->(name) { objects.select { |object| object["name"] == name } }
     first, second, third = of.("cold").map { |object| object["unmoved_ns"] }
     times = objects.select { |object| object["type"] == "process" }.map { |object| object["time_ns"] }
-    assert_equal [nil, times[1] - times[0], times[2] - times[0]], [first, second, third]
+    # Where a processor is emulated, a signal may cost the thread that it comes to a hundredth of the time.
+    unless Processes::PATIENCE >= 10 && of.("cold").any? { |object| object.fetch("cpu_since_ns", 0) > 1_000_000 }
+      assert_equal [nil, times[1] - times[0], times[2] - times[0]], [first, second, third], of.("cold").inspect
+    end
     used = of.("hot").map { |object| object["cpu_ns"] }
     skip "the threads of this Ruby have no native ids" unless used.all?
     assert_equal [nil, 0, 0], of.("hot").map { |object| object["unmoved_ns"] }
@@ -256,6 +259,10 @@ class BacktraceTest < LiveTest
     assert_equal %w[yield block\ in\ waiting_fiber], labels(fiber) if Processes.target_ruby?(">= 3.0")
   end
 
+  def without_locals_for_lack_of_time?(fibers)
+    Processes::PATIENCE >= 10 && fibers.any? { |fiber| fiber["locals_missing"] == "time" }
+  end
+
   test "fibers that wait for one that they resumed, and a thread's own" do
     target = start("threads")
     target.run("class Fiber; def to_s = 'mine'; def backtrace_locations = raise; end; nil") if Processes.target_ruby?(">= 3.0")
@@ -269,6 +276,7 @@ class BacktraceTest < LiveTest
     innermost = fibers.map { |fiber| labels(fiber).first(2) }.sort
     assert_equal [["next", "block in resuming_fibers"], ["resume", "block (2 levels) in resuming_fibers"],
                   ["resume", "block in resuming_fibers"]], innermost
+    skip "where a processor is emulated, there is no time for local variables" if without_locals_for_lack_of_time?(fibers)
     assert(fibers.any? { |fiber| fiber["frames"][1]["locals"]&.fetch("outer", nil) == "1" }, fibers.inspect)
     assert(fibers.any? { |fiber| fiber["frames"][1]["locals"]&.fetch("number", nil) == "10000" }, fibers.inspect)
   end
