@@ -305,7 +305,7 @@ class BacktraceTest < LiveTest
     target = start("threads")
     20.times do
       tracer = launch("bt", "-p", target.pid.to_s, "--every", "0.001")
-      tracer.wait_for(/as before/)
+      tracer.wait_for(/^process .*^process /m)
       assert_exit 0, tracer.stop
     end
   end

@@ -193,13 +193,13 @@ static uint64_t seen_ns(const struct replayed *replayed)
 	return replayed->to_ns > replayed->from_ns ? replayed->to_ns - replayed->from_ns : 0;
 }
 
-/* Those that have no end. */
+/* Those that have no end: nothing more of them is wanted, or whoever recorded them was killed. */
 static void finish_all(struct replay_sessions *sessions)
 {
 	const char *reason = replay_has_enough(sessions)         ? "--count reached"
 	                     : sessions->run.output->reader_gone ? "the reader closed the pipe"
 	                     : sessions->run.stop_reason         ? sessions->run.stop_reason
-	                                                         : "the recording ends";
+	                                                         : "the recording breaks off" SUMMARY_UNCONFIRMED;
 
 	for (size_t i = 0; i < sessions->count; i++) {
 		const struct replayed *replayed = sessions->items[i];

@@ -71,7 +71,7 @@ void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t
 
 	/* It is alive, and may have more to say, and more losses to tell. */
 	if (summary.cut_short && !summary.gone) {
-		snprintf(unconfirmed, sizeof(unconfirmed), "%s, unconfirmed: calls may be missing that nobody counted", reason);
+		snprintf(unconfirmed, sizeof(unconfirmed), "%s" SUMMARY_UNCONFIRMED, reason);
 		summary.reason = reason = unconfirmed;
 	}
 	if (traced->sink->ops->summary)

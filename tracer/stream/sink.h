@@ -16,6 +16,8 @@ struct thread_span;
 struct threads_gap;
 
 #define SUMMARY_REASON_MAX 160 /* with its NUL */
+/* Of a reason to end: nobody has said what was lost. */
+#define SUMMARY_UNCONFIRMED ", unconfirmed: calls may be missing that nobody counted"
 
 /* A summary of one target. */
 struct sink_summary {
