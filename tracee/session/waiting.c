@@ -3,20 +3,22 @@
  *
  * The kernel says in which system call a thread is, with its arguments, program counter and stack pointer; of its own threads a
  * process may always know (/proc/self/task). libc's unwind tables tell who called: the VM (or its socket library), or C code of
- * somebody else, which is left alone.
+ * somebody else, which is left alone. musl has none: there the caller is the first return address on the stack that is not
+ * musl's, and not behind a call of a function that does not make this system call.
  *
  * Of the VM's own calls those are in the list that Ruby begins again on every version: seen on 2.7, 3.1, 3.3 and 4.0
  * (tests/live/blocking_test.rb). Not in it: open (up to 3.3 EINTR is raised), fcntl (F_SETLKW), connect on a UNIX socket (taken
  * for connected). IO#sysread and IO#syswrite make the same system calls as all other reads and writes and do not begin again:
  * they are known by their functions' being on the stack.
  *
- * Where /proc or the tables do not tell (no /proc in a chroot, a libc without tables), a thread may be woken out of anything that
- * is in the list.
+ * Where none of this tells (no /proc in a chroot; a libc without tables on other processors), a thread may be woken out of
+ * anything that is in the list.
  */
 
 #define _GNU_SOURCE
 #include "tracee/session/waiting.h"
 
+#include "proto/call_code.h"
 #include "proto/task_file.h"
 #include "tracee/base/safe_read.h"
 #include "tracee/session/unwind.h"
@@ -37,8 +39,14 @@
 #include <unistd.h>
 
 #define STEPS_MAX 8     /* of functions of libc one inside the other */
+#define CALLER_WORDS 64 /* how far up the stack the caller is looked for where there are no unwind tables */
 #define STACK_WORDS 512 /* how far up the stack IO#sysread and IO#syswrite are looked for */
 #define STACK_WIPED (32u << 10)
+#ifdef __GLIBC__
+#define LIBC_HAS_TABLES true
+#else
+#define LIBC_HAS_TABLES false /* of its functions; some of what the compiler adds may have one */
+#endif
 #define SOCKET_LIBRARY "/socket.so"
 
 struct call {
@@ -56,34 +64,49 @@ static struct {
 /* Who makes it. */
 enum maker { BY_VM = 1, BY_SOCKET_LIBRARY = 2, BY_BOTH = 3 };
 
+#define FUNCTIONS_MAX 4
+
 static const struct {
 	long number;
 	enum maker makers;
-	bool plain_too; /* IO#sysread or IO#syswrite may have made it */
-	bool connects;  /* not out of a UNIX socket's */
+	bool plain_too;                       /* IO#sysread or IO#syswrite may have made it */
+	bool connects;                        /* not out of a UNIX socket's */
+	const char *functions[FUNCTIONS_MAX]; /* of musl, that the VM calls for it */
 } wakeable[] = {
-	{SYS_futex, BY_VM, false, false},
-	{SYS_ppoll, BY_VM, true, false},
-	{SYS_pselect6, BY_VM, false, false},
+	{SYS_futex, BY_VM, false, false, {"pthread_cond_wait", "pthread_cond_timedwait", "pthread_mutex_lock", "pthread_join"}},
+	{SYS_ppoll, BY_VM, true, false, {"ppoll", "poll"}},
+	{SYS_pselect6, BY_VM, false, false, {"pselect", "select"}},
 #ifdef SYS_poll
-	{SYS_poll, BY_VM, true, false},
-	{SYS_select, BY_VM, false, false},
+	{SYS_poll, BY_VM, true, false, {"poll"}},
+	{SYS_select, BY_VM, false, false, {"select"}},
 #endif
 	/* What the kernel calls a wait that was stopped (by a debugger, by rbprobe's loader) and goes on. */
-	{SYS_restart_syscall, BY_VM, true, false},
-	{SYS_read, BY_VM, true, false},
-	{SYS_readv, BY_VM, true, false},
-	{SYS_write, BY_VM, true, false},
-	{SYS_writev, BY_VM, true, false},
-	{SYS_wait4, BY_VM, false, false},
-	{SYS_waitid, BY_VM, false, false},
-	{SYS_flock, BY_VM, false, false},
-	{SYS_accept, BY_BOTH, false, false},
-	{SYS_accept4, BY_BOTH, false, false},
-	{SYS_recvfrom, BY_BOTH, false, false},
-	{SYS_recvmsg, BY_BOTH, false, false},
-	{SYS_connect, BY_BOTH, false, true},
+	{SYS_restart_syscall, BY_VM, true, false, {"poll", "ppoll", "select", "pthread_cond_timedwait"}},
+	{SYS_read, BY_VM, true, false, {"read"}},
+	{SYS_readv, BY_VM, true, false, {"readv"}},
+	{SYS_write, BY_VM, true, false, {"write"}},
+	{SYS_writev, BY_VM, true, false, {"writev"}},
+	{SYS_wait4, BY_VM, false, false, {"waitpid", "wait4", "wait"}},
+	{SYS_waitid, BY_VM, false, false, {"waitid"}},
+	{SYS_flock, BY_VM, false, false, {"flock"}},
+	{SYS_accept, BY_BOTH, false, false, {"accept"}},
+	{SYS_accept4, BY_BOTH, false, false, {"accept4"}},
+	{SYS_recvfrom, BY_BOTH, false, false, {"recv", "recvfrom"}},
+	{SYS_recvmsg, BY_BOTH, false, false, {"recvmsg"}},
+	{SYS_connect, BY_BOTH, false, true, {"connect"}},
 };
+
+#define WAKEABLE (sizeof(wakeable) / sizeof(*wakeable))
+
+/* Where these functions are; 0: nowhere. Looked up where they are needed. */
+static uintptr_t functions[WAKEABLE][FUNCTIONS_MAX];
+
+static void functions_find(void)
+{
+	for (size_t i = 0; i < WAKEABLE; i++)
+		for (size_t k = 0; k < FUNCTIONS_MAX && wakeable[i].functions[k]; k++)
+			functions[i][k] = (uintptr_t)dlsym(RTLD_DEFAULT, wakeable[i].functions[k]);
+}
 
 void waiting_init(void)
 {
@@ -92,6 +115,8 @@ void waiting_init(void)
 	unwind_image_find(&known.libc, dlsym(RTLD_DEFAULT, "poll"));
 	unwind_image_find(&known.threads, dlsym(RTLD_DEFAULT, "pthread_cond_wait"));
 	unwind_image_find(&known.vm, dlsym(RTLD_DEFAULT, "rb_define_method"));
+	if (!LIBC_HAS_TABLES)
+		functions_find();
 }
 
 /* --- The system call */
@@ -219,6 +244,45 @@ static bool leave_libc(struct unwind_place *place)
 	return false;
 }
 
+static bool read_word(const void *unused, uint64_t address, uint64_t *word)
+{
+	(void)unused;
+	return safe_read(address, word, sizeof(*word));
+}
+
+static bool makes(size_t call, uintptr_t function)
+{
+	for (size_t i = 0; i < FUNCTIONS_MAX; i++)
+		if (functions[call][i] == function)
+			return true;
+	return false;
+}
+
+/*
+ * The same without unwind tables. What has called another function of libc is left over from before. A tail call leaves nothing
+ * on the stack: instead of the function that made it there is its caller, which has called something outside of libc, or by a
+ * pointer.
+ */
+static bool find_caller(size_t call, struct unwind_place *place)
+{
+	static const struct code_reader reader = {.word = read_word};
+	uintptr_t words[CALLER_WORDS];
+	size_t count = safe_read_some(place->sp, words, CALLER_WORDS);
+
+	for (size_t i = 0; i < count; i++) {
+		uintptr_t target;
+
+		if (unwind_image_has(&known.libc, words[i]) || !call_code_is_return(&reader, words[i]))
+			continue;
+		target = call_code_target(&reader, words[i]);
+		if (unwind_image_has(&known.libc, target) && !makes(call, target))
+			continue;
+		*place = (struct unwind_place){.pc = words[i], .sp = place->sp + (i + 1) * sizeof(*words)};
+		return true;
+	}
+	return false;
+}
+
 static bool line_has(const char *line, uintptr_t address)
 {
 	char *end;
@@ -271,14 +335,18 @@ static enum waiting judge(const struct call *call)
 {
 	struct unwind_place place = {.pc = call->pc, .sp = call->sp};
 	enum waiting wake = call->number == SYS_futex ? WAITING_WAKE_LOCK : WAITING_WAKE;
-	size_t i = 0, count = sizeof(wakeable) / sizeof(*wakeable);
+	size_t i = 0;
 
-	while (i < count && wakeable[i].number != call->number)
+	while (i < WAKEABLE && wakeable[i].number != call->number)
 		i++;
-	if (i == count || (wakeable[i].connects && is_unix_socket((int)call->arguments[0])))
+	if (i == WAKEABLE || (wakeable[i].connects && is_unix_socket((int)call->arguments[0])))
 		return WAITING_ALONE;
-	if (!known.libc.table || !leave_libc(&place))
-		return wake;
+	if (LIBC_HAS_TABLES || !CALL_CODE_KNOWN || !known.libc.end) {
+		if (!known.libc.table || !leave_libc(&place))
+			return wake;
+	} else if (!find_caller(i, &place)) {
+		return WAITING_ALONE;
+	}
 	if (!unwind_image_has(&known.vm, place.pc) &&
 	    !((wakeable[i].makers & BY_SOCKET_LIBRARY) && is_in_library(place.pc, SOCKET_LIBRARY)))
 		return WAITING_ALONE;

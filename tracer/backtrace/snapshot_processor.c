@@ -1,8 +1,8 @@
-/*
- * What native stacks need to know of the processor: where return addresses are, and what calls look like. See thread_snapshot.h.
- */
+/* What native stacks need to know of the processor: where return addresses are. See thread_snapshot.h. */
 
 #include "tracer/backtrace/thread_snapshot.h"
+
+#include "proto/call_code.h"
 
 #include <string.h>
 
@@ -62,62 +62,7 @@ bool snapshot_saved_caller(const struct snapshot *snapshot, const struct confine
 	return snapshot_read(snapshot, confined, at, &caller->pc);
 }
 
-static bool read_code(const struct snapshot *snapshot, const struct confined *confined, uint64_t address, uint8_t code[8])
-{
-	uint64_t word;
-
-	if (!snapshot_read(snapshot, confined, address, &word))
-		return false;
-	memcpy(code, &word, sizeof(word));
-	return true;
-}
-
-bool snapshot_is_return_address(const struct snapshot *snapshot, const struct confined *confined, uint64_t address)
-{
-	uint8_t code[8];
-
-	if (address < 4096 || !read_code(snapshot, confined, address - sizeof(code), code))
-		return false;
-	if (code[3] == 0xe8) /* call rel32 */
-		return true;
-	/* call *register or *memory: ff /2, of two to seven bytes */
-	for (int size = 2; size <= 7; size++)
-		if (code[8 - size] == 0xff && (code[9 - size] & 0x38) == 0x10)
-			return true;
-	return false;
-}
-
-uint64_t snapshot_call_target(const struct snapshot *snapshot, const struct confined *confined, uint64_t address)
-{
-	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-	uint64_t target, slot;
-	uint8_t code[8];
-	int32_t distance;
-
-	if (!read_code(snapshot, confined, address - sizeof(code), code) || code[3] != 0xe8)
-		return 0;
-	memcpy(&distance, code + 4, sizeof(distance));
-	target = slot = address + (uint64_t)(int64_t)distance;
-	/* An entry of the procedure linkage table: jmp *distance(%rip), maybe with a mark and a prefix in front. */
-	if (read_code(snapshot, confined, slot, code) && memcmp(code, endbr64, sizeof(endbr64)) == 0)
-		read_code(snapshot, confined, slot += sizeof(endbr64), code);
-	if (code[0] == 0xf2)
-		read_code(snapshot, confined, ++slot, code);
-	if (code[0] != 0xff || code[1] != 0x25)
-		return target;
-	memcpy(&distance, code + 2, sizeof(distance));
-	return snapshot_read(snapshot, confined, slot + 6 + (uint64_t)(int64_t)distance, &target) ? target : 0;
-}
-
 #elif defined(__aarch64__)
-
-#define INSTRUCTION_SIZE 4u
-#define BTI_C 0xd503245fu
-/* Of an entry of the procedure linkage table: adrp x16, PAGE; ldr x17, [x16, #OFFSET]. */
-#define ADRP_X16 0x90000010u
-#define ADRP_X16_MASK 0x9f00001fu
-#define LDR_X17_X16 0xf9400211u
-#define LDR_X17_X16_MASK 0xffc003ffu
 
 /*
  * Saved in front of it is the caller's frame pointer: the address of the caller's own pair of both, which compilers put at the
@@ -133,55 +78,6 @@ bool snapshot_saved_caller(const struct snapshot *snapshot, const struct confine
 	return caller->sp > at && caller->sp < snapshot->sp + SNAPSHOT_STACK_MAX && caller->sp % sizeof(uint64_t) == 0;
 }
 
-static bool read_instruction(const struct snapshot *snapshot, const struct confined *confined, uint64_t address,
-                             uint32_t *instruction)
-{
-	uint64_t word;
-
-	if (address % INSTRUCTION_SIZE || !snapshot_read(snapshot, confined, address, &word))
-		return false;
-	*instruction = (uint32_t)word;
-	return true;
-}
-
-static bool is_direct_call(uint32_t instruction)
-{
-	return instruction >> 26 == 0x25; /* bl */
-}
-
-bool snapshot_is_return_address(const struct snapshot *snapshot, const struct confined *confined, uint64_t address)
-{
-	uint32_t code;
-
-	if (address < 4096 || !read_instruction(snapshot, confined, address - INSTRUCTION_SIZE, &code))
-		return false;
-	/* blr, and its forms with an authenticated address */
-	return is_direct_call(code) || (code & 0xfefff000) == 0xd63f0000;
-}
-
-/* What a signed field of an instruction says, which begins at its lowest bit. */
-static int64_t signed_field(uint32_t field, unsigned bits)
-{
-	return (int64_t)((uint64_t)field << (64 - bits)) >> (64 - bits);
-}
-
-uint64_t snapshot_call_target(const struct snapshot *snapshot, const struct confined *confined, uint64_t address)
-{
-	uint32_t code, load;
-	uint64_t target, slot, page;
-
-	if (!read_instruction(snapshot, confined, address - INSTRUCTION_SIZE, &code) || !is_direct_call(code))
-		return 0;
-	target = slot = address - INSTRUCTION_SIZE + (uint64_t)(signed_field(code & 0x3ffffff, 26) * INSTRUCTION_SIZE);
-	if (read_instruction(snapshot, confined, slot, &code) && code == BTI_C)
-		read_instruction(snapshot, confined, slot += INSTRUCTION_SIZE, &code);
-	if ((code & ADRP_X16_MASK) != ADRP_X16 || !read_instruction(snapshot, confined, slot + INSTRUCTION_SIZE, &load) ||
-	    (load & LDR_X17_X16_MASK) != LDR_X17_X16)
-		return target;
-	page = (slot & ~UINT64_C(0xfff)) + (uint64_t)(signed_field((code >> 5 & 0x7ffff) << 2 | (code >> 29 & 3), 21) * 4096);
-	return snapshot_read(snapshot, confined, page + (load >> 10 & 0xfff) * 8, &target) ? target : 0;
-}
-
 #else
 
 bool snapshot_saved_caller(const struct snapshot *snapshot, const struct confined *confined, uint64_t at,
@@ -194,20 +90,30 @@ bool snapshot_saved_caller(const struct snapshot *snapshot, const struct confine
 	return false;
 }
 
-uint64_t snapshot_call_target(const struct snapshot *snapshot, const struct confined *confined, uint64_t address)
+#endif
+
+struct within {
+	const struct snapshot *snapshot;
+	const struct confined *confined;
+};
+
+static bool word_within(const void *owner, uint64_t address, uint64_t *word)
 {
-	(void)snapshot;
-	(void)confined;
-	(void)address;
-	return 0;
+	const struct within *within = (const struct within *)owner;
+
+	return snapshot_read(within->snapshot, within->confined, address, word);
 }
 
 bool snapshot_is_return_address(const struct snapshot *snapshot, const struct confined *confined, uint64_t address)
 {
-	(void)snapshot;
-	(void)confined;
-	(void)address;
-	return false;
+	const struct within within = {snapshot, confined};
+
+	return call_code_is_return(&(struct code_reader){word_within, &within}, address);
 }
 
-#endif
+uint64_t snapshot_call_target(const struct snapshot *snapshot, const struct confined *confined, uint64_t address)
+{
+	const struct within within = {snapshot, confined};
+
+	return call_code_target(&(struct code_reader){word_within, &within}, address);
+}
