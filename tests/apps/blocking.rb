@@ -354,10 +354,11 @@ def signal_set(signal)
   C.memory([1 << (signal - 1)].pack("Q") + "\0" * 120).tap { |set| C.call(:pthread_sigmask, 0, set, 0) }
 end
 OUR_SIGNAL = 40
+TGKILL = RUBY_PLATFORM.start_with?("x86_64") ? 234 : 131 # musl has no function for it
 # To that native thread alone: all others would be killed by it.
 def send_later(signal)
   thread = C.call(:gettid)[0]
-  later { Process.respond_to?(:kill) && C.call(:tgkill, Process.pid, thread, signal) }
+  later { Process.respond_to?(:kill) && C.call(:syscall, TGKILL, Process.pid, thread, signal) }
 end
 operation("C sigtimedwait") { C.call(:sigtimedwait, signal_set(OUR_SIGNAL), 0, C.timespec) }
 operation("C sigwaitinfo") { signal_set(OUR_SIGNAL).then { |set| send_later(OUR_SIGNAL); C.call(:sigwaitinfo, set, 0) } }

@@ -217,10 +217,27 @@ class TopTest < LiveTest
     top("-p", target.pid, "--interval", "0.2", "Work#inner")
     await(/Work#inner$/)
     type("\r")
-    await(/^Callers of Work#inner: of \d+ calls$/)
+    await(/^Callers of Work#inner: of \d+ calls(, one in \d+)?$/)
     2.times { |i| await(/^ *[45]\d\.\d %   Work#outer  console:#{i + 3}$/) }
     before = screen[/of (\d+) calls/, 1].to_i
     wait_until("more calls are added") { screen[/of (\d+) calls/, 1].to_i > before }
+    type(ESCAPE)
+    await(/Work#inner$/)
+    leave
+  end
+
+  # Of each second the first calls, which come together, would say a quarter.
+  test "callers are those of calls all over a second" do
+    target = start("shop")
+    target.run("class Work; def inner; end; def first; inner; end; def rest; inner; end; end; work = Work.new; " \
+               "Thread.new { loop { 5.times { work.first }; 200.times { work.rest }; sleep 0.2 } }; nil")
+    top("-p", target.pid, "--interval", "0.5", "Work#inner")
+    await(/ \d+ .*Work#inner$/)
+    type("\r")
+    await(/^Callers of Work#inner: of \d+ calls, one in \d+$/)
+    wait_until("there are enough") { screen[/of (\d+) calls/, 1].to_i >= 60 }
+    assert_operator screen[/([\d.]+) %   Work#first /, 1].to_f, :<, 12, screen
+    assert_operator screen[/([\d.]+) %   Work#rest /, 1].to_f, :>, 88, screen
     type(ESCAPE)
     await(/Work#inner$/)
     leave

@@ -38,9 +38,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define STEPS_MAX 8     /* of functions of libc one inside the other */
-#define CALLER_WORDS 64 /* how far up the stack the caller is looked for where there are no unwind tables */
-#define STACK_WORDS 512 /* how far up the stack IO#sysread and IO#syswrite are looked for */
+#define STEPS_MAX 8       /* of functions of libc one inside the other */
+#define CALLER_WORDS 64   /* how far up the stack the caller is looked for where there are no unwind tables */
+#define DOUBTFUL_WORDS 24 /* and how much further, where the first one found may not be the one */
+#define STACK_WORDS 512   /* how far up the stack IO#sysread and IO#syswrite are looked for */
 #define STACK_WIPED (32u << 10)
 #ifdef __GLIBC__
 #define LIBC_HAS_TABLES true
@@ -252,7 +253,7 @@ static bool read_word(const void *unused, uint64_t address, uint64_t *word)
 
 static bool makes(size_t call, uintptr_t function)
 {
-	for (size_t i = 0; i < FUNCTIONS_MAX; i++)
+	for (size_t i = 0; function && i < FUNCTIONS_MAX; i++)
 		if (functions[call][i] == function)
 			return true;
 	return false;
@@ -261,15 +262,15 @@ static bool makes(size_t call, uintptr_t function)
 /*
  * The same without unwind tables. What has called another function of libc is left over from before. A tail call leaves nothing
  * on the stack: instead of the function that made it there is its caller, which has called something outside of libc, or by a
- * pointer.
+ * pointer. In the VM that may be left over, too: then somebody else's return address comes soon behind it.
  */
 static bool find_caller(size_t call, struct unwind_place *place)
 {
 	static const struct code_reader reader = {.word = read_word};
-	uintptr_t words[CALLER_WORDS];
-	size_t count = safe_read_some(place->sp, words, CALLER_WORDS);
+	uintptr_t words[CALLER_WORDS], sp = place->sp;
+	size_t count = safe_read_some(sp, words, CALLER_WORDS), found = count;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && (found == count || i <= found + DOUBTFUL_WORDS); i++) {
 		uintptr_t target;
 
 		if (unwind_image_has(&known.libc, words[i]) || !call_code_is_return(&reader, words[i]))
@@ -277,10 +278,16 @@ static bool find_caller(size_t call, struct unwind_place *place)
 		target = call_code_target(&reader, words[i]);
 		if (unwind_image_has(&known.libc, target) && !makes(call, target))
 			continue;
-		*place = (struct unwind_place){.pc = words[i], .sp = place->sp + (i + 1) * sizeof(*words)};
-		return true;
+		if (found == count) {
+			found = i;
+			*place = (struct unwind_place){.pc = words[i], .sp = sp + (i + 1) * sizeof(*words)};
+			if (!unwind_image_has(&known.vm, words[i]) || makes(call, target))
+				return true;
+		} else if (!unwind_image_has(&known.vm, words[i])) {
+			return false;
+		}
 	}
-	return false;
+	return found < count;
 }
 
 static bool line_has(const char *line, uintptr_t address)

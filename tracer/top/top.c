@@ -194,7 +194,7 @@ static void open_watch(struct top *top, enum top_pane_kind kind)
 		snprintf(name, sizeof(name), "%.*s", (int)row->stat->name.size, row->stat->name.bytes);
 		leave_watch(top);
 		top_pane_open(&top->pane, kind);
-		top->watch = top_watch_open(kind, name, pids, count, top->wish->options);
+		top->watch = top_watch_open(kind, name, row->rate / (double)count, pids, count, top->wish->options);
 	}
 	free(pids);
 }

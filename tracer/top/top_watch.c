@@ -11,11 +11,13 @@
 #include <string.h>
 
 #define FRAMES 20
+#define EVERY_MAX 1000000u
 #define QUIET_NS (20 * NS_PER_MS) /* after this, a call that has not ended is shown as begun */
 
 struct top_watch {
 	enum top_pane_kind kind;
 	char selector[600];
+	uint32_t every;       /* one of so many calls is looked at; 0: all */
 	struct output output; /* what the sink writes, until it is in the pane */
 	struct sink *sink;
 	struct top_session **sessions;
@@ -25,7 +27,36 @@ struct top_watch {
 	bool *said; /* by session: why it is over */
 };
 
-struct top_watch *top_watch_open(enum top_pane_kind kind, const char *selector, const pid_t *pids, size_t count,
+static bool is_prime(uint32_t number)
+{
+	for (uint32_t i = 2; i * i <= number; i++)
+		if (number % i == 0)
+			return false;
+	return true;
+}
+
+/* A prime number of calls is hardly what a program makes again and again. 0: each call. */
+static uint32_t one_of(double rate)
+{
+	double wanted = rate / TOP_WATCH_RATE;
+	uint32_t every = wanted < EVERY_MAX ? (uint32_t)wanted : EVERY_MAX;
+
+	while (every > 1 && !is_prime(every))
+		every++;
+	return every > 1 ? every : 0;
+}
+
+static void choose(enum top_pane_kind kind, double rate, struct conditions *conditions)
+{
+	uint32_t most = kind == TOP_PANE_CALLERS ? TOP_CALLERS_RATE : TOP_WATCH_RATE;
+
+	if (kind == TOP_PANE_CALLERS && !conditions->every)
+		conditions->every = one_of(rate);
+	if (!conditions->rate || conditions->rate > most)
+		conditions->rate = most;
+}
+
+struct top_watch *top_watch_open(enum top_pane_kind kind, const char *selector, double rate, const pid_t *pids, size_t count,
                                  const struct options *options)
 {
 	struct top_watch *watch = memory_zeroed(sizeof(*watch));
@@ -37,10 +68,10 @@ struct top_watch *top_watch_open(enum top_pane_kind kind, const char *selector, 
 	trace.flags |= kind == TOP_PANE_CALLERS ? TRACE_STACK : TRACE_ARGUMENTS | TRACE_RESULT;
 	trace.stack_frames = kind == TOP_PANE_CALLERS ? FRAMES : 0;
 	trace.marks.kinds = 0;
-	if (!trace.conditions.rate || trace.conditions.rate > TOP_WATCH_RATE)
-		trace.conditions.rate = TOP_WATCH_RATE;
+	choose(kind, rate, &trace.conditions);
 	style.flags = trace.flags;
 	watch->kind = kind;
+	watch->every = trace.conditions.every;
 	watch->news = true;
 	watch->output.fd = -1;
 	snprintf(watch->selector, sizeof(watch->selector), "%s", selector);
@@ -108,6 +139,8 @@ static void show_callers(struct top_watch *watch, struct top_pane *pane)
 
 	pane->title.size = 0;
 	buffer_add_format(&pane->title, "Callers of %s: of %llu calls", watch->selector, (unsigned long long)callers->root.calls);
+	if (watch->every > 1)
+		buffer_add_format(&pane->title, ", one in %u", watch->every);
 	top_pane_empty(pane);
 	if (any_armed(watch))
 		top_callers_write(callers, &text);

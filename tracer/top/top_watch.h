@@ -16,11 +16,19 @@
  */
 
 #define TOP_WATCH_RATE 20u /* calls a second of each process */
+/*
+ * Where parts of all calls are shown, one of so many is taken that there are about as many as that. Of the first ones of each
+ * second most would have the same callers: they are those of one request. So this is the limit should they become more.
+ */
+#define TOP_CALLERS_RATE 200u
 
 struct top_watch;
 
-/* kind: callers or follow. selector: of the method. options: its trace options are those of the counting sessions. */
-struct top_watch *top_watch_open(enum top_pane_kind kind, const char *selector, const pid_t *pids, size_t count,
+/*
+ * kind: callers or follow. selector: of the method. rate: its calls a second, in each process; 0: not known. options: its trace
+ * options are those of the counting sessions.
+ */
+struct top_watch *top_watch_open(enum top_pane_kind kind, const char *selector, double rate, const pid_t *pids, size_t count,
                                  const struct options *options);
 
 void top_watch_collect(const struct top_watch *watch, struct top_poll *poll);
