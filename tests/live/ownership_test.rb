@@ -5,8 +5,6 @@ require_relative "helper"
 class OwnershipTest < LiveTest
   OWNER = 65_534
   STRANGER = 65_533
-  # Holds the GVL in C for a while, so that what attaching makes can be looked at before it is gone again.
-  BUSY = "'x'.crypt('$6$rounds=9000000$salt').size"
 
   def as_stranger(*command)
     system("setpriv", "--reuid=#{STRANGER}", "--regid=#{STRANGER}", "--clear-groups", *command, out: File::NULL, err: File::NULL)
@@ -18,16 +16,20 @@ class OwnershipTest < LiveTest
     end
   end
 
-  # The socket's directory while somebody attaches.
+  # The socket's directory while somebody attaches. C code holds the GVL meanwhile, so that what attaching makes can be looked at
+  # before it is gone again.
   def with_a_client_under_way(target)
-    target.run_in_background(BUSY)
+    path = compile_extension("holder").tap { |directory| File.chmod(0o755, directory) }
+    target.run("require '#{path}/holder.so'")
+    target.run_in_background("Holder.hold('#{path}/enough', false)")
     wait_until("it computes") { Processes.status_of(target.pid, "State").start_with?("R") }
     tracer = launch("methods", "-p", target.pid.to_s, "Shop#price", "--timeout", "120")
     directory = wait_until("the client has made its directory") do
       Leftovers.socket_directories([tracer.pid]).find { |path| File.socket?("#{path}/s") }
     end
     yield directory
-    assert_equal "109", target.answer(120)
+    File.write("#{path}/enough", "")
+    assert_equal "1", target.answer(120)
     assert_exit 0, tracer.wait(120)
     refute_path_exists directory
   end

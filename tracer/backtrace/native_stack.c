@@ -177,6 +177,12 @@ int native_stacks_take(struct native_stacks *stacks, const struct target *target
 	return status;
 }
 
+bool native_module_is_musl(const char *name, size_t size)
+{
+	return (size == strlen("libc.so") && memcmp(name, "libc.so", size) == 0) ||
+	       (size > strlen("ld-musl-") && memcmp(name, "ld-musl-", strlen("ld-musl-")) == 0);
+}
+
 const char *native_stacks_gap(const struct native_stacks *stacks)
 {
 	if (!library_is_there(LIBRARY_DW))

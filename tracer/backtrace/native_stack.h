@@ -52,6 +52,9 @@ int native_stacks_take(struct native_stacks *stacks, const struct target *target
 /* Frames of what was copied before: of each of stacks->count threads one, in their order. It runs a child for that. */
 struct snapshot;
 void native_stacks_unwind(struct native_stacks *stacks, const struct snapshot *snapshots, const struct target *target);
+/* Whether a module of that name is musl, which has no unwind tables, and in which each thread begins. */
+bool native_module_is_musl(const char *name, size_t size);
+
 /* A sentence's end on frames that are missing; NULL: none is. */
 const char *native_stacks_gap(const struct native_stacks *stacks);
 /* Reads stacks->answer, which is anybody's, into the threads. For native_stacks_take(), and for tests. */

@@ -10,6 +10,8 @@
 #define _GNU_SOURCE
 #include "tracer/backtrace/native_unwind.h"
 
+#include "tracer/backtrace/native_stack.h"
+
 #include "tracer/backtrace/native_function.h"
 #include "tracer/base/buffer.h"
 
@@ -272,13 +274,11 @@ static int add_frame(Dwfl_Frame *state, void *argument)
 	return DWARF_CB_ABORT;
 }
 
-/* musl has no unwind tables. A thread begins in it. */
 static bool ends_in_musl(const struct stack *stack)
 {
 	const struct frame *last = &stack->frames[stack->count - 1];
 
-	return stack->count > 1 && ((last->module_size == 7 && memcmp(last->module, "libc.so", 7) == 0) ||
-	                            (last->module_size > 8 && memcmp(last->module, "ld-musl-", 8) == 0));
+	return stack->count > 1 && native_module_is_musl(last->module, last->module_size);
 }
 
 /*

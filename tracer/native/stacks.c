@@ -160,6 +160,14 @@ struct both {
 	struct merge_stack stack;
 };
 
+/* Up to musl all may be there. Where more is missing, the two have another number of entries, and are not joined. */
+static bool is_cut(const struct native_thread *native)
+{
+	const char *module = native->count > 1 ? native->frames[native->count - 1].module : NULL;
+
+	return native->cut && !(module && native_module_is_musl(module, strlen(module)));
+}
+
 static struct both both_of(const struct stacks *stacks, const struct frame_names *names, const struct native_sample *sample,
                            const struct native_thread *native)
 {
@@ -184,7 +192,7 @@ static struct both both_of(const struct stacks *stacks, const struct frame_names
 	                                  .native_count = (uint32_t)native->count,
 	                                  .controls = both.controls,
 	                                  .control_count = count,
-	                                  .cut = native->cut || sample->control.cut};
+	                                  .cut = is_cut(native) || sample->control.cut};
 	return both;
 }
 
@@ -261,7 +269,7 @@ static uint32_t node_of(struct stacks *stacks, const struct frame_names *names, 
 
 		node = profile_node_number(stacks->numbers, node, function, 0, UINT32_MAX);
 	}
-	stacks->counts.cut += native->cut;
+	stacks->counts.cut += is_cut(native);
 	stacks->counts.unplaced += !placed;
 	stacks->counts.unnamed += unnamed;
 	free(frames);
