@@ -193,6 +193,7 @@ class RecordTest < LiveTest
     assert_equal 50, result.stdout.lines.size
     assert_match(/^rbprobe: 50 calls, 0 lost, .* ended: the recording breaks off, unconfirmed: calls may be/, result.stderr)
     assert_match(/its end is missing$/, replay("--info").stdout)
+    assert_match(/was killed: calls may be missing that nobody counted/, rbprobe("export", "-q", "--to", "html", file_of).stdout)
   end
 
   test "a file that was cut in the middle shows what is whole, and says where it was cut" do

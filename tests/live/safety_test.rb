@@ -116,6 +116,7 @@ class SafetyTest < LiveTest
     result = tracer.wait
     assert_exit 4, result
     assert_match(/process #{target.pid} was killed by signal 9 \(Killed\) while it was traced/, result.stderr)
+    assert_match(/ended: the process was killed, unconfirmed: calls may be missing that nobody counted$/, result.stderr)
     target.wait
     wait_until("its queue is gone") { Leftovers.queues_of([target]).empty? }
   end

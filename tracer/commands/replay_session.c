@@ -210,6 +210,16 @@ static void finish_all(struct replay_sessions *sessions)
 	sessions->count = 0;
 }
 
+bool replay_breaks_off(const struct replay_sessions *sessions)
+{
+	if (replay_has_enough(sessions) || sessions->run.stop_reason)
+		return false;
+	for (size_t i = 0; i < sessions->count; i++)
+		if (sessions->items[i])
+			return true;
+	return false;
+}
+
 static void forget_selectors(struct replay_sessions *sessions)
 {
 	for (uint32_t i = 0; i < sessions->selector_count; i++)

@@ -59,6 +59,8 @@ int replay_records(struct replay_sessions *sessions, const struct recording_bloc
 void replay_end(struct replay_sessions *sessions, const struct recording_end *end);
 /* --count: enough has been shown. */
 bool replay_has_enough(const struct replay_sessions *sessions);
+/* A session has no end, as when whoever recorded it was killed. After replay_all(). */
+bool replay_breaks_off(const struct replay_sessions *sessions);
 /* Sessions that have no end end here. Frees everything. Negative: a file could not be written, which was said. */
 int replay_close(struct replay_sessions *sessions);
 

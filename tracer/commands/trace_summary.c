@@ -69,8 +69,8 @@ void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t
 	char pid[32] = "", lines[40] = "", left_out[80] = "", counted[60] = "", ractors[80] = "", events[250] = "",
 	     unconfirmed[SUMMARY_REASON_MAX];
 
-	/* It is alive, and may have more to say, and more losses to tell. */
-	if (summary.cut_short && !summary.gone) {
+	/* It may have made more calls, and lost more. Figures say by themselves that they are the last known ones. */
+	if (summary.cut_short && !(summary.gone && traced->sink->ops->data)) {
 		snprintf(unconfirmed, sizeof(unconfirmed), "%s" SUMMARY_UNCONFIRMED, reason);
 		summary.reason = reason = unconfirmed;
 	}
