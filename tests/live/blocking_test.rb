@@ -135,6 +135,19 @@ class BlockingTest < LiveTest
 
   EXTENSIONS = NAMES.grep(/\AC /)
 
+  [true, false].each do |without_gvl|
+    test "a function of libc that an extension calls by its name is not cut short, #{without_gvl ? "without" : "with"} the GVL" do
+      target = start("console")
+      target.run("require '#{region}'; $from, $to = IO.pipe; Thread.new { sleep }; nil")
+      target.run("Thread.new { sleep 3; $to.puts 'hello' }") if without_gvl
+      target.run("fork { sleep 3; $to.puts 'hello'; exit! }") unless without_gvl
+      target.run_in_background("Region.line($from.fileno, #{without_gvl})")
+      wait_until("it reads") { File.read("/proc/#{target.pid}/syscall").match?(/\A(0|19|63|65) /) && asleep?(target.pid) }
+      rbprobe("eval", "-p", target.pid.to_s, "--timeout", "1", "1 + 1")
+      assert_equal '"hello\n"', target.answer(20)
+    end
+  end
+
   { "required" => true, "loaded" => false }.each do |how, load|
     %w[main thread].each do |role|
       test "the extension #{how}, #{role == "main" ? "the main thread" : "another thread"} waits" do

@@ -3,8 +3,7 @@
  *
  * The kernel says in which system call a thread is, with its arguments, program counter and stack pointer; of its own threads a
  * process may always know (/proc/self/task). libc's unwind tables tell who called: the VM (or its socket library), or C code of
- * somebody else, which is left alone. musl has none: there the caller is the first return address on the stack that is not
- * musl's, and not behind a call of a function that does not make this system call.
+ * somebody else, which is left alone. musl has none: there return addresses on the stack tell, by what was called there.
  *
  * Of the VM's own calls those are in the list that Ruby begins again on every version: seen on 2.7, 3.1, 3.3 and 4.0
  * (tests/live/blocking_test.rb). Not in it: open (up to 3.3 EINTR is raised), fcntl (F_SETLKW), connect on a UNIX socket (taken
@@ -260,9 +259,10 @@ static bool makes(size_t call, uintptr_t function)
 }
 
 /*
- * The same without unwind tables. What has called another function of libc is left over from before. A tail call leaves nothing
- * on the stack: instead of the function that made it there is its caller, which has called something outside of libc, or by a
- * pointer. In the VM that may be left over, too: then somebody else's return address comes soon behind it.
+ * The same without unwind tables. In the VM a return address behind a call of another function of libc is left over from before.
+ * A tail call leaves nothing on the stack: instead of the function that made it there is its caller, which has called something
+ * outside of libc, or by a pointer. That may be left over, too: then somebody else's return address comes soon behind it.
+ * Somebody else's code, perhaps: false.
  */
 static bool find_caller(size_t call, struct unwind_place *place)
 {
@@ -271,21 +271,21 @@ static bool find_caller(size_t call, struct unwind_place *place)
 	size_t count = safe_read_some(sp, words, CALLER_WORDS), found = count;
 
 	for (size_t i = 0; i < count && (found == count || i <= found + DOUBTFUL_WORDS); i++) {
+		bool in_vm = unwind_image_has(&known.vm, words[i]), other;
 		uintptr_t target;
 
 		if (unwind_image_has(&known.libc, words[i]) || !call_code_is_return(&reader, words[i]))
 			continue;
 		target = call_code_target(&reader, words[i]);
-		if (unwind_image_has(&known.libc, target) && !makes(call, target))
-			continue;
-		if (found == count) {
-			found = i;
-			*place = (struct unwind_place){.pc = words[i], .sp = sp + (i + 1) * sizeof(*words)};
-			if (!unwind_image_has(&known.vm, words[i]) || makes(call, target))
-				return true;
-		} else if (!unwind_image_has(&known.vm, words[i])) {
+		other = unwind_image_has(&known.libc, target) && !makes(call, target);
+		if (!in_vm && (other || found < count))
 			return false;
-		}
+		if (other || found < count)
+			continue;
+		found = i;
+		*place = (struct unwind_place){.pc = words[i], .sp = sp + (i + 1) * sizeof(*words)};
+		if (!in_vm || makes(call, target))
+			return true;
 	}
 	return found < count;
 }

@@ -48,11 +48,11 @@ static bool has_copy(pid_t pid)
 	return any;
 }
 
-/* Whether a child of the process has ended since the trace began; not known where it may have been a copy. */
+/* Whether a child of the process has ended since the trace began; not known where it may have been a copy, or nobody looked. */
 static bool has_ended_children(struct trace_target *traced)
 {
 	traced->had_copy = traced->had_copy || has_copy(traced->pid);
-	return !traced->had_copy && proc_children_faults(traced->pid) > traced->ended_children;
+	return traced->ended_known && !traced->had_copy && proc_children_faults(traced->pid) > traced->ended_children;
 }
 
 /* Children that come and go, such as those that do one job each. */
