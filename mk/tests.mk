@@ -137,7 +137,7 @@ matrix-apparmor:
 # --- Other processors, as far as their compilers see
 
 CROSS ?= aarch64-linux-gnu powerpc64le-linux-gnu riscv64-linux-gnu
-CROSS_ABI = $(shell $(RUBY) -rrbconfig -e 'print RbConfig::CONFIG["ruby_version"]')
+CROSS_ABI = $(shell mk/abi)
 CROSS_DEFINES = $(shell sed -n 's/^CPPFLAGS = //p' $(BUILD)/ext/$(CROSS_ABI)/Makefile | grep -o -e '-DHAVE_[A-Z_]*')
 
 .PHONY: cross

@@ -35,6 +35,7 @@
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/gc_stress.h"
 #include "tracee/vm/interrupts.h"
+#include "tracee/vm/native_id.h"
 #include "tracee/vm/own_work.h"
 #include "tracee/vm/quiet.h"
 #include "tracee/vm/refinements.h"
@@ -95,6 +96,7 @@ static VALUE init(VALUE stress_is_off)
 	struct error err;
 
 	compat_init();
+	native_ids_learn();
 	builtin_init();
 	interrupts_init();
 	gc_stress_off();

@@ -128,7 +128,7 @@ class StuckTest < LiveTest
     threads = objects.select { |object| object["type"] == "stuck_thread" }
     # The process does not stand still for longer on a slow machine.
     more = objects.find { |object| object["type"] == "stuck" }.fetch("more_threads")
-    more ? assert_operator(threads.size, :<, 9) : assert_equal(9, threads.size)
+    more ? assert_includes(1..8, threads.size) : assert_equal(9, threads.size)
     assert_equal threads.size, threads.map { |thread| thread["native_id"] }.compact.uniq.size
     wait_until_it_computes(target.pid)
     assert_equal "", target.stderr

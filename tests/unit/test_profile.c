@@ -104,6 +104,34 @@ static void add_sums(void)
 	assert_int_equal(add(&err), 0);
 }
 
+/* Half a microsecond is one; what is less has no line. */
+static void stacks_too_short_for_a_line_are_counted(void **state)
+{
+	static const uint64_t ns[] = {1, 499, 500};
+	struct output output = {.fd = -1};
+	struct profile_view view;
+	struct export_left left;
+
+	(void)state;
+	profile_thread_number(profile, &(struct profile_thread){.id = 1}, 10);
+	for (size_t i = 0; i < sizeof(ns) / sizeof(*ns); i++) {
+		const char name = (char)('a' + i);
+		uint32_t function = profile_function_number(profile, (struct slice){&name, 1}, SLICE(""), 0);
+
+		profile_sum_add(profile, 0, profile_node_number(profile, 0, function, 0, UINT32_MAX))->weights[PROFILE_WALL] =
+			ns[i];
+	}
+	view = profile_view_make(profile, PROFILE_WALL, false);
+	left = export_collapsed.profile(&view, &output);
+	buffer_add_char(&output.buffer, '\0');
+	assert_string_equal(output.buffer.bytes, "c 1\n");
+	assert_int_equal(left.small, 2);
+	assert_int_equal(left.small_ns, 500);
+	assert_int_equal(left.flood, 0);
+	buffer_free(&output.buffer);
+	profile_view_free(&view);
+}
+
 static void assert_collapsed(const char *expected, enum profile_weight weight, bool threads)
 {
 	struct profile_view view = profile_view_make(profile, weight, threads);
@@ -491,6 +519,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(pprof_has_the_time_that_was_asked_for, setup, teardown),
 #endif
 		cmocka_unit_test_setup_teardown(a_flame_graph_has_characters_of_xml_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(stacks_too_short_for_a_line_are_counted, setup, teardown),
 		cmocka_unit_test_setup_teardown(deep_stacks_of_long_names_are_no_flood, setup, teardown),
 		cmocka_unit_test_setup_teardown(each_of_many_threads_has_its_own_stacks, setup, teardown),
 		cmocka_unit_test_setup_teardown(levels_that_the_tree_does_not_show_are_said, setup, teardown),

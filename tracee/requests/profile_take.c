@@ -127,6 +127,8 @@ static void take_thread(struct profiler *profiler, VALUE thread, uint32_t index,
 	uint64_t cpu_ns, left_ns = time->moved_ns;
 	bool idle;
 
+	if (!known)
+		profiler->threads.left_out++;
 	if (!known || known->ours)
 		return;
 	/* One that was not there at the last sample: it began about a tick ago at most, however late this one is. */

@@ -46,18 +46,14 @@ static void learn_name(struct profile_thread *thread)
 
 static struct profile_thread *add(struct profile_threads *threads, VALUE thread)
 {
-	if (threads->count == PROFILE_THREADS_MAX) {
-		threads->left_out++;
+	if (threads->count == PROFILE_THREADS_MAX)
 		return NULL;
-	}
 	if (threads->count == threads->room) {
 		uint32_t room = threads->room ? 2 * threads->room : ROOM_FIRST;
 		struct profile_thread *larger = realloc(threads->items, room * sizeof(*larger));
 
-		if (!larger) {
-			threads->left_out++;
+		if (!larger)
 			return NULL;
-		}
 		threads->items = larger;
 		threads->room = room;
 	}

@@ -37,7 +37,7 @@ struct profile_threads {
 	struct profile_thread *items;
 	uint32_t count, room, numbers;
 	uint64_t round;
-	uint64_t left_out; /* so often a thread was one too many */
+	uint64_t left_out; /* counted by who asks: so often a thread was one too many */
 	uint64_t used_ns;  /* CPU time of all, ours and those that are gone too */
 	/* RUBY_MN_THREADS: a native thread's clock goes on with the thread that it runs now. What it has run is counted once. */
 	bool share;

@@ -12,9 +12,12 @@
  */
 bool native_id_of(VALUE thread, uint32_t *native_id);
 
+/* Asks the VM how it began: version.c puts "+MN" into RUBY_DESCRIPTION. Init, GVL held. */
+void native_ids_learn(void);
+
 /*
- * Whether threads may share native ones (RUBY_MN_THREADS, from 3.3 on), and so have another one from time to time: version.c puts
- * "+MN" into RUBY_DESCRIPTION. Job context; may raise.
+ * Whether threads may share native ones (RUBY_MN_THREADS, from 3.3 on), and so have another one from time to time. Any context,
+ * after native_ids_learn().
  */
 bool native_ids_are_shared(void);
 
