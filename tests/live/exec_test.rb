@@ -162,6 +162,13 @@ class ExecTest < LiveTest
     assert_operator result.seconds, :<, 4 * Processes::PATIENCE
   end
 
+  test "of a program that is killed the exit status says by which signal" do
+    { "KILL" => 137, "TERM" => 143 }.each do |signal, status|
+      code = "def foo; end; foo; sleep #{Processes::PATIENCE}; Process.kill(:#{signal}, $$); sleep"
+      assert_exit status, rbprobe("exec", "Object#foo", "--", *Processes::RUBY, "-e", code)
+    end
+  end
+
   test "a forked process that replaces itself is not waited for" do
     text = working(1, <<~RUBY)
       reader, writer = IO.pipe

@@ -96,6 +96,14 @@ class StatTest < LiveTest
     assert_equal counts_of_trace(tracer.stop), counts(rows(counter.stop))
   end
 
+  test "the last line has the time of the table, which is for how long was counted" do
+    target = start("console")
+    target.run("def named; end; Thread.new { loop { named; sleep 0.01 } }; nil")
+    result = rbprobe("stat", "-p", target.pid.to_s, "-f", "--max-overhead", "0", "--duration", "0.5", "--top", "1", "--yes")
+    assert_exit 0, result
+    assert_equal result.stdout[/^process \d+, ([\d.]+) s: /, 1], result.stderr[/, 0 lost, ([\d.]+) s; ended/, 1], result.stderr
+  end
+
   test "they are the same where nobody else looks, and with --calls the calls" do
     target = prepared
     tracer = trace(target, "--format", "json", *SELECTORS)

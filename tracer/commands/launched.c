@@ -45,10 +45,11 @@ int launched_check(const struct options *options)
 }
 
 /* It may outlive its trace. */
-static int command_wait(pid_t pid)
+static int command_wait(pid_t pid, bool *killed)
 {
 	int status;
 
+	*killed = false;
 	while (waitpid(pid, &status, 0) < 0) {
 		bool sent_by_process;
 		int number;
@@ -59,6 +60,7 @@ static int command_wait(pid_t pid)
 		if (number && number != SIGUSR1 && sent_by_process)
 			kill(pid, number);
 	}
+	*killed = WIFSIGNALED(status);
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -67,6 +69,7 @@ int launched_run(struct invocation *invocation, const struct sink_maker *maker, 
 	struct options *options = &invocation->options;
 	char extensions[PATH_MAX];
 	int status, command_status;
+	bool killed;
 	struct error err;
 	pid_t pid;
 
@@ -81,6 +84,7 @@ int launched_run(struct invocation *invocation, const struct sink_maker *maker, 
 	}
 	status = trace_loop(options, &invocation->output, maker, signals, pid, NULL);
 	status = invocation_output_end(invocation, status); /* whoever waits for its end need not wait for the command's */
-	command_status = command_wait(pid);
-	return status ? status : command_status;
+	command_status = command_wait(pid, &killed);
+	/* That the traced process is gone is what its own status says, too. */
+	return status && !(status == STATUS_TARGET_GONE && killed) ? status : command_status;
 }

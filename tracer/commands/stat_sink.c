@@ -52,6 +52,7 @@ static int on_data(struct sink *sink, struct stream *stream, const msgpack_objec
 	process->now.pid = process->pid;
 	process->now.processes = 1;
 	stream->calls = stat_table_calls(&process->now);
+	stream->counted_ns = process->now.elapsed_ns;
 	/* Methods in which a retry is possible are timed all the same. */
 	for (size_t i = 0; i < process->now.count; i++)
 		process->now.rows[i].timed = process->now.rows[i].timed && !((struct stat_sink *)sink)->view.calls_only;

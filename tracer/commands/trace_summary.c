@@ -61,7 +61,8 @@ void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t
 		.marks = stream->marks,
 		.marks_lost = (traced->has_end ? traced->end.marks_lost : 0) + stream->states_lost,
 		.marks_left_out = (traced->has_end ? traced->end.marks_left_out : 0) + traced->marks_left_out,
-		.duration_ns = duration_ns,
+		/* With many methods the first are counted well before the trace begins, and the last after its end. */
+		.duration_ns = stream->counted_ns ? stream->counted_ns : duration_ns,
 		.reason = reason,
 		.gone = traced->gone,
 		.cut_short = traced->armed_ns && !traced->has_end,

@@ -119,6 +119,7 @@ struct stream {
 	uint64_t lost;              /* calls, by the LOST records so far */
 	uint64_t states_lost;       /* changes of what threads do */
 	uint64_t open_left_out;     /* calls that were still open, and are not shown, as there were too many */
+	uint64_t counted_ns;        /* figures came, which have been counted for so long; 0: none came */
 	uint32_t fiber_count;
 	struct fiber *shown_fiber; /* the sink's: the one whose lines were printed last */
 	bool ended;                /* END has come */
