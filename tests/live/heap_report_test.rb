@@ -390,6 +390,16 @@ class HeapReportTest < LiveTest
     assert_match(/^No shapes are in the dump: Ruby writes them from 3\.3 on$/, rbprobe("heap", "report", "--shapes", dump).stdout)
   end
 
+  test "what is dead, and waits for its finalizer, is in no row of its class" do
+    dump = "#{directory}/dead.dump"
+    File.write(dump, %w[CLASS STRING STRING ZOMBIE].each_with_index.map { |type, i|
+      of = i.zero? ? '"name":"String"' : '"class":"0x1000"'
+      %({"address":"0x#{i + 1}000", "type":"#{type}", #{of}, "memsize":40}\n)
+    }.join)
+    rows = counts(report_of(dump)["by_class"], "class")
+    assert_equal [[2, 80], [1, 40]], rows.values_at("String", "(ZOMBIE)"), rows.inspect
+  end
+
   test "a real dump has what Ruby's own parser finds in it" do
     path = leaky_dumps.last
     objects = File.foreach(path, encoding: "BINARY").map { |line| JSON.parse(line.force_encoding("UTF-8").scrub("?")) }

@@ -55,10 +55,13 @@ static void count(struct heap_tally **tallies, uint32_t *capacity, uint32_t numb
 	tally(&(*tallies)[number], line);
 }
 
-/* The VM's own objects: their class is none of the program's, or not even a class (Ruby before 3.2). */
+/*
+ * The VM's own objects: their class is none of the program's, or not even a class (Ruby before 3.2). And those that are dead, and
+ * only wait for their finalizers.
+ */
 static bool is_internal(const struct heap_line *line)
 {
-	return heap_line_is(line, "IMEMO") || heap_line_is(line, "ICLASS");
+	return heap_line_is(line, "IMEMO") || heap_line_is(line, "ICLASS") || heap_line_is(line, "ZOMBIE");
 }
 
 static uint32_t hidden_number(struct heap_summary *summary, const struct heap_line *line)
