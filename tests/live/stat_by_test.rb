@@ -123,7 +123,9 @@ class StatByTest < LiveTest
       expected = calls.group_by { |call| [call["method"], call["stack"].first&.fetch("label") || "(no caller)"] }
       expected.transform_values! { |same| [same.size, same.count { |call| call["ended"] == "raised" }] }
     end
-    assert_equal expected, counted
+    # Of blocks, where they begin is told as well.
+    by_label = counted.group_by { |(method, caller), _| [method, caller.sub(/\A(block .*) calls\.rb:\d+\z/, '\1')] }
+    assert_equal expected, by_label.transform_values { |same| same.map(&:last).transpose.map(&:sum) }
     assert_equal [12, 0], counted[["Callee#called", "Calls#directly"]]
     assert_equal [2, 0], counted[["Callee#called", "(no caller)"]]
     assert_equal [150, 0], counted[["Calls#deep", "Calls#deep"]]
@@ -132,6 +134,23 @@ class StatByTest < LiveTest
       assert_equal [12, nil], counted[["Callee#called", "Calls#directly"]], engine
       assert_equal [4, nil], counted[["String#center", "Calls#directly"]], engine
     end
+  end
+
+  test "--by caller: blocks that define_method has made methods of are told apart by where they begin" do
+    target = start("console")
+    target.run(<<~'RUBY'.then { |code| "eval(#{code.dump}, TOPLEVEL_BINDING, '/srv/app.rb', 1)" })
+      class Routes
+        def query; end
+        define_method(:first) do
+          query
+        end
+        define_method(:second) { query }
+      end
+    RUBY
+    counter = stat(target, "--format", "json", "--by", "caller", "Routes#query")
+    target.run("Routes.new.tap { |routes| routes.first; 2.times { routes.second } }; nil")
+    assert_equal({ "block in <class:Routes> app.rb:3" => 1, "block in <class:Routes> app.rb:6" => 2 },
+                 rows_of(counter.stop).to_h { |row| row.values_at("caller", "calls") })
   end
 
   test "--by caller: callers that are collected and moved are told apart; what is beyond the limit is counted together" do

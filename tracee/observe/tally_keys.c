@@ -1,5 +1,6 @@
 /* Calls counted apart by thread, class, caller or value. See tally_keys.h. Context: event, but for what makes and frees: job. */
 
+#define _GNU_SOURCE
 #include "tracee/observe/tally_keys.h"
 
 #include "proto/fnv.h"
@@ -247,18 +248,33 @@ static uint16_t key_of_thread(struct tally_keys *keys, struct call_stack *stack,
 	return key;
 }
 
+/* All blocks of a class's body have one label, such as the routes of an application: these have where they begin as well. */
+static void add_place(VALUE frame, struct slice path, char *name)
+{
+	const char *slash = memrchr(path.bytes, '/', path.size);
+	size_t skipped = slash ? (size_t)(slash + 1 - path.bytes) : 0, used = strlen(name);
+	VALUE line = rb_profile_frame_first_lineno(frame);
+
+	if (FIXNUM_P(line))
+		snprintf(name + used, NAME_ROOM - used, " %.*s:%ld", (int)(path.size - skipped), path.bytes + skipped,
+		         FIX2LONG(line));
+}
+
 /* Calls no method. The name stays empty where the frame is none of Ruby code. */
 static VALUE name_frame(VALUE argument)
 {
 	const struct naming *naming = (const struct naming *)argument;
-	VALUE label;
+	VALUE path = rb_profile_frame_path(naming->object), label;
 
-	if (!RB_TYPE_P(rb_profile_frame_path(naming->object), T_STRING))
+	if (!RB_TYPE_P(path, T_STRING))
 		return Qnil;
 	label = rb_profile_frame_full_label(naming->object);
 	if (RB_TYPE_P(label, T_STRING))
 		snprintf(naming->name, NAME_ROOM, "%.*s", (int)RSTRING_LEN(label), RSTRING_PTR(label));
+	if (strncmp(naming->name, "block ", strlen("block ")) == 0)
+		add_place(naming->object, (struct slice){RSTRING_PTR(path), (size_t)RSTRING_LEN(path)}, naming->name);
 	RB_GC_GUARD(label);
+	RB_GC_GUARD(path);
 	return Qnil;
 }
 
