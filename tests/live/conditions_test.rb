@@ -335,6 +335,8 @@ class ConditionsTest < LiveTest
     code = "%w[main red].each { |name| Thread.new { Thread.current.name = name; $work.nap(false) }.join }; $work.inner(1)"
     assert_equal %w[nap inner], methods_of(traced(code, 3, "--thread", "main", "Work#", target: target))
     assert_equal %w[inner], methods_of(traced(code, 3, "--thread", "boss", "Work#", target: target))
+    nobody = traced(code, 3, "--thread", "nobody", "Work#", target: target)
+    assert_match(/: no call met the conditions; `rbprobe bt -p #{target.pid}` shows the threads that/, nobody.stderr)
   end
 
   # --- Still running

@@ -297,7 +297,7 @@ class LinesTest < LiveTest
     turns = result.events("line").map { |line| line["values"]["@turns"] }
     assert_equal 1000, turns.size
     limited = trace(target, "order.rb:#{LINE["loop {"]}(@turns)", "--max-overhead", "1", "--format", "json")
-    limited.wait_for(/order\.rb:#{LINE["loop {"]} is not traced any more: .* \(--max-overhead 1\)/)
+    limited.wait_for(/order\.rb:#{LINE["loop {"]} is not traced any more: .* more than --max-overhead 1\)/)
     limited.stop
     target.run("$threads.each(&:kill); nil")
   end

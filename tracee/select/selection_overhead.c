@@ -131,7 +131,7 @@ static VALUE tell(VALUE argument)
 	if (limit)
 		session_note(shedding->session, NOTE_WARNING,
 		             "%.*s is %s: called %.0f times a second, it took %.0f %% of the process's CPU time%s "
-		             "(--max-overhead %u)",
+		             "(all together more than --max-overhead %u)",
 		             (int)name.used, name.bytes,
 		             shedding->only_counts ? "only counted from now on, and not shown" : "not traced any more", rate,
 		             shedding->share * 100, probe->only_counted && !shedding->only_counts ? " just to be counted" : "",

@@ -102,6 +102,10 @@ void trace_summary_say(struct trace_target *traced, const char *reason, uint64_t
 	message("%s%llu call%s%s, %llu lost%s%s%s%s, %.1f s; ended: %s", pid, (unsigned long long)summary.calls,
 	        summary.calls == 1 ? "" : "s", lines, (unsigned long long)summary.lost, left_out, counted, ractors, events,
 	        (double)summary.duration_ns / 1e9, reason);
+	if (traced->armed_ns && !summary.calls && summary.left_out && run->options->trace.conditions.thread.size)
+		message_often(
+			"process %d: no call met the conditions; `rbprobe bt -p %d` shows the threads that --thread may name",
+			(int)traced->pid, (int)traced->pid);
 	if (traced->has_end && !run->limit.limited && !traced->partial &&
 	    traced->end.calls != summary.calls + summary.lines + summary.lost + summary.left_out)
 		message("%sthe process counted %llu calls, but another number arrived; please report this", pid,
