@@ -102,6 +102,7 @@ enum trace_flag {
 	TRACE_BY_VALUE = 1 << 21,     /* or by the value of the first expression of the method's selector, if it has any */
 	TRACE_SPAN = 1 << 22,         /* the application's own span in which a call ends */
 	TRACE_ENDS = 1 << 23,         /* expressions that read result, error or elapsed are evaluated when a call ends */
+	TRACE_AT_RANDOM = 1 << 24,    /* of the condition `every`: any one of so many calls, and not every so many'th */
 };
 
 #define TRACE_BY_KEYS ((unsigned)(TRACE_BY_THREAD | TRACE_BY_CLASS | TRACE_BY_CALLER)) /* one of them at most */

@@ -88,6 +88,8 @@ int decider_open(struct session *session, const struct command *command, struct 
 		decider->outermost = decider->outermost || command->selectors[i].flags & SELECTOR_OUTERMOST;
 	}
 	decider->second_ticks = ticks_of_ns(NS_PER_S);
+	if (command->options.flags & TRACE_AT_RANDOM)
+		decider->chance = clock_now_ns() | 1;
 	session->decider = decider;
 	session->slow_ticks = ticks_of_ns(conditions->slow_ns);
 	session->asks_at_end = conditions_at_end(conditions);
@@ -160,11 +162,21 @@ static bool is_true(struct fiber_state *fiber, const struct probe *probe, const 
 	return truth == EXPRESSION_TRUE;
 }
 
-bool decide_is_counted_in(const struct decider *decider, uint64_t *met, struct rate_window *window, uint64_t time)
+/* xorshift64*, which is random enough for a sample. */
+static uint64_t random_number(uint64_t *state)
+{
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return (*state * 2685821657736338717u) >> 32;
+}
+
+bool decide_is_counted_in(struct decider *decider, uint64_t *met, struct rate_window *window, uint64_t time)
 {
 	const struct conditions *conditions = &decider->conditions;
+	uint64_t number = conditions->every && decider->chance ? random_number(&decider->chance) : (*met)++;
 
-	if (conditions->every && (*met)++ % conditions->every)
+	if (conditions->every && number % conditions->every)
 		return false;
 	if (!conditions->rate)
 		return true;

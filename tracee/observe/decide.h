@@ -39,6 +39,7 @@ struct decider {
 	uint64_t failed;              /* so often it could not be evaluated */
 	uint64_t second_ticks;
 	struct rate_window calls;
+	uint64_t chance; /* 0: `every` is every so many'th; else what the next random number is made of */
 };
 
 /*
@@ -89,7 +90,7 @@ bool decide_end(struct fiber_state *fiber, const struct open_call *call, uint64_
 bool decide_is_of_class(VALUE object, const char *pattern);
 
 /* --every and --rate: whether one more that meets everything else is shown. met: how many of its kind have been before. */
-bool decide_is_counted_in(const struct decider *decider, uint64_t *met, struct rate_window *window, uint64_t time);
+bool decide_is_counted_in(struct decider *decider, uint64_t *met, struct rate_window *window, uint64_t time);
 
 /*
  * --thread: whether the running thread is meant. Event context. *jump as above. jump NULL: what other threads send is not let in,

@@ -48,6 +48,7 @@
 #define LIBC_HAS_TABLES false /* of its functions; some of what the compiler adds may have one */
 #endif
 #define SOCKET_LIBRARY "/socket.so"
+#define ANY_LIBRARY ""
 
 struct call {
 	long number;
@@ -56,6 +57,7 @@ struct call {
 
 static struct {
 	struct unwind_image vm, libc, threads; /* threads: libpthread, where that is a library of its own */
+	struct unwind_image own;               /* this extension; looked up where there are no unwind tables */
 	uintptr_t plain[2];                    /* functions of IO#sysread and IO#syswrite; 0: not known */
 	bool plain_at_start;                   /* the main thread was in one of them before they were known */
 	struct call at_start;                  /* it may be, in this call: another thread has begun; number -1: no such */
@@ -115,8 +117,10 @@ void waiting_init(void)
 	unwind_image_find(&known.libc, dlsym(RTLD_DEFAULT, "poll"));
 	unwind_image_find(&known.threads, dlsym(RTLD_DEFAULT, "pthread_cond_wait"));
 	unwind_image_find(&known.vm, dlsym(RTLD_DEFAULT, "rb_define_method"));
-	if (!LIBC_HAS_TABLES)
+	if (!LIBC_HAS_TABLES) {
 		functions_find();
+		unwind_image_find(&known.own, functions);
+	}
 }
 
 /* --- The system call */
@@ -244,6 +248,55 @@ static bool leave_libc(struct unwind_place *place)
 	return false;
 }
 
+static bool line_has(const char *line, uintptr_t address)
+{
+	char *end;
+	uintptr_t start = strtoull(line, &end, 16);
+
+	return *end == '-' && address >= start && address < strtoull(end + 1, NULL, 16);
+}
+
+/* Whether that line is of a file's code, whose name ends so. */
+static bool is_code(const char *line, const char *name)
+{
+	const char *access = strchr(line, ' '), *path = strchr(line, '/');
+	size_t length = strlen(name), size = path ? strlen(path) : 0;
+
+	return access && access[3] == 'x' && size > length && strcmp(path + size - length, name) == 0;
+}
+
+/* Whether an address is in the code of a library of that name, by the kernel's map: the loader's own takes its lock. */
+static bool is_in_library(uintptr_t address, const char *name)
+{
+	static char text[8192]; /* one native thread looks */
+	size_t filled = 0;
+	bool found = false, over = false;
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
+	while (fd >= 0 && !over) {
+		ssize_t got = read(fd, text + filled, sizeof(text) - 1 - filled);
+		char *line = text, *end;
+
+		if (got <= 0)
+			break;
+		filled += (size_t)got;
+		text[filled] = '\0';
+		while (!over && (end = strchr(line, '\n'))) {
+			*end = '\0';
+			over = line_has(line, address);
+			found = over && is_code(line, name);
+			line = end + 1;
+		}
+		filled -= (size_t)(line - text);
+		memmove(text, line, filled);
+		if (filled >= sizeof(text) - 1)
+			filled = 0; /* a path that long is not the one */
+	}
+	if (fd >= 0)
+		close(fd);
+	return found;
+}
+
 static bool read_word(const void *unused, uint64_t address, uint64_t *word)
 {
 	(void)unused;
@@ -274,7 +327,12 @@ static bool find_caller(size_t call, struct unwind_place *place)
 		bool in_vm = unwind_image_has(&known.vm, words[i]), other;
 		uintptr_t target;
 
-		if (unwind_image_has(&known.libc, words[i]) || !call_code_is_return(&reader, words[i]))
+		/* A job that the thread has taken before may have left ours. */
+		if (unwind_image_has(&known.libc, words[i]) || unwind_image_has(&known.own, words[i]) ||
+		    !call_code_is_return(&reader, words[i]))
+			continue;
+		/* Data may look like code; and what a JIT has made is the VM's. */
+		if (!in_vm && !is_in_library(words[i], ANY_LIBRARY))
 			continue;
 		target = call_code_target(&reader, words[i]);
 		other = unwind_image_has(&known.libc, target) && !makes(call, target);
@@ -288,46 +346,6 @@ static bool find_caller(size_t call, struct unwind_place *place)
 			return true;
 	}
 	return found < count;
-}
-
-static bool line_has(const char *line, uintptr_t address)
-{
-	char *end;
-	uintptr_t start = strtoull(line, &end, 16);
-
-	return *end == '-' && address >= start && address < strtoull(end + 1, NULL, 16);
-}
-
-/* Whether that address is in a library of that name, by the kernel's map: the loader's own takes its lock. */
-static bool is_in_library(uintptr_t address, const char *name)
-{
-	static char text[8192]; /* one native thread looks */
-	size_t filled = 0, length = strlen(name);
-	bool found = false, over = false;
-	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-
-	while (fd >= 0 && !over) {
-		ssize_t got = read(fd, text + filled, sizeof(text) - 1 - filled);
-		char *line = text, *end;
-
-		if (got <= 0)
-			break;
-		filled += (size_t)got;
-		text[filled] = '\0';
-		while (!over && (end = strchr(line, '\n'))) {
-			*end = '\0';
-			over = line_has(line, address);
-			found = over && (size_t)(end - line) > length && strcmp(end - length, name) == 0;
-			line = end + 1;
-		}
-		filled -= (size_t)(line - text);
-		memmove(text, line, filled);
-		if (filled >= sizeof(text) - 1)
-			filled = 0; /* a path that long is not the one */
-	}
-	if (fd >= 0)
-		close(fd);
-	return found;
 }
 
 static bool is_unix_socket(int descriptor)

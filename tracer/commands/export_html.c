@@ -54,7 +54,7 @@ int export_html(struct invocation *invocation, struct recording_reader *reader, 
 		html_note(making.html, err.text);
 	else if (sessions.run.stop_reason)
 		html_note(making.html, "a signal came while this page was made: the recording has more");
-	if (making.unconfirmed || replay_breaks_off(&sessions))
+	if (status == 0 && (making.unconfirmed || replay_breaks_off(&sessions)))
 		html_note(making.html, "a recorder or a process was killed: calls may be missing that nobody counted");
 	if (filter_wants_any(&sessions.wants))
 		html_note(making.html, "calls were chosen by options of the export: the recording may have more");

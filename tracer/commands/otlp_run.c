@@ -110,23 +110,33 @@ static void say(const struct otlp_run *run, uint64_t number, const char *what, c
 		        number == 1 ? "is lost: " : "are lost: ", what, *why ? ": " : "", why);
 }
 
+/* What goes wrong at the end only is said, and cannot end the run. */
+static void say_at_end(struct otlp_run *run, bool tries)
+{
+	struct error err;
+
+	if (!otlp_sender_ask(run->sender, &err) || run->failed)
+		return;
+	run->failed = err.code != 0;
+	message("cannot send to %s: %s%s", run->settings.shown_url, err.text, run->failed || !tries ? "" : "; trying again");
+}
+
+static void look_at_end(void *owner)
+{
+	say_at_end(owner, true);
+}
+
 int otlp_run_close(struct otlp_run *run, int signals, int status)
 {
 	struct otlp_counts counts;
-	struct error err;
 
 	if (!run->sender)
 		return status;
 	/* Ctrl-C has ended the run; another one ends what is still to be sent. */
 	signals_take(&(bool){false});
 	signals_forgive();
-	otlp_sender_finish(run->sender, signals, &counts);
-	/* What has gone wrong at the end only is said here, where it cannot end the run. */
-	if (otlp_sender_ask(run->sender, &err) && !run->failed) {
-		run->failed = err.code != 0;
-		message("cannot send to %s: %s%s", run->settings.shown_url, err.text,
-		        run->failed || counts.unsent ? "" : "; trying again");
-	}
+	otlp_sender_finish(run->sender, signals, look_at_end, run, &counts);
+	say_at_end(run, !counts.unsent);
 	say(run, counts.dropped, "they came faster than they were taken", "");
 	/* Why has been said where that ended the run, or was tried again. */
 	say(run, counts.refused, "they were not taken", run->failed ? "" : counts.why);

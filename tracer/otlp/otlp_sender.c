@@ -284,7 +284,7 @@ bool otlp_sender_ask(struct otlp_sender *sender, struct error *err)
 	return news;
 }
 
-void otlp_sender_finish(struct otlp_sender *sender, int stop, struct otlp_counts *counts)
+void otlp_sender_finish(struct otlp_sender *sender, int stop, void (*look)(void *owner), void *owner, struct otlp_counts *counts)
 {
 	pthread_mutex_lock(&sender->lock);
 	sender->over = true;
@@ -292,6 +292,9 @@ void otlp_sender_finish(struct otlp_sender *sender, int stop, struct otlp_counts
 	pthread_cond_broadcast(&sender->changed);
 	while ((sender->first || sender->busy) && !atomic_load(&sender->stop)) {
 		wait_until(sender, clock_now_ns() + LOOK_NS);
+		pthread_mutex_unlock(&sender->lock);
+		look(owner);
+		pthread_mutex_lock(&sender->lock);
 		if (can_be_read(stop) || clock_now_ns() >= sender->end_ns)
 			atomic_store(&sender->stop, true);
 		pthread_cond_broadcast(&sender->changed);

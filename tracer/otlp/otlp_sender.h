@@ -37,8 +37,11 @@ bool otlp_sender_give(struct otlp_sender *sender, struct buffer *request, uint64
  * be taken, and there is no use in going on.
  */
 bool otlp_sender_ask(struct otlp_sender *sender, struct error *err);
-/* Waits until all is sent; at most the settings' timeout, or until `stop` can be read (-1: nothing is asked). */
-void otlp_sender_finish(struct otlp_sender *sender, int stop, struct otlp_counts *counts);
+/*
+ * Waits until all is sent; at most the settings' timeout, or until `stop` can be read (-1: nothing is asked). Meanwhile it calls
+ * `look` again and again, which may ask what is new.
+ */
+void otlp_sender_finish(struct otlp_sender *sender, int stop, void (*look)(void *owner), void *owner, struct otlp_counts *counts);
 /* After that. */
 void otlp_sender_close(struct otlp_sender *sender);
 

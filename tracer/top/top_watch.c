@@ -27,31 +27,24 @@ struct top_watch {
 	bool *said; /* by session: why it is over */
 };
 
-static bool is_prime(uint32_t number)
-{
-	for (uint32_t i = 2; i * i <= number; i++)
-		if (number % i == 0)
-			return false;
-	return true;
-}
-
-/* A prime number of calls is hardly what a program makes again and again. 0: each call. */
+/* 0: each call. */
 static uint32_t one_of(double rate)
 {
 	double wanted = rate / TOP_WATCH_RATE;
 	uint32_t every = wanted < EVERY_MAX ? (uint32_t)wanted : EVERY_MAX;
 
-	while (every > 1 && !is_prime(every))
-		every++;
 	return every > 1 ? every : 0;
 }
 
-static void choose(enum top_pane_kind kind, double rate, struct conditions *conditions)
+static void choose(enum top_pane_kind kind, double rate, struct trace_options *trace)
 {
+	struct conditions *conditions = &trace->conditions;
 	uint32_t most = kind == TOP_PANE_CALLERS ? TOP_CALLERS_RATE : TOP_WATCH_RATE;
 
-	if (kind == TOP_PANE_CALLERS && !conditions->every)
+	if (kind == TOP_PANE_CALLERS && !conditions->every) {
 		conditions->every = one_of(rate);
+		trace->flags |= TRACE_AT_RANDOM;
+	}
 	if (!conditions->rate || conditions->rate > most)
 		conditions->rate = most;
 }
@@ -68,7 +61,7 @@ struct top_watch *top_watch_open(enum top_pane_kind kind, const char *selector, 
 	trace.flags |= kind == TOP_PANE_CALLERS ? TRACE_STACK : TRACE_ARGUMENTS | TRACE_RESULT;
 	trace.stack_frames = kind == TOP_PANE_CALLERS ? FRAMES : 0;
 	trace.marks.kinds = 0;
-	choose(kind, rate, &trace.conditions);
+	choose(kind, rate, &trace);
 	style.flags = trace.flags;
 	watch->kind = kind;
 	watch->every = trace.conditions.every;
