@@ -5,17 +5,20 @@
 #include "unit.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
+#include <search.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #define STACK_WORDS 256
 
+/* By the kernel: it may be anything, and a sanitizer need not know. */
 static bool read_word(const void *nowhere, uint64_t address, uint64_t *word)
 {
-	if (address == (uint64_t)(uintptr_t)nowhere)
-		return false;
-	memcpy(word, (const void *)(uintptr_t)address, sizeof(*word)); // NOLINT(performance-no-int-to-ptr)
-	return true;
+	struct iovec to = {word, sizeof(*word)},
+		     from = {(void *)(uintptr_t)address, sizeof(*word)}; // NOLINT(performance-no-int-to-ptr)
+
+	return address != (uint64_t)(uintptr_t)nowhere &&
+	       process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)sizeof(*word);
 }
 
 static const struct code_reader reader = {.word = read_word};
@@ -62,21 +65,21 @@ static __attribute__((noinline, no_sanitize_address)) int look_up_the_stack(cons
 	const uint64_t *words = (const uint64_t *)__builtin_frame_address(0);
 
 	for (size_t i = 0; i < STACK_WORDS && !found; i++)
-		if (words[i] >= 4096 && dladdr((void *)(uintptr_t)words[i], &(Dl_info){0}) && // NOLINT(performance-no-int-to-ptr)
-		    call_code_is_return(&reader, words[i]) && call_code_target(&reader, words[i]) == sought)
+		if (call_code_is_return(&reader, words[i]) && call_code_target(&reader, words[i]) == sought)
 			found = true;
 	return *(const char *)one - *(const char *)other;
 }
 
 static void of_another_library(void **state)
 {
-	char items[] = "ba";
+	const char items[] = "ba";
+	size_t count = 2;
 
 	(void)state;
 	skip_unless_known();
-	sought = (uintptr_t)dlsym(RTLD_DEFAULT, "qsort");
+	sought = (uintptr_t)dlsym(RTLD_DEFAULT, "lfind");
 	assert_true(sought);
-	qsort(items, 2, 1, look_up_the_stack);
+	assert_null(lfind("c", items, &count, 1, look_up_the_stack));
 	assert_true(found);
 }
 
