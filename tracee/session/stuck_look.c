@@ -22,6 +22,7 @@
 #define THREAD_WORDS 16 /* the beginning of a thread's structure */
 #define CONTEXT_WORDS 64
 #define CONTEXT_VM_STACK_WORDS 3 /* the VM stack's, which may lie on the native one, or not; behind them comes the jump tag */
+#define VM_STACK_WORDS_MAX (1u << 27) /* RUBY_THREAD_VM_STACK_SIZE may be large */
 #define OBJECT_WORDS 5
 #define NODE_NEXT 0
 #define NODE_PREVIOUS 1
@@ -50,7 +51,17 @@ static bool is_thread(const uintptr_t *words, uintptr_t thread)
 	return false;
 }
 
-/* The context is what points back at the thread, and has a word that is on the stack in use. */
+/* It begins with the VM stack, how many words that has, and where in that the running frame is; so on all versions up to 4.1. */
+static bool is_context(const uintptr_t *words)
+{
+	return words[1] > 0 && words[1] <= VM_STACK_WORDS_MAX && words[2] >= words[0] &&
+	       words[2] - words[0] <= words[1] * sizeof(*words);
+}
+
+/*
+ * The context is what points back at the thread, and has a word that is on the stack in use. So has what the VM knows of a native
+ * thread, which is no context.
+ */
 static bool layout_find(uintptr_t thread, const uintptr_t *words, uintptr_t stack_low, uintptr_t stack_high,
                         struct layout *layout)
 {
@@ -59,7 +70,7 @@ static bool layout_find(uintptr_t thread, const uintptr_t *words, uintptr_t stac
 	for (layout->context_word = THREAD_SELF + 1; layout->context_word < THREAD_WORDS; layout->context_word++) {
 		uintptr_t candidate = words[layout->context_word];
 
-		if ((known && candidate != known) || !safe_read_words(candidate, context, CONTEXT_WORDS))
+		if ((known && candidate != known) || !safe_read_words(candidate, context, CONTEXT_WORDS) || !is_context(context))
 			continue;
 		for (layout->thread_word = 0; layout->thread_word < CONTEXT_WORDS; layout->thread_word++)
 			if (context[layout->thread_word] == thread)
