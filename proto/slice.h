@@ -9,4 +9,14 @@ struct slice {
 	size_t size;
 };
 
+/* The last part of a path. */
+static inline struct slice slice_file_name(struct slice path)
+{
+	size_t from = path.size;
+
+	while (from && path.bytes[from - 1] != '/')
+		from--;
+	return (struct slice){path.bytes + from, path.size - from};
+}
+
 #endif

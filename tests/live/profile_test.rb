@@ -10,7 +10,8 @@ class ProfileTest < LiveTest
   test "a thread that computes is found in its method, one that sleeps in sleep, the main one where it reads" do
     target = working
     found = objects(target)
-    computed = stacks_of(found, "computes").reject { |labels, _| labels == ["(garbage collection)"] }
+    computed = stacks_of(found, "computes")
+    computed.reject! { |labels, _| labels == ["(garbage collection)"] } if Processes.musl?
     assert(computed.all? { |labels, _| labels.include?("Work#busy") }, computed.inspect)
     assert(computed.any? { |labels, _| labels.include?("Work#add") }, computed.inspect)
     # On a busy machine it waits for its first turn.

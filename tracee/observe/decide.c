@@ -5,6 +5,7 @@
 
 #include "proto/clock.h"
 #include "tracee/base/job_cpu.h"
+#include "tracee/base/random.h"
 #include "tracee/base/ticks.h"
 #include "tracee/frame/frame.h"
 #include "tracee/observe/asking.h"
@@ -162,19 +163,10 @@ static bool is_true(struct fiber_state *fiber, const struct probe *probe, const 
 	return truth == EXPRESSION_TRUE;
 }
 
-/* xorshift64*, which is random enough for a sample. */
-static uint64_t random_number(uint64_t *state)
-{
-	*state ^= *state >> 12;
-	*state ^= *state << 25;
-	*state ^= *state >> 27;
-	return (*state * 2685821657736338717u) >> 32;
-}
-
 bool decide_is_counted_in(struct decider *decider, uint64_t *met, struct rate_window *window, uint64_t time)
 {
 	const struct conditions *conditions = &decider->conditions;
-	uint64_t number = conditions->every && decider->chance ? random_number(&decider->chance) : (*met)++;
+	uint64_t number = conditions->every && decider->chance ? random_next(&decider->chance) : (*met)++;
 
 	if (conditions->every && number % conditions->every)
 		return false;

@@ -1,6 +1,5 @@
 /* Calls counted apart by thread, class, caller or value. See tally_keys.h. Context: event, but for what makes and frees: job. */
 
-#define _GNU_SOURCE
 #include "tracee/observe/tally_keys.h"
 
 #include "proto/fnv.h"
@@ -251,13 +250,12 @@ static uint16_t key_of_thread(struct tally_keys *keys, struct call_stack *stack,
 /* All blocks of a class's body have one label, such as the routes of an application: these have where they begin as well. */
 static void add_place(VALUE frame, struct slice path, char *name)
 {
-	const char *slash = memrchr(path.bytes, '/', path.size);
-	size_t skipped = slash ? (size_t)(slash + 1 - path.bytes) : 0, used = strlen(name);
+	struct slice file = slice_file_name(path);
+	size_t used = strlen(name);
 	VALUE line = rb_profile_frame_first_lineno(frame);
 
 	if (FIXNUM_P(line))
-		snprintf(name + used, NAME_ROOM - used, " %.*s:%ld", (int)(path.size - skipped), path.bytes + skipped,
-		         FIX2LONG(line));
+		snprintf(name + used, NAME_ROOM - used, " %.*s:%ld", (int)file.size, file.bytes, FIX2LONG(line));
 }
 
 /* Calls no method. The name stays empty where the frame is none of Ruby code. */

@@ -321,7 +321,6 @@ static VALUE note_clocks(VALUE unused)
 {
 	VALUE list = builtin_call0(BUILTIN_THREAD_LIST, rb_cThread);
 
-	profiler->threads.share = native_ids_are_shared();
 	profile_threads_begin(&profiler->threads);
 	profile_note_clocks(profiler, list);
 	profile_threads_end(&profiler->threads);
@@ -388,6 +387,7 @@ static void profile_begin(struct request *request, const struct command *command
 		request_finish(request, EAGAIN, "no thread could be made for a profile");
 		return;
 	}
+	one->threads.share = native_ids_are_shared();
 	/* Where a clock could not be read, what its thread uses is known from the first sample on. */
 	if (!allocations)
 		evaluate_quickly(note_clocks, Qnil, &unused);

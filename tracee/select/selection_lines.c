@@ -340,15 +340,6 @@ uint64_t lines_list(struct session *session, const struct selector *selector, ui
 
 /* --- Making and freeing */
 
-/* The last part of a path. */
-static struct slice file_name(struct slice path)
-{
-	const char *slash = memrchr(path.bytes, '/', path.size);
-	size_t before = slash ? (size_t)(slash + 1 - path.bytes) : 0;
-
-	return (struct slice){path.bytes + before, path.size - before};
-}
-
 bool lines_make(struct selection *selection)
 {
 	bool any = false;
@@ -357,7 +348,7 @@ bool lines_make(struct selection *selection)
 		if (!selector_line(&selection->selectors[i]))
 			continue;
 		any = true;
-		if (!slice_set_add(&selection->line_files, file_name(selection->selectors[i].class_pattern)))
+		if (!slice_set_add(&selection->line_files, slice_file_name(selection->selectors[i].class_pattern)))
 			return false;
 	}
 	if (!any)
@@ -371,7 +362,7 @@ bool lines_make(struct selection *selection)
 
 bool lines_may_mean(const struct selection *selection, VALUE path)
 {
-	return !NIL_P(path) && slice_set_has(&selection->line_files, file_name(string_slice(path)));
+	return !NIL_P(path) && slice_set_has(&selection->line_files, slice_file_name(string_slice(path)));
 }
 
 void lines_free(struct selection *selection)

@@ -9,6 +9,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct constant {
+	VALUE module;
+	ID id;
+};
+
+static VALUE constant_get(VALUE argument)
+{
+	const struct constant *constant = (const struct constant *)argument;
+
+	return rb_const_get_at(constant->module, constant->id);
+}
+
+static VALUE set_verbose(VALUE verbose)
+{
+	*rb_ruby_verbose_ptr() = verbose;
+	return Qnil;
+}
+
+/* Of one that is deprecated the VM would warn, by the application's code (Warning.warn). */
+static VALUE constant_get_quietly(VALUE module, ID id)
+{
+	const struct constant constant = {module, id};
+	VALUE verbose = *rb_ruby_verbose_ptr();
+
+	set_verbose(Qnil);
+	return rb_ensure(constant_get, (VALUE)&constant, set_verbose, verbose);
+}
+
 /* Qundef: there is none, or one that would have to be loaded. */
 static VALUE constant_in(VALUE module, struct slice name)
 {
@@ -16,7 +44,7 @@ static VALUE constant_in(VALUE module, struct slice name)
 
 	if (!id || !rb_is_const_id(id) || !NIL_P(rb_autoload_p(module, id)) || !rb_const_defined_at(module, id))
 		return Qundef;
-	return rb_const_get_at(module, id);
+	return constant_get_quietly(module, id);
 }
 
 static VALUE module_within(VALUE module, struct slice path)
@@ -70,6 +98,11 @@ VALUE constant_module(struct slice path)
 VALUE constant_module_at_hand(const char *name)
 {
 	return module_within(rb_cObject, (struct slice){name, strlen(name)});
+}
+
+VALUE constant_at_hand(const char *name)
+{
+	return constant_in(rb_cObject, (struct slice){name, strlen(name)});
 }
 
 bool constant_may_be_path(struct slice text)

@@ -15,6 +15,9 @@ VALUE constant_module(struct slice path);
 /* The same of a constant of Object; not of those of a box. Also in an event, with the GVL held. Neither allocates nor raises. */
 VALUE constant_module_at_hand(const char *name);
 
+/* Whatever that constant of Object is; Qundef where there is none, or one that would have to be loaded. As above. */
+VALUE constant_at_hand(const char *name);
+
 /* Whether a text could be such a path. "Time::tm", "ARGF.class", "#<Class:0x1>" and "Billing::*" could not. Any context. */
 bool constant_may_be_path(struct slice text);
 

@@ -4,6 +4,7 @@
 #include "tracee/vm/native_id.h"
 
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/constant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,41 +29,19 @@ bool native_id_of(VALUE thread, uint32_t *native_id)
 
 static bool shared;
 
-#ifdef HAVE_RB_PROFILE_THREAD_FRAMES
-
-/* A deprecated constant would be warned of, by the application's code. */
-static VALUE constant_quietly(ID name)
-{
-	VALUE *verbose = rb_ruby_verbose_ptr(), before = *verbose, value;
-
-	*verbose = Qnil;
-	value = rb_const_get(rb_cObject, name);
-	*verbose = before;
-	return value;
-}
-
 void native_ids_learn(void)
 {
-	ID name = rb_intern("RUBY_DESCRIPTION");
+#ifdef HAVE_RB_PROFILE_THREAD_FRAMES
+	VALUE description = constant_at_hand("RUBY_DESCRIPTION");
 	const char *wanted = getenv("RUBY_MN_THREADS");
 
-	shared = wanted && atoi(wanted) > 0;
 	/* The environment may be another one since the VM began. A program that embeds Ruby may not have the constant. */
-	if (rb_const_defined(rb_cObject, name) && NIL_P(rb_autoload_p(rb_cObject, name))) {
-		VALUE description = constant_quietly(name);
-
-		if (RB_TYPE_P(description, T_STRING))
-			shared = memmem(RSTRING_PTR(description), (size_t)RSTRING_LEN(description), " +MN", 4) != NULL;
-	}
-}
-
-#else
-
-void native_ids_learn(void)
-{
-}
-
+	if (description != Qundef && RB_TYPE_P(description, T_STRING))
+		shared = memmem(RSTRING_PTR(description), (size_t)RSTRING_LEN(description), " +MN", 4) != NULL;
+	else
+		shared = wanted && atoi(wanted) > 0;
 #endif
+}
 
 bool native_ids_are_shared(void)
 {
