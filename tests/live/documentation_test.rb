@@ -116,6 +116,8 @@ class DocumentationTest < LiveTest
         # What takes longest here does so, too, where each call takes some milliseconds more.
         4.times { JSON.generate(Catalogue.new.search("cup").map(&:to_h), nil) }
         [["tea", 3], ["tea", 2], ["whisk", 1], ["pot", 1]].each { |sku, count| add.(sku, count) }
+        # Some CPU time is to be seen in each second.
+        20_000.times { Cart }
         sleep 0.05
       end
     end.name = "puma srv tp 001"

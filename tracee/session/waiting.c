@@ -37,7 +37,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define STEPS_MAX 8       /* of functions of libc one inside the other */
+#define STEPS_MAX 32      /* of functions of libc one inside the other: fgets() has 10 in glibc 2.41 */
 #define CALLER_WORDS 64   /* how far up the stack the caller is looked for where there are no unwind tables */
 #define DOUBTFUL_WORDS 24 /* and how much further, where the first one found may not be the one */
 #define STACK_WORDS 512   /* how far up the stack IO#sysread and IO#syswrite are looked for */
@@ -232,7 +232,7 @@ void waiting_note_start(void)
 
 /* --- The caller */
 
-/* The place in the first function outside of libc. */
+/* The place in the first function outside of libc, or the last one that was looked at. False: it is not known who called. */
 static bool leave_libc(struct unwind_place *place)
 {
 	for (int i = 0; i < STEPS_MAX; i++) {
@@ -245,7 +245,7 @@ static bool leave_libc(struct unwind_place *place)
 		if (!unwind_step(image, place, safe_read))
 			return false;
 	}
-	return false;
+	return true;
 }
 
 static bool line_has(const char *line, uintptr_t address)
