@@ -264,6 +264,8 @@ int command_decode(struct command *command, const uint8_t *bytes, size_t size, m
 	case COMMAND_METHODS:
 		command->options.engine = engine_decode(&fields);
 		selectors_decode(command, &fields, zone);
+		if (fields.left > 0)
+			command->options.work_limit_ms = (uint32_t)fields_uint(&fields, UINT32_MAX);
 		break;
 	case COMMAND_DETACH:
 		break;

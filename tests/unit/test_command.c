@@ -162,8 +162,10 @@ static void methods_and_detach_come_back_as_they_were(void **state)
 
 	(void)state;
 	methods.options.engine = ENGINE_TARGET;
+	methods.options.work_limit_ms = 90000;
 	result = passed(&methods);
 	assert_int_equal(result.options.engine, ENGINE_TARGET);
+	assert_int_equal(result.options.work_limit_ms, 90000);
 	assert_slice(result.selectors[0].class_pattern, "Kernel");
 	msgpack_sbuffer_clear(&buffer);
 	passed(&detach);

@@ -72,6 +72,7 @@ const struct subcommand cmd_methods = {
 		       "traced.\v" TRACE_HELP_SELECTORS TRACE_HELP_STATUS,
 	.report = true,
 	.pids = PIDS_SOME,
+	.timeout = "How long attaching may take, and looking for methods (default 5)",
 	.options = (const struct argp *const[]){&options_selectors, &options_tracers, &options_engine, NULL},
 	.check = methods_check,
 	.kind = COMMAND_METHODS,
