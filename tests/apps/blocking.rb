@@ -203,7 +203,47 @@ operation("system") { system("sleep", SECONDS.to_s) }
 operation("IO.popen.read") { IO.popen("sleep #{SECONDS}; echo data", &:read) }
 operation("Timeout") { require "timeout"; Timeout.timeout(SECONDS) { sleep } }
 operation("fork and wait") { Process.wait(fork { sleep SECONDS; exit!(3) }); $?.exitstatus }
-operation("gets from a terminal") { require "pty"; $master, terminal = PTY.open; later { $master.puts "data" }; terminal.gets }
+
+# Raw: a read waits for five bytes, or for a time.
+def terminal(**how)
+  $master, terminal = PTY.open
+  terminal.tap { how.empty? || terminal.raw!(**how) }
+end
+
+# A chroot may have none.
+def terminals?
+  require "pty"
+  require "io/console"
+  PTY.open.each(&:close)
+rescue StandardError
+  false
+end
+
+if terminals?
+  operation("gets from a terminal") { terminal.tap { later { $master.puts "data" } }.gets }
+  operation("readpartial of a terminal that waits for more") do
+    file = terminal(min: 5)
+    $master.write("ab")
+    later { $master.write("cde") }
+    file.readpartial(10)
+  end
+  operation("readpartial of a terminal with a timeout") { terminal(min: 0, time: (SECONDS * 10).ceil).readpartial(10) }
+end
+
+# Since Ruby 3.2.
+if IO.method_defined?(:timeout=)
+  operation("read with a timeout") { both_ends.tap { |file| file.timeout = SECONDS }.read(1) }
+  operation("write with a timeout") do
+    both_ends.tap { |file| fill(file); file.timeout = SECONDS }.write("x" * 100)
+  end
+  operation("recv with a timeout", before: LISTEN, prepare: TCP_CONNECT) do
+    $server.accept.tap { |socket| socket.timeout = SECONDS }.recv(10)
+  end
+end
+READ_CALL = { "x86_64" => 0, "aarch64" => 63, "riscv64" => 63 }[RUBY_PLATFORM[/\A\w+?(?=-)/]]
+if READ_CALL
+  operation("Kernel#syscall", before: FIFO, release: WRITE) { syscall(READ_CALL, both_ends.fileno, +" " * 10, 10) }
+end
 
 # --- C's, called by an extension
 
@@ -339,6 +379,12 @@ operation("C recv", before: SERVER, prepare: CONNECT, release: SEND) { C.call(:r
 WAIT_ALL = 0x100
 operation("C recv of all", before: SERVER, prepare: -> { CONNECT.call; SEND.call }, release: SEND) do
   C.call(:recv, accepted, C.memory("\0" * 10), 10, WAIT_ALL)
+end
+operation("C recvmmsg", before: BIND_UDP, prepare: SEND_UDP, release: -> { 2.times { SEND_UDP.call } }) do
+  require "io/nonblock"
+  $server.nonblock = false
+  buffers = Array.new(3) { C.memory([C.memory("\0" * 10), 10].pack("QQ")) }
+  C.call(:recvmmsg, $server.fileno, C.memory(buffers.map { |at| [0, 0, at, 1, 0, 0, 0, 0].pack("Q8") }.join), 3, 0, 0)
 end
 operation("C recv with a timeout", before: SERVER, prepare: CONNECT) do
   descriptor = accepted

@@ -17,14 +17,16 @@ class BlockingTest < LiveTest
   # With RBPROBE_SHORT: one of each kind.
   FEW = "\\A(open|flock|sysread|read|gets|write to a full " \
         "pipe|IO.select|UNIXServer#accept|sleep|Queue#pop|ConditionVariable#wait|Process.wait|" \
+        "(read|recv) with a timeout|Kernel#syscall|C recvmmsg|" \
         "C nanosleep|C poll|C epoll_wait|C semop|C msgrcv|C sigtimedwait|C open)\\z".freeze
-  ONLY = Regexp.new(ENV.fetch("BLOCKING_ONLY", ENV["RBPROBE_SHORT"] ? FEW : ""))
+  ONLY = Regexp.new(ENV.fetch("BLOCKING_ONLY", Processes::SHORT ? FEW : ""))
   NAMES = IO.popen([*Processes::RUBY, "-W0", APP, "--list"], err: File::NULL, &:readlines).map(&:chomp).grep(ONLY)
 
   # What Ruby would not begin again, and so is not woken from: whoever wants something of the main thread waits until that
   # has returned.
   NOT_WOKEN = Regexp.union(/\AC /, /\A(open|sysopen|reopen|File\.read|IO\.readlines|IO\.copy_stream|fcntl)/,
-                           /\A(sysread|syswrite|send\z|connect to a UNIX socket)/)
+                           /\A(sysread|syswrite|send\z|connect to a UNIX socket|readpartial of a terminal)/,
+                           /\A(Kernel#syscall|(read|write|recv) with a timeout)\z/)
 
   # What each returns where nobody attaches: by who waits, and how C functions are called.
   ALONE = {} # rubocop:disable Style/MutableConstant
@@ -104,7 +106,8 @@ class BlockingTest < LiveTest
     # From 3.3 on Ruby does not let the loader ask for a method's name: until the extension has started there, these are
     # taken for other reads and writes.
     names = names.grep_v(/\Asys(read|write)/) if !options[:load] && Processes.target_ruby?(">= 3.3")
-    waited_for = ->(name) { role == "main" && name.match?(options[:load] ? NOT_WOKEN : NOT_STOPPED) }
+    # With the GVL.
+    waited_for = ->(name) { name == "Kernel#syscall" || role == "main" && name.match?(options[:load] ? NOT_WOKEN : NOT_STOPPED) }
     attempt = ->(name) { outcome(name, role, **options) { |target| attach(target, waited_for.(name) ? "0.4" : "10") } }
     fine = ->(name, (result, attached)) { result == alone[name] && (attached == true || waited_for.(name)) }
     disturbed = each_at_once(names, &attempt)
@@ -146,6 +149,33 @@ class BlockingTest < LiveTest
       rbprobe("eval", "-p", target.pid.to_s, "--timeout", "1", "1 + 1")
       assert_equal '"hello\n"', target.answer(20)
     end
+  end
+
+  # Nothing of the extension is on the stack, or the VM waits for it.
+  { "ends in a call of libc's" => ["Region.tail($from.fileno)", "6"],
+    "waits by the VM's condition variables" => ["Region.condition(3000)", "false"] }.each do |what, (call, answer)|
+    test "an extension's function that #{what} is not cut short" do
+      skip "this Ruby offers none" if call.include?("condition") && !Processes.target_ruby?(">= 3.0")
+      target = start("console")
+      target.run("require '#{region}'; $from, $to = IO.pipe; Thread.new { sleep }; nil")
+      target.run("Thread.new { sleep 3; $to.puts 'hello' }; nil")
+      target.run_in_background(call)
+      wait_until("it waits") { asleep?(target.pid) }
+      rbprobe("eval", "-p", target.pid.to_s, "--timeout", "1", "1 + 1")
+      assert_equal answer, target.answer(20)
+    end
+  end
+
+  test "IO#sysread of an application that has its own in front of Ruby's is not cut short" do
+    target = start("console", load: false)
+    target.run("require 'io/nonblock'; IO.class_eval { alias_method :plain, :sysread; def sysread(*a); plain(*a); end }; nil")
+    target.run("$from, $to = IO.pipe; $from.nonblock = false; Thread.new { sleep }; nil")
+    assert_exit 0, rbprobe("load", "-p", target.pid.to_s)
+    target.run("Thread.new { sleep 3; $to.puts 'hello' }; nil")
+    target.run_in_background("$from.sysread(10)")
+    wait_until("it reads") { asleep?(target.pid) }
+    rbprobe("eval", "-p", target.pid.to_s, "--timeout", "1", "1 + 1")
+    assert_equal '"hello\n"', target.answer(20)
   end
 
   { "required" => true, "loaded" => false }.each do |how, load|

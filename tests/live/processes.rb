@@ -18,6 +18,8 @@ module Processes
   TARGET_ROOT = RUBY.first == "chroot" ? RUBY[1] : "/"
   TARGET_ENV = Shellwords.split(ENV.fetch("RBPROBE_TARGET_ENV", "")).to_h { |pair| pair.split("=", 2) }
   PATIENCE = ENV.fetch("RBPROBE_PATIENCE", "1").to_f
+  # RBPROBE_SHORT is set, and not to nothing.
+  SHORT = !ENV.fetch("RBPROBE_SHORT", "").empty?
   RUBY_VERSION_OF_TARGET = IO.popen([*RUBY, "-e", "print RUBY_VERSION"], &:read)
 
   class TimedOut < Minitest::Assertion; end

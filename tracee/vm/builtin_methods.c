@@ -362,6 +362,7 @@ static VALUE call_method(enum builtin_method method, VALUE receiver, int argc, c
 {
 	VALUE *arguments = ALLOCA_N(VALUE, argc + 1);
 	struct call call = {.argc = argc + 1, .argv = arguments, .block = block, .keywords = keywords};
+	VALUE result;
 
 	check(method);
 	call.caller = core[method].caller;
@@ -369,8 +370,11 @@ static VALUE call_method(enum builtin_method method, VALUE receiver, int argc, c
 	for (int i = 0; i < argc; i++)
 		arguments[i + 1] = argv[i];
 	if (builtin_names[method].flags & BUILTIN_OWN_FRAME)
-		return in_own_frame(call_now, (VALUE)&call);
-	return call_now((VALUE)&call);
+		result = in_own_frame(call_now, (VALUE)&call);
+	else
+		result = call_now((VALUE)&call);
+	RB_GC_GUARD(block);
+	return result;
 }
 
 VALUE builtin_call(enum builtin_method method, VALUE receiver, int argc, const VALUE *argv)
@@ -397,11 +401,18 @@ static bool is_rubys_own(VALUE receiver, ID name)
 VALUE builtin_call_with(enum builtin_method method, VALUE receiver, int argc, const VALUE *argv, VALUE block)
 {
 	ID name = rb_intern(builtin_names[method].method_name);
+	VALUE result;
 
-	/* That has no frame besides the method's own, which expressions would find in `caller`. */
+	/*
+	 * That has no frame besides the method's own, which expressions would find in `caller`. While it looks for the method,
+	 * and in Module#module_exec, the VM has a pointer into the Proc's variables alone: a collection freed them.
+	 */
 	if (!(builtin_names[method].flags & BUILTIN_OWN_FRAME) && !NIL_P(block) && is_rubys_own(receiver, name))
-		return rb_funcall_with_block(receiver, name, argc, argv, block);
-	return call_method(method, receiver, argc, argv, block, false);
+		result = rb_funcall_with_block(receiver, name, argc, argv, block);
+	else
+		result = call_method(method, receiver, argc, argv, block, false);
+	RB_GC_GUARD(block);
+	return result;
 }
 
 /*

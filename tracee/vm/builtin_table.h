@@ -54,6 +54,8 @@
 	METHOD(DATE_RFC3339, "Date", "rfc3339", BUILTIN_LIBRARY)                                                                 \
 	METHOD(BIG_DECIMAL_INSPECT, "BigDecimal", "inspect", BUILTIN_LIBRARY)                                                    \
 	METHOD(IO_INSPECT, "IO", "inspect", 0)                                                                                   \
+	METHOD(IO_SYSREAD, "IO", "sysread", 0)                                                                                   \
+	METHOD(IO_SYSWRITE, "IO", "syswrite", 0)                                                                                 \
 	METHOD(HASH_COMPARE_BY_IDENTITY, "Hash", "compare_by_identity", 0)                                                       \
 	METHOD(THREAD_HANDLE_INTERRUPT, "Thread", "handle_interrupt", BUILTIN_SINGLETON)                                         \
 	METHOD(THREAD_PENDING_INTERRUPT_P, "Thread", "pending_interrupt?", BUILTIN_SINGLETON)                                    \

@@ -4,6 +4,7 @@
 
 #include "tracee/vm/builtin_methods.h"
 
+#include <errno.h>
 #include <ruby/debug.h>
 #include <ruby/io.h>
 #include <ruby/thread.h>
@@ -13,91 +14,106 @@
 #include <ruby/ractor.h>
 #endif
 
+/* --- Postponed jobs */
+
+enum job_kind { JOB, START, SAMPLE, JOB_KINDS };
+
+static void (*job_functions[JOB_KINDS])(void *);
+
+/*
+ * The VM runs jobs between a call that has failed and the code that looks why: errno stays the application's. Jobs raise nothing.
+ */
+static void run(enum job_kind kind, void *unused)
+{
+	int saved_errno = errno;
+
+	job_functions[kind](unused);
+	errno = saved_errno;
+}
+
+/* The VM tells jobs apart by their functions. */
+static void run_job(void *unused)
+{
+	run(JOB, unused);
+}
+
+static void run_start(void *unused)
+{
+	run(START, unused);
+}
+
+static void run_sample(void *unused)
+{
+	run(SAMPLE, unused);
+}
+
+static void (*const runs[JOB_KINDS])(void *) = {run_job, run_start, run_sample};
+
 #ifdef HAVE_RB_POSTPONED_JOB_PREREGISTER
 
 /* From 3.3 on; the functions below it are deprecated there and gone in 4.1. */
-static rb_postponed_job_handle_t job_handle = POSTPONED_JOB_HANDLE_INVALID;
+static rb_postponed_job_handle_t handles[JOB_KINDS] = {POSTPONED_JOB_HANDLE_INVALID, POSTPONED_JOB_HANDLE_INVALID,
+                                                       POSTPONED_JOB_HANDLE_INVALID};
 
-void compat_job_register(void (*job)(void *))
+static void job_register(enum job_kind kind, void (*function)(void *))
 {
-	job_handle = rb_postponed_job_preregister(0, job, NULL);
+	bool known = job_functions[kind];
+
+	job_functions[kind] = function;
+	if (!known)
+		handles[kind] = rb_postponed_job_preregister(0, runs[kind], NULL);
 }
 
-void compat_job_trigger(void)
+static void job_trigger(enum job_kind kind)
 {
-	if (job_handle != POSTPONED_JOB_HANDLE_INVALID)
-		rb_postponed_job_trigger(job_handle);
-}
-
-static rb_postponed_job_handle_t start_handle = POSTPONED_JOB_HANDLE_INVALID;
-
-void compat_start_register(void (*job)(void *))
-{
-	start_handle = rb_postponed_job_preregister(0, job, NULL);
-}
-
-void compat_start_trigger(void)
-{
-	if (start_handle != POSTPONED_JOB_HANDLE_INVALID)
-		rb_postponed_job_trigger(start_handle);
-}
-
-static rb_postponed_job_handle_t sample_handle = POSTPONED_JOB_HANDLE_INVALID;
-
-void compat_sample_register(void (*job)(void *))
-{
-	if (sample_handle == POSTPONED_JOB_HANDLE_INVALID)
-		sample_handle = rb_postponed_job_preregister(0, job, NULL);
-}
-
-void compat_sample_trigger(void)
-{
-	if (sample_handle != POSTPONED_JOB_HANDLE_INVALID)
-		rb_postponed_job_trigger(sample_handle);
+	if (handles[kind] != POSTPONED_JOB_HANDLE_INVALID)
+		rb_postponed_job_trigger(handles[kind]);
 }
 
 #else
 
-static void (*job_function)(void *);
+static void job_register(enum job_kind kind, void (*function)(void *))
+{
+	job_functions[kind] = function;
+}
+
+static void job_trigger(enum job_kind kind)
+{
+	if (job_functions[kind])
+		rb_postponed_job_register_one(0, runs[kind], NULL);
+}
+
+#endif
 
 void compat_job_register(void (*job)(void *))
 {
-	job_function = job;
+	job_register(JOB, job);
 }
 
 void compat_job_trigger(void)
 {
-	if (job_function)
-		rb_postponed_job_register_one(0, job_function, NULL);
+	job_trigger(JOB);
 }
-
-static void (*start_function)(void *);
 
 void compat_start_register(void (*job)(void *))
 {
-	start_function = job;
+	job_register(START, job);
 }
 
 void compat_start_trigger(void)
 {
-	if (start_function)
-		rb_postponed_job_register_one(0, start_function, NULL);
+	job_trigger(START);
 }
-
-static void (*sample_function)(void *);
 
 void compat_sample_register(void (*job)(void *))
 {
-	sample_function = job;
+	job_register(SAMPLE, job);
 }
 
 void compat_sample_trigger(void)
 {
-	if (sample_function)
-		rb_postponed_job_register_one(0, sample_function, NULL);
+	job_trigger(SAMPLE);
 }
-
-#endif
 
 #ifdef HAVE_RB_RACTOR_LOCAL_STORAGE_PTR_NEWKEY
 

@@ -3,7 +3,8 @@
  *
  * signal(7) lists those that "can fail with EINTR after the process is stopped": epoll_wait and its kin, semop,
  * semtimedop, sigtimedwait, io_getevents, and what waits for a socket that has a timeout. A write that has written a
- * part, and a receive that wants all and has a part, end with what they have.
+ * part, and a receive that wants all and has a part, end with what they have; so does a read of a terminal that waits for more
+ * bytes, and one with a timeout begins anew.
  */
 
 #define _GNU_SOURCE
@@ -12,11 +13,13 @@
 #include "tracer/base/proc_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <termios.h>
 #include <unistd.h>
 
 #define DESCRIPTOR_ONLY 0
@@ -25,7 +28,7 @@
 enum kind {
 	LASTS,
 	ENDS,     /* with EINTR, or with a part */
-	RECEIVES, /* ends where its socket has a timeout, or it wants all */
+	RECEIVES, /* ends where its socket has a timeout, or it wants all, also of a terminal */
 	SENDS,    /* ends where its socket has a timeout: connect */
 };
 
@@ -64,13 +67,13 @@ static const struct {
 	{SYS_tee, "tee", ENDS, 0},
 	{SYS_vmsplice, "vmsplice", ENDS, 0},
 	{SYS_copy_file_range, "copy_file_range", ENDS, 0},
+	{SYS_recvmmsg, "recvmmsg", ENDS, 0},
 	{SYS_read, "read", RECEIVES, NO_ARGUMENT},
 	{SYS_readv, "readv", RECEIVES, NO_ARGUMENT},
 	{SYS_accept, "accept", RECEIVES, NO_ARGUMENT},
 	{SYS_accept4, "accept", RECEIVES, NO_ARGUMENT},
 	{SYS_recvfrom, "recv", RECEIVES, 3},
 	{SYS_recvmsg, "recvmsg", RECEIVES, 2},
-	{SYS_recvmmsg, "recvmmsg", RECEIVES, 3},
 	{SYS_connect, "connect", SENDS, NO_ARGUMENT},
 	/* For messages only. */
 	{SYS_futex, "futex", LASTS, 0},
@@ -122,27 +125,57 @@ int thread_wait_read(struct thread_wait *wait, pid_t pid, pid_t tid)
 	return 1;
 }
 
-/* Whether that descriptor of the process is a socket on which waiting ends after a time. Where we may not know, it is. */
-static bool socket_has_timeout(pid_t pid, int descriptor, int option)
+/* A copy of a descriptor of the process. Negative: we may not have one. */
+static int copy_descriptor(pid_t pid, int descriptor)
+{
+	int process = (int)syscall(SYS_pidfd_open, pid, 0);
+	int copy = process < 0 ? -1 : (int)syscall(__NR_pidfd_getfd, process, descriptor, 0);
+
+	if (process >= 0)
+		close(process);
+	return copy;
+}
+
+static bool socket_has_timeout(int socket, int option)
 {
 	struct timeval timeout = {0};
 	socklen_t size = sizeof(timeout);
-	char path[64], target[16];
-	ssize_t length;
-	int process, copy, status;
+
+	return getsockopt(socket, SOL_SOCKET, option, &timeout, &size) != 0 || timeout.tv_sec != 0 || timeout.tv_usec != 0;
+}
+
+/* A terminal whose reads wait for more than one byte, or for a time. */
+static bool terminal_waits_for_more(int terminal)
+{
+	struct termios settings;
+
+	return tcgetattr(terminal, &settings) != 0 ||
+	       (!(settings.c_lflag & ICANON) && (settings.c_cc[VMIN] > 1 || settings.c_cc[VTIME] > 0));
+}
+
+/* Whether waiting for that descriptor of the process ends with a stop. Where we may not know, it does. */
+static bool descriptor_ends(pid_t pid, int descriptor, int option)
+{
+	static const char *const terminals[] = {"/dev/pts/", "/dev/tty", "/dev/console"};
+	char path[64], target[64] = "";
+	bool is_socket, is_terminal = false, ends;
+	int copy;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, descriptor);
-	length = readlink(path, target, sizeof(target));
-	if (length < 7 || memcmp(target, "socket:", 7) != 0)
+	if (readlink(path, target, sizeof(target) - 1) < 0)
 		return false;
-	process = (int)syscall(SYS_pidfd_open, pid, 0);
-	copy = process < 0 ? -1 : (int)syscall(__NR_pidfd_getfd, process, descriptor, 0);
-	status = copy < 0 ? -1 : getsockopt(copy, SOL_SOCKET, option, &timeout, &size);
+	is_socket = strncmp(target, "socket:", strlen("socket:")) == 0;
+	for (size_t i = 0; i < sizeof(terminals) / sizeof(*terminals); i++)
+		is_terminal |= strncmp(target, terminals[i], strlen(terminals[i])) == 0;
+	if (!is_socket && !is_terminal)
+		return false;
+	copy = copy_descriptor(pid, descriptor);
+	if (copy < 0 && is_terminal) /* before Linux 5.6 */
+		copy = open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	ends = copy < 0 || (is_socket ? socket_has_timeout(copy, option) : terminal_waits_for_more(copy));
 	if (copy >= 0)
 		close(copy);
-	if (process >= 0)
-		close(process);
-	return status != 0 || timeout.tv_sec != 0 || timeout.tv_usec != 0;
+	return ends;
 }
 
 bool thread_wait_is_lasting(const struct thread_wait *wait, pid_t pid)
@@ -154,9 +187,9 @@ bool thread_wait_is_lasting(const struct thread_wait *wait, pid_t pid)
 		return false;
 	case RECEIVES:
 		return !(calls[i].flags != NO_ARGUMENT && (wait->arguments[calls[i].flags] & MSG_WAITALL)) &&
-		       !socket_has_timeout(pid, descriptor, SO_RCVTIMEO);
+		       !descriptor_ends(pid, descriptor, SO_RCVTIMEO);
 	case SENDS:
-		return !socket_has_timeout(pid, descriptor, SO_SNDTIMEO);
+		return !descriptor_ends(pid, descriptor, SO_SNDTIMEO);
 	case LASTS:
 		break;
 	}
