@@ -9,6 +9,7 @@
 
 #include "tracee/requests/profile_retained.h"
 
+#include "tracee/base/safe_read.h"
 #include "tracee/session/gc_hook.h"
 #include "tracee/vm/compat.h"
 
@@ -17,7 +18,9 @@
 #include <string.h>
 
 #define SLOTS (1u << 16) /* half of them are used */
-#define GONE 1           /* in place of an object: look on behind it */
+#define PAGE_BITS 14     /* of the smallest page of the VM's heap */
+#define PAGE_ANSWERS 256u
+#define GONE 1 /* in place of an object: look on behind it */
 
 struct table {
 	struct profile_retained_object items[SLOTS];
@@ -52,9 +55,31 @@ static bool put(struct table *table, const struct profile_retained_object *objec
 	}
 }
 
-/* Into the other table, without those that are gone. */
+/* Which pages of the heap are there, as far as was asked in one collection. */
+struct page_answers {
+	uintptr_t numbers[PAGE_ANSWERS]; /* 0: none */
+	bool there[PAGE_ANSWERS];
+};
+
+static bool is_there(struct page_answers *answers, VALUE object)
+{
+	uintptr_t number = (uintptr_t)object >> PAGE_BITS, at = number % PAGE_ANSWERS;
+	uintptr_t flags;
+
+	if (answers->numbers[at] != number) {
+		answers->numbers[at] = number;
+		answers->there[at] = safe_read_words((uintptr_t)object, &flags, 1);
+	}
+	return answers->there[at];
+}
+
+/*
+ * Into the other table, without those that are gone. A Ractor that came and went between two jobs may have freed an object
+ * unheard, and its page with it: where that is, nothing is.
+ */
 static void renew(struct profile_retained *retained, bool moved)
 {
+	struct page_answers answers = {0};
 	struct table *before = retained->now,
 		     *after = before == &retained->tables[0] ? &retained->tables[1] : &retained->tables[0];
 
@@ -64,6 +89,10 @@ static void renew(struct profile_retained *retained, bool moved)
 
 		if (object.object <= GONE)
 			continue;
+		if (moved && !is_there(&answers, object.object)) {
+			retained->unwatched += object.stands_for;
+			continue;
+		}
 		if (moved)
 			object.object = rb_gc_location(object.object);
 		put(after, &object);
