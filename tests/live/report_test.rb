@@ -95,6 +95,10 @@ class ReportTest < LiveTest
     assert_equal before, File.binread(file_of)
     system(RBPROBE, "report", "-", "-o", file_of, in: file_of, err: File::NULL)
     assert_equal before, File.binread(file_of)
+    # Where /dev has little in it, as in some containers.
+    bare = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /dev && exec "$@"', "sh"]
+    system(*bare, RBPROBE, "report", "-", "-o", file_of, in: file_of, err: File::NULL) if Process.uid.zero?
+    assert_equal before, File.binread(file_of)
   end
 
   test "who calls a method, and what it calls" do

@@ -192,6 +192,7 @@ bool output_is_file(const struct output *output, const char *path)
 {
 	struct stat own, other;
 
-	return output->own_fd && fstat(output->fd, &own) == 0 && S_ISREG(own.st_mode) && stat(path, &other) == 0 &&
-	       own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+	return output->own_fd && fstat(output->fd, &own) == 0 && S_ISREG(own.st_mode) &&
+	       (strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, &other) : stat(path, &other)) == 0 && own.st_dev == other.st_dev &&
+	       own.st_ino == other.st_ino;
 }

@@ -53,7 +53,7 @@ int output_close(struct output *output);
 int output_give_up(struct output *output);
 /* Whether it goes into a file, and not into a device or a pipe. */
 bool output_is_regular(const struct output *output);
-/* Whether it goes into this file. */
+/* Whether it goes into this file; - is standard input. */
 bool output_is_file(const struct output *output, const char *path);
 
 /* Bytes of the file, with what was in it before. */

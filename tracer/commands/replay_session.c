@@ -83,7 +83,7 @@ static const struct stream_handler handlers = {.note = on_note, .end = on_end, .
 
 bool replay_overwrites(const struct output *output, const char *path)
 {
-	if (!output_is_file(output, strcmp(path, "-") == 0 ? "/dev/stdin" : path))
+	if (!output_is_file(output, path))
 		return false;
 	message("%s is the recording itself; write to another file", output->name);
 	return true;
