@@ -136,8 +136,8 @@ class DocumentationTest < LiveTest
 
   # Threads and servers are those of the example; numbers are any.
   def comparable(text)
-    text.lines.map { |line| line.chomp.gsub(/\d+(\.\d+)?([num]?s\b)?/, "N").squeeze(" ").strip }
-        .map { |line| line.gsub(%r{/srv/shop/|#{Processes::ROOT}/tests/apps/demo/}, "") }
+    text.lines.map { |line| line.chomp.gsub(%r{/srv/shop/|#{Processes::ROOT}/tests/apps/demo/}, "") }
+        .map { |line| line.gsub(/\d+(\.\d+)?([num]?s\b)?/, "N").squeeze(" ").strip }
         .map { |line| line.sub(/\bN call,/, "N calls,").sub(/; N more ha(s|ve) not ended/, "") }
   end
 
