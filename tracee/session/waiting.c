@@ -14,8 +14,8 @@
  * for connected). IO#sysread and IO#syswrite make the same system calls as all other reads and writes and do not begin again:
  * they are known by their functions' being on the stack.
  *
- * Where none of this tells (no /proc in a chroot; a libc without tables on other processors), a thread may be woken out of
- * anything that is in the list.
+ * Where none of this tells (no /proc in a chroot; a libc without tables on other processors; a sanitizer in between), a thread may
+ * be woken out of anything that is in the list.
  */
 
 #define _GNU_SOURCE
@@ -65,9 +65,10 @@ static struct {
 	struct unwind_image vm, libc, threads; /* threads: libpthread, where that is a library of its own */
 	struct unwind_image own;               /* this extension */
 	uintptr_t plain[2];                    /* functions of IO#sysread and IO#syswrite; 0: not known */
-	bool plain_hidden;                     /* one of them was not found */
-	bool plain_at_start;                   /* the main thread was in one of them before they were known */
-	struct call at_start;                  /* it may be, in this call: another thread has begun; number -1: no such */
+	bool interposed;      /* another library's functions stand between libc's and their callers: a sanitizer's */
+	bool plain_hidden;    /* one of them was not found */
+	bool plain_at_start;  /* the main thread was in one of them before they were known */
+	struct call at_start; /* it may be, in this call: another thread has begun; number -1: no such */
 } known = {.at_start = {.number = -1}};
 
 /* Who makes it. */
@@ -156,11 +157,14 @@ static void functions_find(void)
 
 void waiting_init(void)
 {
+	const void *proper = dlsym(RTLD_DEFAULT, "gnu_get_libc_version"); /* nobody has one of these */
+
 	if (known.vm.end)
 		return;
 	unwind_image_find(&known.libc, dlsym(RTLD_DEFAULT, "poll"));
 	unwind_image_find(&known.threads, dlsym(RTLD_DEFAULT, "pthread_cond_wait"));
 	unwind_image_find(&known.own, functions);
+	known.interposed = proper && !unwind_image_has(&known.libc, (uintptr_t)proper);
 	functions_find();
 	unwind_image_find(&known.vm, dlsym(RTLD_DEFAULT, "rb_define_method"));
 }
@@ -490,11 +494,11 @@ static enum waiting judge(const struct call *call)
 		return WAITING_ALONE;
 	if (!LIBC_HAS_TABLES || !known.libc.table || !leave_libc(&place, &called)) {
 		place = (struct unwind_place){.pc = call->pc, .sp = call->sp};
-		if (!CALL_CODE_KNOWN || !known.libc.end)
+		if (!CALL_CODE_KNOWN || !known.libc.end || known.interposed)
 			return wake;
 		if (!find_caller(i, &place, &called))
 			return WAITING_ALONE;
-	} else if (!makes(i, called)) {
+	} else if (!known.interposed && !makes(i, called)) {
 		return WAITING_ALONE;
 	}
 	if (is_timed_poll(call, called))
