@@ -14,8 +14,8 @@
  * for connected). IO#sysread and IO#syswrite make the same system calls as all other reads and writes and do not begin again:
  * they are known by their functions' being on the stack.
  *
- * Where none of this tells (no /proc in a chroot; a libc without tables on other processors; a sanitizer in between), a thread may
- * be woken out of anything that is in the list.
+ * Where none of this tells (no /proc in a chroot; a libc without tables on other processors; a sanitizer in between), a thread
+ * may be woken out of anything that is in the list.
  */
 
 #define _GNU_SOURCE
