@@ -23,6 +23,7 @@
 
 #include "proto/call_code.h"
 #include "proto/task_file.h"
+#include "proto/terminal.h"
 #include "tracee/base/safe_read.h"
 #include "tracee/session/unwind.h"
 #include "tracee/vm/builtin_methods.h"
@@ -469,16 +470,12 @@ static bool is_unix_socket(int descriptor)
 	return getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain == AF_UNIX;
 }
 
-/*
- * A terminal whose reads wait for more than one byte, or for a time: a read that has a part comes back with it, and the time
- * begins anew.
- */
 static bool is_long_read(const struct call *call)
 {
 	struct termios settings;
 
 	return (call->number == SYS_read || call->number == SYS_readv) && tcgetattr((int)call->arguments[0], &settings) == 0 &&
-	       !(settings.c_lflag & ICANON) && (settings.c_cc[VMIN] > 1 || settings.c_cc[VTIME] > 0);
+	       terminal_waits_for_more(&settings);
 }
 
 static enum waiting judge(const struct call *call)

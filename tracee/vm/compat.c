@@ -57,10 +57,8 @@ static rb_postponed_job_handle_t handles[JOB_KINDS] = {POSTPONED_JOB_HANDLE_INVA
 
 static void job_register(enum job_kind kind, void (*function)(void *))
 {
-	bool known = job_functions[kind];
-
 	job_functions[kind] = function;
-	if (!known)
+	if (handles[kind] == POSTPONED_JOB_HANDLE_INVALID)
 		handles[kind] = rb_postponed_job_preregister(0, runs[kind], NULL);
 }
 

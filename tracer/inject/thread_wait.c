@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "tracer/inject/thread_wait.h"
 
+#include "proto/terminal.h"
 #include "tracer/base/proc_file.h"
 
 #include <errno.h>
@@ -144,13 +145,11 @@ static bool socket_has_timeout(int socket, int option)
 	return getsockopt(socket, SOL_SOCKET, option, &timeout, &size) != 0 || timeout.tv_sec != 0 || timeout.tv_usec != 0;
 }
 
-/* A terminal whose reads wait for more than one byte, or for a time. */
-static bool terminal_waits_for_more(int terminal)
+static bool terminal_ends(int terminal)
 {
 	struct termios settings;
 
-	return tcgetattr(terminal, &settings) != 0 ||
-	       (!(settings.c_lflag & ICANON) && (settings.c_cc[VMIN] > 1 || settings.c_cc[VTIME] > 0));
+	return tcgetattr(terminal, &settings) != 0 || terminal_waits_for_more(&settings);
 }
 
 /* Whether waiting for that descriptor of the process ends with a stop. Where we may not know, it does. */
@@ -172,7 +171,7 @@ static bool descriptor_ends(pid_t pid, int descriptor, int option)
 	copy = copy_descriptor(pid, descriptor);
 	if (copy < 0 && is_terminal) /* before Linux 5.6 */
 		copy = open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
-	ends = copy < 0 || (is_socket ? socket_has_timeout(copy, option) : terminal_waits_for_more(copy));
+	ends = copy < 0 || (is_socket ? socket_has_timeout(copy, option) : terminal_ends(copy));
 	if (copy >= 0)
 		close(copy);
 	return ends;
