@@ -2,12 +2,11 @@
  * Where the main thread waits. See waiting.h.
  *
  * The kernel says in which system call a thread is, with its arguments, program counter and stack pointer; of its own threads a
- * process may always know (/proc/self/task). libc's unwind tables tell which function of libc made it, and who called that: the
- * VM (or its socket library), or C code of somebody else, which is left alone. Where there are no tables (musl), or they do not
- * tell, return addresses on the stack do, by what was called there.
+ * process may always know (/proc/self/task). waiting_caller.h tells who made it: the VM (or its socket library), or C code of
+ * somebody else, which is left alone.
  *
  * It has to be a function that makes the call and nothing else. What libc does by others (fwrite, getaddrinfo, syscall) is left
- * alone, be it for the VM: nobody begins that again. So is what the VM only does for others (is_own).
+ * alone, be it for the VM: nobody begins that again. So is what the VM only does for others.
  *
  * Of the VM's own calls those are in the list that Ruby begins again on every version: seen on 2.7, 3.1, 3.3 and 4.0
  * (tests/live/blocking_test.rb). Not in it: open (up to 3.3 EINTR is raised), fcntl (F_SETLKW), connect on a UNIX socket (taken
@@ -21,41 +20,27 @@
 #define _GNU_SOURCE
 #include "tracee/session/waiting.h"
 
-#include "proto/call_code.h"
 #include "proto/task_file.h"
 #include "proto/terminal.h"
 #include "tracee/base/safe_read.h"
-#include "tracee/session/unwind.h"
+#include "tracee/session/waiting_caller.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/exception_drop.h"
 #include "tracee/vm/method_definition.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <ruby.h>
 #include <ruby/debug.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <termios.h>
 #include <unistd.h>
 
-#define STEPS_MAX 32      /* of functions of libc one inside the other: fgets() has 10 in glibc 2.41 */
-#define STEPS_IN_VM 6     /* from the wait to the function of the VM that others call */
-#define CALLER_WORDS 64   /* how far up the stack the caller is looked for where there are no unwind tables */
-#define DOUBTFUL_WORDS 24 /* and how much further, where the first one found may not be the one */
-#define STACK_WORDS 512   /* how far up the stack IO#sysread and IO#syswrite are looked for */
+#define STACK_WORDS 512 /* how far up the stack IO#sysread and IO#syswrite are looked for */
 #define STACK_WIPED (32u << 10)
-#ifdef __GLIBC__
-#define LIBC_HAS_TABLES true
-#else
-#define LIBC_HAS_TABLES false /* of its functions; some of what the compiler adds may have one */
-#endif
-#define SOCKET_LIBRARY "/socket.so"
-#define ANY_LIBRARY ""
 
 struct call {
 	long number;
@@ -63,10 +48,7 @@ struct call {
 };
 
 static struct {
-	struct unwind_image vm, libc, threads; /* threads: libpthread, where that is a library of its own */
-	struct unwind_image own;               /* this extension */
-	uintptr_t plain[2];                    /* functions of IO#sysread and IO#syswrite; 0: not known */
-	bool interposed;      /* another library's functions stand between libc's and their callers: a sanitizer's */
+	uintptr_t plain[2];   /* functions of IO#sysread and IO#syswrite; 0: not known */
 	bool plain_hidden;    /* one of them was not found */
 	bool plain_at_start;  /* the main thread was in one of them before they were known */
 	struct call at_start; /* it may be, in this call: another thread has begun; number -1: no such */
@@ -75,15 +57,13 @@ static struct {
 /* Who makes it. */
 enum maker { BY_VM = 1, BY_SOCKET_LIBRARY = 2, BY_BOTH = 3 };
 
-#define FUNCTIONS_MAX 5
-
 static const struct {
 	long number;
 	enum maker makers;
 	bool plain_too; /* IO#sysread or IO#syswrite may have made it */
 	bool connects;  /* not out of a UNIX socket's */
 	/* Of libc, that are called for it; glibc's __..._chk are those of _FORTIFY_SOURCE. */
-	const char *functions[FUNCTIONS_MAX];
+	const char *functions[CALLER_FUNCTIONS_MAX];
 } wakeable[] = {
 	{SYS_futex, BY_VM, false, false, {"pthread_cond_wait", "pthread_cond_timedwait", "pthread_mutex_lock", "pthread_join"}},
 	{SYS_ppoll, BY_VM, true, false, {"ppoll", "poll", "__ppoll_chk", "__poll_chk"}},
@@ -111,63 +91,19 @@ static const struct {
 #define WAKEABLE (sizeof(wakeable) / sizeof(*wakeable))
 
 /* Where these functions are; 0: nowhere. */
-static uintptr_t functions[WAKEABLE][FUNCTIONS_MAX];
-
-/*
- * Functions of the VM that wait for others. They call what they were given, which may end in a call of libc's without a trace on
- * the stack (a tail call): IO_REGIONS call functions of IO and its kin, REGIONS those of any extension. CONDITIONS are called by
- * extensions, too, whose wait is cancelled if its thread is interrupted (the lookup of a name, since 3.3). Where TIMED ones have
- * a timeout, and it is over, who called them looks at errno (since 3.2, for an IO with a timeout): an interrupt leaves EINTR.
- */
-enum region {
-	IO_REGIONS,
-	REGIONS = IO_REGIONS + 2,
-	CONDITIONS = REGIONS + 3,
-	TIMED = CONDITIONS + 2,
-	SYSTEM_CALL = TIMED + 3,
-	REGION_COUNT
-};
-
-static const char *const region_names[REGION_COUNT] = {
-	"rb_thread_io_blocking_region",
-	"rb_thread_io_blocking_call",
-	"rb_nogvl",
-	"rb_thread_call_without_gvl",
-	"rb_thread_call_without_gvl2",
-	"rb_native_cond_wait",
-	"rb_native_cond_timedwait",
-	"rb_io_maybe_wait",
-	"rb_io_maybe_wait_readable",
-	"rb_io_maybe_wait_writable",
-	"syscall", /* of libc */
-};
-
-static uintptr_t regions[REGION_COUNT];
+static caller_functions functions[WAKEABLE];
 static uintptr_t polls[2]; /* poll, and its other name */
-
-static void functions_find(void)
-{
-	for (size_t i = 0; i < WAKEABLE; i++)
-		for (size_t k = 0; k < FUNCTIONS_MAX && wakeable[i].functions[k]; k++)
-			functions[i][k] = (uintptr_t)dlsym(RTLD_DEFAULT, wakeable[i].functions[k]);
-	for (size_t i = 0; i < REGION_COUNT; i++)
-		regions[i] = (uintptr_t)dlsym(RTLD_DEFAULT, region_names[i]);
-	polls[0] = (uintptr_t)dlsym(RTLD_DEFAULT, "poll");
-	polls[1] = (uintptr_t)dlsym(RTLD_DEFAULT, "__poll_chk");
-}
 
 void waiting_init(void)
 {
-	const void *proper = dlsym(RTLD_DEFAULT, "gnu_get_libc_version"); /* nobody has one of these */
-
-	if (known.vm.end)
+	if (polls[0])
 		return;
-	unwind_image_find(&known.libc, dlsym(RTLD_DEFAULT, "poll"));
-	unwind_image_find(&known.threads, dlsym(RTLD_DEFAULT, "pthread_cond_wait"));
-	unwind_image_find(&known.own, functions);
-	known.interposed = proper && !unwind_image_has(&known.libc, (uintptr_t)proper);
-	functions_find();
-	unwind_image_find(&known.vm, dlsym(RTLD_DEFAULT, "rb_define_method"));
+	caller_init();
+	for (size_t i = 0; i < WAKEABLE; i++)
+		for (size_t k = 0; k < CALLER_FUNCTIONS_MAX && wakeable[i].functions[k]; k++)
+			functions[i][k] = (uintptr_t)dlsym(RTLD_DEFAULT, wakeable[i].functions[k]);
+	polls[1] = (uintptr_t)dlsym(RTLD_DEFAULT, "__poll_chk");
+	polls[0] = (uintptr_t)dlsym(RTLD_DEFAULT, "poll");
 }
 
 /* --- The system call */
@@ -243,7 +179,7 @@ static bool is_plain(const struct call *call, uintptr_t sp)
 	if (!known.plain[0] && !known.plain[1])
 		return known.plain_at_start || is_same_call(call, &known.at_start);
 	for (size_t i = 0; count > 8 && i < count; i++) {
-		uintptr_t function = unwind_function(&known.vm, words[i]);
+		uintptr_t function = caller_vm_function(words[i]);
 
 		/* No call returns to a function's first byte: that is left over from where somebody looked the method up. */
 		if (function && words[i] != function && (function == known.plain[0] || function == known.plain[1]))
@@ -275,180 +211,7 @@ void waiting_note_start(void)
 	                       (memcmp(RSTRING_PTR(name), "sysread", 7) == 0 || memcmp(RSTRING_PTR(name), "syswrit", 7) == 0);
 }
 
-/* --- The caller */
-
-/* The place in the first function outside of libc, and the function of libc that it called. False: the tables do not tell. */
-static bool leave_libc(struct unwind_place *place, uintptr_t *called)
-{
-	for (int i = 0; i < STEPS_MAX; i++) {
-		const struct unwind_image *image = unwind_image_has(&known.libc, place->pc)      ? &known.libc
-		                                   : unwind_image_has(&known.threads, place->pc) ? &known.threads
-		                                                                                 : NULL;
-
-		if (!image)
-			return true;
-		*called = unwind_function(image, place->pc - place->is_return);
-		if (!unwind_step(image, place, safe_read))
-			return false;
-	}
-	return true;
-}
-
-static bool line_has(const char *line, uintptr_t address)
-{
-	char *end;
-	uintptr_t start = strtoull(line, &end, 16);
-
-	return *end == '-' && address >= start && address < strtoull(end + 1, NULL, 16);
-}
-
-/* Whether that line is of a file's code, whose name ends so. */
-static bool is_code(const char *line, const char *name)
-{
-	const char *access = strchr(line, ' '), *path = strchr(line, '/');
-	size_t length = strlen(name), size = path ? strlen(path) : 0;
-
-	return access && access[3] == 'x' && size > length && strcmp(path + size - length, name) == 0;
-}
-
-/* Whether an address is in the code of a library of that name, by the kernel's map: the loader's own takes its lock. */
-static bool is_in_library(uintptr_t address, const char *name)
-{
-	static char text[8192]; /* one native thread looks */
-	size_t filled = 0;
-	bool found = false, over = false;
-	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-
-	while (fd >= 0 && !over) {
-		ssize_t got = read(fd, text + filled, sizeof(text) - 1 - filled);
-		char *line = text, *end;
-
-		if (got <= 0)
-			break;
-		filled += (size_t)got;
-		text[filled] = '\0';
-		while (!over && (end = strchr(line, '\n'))) {
-			*end = '\0';
-			over = line_has(line, address);
-			found = over && is_code(line, name);
-			line = end + 1;
-		}
-		filled -= (size_t)(line - text);
-		memmove(text, line, filled);
-		if (filled >= sizeof(text) - 1)
-			filled = 0; /* a path that long is not the one */
-	}
-	if (fd >= 0)
-		close(fd);
-	return found;
-}
-
-static bool read_word(const void *unused, uint64_t address, uint64_t *word)
-{
-	(void)unused;
-	return safe_read(address, word, sizeof(*word));
-}
-
-static const struct code_reader reader = {.word = read_word};
-
-static bool makes(size_t call, uintptr_t function)
-{
-	for (size_t i = 0; function && i < FUNCTIONS_MAX; i++)
-		if (functions[call][i] == function)
-			return true;
-	return false;
-}
-
-/*
- * The same without unwind tables. In the VM a return address behind a call of another function of libc is left over from before.
- * A tail call leaves nothing on the stack: instead of the function that made it there is its caller, which has called something
- * outside of libc, or by a pointer. That may be left over, too: then somebody else's return address comes soon behind it.
- * Somebody else's code, perhaps: false.
- */
-static bool find_caller(size_t call, struct unwind_place *place, uintptr_t *called)
-{
-	uintptr_t words[CALLER_WORDS], sp = place->sp;
-	size_t count = safe_read_some(sp, words, CALLER_WORDS), found = count;
-
-	for (size_t i = 0; i < count && (found == count || i <= found + DOUBTFUL_WORDS); i++) {
-		bool in_vm = unwind_image_has(&known.vm, words[i]), other;
-		uintptr_t target;
-
-		/* A job that the thread has taken before may have left ours. */
-		if (unwind_image_has(&known.libc, words[i]) || unwind_image_has(&known.own, words[i]) ||
-		    !call_code_is_return(&reader, words[i]))
-			continue;
-		/* Data may look like code; and what a JIT has made is the VM's. */
-		if (!in_vm && !is_in_library(words[i], ANY_LIBRARY))
-			continue;
-		target = call_code_target(&reader, words[i]);
-		other = unwind_image_has(&known.libc, target) && !makes(call, target);
-		/* The system call of a syscall() has no frame. */
-		if ((!in_vm && (other || found < count)) || (i == 0 && target && target == regions[SYSTEM_CALL]))
-			return false;
-		if (other || found < count)
-			continue;
-		found = i;
-		*called = target;
-		*place = (struct unwind_place){.pc = words[i], .sp = sp + (i + 1) * sizeof(*words), .is_return = true};
-		if (!in_vm || makes(call, target))
-			return true;
-	}
-	return found < count;
-}
-
-/* Who called a function of the VM that waits there: by the tables, or else by what is called at the return address. */
-static uintptr_t caller_of(uintptr_t function, struct unwind_place place)
-{
-	uintptr_t words[CALLER_WORDS];
-	size_t count;
-
-	if (unwind_step(&known.vm, &place, safe_read))
-		return place.pc;
-	count = CALL_CODE_KNOWN ? safe_read_some(place.sp, words, CALLER_WORDS) : 0;
-	for (size_t i = 0; i < count; i++)
-		if (call_code_is_return(&reader, words[i]) && call_code_target(&reader, words[i]) == function)
-			return words[i];
-	return 0;
-}
-
-static bool is_among(uintptr_t function, size_t from, size_t to)
-{
-	for (size_t i = from; i < to; i++)
-		if (function && regions[i] == function)
-			return true;
-	return false;
-}
-
-/* Whether the VM waits there in one of CONDITIONS that somebody else has called, or in a TIMED one. */
-static bool is_for_others(struct unwind_place place, bool has_timeout)
-{
-	for (int i = 0; i < STEPS_IN_VM && unwind_image_has(&known.vm, place.pc); i++) {
-		uintptr_t function = unwind_function(&known.vm, place.pc - 1);
-
-		if (is_among(function, CONDITIONS, TIMED))
-			return !unwind_image_has(&known.vm, caller_of(function, place));
-		if (has_timeout && is_among(function, TIMED, SYSTEM_CALL))
-			return true;
-		if (!unwind_step(&known.vm, &place, safe_read))
-			break;
-	}
-	return false;
-}
-
-/* Whether the VM, which called there, waits for itself. */
-static bool is_own(const struct unwind_place *place, bool has_timeout)
-{
-	uintptr_t function = unwind_function(&known.vm, place->pc - 1);
-
-	if (is_among(function, IO_REGIONS, REGIONS))
-		return true;
-	/* By a pointer, as in REGIONS: what was called is not what waits. A part of them may be a function of its own. */
-	if (is_among(function, REGIONS, CONDITIONS) ||
-	    (CALL_CODE_KNOWN && call_code_is_return(&reader, place->pc) && !call_code_target(&reader, place->pc)))
-		return false;
-	return !is_for_others(*place, has_timeout);
-}
+/* --- Whether it may be woken */
 
 /*
  * The VM waits so, by poll, for an IO with a timeout (IO#timeout=, since 3.2). It does not begin again: up to 3.4 it may end the
@@ -480,31 +243,28 @@ static bool is_long_read(const struct call *call)
 
 static enum waiting judge(const struct call *call)
 {
-	struct unwind_place place = {.pc = call->pc, .sp = call->sp};
 	enum waiting wake = call->number == SYS_futex ? WAITING_WAKE_LOCK : WAITING_WAKE;
-	uintptr_t called = 0;
+	struct caller caller;
 	size_t i = 0;
 
 	while (i < WAKEABLE && wakeable[i].number != call->number)
 		i++;
 	if (i == WAKEABLE || (wakeable[i].connects && is_unix_socket((int)call->arguments[0])) || is_long_read(call))
 		return WAITING_ALONE;
-	if (!LIBC_HAS_TABLES || !known.libc.table || !leave_libc(&place, &called)) {
-		place = (struct unwind_place){.pc = call->pc, .sp = call->sp};
-		if (!CALL_CODE_KNOWN || !known.libc.end || known.interposed)
-			return wake;
-		if (!find_caller(i, &place, &called))
-			return WAITING_ALONE;
-	} else if (!known.interposed && !makes(i, called)) {
+	switch (caller_find(call->pc, call->sp, functions[i], &caller)) {
+	case CALLER_UNKNOWN:
+		return wake;
+	case CALLER_OTHER:
 		return WAITING_ALONE;
+	case CALLER_KNOWN:
+		break;
 	}
-	if (is_timed_poll(call, called))
+	if (is_timed_poll(call, caller.called))
 		return WAITING_ALONE;
-	if (unwind_image_has(&known.vm, place.pc)
-	            ? !is_own(&place, call->number == SYS_ppoll && call->arguments[2])
-	            : !(wakeable[i].makers & BY_SOCKET_LIBRARY) || !is_in_library(place.pc, SOCKET_LIBRARY))
+	if (caller_is_vm(&caller) ? !caller_waits_for_itself(&caller, call->number == SYS_ppoll && call->arguments[2])
+	                          : !(wakeable[i].makers & BY_SOCKET_LIBRARY) || !caller_is_socket_library(&caller))
 		return WAITING_ALONE;
-	return wakeable[i].plain_too && is_plain(call, place.sp) ? WAITING_ALONE : wake;
+	return wakeable[i].plain_too && is_plain(call, caller.place.sp) ? WAITING_ALONE : wake;
 }
 
 enum waiting waiting_where(void)
