@@ -186,7 +186,7 @@ help:
 	@echo 'make matrix           the live tests on Ruby 2.7, 3.1 and 3.3 in chroots (root), and on RUBIES=/path/a:/path/b'
 	@echo '                      or, of SOURCES=/path/source,/path/clone@v3_2_9, on what is built:'
 	@echo '                      VARIANTS="shared static+cf+lto"'
-	@echo 'make matrix-arm64     unit tests and chosen live tests on aarch64, which it emulates (root);'
+	@echo 'make matrix-arm64     unit tests, chosen live tests, truth and oracle on aarch64, which it emulates (root);'
 	@echo '                      matrix-ppc64el, matrix-riscv64 likewise'
 	@echo 'make matrix-musl      chosen live tests on a Ruby with musl, which it builds, and in a chroot with it alone (root)'
 	@echo 'make matrix-apparmor live tests of containers under AppArmor, on an emulated machine (root)'

@@ -239,7 +239,9 @@ class StatTest < LiveTest
 
   test "why it ended is told whole where nobody has confirmed it" do
     target = prepared
-    counter = launch("stat", "-v", "-p", target.pid.to_s, "--interval", "0.2", "--timeout", "1", "--format", "json", "Work#made")
+    timeout = [Processes::PATIENCE / 2, 1].max.to_s # in which it also arms
+    counter = launch("stat", "-v", "-p", target.pid.to_s, "--interval", "0.2", "--timeout", timeout, "--format", "json",
+                     "Work#made")
     wait_until("it counts") { counter.stderr.include?("tracing 1 method") && !counter.stdout.empty? }
     target.halt
     result = counter.stop

@@ -1,7 +1,7 @@
 # Calls every public method of Ruby's core classes with many shapes of arguments, and writes down what came of each call:
 #
-#   program.rb OUTCOMES       Waits for a line on standard input ("go"), makes all calls, writes one line a call to the
-#                             file OUTCOMES.
+#   program.rb OUTCOMES [N]   Waits for a line on standard input ("go"), makes all calls, writes one line a call to the
+#                             file OUTCOMES. N: only each N-th call of a method.
 #
 # A line is a key (method, receiver, arguments, block), a tab, and what came of it: value, class of the exception and
 # message, $~, $_ and $!, the labels of the backtrace, the receiver afterwards, the frames that the block saw. Nothing of it
@@ -212,16 +212,19 @@ module Oracle
     [IO, File, Kernel].include?(owner)
   end
 
-  def run(file)
+  def run(file, every)
     methods.group_by { |selector, _, name, owner| [selector, name, owner] }.each do |(selector, name, owner), rows|
       next if not_called(owner, name)
 
       method = rows.first[0].include?("#") ? owner.instance_method(name) : owner.method(name)
       file.puts "#{selector}\t#{method.arity} #{method.owner} #{method.parameters} #{method.source_location}"
       call = caller_of(name)
+      number = 0
       rows.each do |_, source, *|
         ARGUMENTS.each do |argument_source|
           BLOCKS.each do |block_source, maker|
+            next if (number += 1) % every != 0
+
             fresh_directory if touches_files?(owner)
             arguments, options = parse(argument_source)
             Random.srand(7)
@@ -242,6 +245,7 @@ if $PROGRAM_NAME == __FILE__
   answers = $stdout.dup
   $stdout.reopen("/dev/null")
   outcomes = File.open(ARGV.fetch(0), "wb")
+  every = ARGV.fetch(1, "1").to_i
   outcomes.sync = true if ENV["ORACLE_SYNC"] # what was called last, before a crash
   ARGV.clear
   answers.puts "ready"
@@ -249,7 +253,7 @@ if $PROGRAM_NAME == __FILE__
   $stdin.reopen("/dev/null")
   Dir.mktmpdir("oracle") do |directory|
     Dir.chdir(directory) do
-      Oracle.run(outcomes)
+      Oracle.run(outcomes, every)
       Oracle.fresh_directory
       File.unlink("file")
     end
