@@ -61,7 +61,8 @@ class ProfileTest < LiveTest
     found = objects(target, "--rate", "1")
     elapsed = found["process"][0]["elapsed"]
     [found["thread"].find { |thread| thread["main"] }, named(found, "computes"), named(found, "sleeps")].each do |thread|
-      assert_in_delta elapsed, thread["wall"], 0.05 * elapsed, thread.inspect
+      share = Processes::PATIENCE >= 10 ? 0.15 : 0.05 # emulated, it takes longer to begin and to end
+      assert_in_delta elapsed, thread["wall"], share * elapsed, thread.inspect
     end
   end
 
@@ -209,8 +210,8 @@ class ProfileTest < LiveTest
       profiling = launch("profile", "-p", target.pid.to_s, "--duration", "60", "-o", file)
       wait_until("it samples") { thread_names_of(target.pid).include?("rbprobe-profile") }
       Process.kill(:KILL, target.pid)
+      result = profiling.wait # first: some kernels do not tell how a process ended that has been waited for
       target.wait
-      result = profiling.wait
       assert_exit 4, result
       assert_match(/process #{target.pid} was killed by signal 9 \(Killed\) before it had answered/, result.stderr)
       assert_equal [content].compact, Dir[file].map { |path| File.read(path) }

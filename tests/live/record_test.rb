@@ -249,10 +249,11 @@ class RecordTest < LiveTest
     ended = start("shop")
     goes_on = start("shop")
     client = recorder_of([ended, goes_on], "-o", file_of("%p.rec"), "--max-size", "40K", "Shop#price(item)")
-    ended.run("2500.times { $shop.price(rand.to_s.to_sym) }; nil")
+    # Times of a slow processor take more bytes.
+    ended.run("2000.times { $shop.price(rand.to_s.to_sym) }; nil")
     ended.run_in_background("exit")
     client.wait_for(/^rbprobe: #{ended.pid}: .*; ended: the process exited$/)
-    assert_includes 16..39, File.size(file_of("#{ended.pid}.rec")) >> 10
+    assert_includes 12..39, File.size(file_of("#{ended.pid}.rec")) >> 10
     goes_on.run("Thread.new { loop { sleep 0.002; $shop.price(rand.to_s.to_sym) } }; nil")
     result = client.wait
     assert_exit 0, result
