@@ -343,7 +343,7 @@ void dispatch_job(void)
 	struct own_work work;
 	struct quiet quiet;
 	uint64_t began_ns, cpu_ns;
-	bool missing;
+	bool missing, began = true;
 
 	if (!running && nothing_to_do()) {
 		queue_keep();
@@ -353,6 +353,11 @@ void dispatch_job(void)
 	/* A command may let other threads run, and the bell may ring meanwhile. */
 	if (running) {
 		again = true;
+		return;
+	}
+	/* Each try raises, with a backtrace of thousands. */
+	if (stack_room_is_known_to_lack()) {
+		queue_ring_soon();
 		return;
 	}
 	/* From here on: each call of a Ruby method below may let other threads run, and one of them may have a job. */
@@ -387,13 +392,16 @@ void dispatch_job(void)
 		 */
 		if (missing)
 			job_protected(Qnil);
-		else if (!interrupts_job(job_protected, Qnil))
-			queue_ring_soon();
-	} while (again && clock_now_ns() - began_ns < AGAIN_NS);
+		else
+			began = interrupts_job(job_protected, Qnil);
+	} while (began && again && clock_now_ns() - began_ns < AGAIN_NS);
 	job_note_began(0);
 	job_cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+	/* It failed first of all, or the job found too little room: what that took is to be a small part of the thread's time. */
+	if (!began || stack_room_lacked_since(began_ns))
+		stack_room_note_lack(began_ns);
 	/* A thread for which each job takes long, and which is asked for another one meanwhile, must come to its own work. */
-	if (again)
+	if (again || !began)
 		queue_ring_soon();
 	own_objects_end(own);
 	fiber_suppress_end(own);

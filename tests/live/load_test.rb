@@ -375,6 +375,17 @@ class LoadTest < LiveTest
     end
   end
 
+  # Each try to do something there raises an exception with a backtrace of a million frames.
+  test "a process that has little left of a large stack goes on, and is asked again when there is room" do
+    target = start("console", env: { "RUBY_THREAD_VM_STACK_SIZE" => (128 << 20).to_s })
+    target.run(DIVE)
+    target.run_in_background("dive($most - 1); turns?")
+    wait_until_it_computes(target.pid)
+    client = launch("eval", "-p", target.pid.to_s, "--timeout", (60 * Processes::PATIENCE).to_s, "1 + 1")
+    assert_equal "true", target.answer
+    assert_equal "2\n", client.wait.stdout
+  end
+
   # The object is in a local variable of the frame that the first jobs interrupt, and garbage when its thread has ended.
   INTERRUPTED = <<~RUBY
     $objects = ObjectSpace::WeakMap.new

@@ -259,7 +259,9 @@ module Processes
 
     # Where a processor is emulated, the 5 seconds that attaching may take are less than half of one.
     def self.with_time(arguments)
-      at = arguments.take_while { |argument| argument != "--" }.index("-p")
+      own = arguments.take_while { |argument| argument != "--" }
+      at = own.index("-p")
+      at ||= own.size if own.first == "selftest" && own.size < arguments.size # a Ruby that it starts
       return arguments if !at || arguments.grep(/\A--timeout/).any?
 
       arguments.dup.insert(at, "--timeout", (2 * PATIENCE).to_s)

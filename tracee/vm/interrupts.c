@@ -2,6 +2,7 @@
 
 #include "tracee/vm/interrupts.h"
 
+#include "proto/clock.h"
 #include "tracee/vm/builtin_find.h"
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/evaluation.h"
@@ -9,6 +10,7 @@
 #include "tracee/vm/interrupts_queue.h"
 #include "tracee/vm/layout.h"
 #include "tracee/vm/own.h"
+#include "tracee/vm/stack_room.h"
 
 #include <ruby/thread.h>
 #include <stdatomic.h>
@@ -355,14 +357,20 @@ static VALUE ask_pending(VALUE unused)
 static bool are_pending(void)
 {
 	int failed = 0, waits = interrupts_queue_waits();
+	uint64_t began_ns;
+	bool lacks;
 	VALUE pending;
 
 	if (waits >= 0)
 		return waits;
+	began_ns = clock_now_ns();
 	pending = rb_protect(ask_pending, Qnil, &failed);
+	lacks = failed && builtin_find_is_lack(rb_errinfo());
 	/* One that came meanwhile was delivered on the way out. */
 	if (failed)
 		interrupts_send_again(true);
+	if (lacks)
+		stack_room_note_lack(began_ns);
 	return failed || RTEST(pending);
 }
 

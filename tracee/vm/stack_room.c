@@ -19,6 +19,7 @@
 #define PAUSE_SHARE 10
 
 static VALUE array; /* of one element */
+static uint64_t lacked_ns, lacks_until_ns;
 
 static VALUE descend(RB_BLOCK_CALL_FUNC_ARGLIST(unused, left))
 {
@@ -40,14 +41,29 @@ static VALUE begin(VALUE unused)
 	return descend(unused, LONG2FIX(FRAMES + FRAMES_A_CALL), 0, NULL, Qnil);
 }
 
+bool stack_room_is_known_to_lack(void)
+{
+	return lacks_until_ns && clock_now_ns() < lacks_until_ns;
+}
+
+bool stack_room_lacked_since(uint64_t began_ns)
+{
+	return lacked_ns >= began_ns;
+}
+
+void stack_room_note_lack(uint64_t began_ns)
+{
+	lacked_ns = clock_now_ns();
+	lacks_until_ns = lacked_ns + (lacked_ns - began_ns) * PAUSE_SHARE;
+}
+
 bool stack_room_is_enough(void)
 {
-	static uint64_t lacks_until_ns;
 	VALUE before = rb_errinfo();
-	uint64_t began_ns = clock_now_ns(), now_ns;
+	uint64_t began_ns = clock_now_ns();
 	int failed = 0;
 
-	if (began_ns < lacks_until_ns)
+	if (stack_room_is_known_to_lack())
 		return false;
 	/* The application's own would be run. What there is no room for then fails, and says so. */
 	if (!rb_method_basic_definition_p(rb_cArray, rb_intern(METHOD)))
@@ -56,7 +72,6 @@ bool stack_room_is_enough(void)
 	if (!failed)
 		return true;
 	exception_drop(before);
-	now_ns = clock_now_ns();
-	lacks_until_ns = now_ns + (now_ns - began_ns) * PAUSE_SHARE;
+	stack_room_note_lack(began_ns);
 	return false;
 }
