@@ -175,7 +175,7 @@ static bool left_over; /* what could not be undone in the last job, TracePoints 
 
 static void sweep(void)
 {
-	bool was_left = left_over || patch_compiler_untold();
+	bool was_left = left_over || patch_compiler_untold(), rewritten;
 
 	left_over = engine_target_sweep();
 	left_over = engine_line_sweep() || left_over;
@@ -183,8 +183,9 @@ static void sweep(void)
 	left_over = (patch_compiler_untold() && !patch_compiler_starts_anew()) || left_over;
 	if (left_over)
 		return;
+	rewritten = targeted_mend();
 	/* When they could not be disabled, neither could the compiler be told. */
-	if (was_left)
+	if (was_left || rewritten)
 		compile_anew();
 	else if (!compile_anew_if_due())
 		return;
@@ -201,7 +202,7 @@ static void ring_for_left_over(void)
 	static unsigned tried;
 
 	tried = left_over && (patch_compiler_untold() || !targeted_rest()) ? tried + 1 : 0;
-	if (left_over)
+	if (left_over || targeted_mend_waits())
 		queue_ring_in(tried < SWEEPS_SOON ? SWEEP_SOON_MS : SWEEP_LATER_MS);
 	/* A queue has its own rings, until it is gone. */
 	else if (compile_anew_waits() && !queue_exists())
@@ -230,7 +231,7 @@ static void keep_or_remove_queue(unsigned sessions, bool had_sessions)
 		queue_remove();
 	if (queue_exists())
 		queue_expire_after(QUEUE_GRACE_SECONDS);
-	else if (!left_over && !compile_anew_waits())
+	else if (!left_over && !targeted_mend_waits() && !compile_anew_waits())
 		rest();
 }
 
@@ -320,7 +321,8 @@ static VALUE job_protected(VALUE unused)
  */
 static bool nothing_to_do(void)
 {
-	return !session_first() && !session_fork_left() && !queue_exists() && !left_over && !compile_anew_waits();
+	return !session_first() && !session_fork_left() && !queue_exists() && !left_over && !targeted_mend_waits() &&
+	       !compile_anew_waits();
 }
 
 #define AGAIN_NS (5 * NS_PER_MS) /* so long after its beginning a job is followed by another one at once */

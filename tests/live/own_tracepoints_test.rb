@@ -115,6 +115,26 @@ class OwnTracepointsTest < LiveTest
     end
   end
 
+  # Disabling a targeted TracePoint takes away what a global one needs for methods of define_method, in Ruby itself.
+  test "a global TracePoint that is enabled again and again hears of define_method methods after each trace" do
+    target = start("console")
+    target.run(APPLICATION)
+    target.run("$again = TracePoint.new(:call, :return) { |tp| $n += 1 if tp.method_id == :block }; nil")
+    events = -> { target.run("$n = 0; $again.enable; $own.block; $again.disable; $n") }
+    assert_equal "2", events.call
+    3.times do |i|
+      tracer = i == 1 ? launch("stat", "-v", "-p", target.pid.to_s, "Own#block").wait_until_armed : trace(target, "Own#block")
+      target.run("$own.block; nil")
+      assert_exit 0, tracer.stop
+      wait_until("it hears of them") { events.call == "2" }
+    end
+    tracer = trace(target, "Own#block")
+    target.run("require 'coverage'; nil")
+    assert_exit 0, tracer.stop
+    wait_until("it hears of them with Coverage") { events.call == "2" }
+    assert_attachable target
+  end
+
   ASKED = %w[inspect event path lineno method_id callee_id defined_class binding self return_value raised_exception].freeze
 
   # There is no event around a method written in C; the application hears nothing of the expression, so it runs as within one.

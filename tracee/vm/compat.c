@@ -233,6 +233,11 @@ void compat_restore_global_events(void)
 	rb_remove_event_hook(no_event);
 }
 
+bool compat_target_takes_from_global(void)
+{
+	return RUBY_AT_LEAST(3, 0);
+}
+
 bool compat_target_may_be_disabled(void)
 {
 	return RUBY_AT_LEAST(4, 0) || compat_is_only_ractor();

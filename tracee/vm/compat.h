@@ -68,6 +68,9 @@ void compat_restore_global_events(void);
  */
 bool compat_target_may_be_disabled(void);
 
+/* Whether disabling a targeted TracePoint takes from global hooks what event_flags_mend() puts back. */
+bool compat_target_takes_from_global(void);
+
 /*
  * Whether a targeted TracePoint may be disabled while a global hook runs, in whatever thread. Up to 3.1 the VM looks up the
  * instructions' own hooks before it calls the global ones, and goes on with what it has found: with freed memory, where they were

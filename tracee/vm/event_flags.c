@@ -33,6 +33,10 @@
 #define ATTEMPTS 3
 #define TRIED RUBY_EVENT_B_CALL
 
+/* RUBY_EVENT_COVERAGE_LINE and ..._BRANCH of vm_core.h, 2.7 to 4.1-dev */
+#define COVERAGE_LINE 0x10000
+#define COVERAGE_BRANCH 0x20000
+
 /* No code is rewritten for these. */
 static const rb_event_flag_t harmless[] = {RUBY_EVENT_THREAD_BEGIN, RUBY_EVENT_THREAD_END, RUBY_EVENT_FIBER_SWITCH};
 
@@ -250,6 +254,35 @@ void event_flags_release_light(void)
 {
 	if (event_flags_light_hooks > 0)
 		event_flags_release();
+}
+
+/*
+ * The VM rewrites for events that it does not know as enabled, and such code alone as was not written for the same ones. Those of
+ * coverage stand in no code but that which Coverage counts: so where that is not loaded, either is added by turns, and the other
+ * taken out.
+ */
+enum event_flags_mended event_flags_mend(void)
+{
+	rb_event_flag_t event;
+	bool are_free;
+
+	if (!compat_target_takes_from_global())
+		return EVENT_FLAGS_WELL;
+	if (event_flags_light_hooks > 0 || !compat_is_only_ractor())
+		return EVENT_FLAGS_LATER;
+	if (!layout_is_known(LAYOUT_HOOK_FLAGS) && !find())
+		return EVENT_FLAGS_WELL;
+	if (!(*enabled_events() & (RUBY_EVENT_CALL | RUBY_EVENT_RETURN)))
+		return EVENT_FLAGS_WELL;
+	event = *enabled_events() & COVERAGE_LINE ? COVERAGE_BRANCH : COVERAGE_LINE;
+	are_free = !rb_const_defined(rb_cObject, rb_intern("Coverage"));
+	if (*enabled_events() & event && !are_free)
+		return EVENT_FLAGS_WELL;
+	if (are_free)
+		*enabled_events() &= ~(rb_event_flag_t)(COVERAGE_LINE | COVERAGE_BRANCH);
+	rb_add_event_hook(on_event, event, Qnil);
+	rb_remove_event_hook(on_event);
+	return EVENT_FLAGS_REWRITTEN;
 }
 
 void event_flags_restore_global(void)

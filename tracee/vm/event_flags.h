@@ -39,6 +39,19 @@ extern unsigned event_flags_light_hooks; /* how many are on */
 void event_flags_hold_light(void);
 void event_flags_release_light(void);
 
+/*
+ * After a targeted TracePoint was disabled: that takes the instructions away by which global hooks for CALL and RETURN hear of
+ * methods that define_method made of its block, and the VM does not put them back (iseq_remove_local_tracepoint() in iseq.c, 3.0
+ * to 4.1-dev). Where there has ever been such a hook of the application's, this has the VM rewrite all code once more. That looks
+ * at each object of the heap, and drops what YJIT has compiled.
+ */
+enum event_flags_mended {
+	EVENT_FLAGS_LATER, /* light hooks are on, or other Ractors run */
+	EVENT_FLAGS_WELL,  /* there was nothing to do, or nothing that can be done */
+	EVENT_FLAGS_REWRITTEN,
+};
+enum event_flags_mended event_flags_mend(void);
+
 /* compat_restore_global_events() without consequences for hooks that are on. */
 void event_flags_restore_global(void);
 

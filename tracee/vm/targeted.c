@@ -154,6 +154,28 @@ bool targeted_may_be_disabled(uintptr_t definition, VALUE tracepoint)
 	return !definition || !list_of(definition, list) || whose(list, tracepoint) != TARGETED_OURS || !is_running(list);
 }
 
+static enum { ALL_WELL, MEND_LATER, MEND_SOON, DISABLED_NOW } mending;
+
+bool targeted_mend(void)
+{
+	enum event_flags_mended mended;
+
+	if (mending == ALL_WELL)
+		return false;
+	if (mending == DISABLED_NOW) {
+		mending = MEND_SOON;
+		return false;
+	}
+	mended = event_flags_mend();
+	mending = mended == EVENT_FLAGS_LATER ? MEND_LATER : ALL_WELL;
+	return mended == EVENT_FLAGS_REWRITTEN;
+}
+
+bool targeted_mend_waits(void)
+{
+	return mending == MEND_SOON;
+}
+
 void targeted_disable(uintptr_t definition, VALUE tracepoint)
 {
 	/* As long as the VM's, without hooks. The VM of 2.7.4, 3.0 and 3.1.2 does not free a definition's list. */
@@ -162,6 +184,7 @@ void targeted_disable(uintptr_t definition, VALUE tracepoint)
 	uintptr_t *list = known ? (uintptr_t *)definition + layout_value(LAYOUT_DEFINITION_HOOKS) : NULL;
 	uintptr_t others;
 
+	mending = DISABLED_NOW;
 	if (!definition) {
 		rb_tracepoint_disable(tracepoint);
 		return;

@@ -41,6 +41,14 @@ bool targeted_may_be_disabled(uintptr_t definition, VALUE tracepoint);
 void targeted_disable(uintptr_t definition, VALUE tracepoint);
 
 /*
+ * In each job, after all that it disables: for global hooks of the application's that miss events from then on (see
+ * event_flags_mend()). That is done in the first job that disables none, as it takes long. True: all code was rewritten.
+ */
+bool targeted_mend(void);
+/* Whether that job is to come. */
+bool targeted_mend_waits(void);
+
+/*
  * On 2.7 enabling one makes the instructions fire its events alone, and others that are on for them, or for what is written
  * within, fall silent. Disabling one puts right what is left: this enables one for the line, 0: for all, and disables it. Where
  * one with the same target has just been enabled, at any time; else only while targeted_rest().
