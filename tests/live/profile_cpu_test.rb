@@ -194,4 +194,34 @@ class ProfileCpuTest < LiveTest
     assert_in_delta used, seen, used / 3
     assert_in_delta used, seen + unseen, used / 3
   end
+
+  # Another thread gets the GVL where the main one looks for interrupts: now and then within a sample, whose work calls methods.
+  test "what other threads raise in the main one is not lost in a sample" do
+    target = start("console")
+    target.run(<<~RUBY)
+      class Sent < StandardError; end
+      Thread.main.priority = -3 # so it gives the GVL up more often
+      def raised(times)
+        times.times.count do
+          thread = Thread.new { Thread.main.raise(Sent, "it") }
+          ends = Process.clock_gettime(Process::CLOCK_MONOTONIC) + #{5 * [Processes::PATIENCE, 1].max}
+          begin
+            [3, 1, 2].sort while Process.clock_gettime(Process::CLOCK_MONOTONIC) < ends
+            false
+          rescue Sent
+            true
+          ensure
+            thread.join
+          end
+        end
+      end
+      nil
+    RUBY
+    profiler = launch("profile", "-p", target.pid.to_s, "--cpu", "--rate", "1000", "--duration", "600", "-q")
+    wait_until("it samples") { thread_names_of(target.pid).include?("rbprobe-profile") }
+    3.times { assert_equal "40", target.run("raised(40)") }
+    profiler.signal("INT")
+    assert_exit 0, profiler.wait
+    assert_attachable target
+  end
 end

@@ -24,6 +24,7 @@
 #include "tracee/vm/compat.h"
 #include "tracee/vm/evaluation.h"
 #include "tracee/vm/fiber.h"
+#include "tracee/vm/interrupts.h"
 #include "tracee/vm/native_id.h"
 #include "tracee/vm/own_work.h"
 #include "tracee/vm/quiet.h"
@@ -202,16 +203,31 @@ static bool is_time_to_send(void)
 
 /* --- The job */
 
+static bool run_protected(VALUE (*run)(VALUE), VALUE argument, bool held)
+{
+	int failed = 0;
+
+	rb_protect(run, argument, &failed);
+	if (failed && held)
+		interrupts_forget_failure();
+	else if (failed)
+		interrupts_send_again(true);
+	return !failed;
+}
+
+/* A call of Ruby's, if only of a method in C, lets other threads run at its end, and delivers what they send to this one. */
 static void take_sample(void)
 {
 	struct profile_time time;
-	VALUE unused;
+	bool held = interrupts_hold();
 
 	profile_clock_take(profiler->clock, profiler->ending, &time);
-	if (evaluate_quickly(take, (VALUE)&time, &unused) != EVALUATION_DONE)
+	if (!run_protected(take, (VALUE)&time, held))
 		profiler->no_room_ticks += time.still_ticks + time.moved_ticks;
 	if (is_time_to_send() || profiler->ending)
-		evaluate_quickly(send_sums, Qnil, &unused);
+		run_protected(send_sums, Qnil, held);
+	if (held)
+		interrupts_release();
 }
 
 static void finish(void)

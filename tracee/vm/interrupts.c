@@ -28,6 +28,7 @@ static struct {
 	VALUE never, immediate; /* Symbols */
 	VALUE end;              /* class of exceptions */
 	VALUE block;            /* runs what is in passed; nil until builtin_init() has been */
+	VALUE mask;             /* all, never */
 } ids = {.block = Qnil};
 
 struct deferred {
@@ -448,4 +449,34 @@ bool interrupts_job(VALUE (*run)(VALUE), VALUE argument)
 	if (!NIL_P(job.taken))
 		send_by_another(job.taken, true);
 	return job.began;
+}
+
+static VALUE make_mask(VALUE unused)
+{
+	VALUE mask = new_mask();
+
+	(void)unused;
+	rb_hash_aset(mask, rb_cObject, ids.never);
+	own_register(&ids.mask);
+	ids.mask = rb_obj_freeze(mask);
+	return Qnil;
+}
+
+bool interrupts_hold(void)
+{
+	int failed = 0;
+
+	if (!ids.mask)
+		rb_protect(make_mask, Qnil, &failed);
+	if (failed)
+		interrupts_send_again(true);
+	return !failed && interrupts_queue_mask(ids.mask);
+}
+
+/* What came meanwhile, or before, the VM looks at again as it leaves handle_interrupt, and not before. */
+void interrupts_release(void)
+{
+	interrupts_queue_unmask(ids.mask);
+	if (interrupts_queue_waits() > 0)
+		interrupts_job(nothing, Qnil);
 }

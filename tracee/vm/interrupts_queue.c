@@ -80,6 +80,39 @@ int interrupts_queue_waits(void)
 	return RARRAY_LEN(queue_at(layout_value(LAYOUT_THREAD_INTERRUPTS))) > 0;
 }
 
+/* pending_interrupt_mask_stack is behind pending_interrupt_queue (vm_core.h). Qfalse: not here. */
+static VALUE masks(void)
+{
+	VALUE word = layout_is_known(LAYOUT_THREAD_INTERRUPTS) ? queue_at(layout_value(LAYOUT_THREAD_INTERRUPTS) + 1) : Qfalse;
+
+	return is_hidden_array(word) ? word : Qfalse;
+}
+
+static VALUE push(VALUE mask)
+{
+	return rb_ary_push(masks(), mask);
+}
+
+bool interrupts_queue_mask(VALUE mask)
+{
+	int failed = 0;
+
+	if (!masks())
+		return false;
+	rb_protect(push, mask, &failed);
+	if (failed)
+		exception_drop(Qnil);
+	return !failed;
+}
+
+void interrupts_queue_unmask(VALUE mask)
+{
+	VALUE list = masks();
+
+	if (list && RARRAY_LEN(list) > 0 && RARRAY_AREF(list, RARRAY_LEN(list) - 1) == mask)
+		rb_ary_pop(list);
+}
+
 VALUE interrupts_queue_take_kills(void)
 {
 	VALUE queue, taken;

@@ -19,6 +19,13 @@ bool interrupts_queue_find(VALUE exception_class);
 int interrupts_queue_waits(void);
 
 /*
+ * The mask is as that of Thread.handle_interrupt, and is the running thread's innermost one until it is taken back. False: the
+ * place is not known. Raises nothing.
+ */
+bool interrupts_queue_mask(VALUE mask);
+void interrupts_queue_unmask(VALUE mask);
+
+/*
  * If a kill waits: takes all that wait, the first one first, as an Array for interrupts_queue_send(); else Qnil. Other threads
  * may run before, not after.
  */
