@@ -175,7 +175,7 @@ static bool left_over; /* what could not be undone in the last job, TracePoints 
 
 static void sweep(void)
 {
-	bool was_left = left_over || patch_compiler_untold(), rewritten;
+	bool was_left = left_over || patch_compiler_untold(), waited = targeted_mend_waits(), rewritten;
 
 	left_over = engine_target_sweep();
 	left_over = engine_line_sweep() || left_over;
@@ -187,7 +187,7 @@ static void sweep(void)
 	/* When they could not be disabled, neither could the compiler be told. */
 	if (was_left || rewritten)
 		compile_anew();
-	else if (!compile_anew_if_due())
+	else if (!compile_anew_if_due() && !waited)
 		return;
 	if (!queue_exists())
 		queue_ring_no_more();
