@@ -209,6 +209,12 @@ static void ring_for_left_over(void)
 		queue_ring_in(compile_anew_in_ms());
 }
 
+/* For which a job is to come, also where nobody is attached. */
+static bool work_waits(void)
+{
+	return left_over || targeted_mend_waits() || compile_anew_waits();
+}
+
 static void rest(void)
 {
 	if (!entry_stays() && !bell_rest())
@@ -231,7 +237,7 @@ static void keep_or_remove_queue(unsigned sessions, bool had_sessions)
 		queue_remove();
 	if (queue_exists())
 		queue_expire_after(QUEUE_GRACE_SECONDS);
-	else if (!left_over && !targeted_mend_waits() && !compile_anew_waits())
+	else if (!work_waits())
 		rest();
 }
 
@@ -321,8 +327,7 @@ static VALUE job_protected(VALUE unused)
  */
 static bool nothing_to_do(void)
 {
-	return !session_first() && !session_fork_left() && !queue_exists() && !left_over && !targeted_mend_waits() &&
-	       !compile_anew_waits();
+	return !session_first() && !session_fork_left() && !queue_exists() && !work_waits();
 }
 
 #define AGAIN_NS (5 * NS_PER_MS) /* so long after its beginning a job is followed by another one at once */

@@ -253,7 +253,7 @@ class RecordTest < LiveTest
     ended.run("2000.times { $shop.price(rand.to_s.to_sym) }; nil")
     ended.run_in_background("exit")
     client.wait_for(/^rbprobe: #{ended.pid}: .*; ended: the process exited$/)
-    assert_includes 12..39, File.size(file_of("#{ended.pid}.rec")) >> 10
+    assert_includes 16..39, File.size(file_of("#{ended.pid}.rec")) >> 10
     goes_on.run("Thread.new { loop { sleep 0.002; $shop.price(rand.to_s.to_sym) } }; nil")
     result = client.wait
     assert_exit 0, result
