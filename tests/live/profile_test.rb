@@ -433,6 +433,39 @@ class ProfileTest < LiveTest
     assert_attachable(target)
   end
 
+  # Each sleeps, and other threads run meanwhile. The main thread runs them all.
+  def with_finalizers(target, count, work)
+    entered = "#{directory}/entered"
+    target.run("count = #{count}; proc { count.times { ObjectSpace.define_finalizer(Object.new, proc { " \
+               "File.write(#{entered.inspect}, ''); #{work} }) } }.call; 1")
+    tracer = launch("profile", "-p", target.pid.to_s, "--duration", "60", "--retained", "--alloc=Made+", "--every", "1")
+    wait_until("it looks") { thread_names_of(target.pid).include?("rbprobe-profile") }
+    tracer.signal(:INT)
+    wait_until("a finalizer runs") { File.exist?(entered) }
+    tracer
+  end
+
+  test "a client that goes while finalizers run, at the end of its profile, does not harm the process" do
+    target = start("profiled")
+    tracer = with_finalizers(target, 150, "sleep 0.02")
+    tracer.signal(:KILL)
+    assert_equal "1000", target.run("make(1000)")
+    wait_until("its thread is gone") { thread_names_of(target.pid).none?("rbprobe-profile") }
+    assert_includes profile(target, "--retained", "--alloc=Made+").stdout, "rbprobe used"
+    assert_attachable(target)
+  end
+
+  test "finalizers that run at the end of a profile may fork, and the child goes on behind them" do
+    target = start("profiled")
+    # The child has nothing more to read, and ends.
+    fork = "unless $forked; $forked = true; pid = Process.fork; $stdin.reopen(File::NULL) unless pid; " \
+           "$status = Thread.new { Process.wait2(pid)[1].inspect } if pid; end; sleep 0.01"
+    tracer = with_finalizers(target, 20, fork)
+    tracer.wait
+    assert_match(/exit 0/, target.run("$status.value"))
+    assert_attachable(target)
+  end
+
   test "whoever makes objects while it ends, forks or makes Ractors goes on" do
     target = start("profiled")
     tracer = launch("profile", "-p", target.pid.to_s, "--duration", "60", "--alloc")

@@ -2,8 +2,11 @@
  * The profile request: samples of all threads' stacks, so many times a second, until it is cancelled or its time is over.
  *
  * A sample is a job of its own, and short: it lists the threads, walks their frames, and adds the time since the last sample to
- * each thread's stack. It calls nothing that looks for interrupts, so no other thread runs meanwhile. What was added up is sent
- * from time to time; memory is bounded, and what finds no room is counted. profile_clock.c says when samples are taken.
+ * each thread's stack. What was added up is sent from time to time; memory is bounded, and what finds no room is counted.
+ * profile_clock.c says when samples are taken.
+ *
+ * A call of Ruby's may run finalizers, which may take seconds, fork, or let other threads run: the client may be gone, or the
+ * process exit, before the sample is over. So nothing is freed as long as one is taken.
  *
  * Context: job, GVL held; profile_fork_child(): the handler of a fork.
  */
@@ -224,27 +227,41 @@ static void take_sample(void)
 	profile_clock_take(profiler->clock, profiler->ending, &time);
 	if (!run_protected(take, (VALUE)&time, held))
 		profiler->no_room_ticks += time.still_ticks + time.moved_ticks;
-	if (is_time_to_send() || profiler->ending)
+	if (profiler->request && (is_time_to_send() || profiler->ending))
 		run_protected(send_sums, Qnil, held);
 	if (held)
 		interrupts_release();
 }
 
-static void finish(void)
+static void stop_hooks(struct profiler *one)
 {
-	struct profiler *one = profiler;
-	struct request *request = one->request;
-
-	profile_clock_stop(one->clock);
 	if (one->allocations)
 		profile_allocations_stop(one->allocations);
 	if (one->gvl)
 		profile_gvl_stop(one->gvl);
-	profiler = NULL;
-	free_profiler(one);
+}
+
+static void finish_request(struct profiler *one)
+{
+	struct request *request = one->request;
+
+	one->request = NULL;
+	if (!request)
+		return;
 	if (request->session)
 		atomic_store_explicit(&request->session->dozes, false, memory_order_relaxed);
 	request_finish(request, 0, "%s", "");
+}
+
+static void finish(void)
+{
+	struct profiler *one = profiler;
+
+	profile_clock_stop(one->clock);
+	stop_hooks(one);
+	profiler = NULL;
+	finish_request(one);
+	free_profiler(one);
 }
 
 static void free_orphan(void)
@@ -252,12 +269,30 @@ static void free_orphan(void)
 	if (!orphan)
 		return;
 	profile_clock_forget(orphan->clock);
-	if (orphan->allocations)
-		profile_allocations_stop(orphan->allocations);
-	if (orphan->gvl)
-		profile_gvl_stop(orphan->gvl);
+	stop_hooks(orphan);
 	free_profiler(orphan);
 	orphan = NULL;
+}
+
+/* What came between while the sample was taken waits for its end. */
+static void end_sample(void)
+{
+	switch (profiler->left) {
+	case LEFT_BY_PROCESS:
+		profiler = NULL;
+		return;
+	case LEFT_BY_PARENT:
+		orphan = profiler;
+		profiler = NULL;
+		free_orphan();
+		return;
+	case LEFT_BY_CLIENT:
+		finish();
+		return;
+	case LEFT_NOT:
+		if (profiler->ending)
+			finish();
+	}
 }
 
 static void sample_job(void *unused)
@@ -285,8 +320,7 @@ static void sample_job(void *unused)
 	profiler->cpu_ns += profiler->last.cpu_ns;
 	job_cpu_ns += profiler->last.cpu_ns;
 	profile_clock_taken(profiler->clock, profiler->last.cpu_ns);
-	if (profiler->ending)
-		finish();
+	end_sample();
 	OWN_WORK_KEEP_FRAME();
 }
 
@@ -298,7 +332,11 @@ static void profile_cancel(struct request *request, enum cancel_reason reason)
 	if (!profiler || profiler->request != request)
 		return;
 	if (reason == CANCEL_DETACHED) {
-		finish();
+		profiler->left = LEFT_BY_CLIENT;
+		if (profiler->sampling)
+			finish_request(profiler);
+		else
+			finish();
 		return;
 	}
 	if (reason != CANCEL_EXIT) {
@@ -307,11 +345,14 @@ static void profile_cancel(struct request *request, enum cancel_reason reason)
 		return;
 	}
 	/* No Ruby function may be called: what is left of it goes with the process. */
-	profile_clock_stop(profiler->clock);
+	profile_clock_halt(profiler->clock);
 	profile_allocations_abandon();
 	if (profiler->gvl)
 		profile_gvl_stop(profiler->gvl);
-	profiler = NULL;
+	profiler->request = NULL;
+	profiler->left = LEFT_BY_PROCESS;
+	if (!profiler->sampling)
+		profiler = NULL;
 }
 
 /* What is looked at beside the samples of time, or in their place. 0, or an errno and err. May raise. */
@@ -394,10 +435,7 @@ static void profile_begin(struct request *request, const struct command *command
 	profiler = one;
 	one->clock = profile_clock_start((uint32_t)rate_hz, compat_sample_trigger);
 	if (!one->clock) {
-		if (one->allocations)
-			profile_allocations_stop(one->allocations);
-		if (one->gvl)
-			profile_gvl_stop(one->gvl);
+		stop_hooks(one);
 		profiler = NULL;
 		free_profiler(one);
 		request_finish(request, EAGAIN, "no thread could be made for a profile");
@@ -417,6 +455,10 @@ void profile_fork_child(void)
 		return;
 	profile_allocations_abandon();
 	profile_gvl_fork_child();
+	profiler->request = NULL; /* its parent's */
+	profiler->left = LEFT_BY_PARENT;
+	if (profiler->sampling)
+		return;
 	orphan = profiler;
 	profiler = NULL;
 	compat_sample_trigger();

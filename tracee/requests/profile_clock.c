@@ -301,13 +301,18 @@ struct profile_clock *profile_clock_start(uint32_t rate_hz, void (*trigger)(void
 	return NULL;
 }
 
-void profile_clock_stop(struct profile_clock *clock)
+void profile_clock_halt(struct profile_clock *clock)
 {
 	struct timespec pause = {.tv_nsec = 100 * (long)NS_PER_US};
 
 	clock_thread_stop(&clock->stop);
 	for (int i = 0; i < STOP_WAIT_MS * 10 && atomic_load(&clock->owners) > 1; i++)
 		nanosleep(&pause, NULL);
+}
+
+void profile_clock_stop(struct profile_clock *clock)
+{
+	profile_clock_halt(clock);
 	release(clock);
 }
 

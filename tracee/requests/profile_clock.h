@@ -23,7 +23,9 @@ struct profile_time {
 
 /* trigger: asks for the sample, from any thread. NULL: there is no memory, or no thread could be made. */
 struct profile_clock *profile_clock_start(uint32_t rate_hz, void (*trigger)(void));
-/* Ends the thread, and waits for that a moment. The clock is gone then. */
+/* Ends the thread, and waits for that a moment. */
+void profile_clock_halt(struct profile_clock *clock);
+/* The same; the clock is gone then. */
 void profile_clock_stop(struct profile_clock *clock);
 /* The same in a forked child, which does not have the thread. */
 void profile_clock_forget(struct profile_clock *clock);

@@ -17,9 +17,12 @@
 
 struct request;
 
+/* Who has left it before its end. */
+enum profile_left { LEFT_NOT, LEFT_BY_CLIENT, LEFT_BY_PARENT, LEFT_BY_PROCESS };
+
 /* One at a time in a process. */
 struct profiler {
-	struct request *request;
+	struct request *request; /* NULL: somebody has left */
 	struct profile_clock *clock;
 	struct profile_stacks *stacks;
 	struct profile_threads threads;
@@ -43,6 +46,7 @@ struct profiler {
 	uint32_t busiest; /* the thread that has used most CPU time since; 0: none is there */
 	uint64_t samples, cpu_samples, late_ticks, late_ns, no_room_ticks, cut, cpu_ns;
 	bool sampling;
+	enum profile_left left;
 	bool ending;  /* after the next sample */
 	VALUE keeper; /* marks what it refers to */
 };
