@@ -167,6 +167,25 @@ class InterruptedTest < LiveTest
     end
   RUBY
 
+  # It inherits what its maker holds back.
+  MAKER = "class Maker; def hit(number); @hits = number; end; def look; $made ||= Thread.new { sleep }; 1; end; end; 1".freeze
+  MADE = <<~'RUBY'.freeze
+    Maker.new.hit(1)
+    sleep 0.01 until $made.stop?
+    $made.kill
+    [$made.join(5).nil?, $made.alive?]
+  RUBY
+
+  %w[target hook].each do |engine|
+    test "a thread that an expression has made can be killed, engine #{engine}" do
+      target = start("console")
+      target.run(MAKER)
+      tracer = trace(target, "--engine", engine, "Maker#hit(self.look)")
+      assert_equal "[false, false]", target.run(MADE)
+      assert_exit 0, tracer.stop
+    end
+  end
+
   test "an overflow of the stack in the midst of rbprobe's work is no interrupt" do
     target = start("console")
     tracer = trace(target, "--engine", "hook", "--args", "--return", "--inspect", "Deep#", "each")

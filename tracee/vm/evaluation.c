@@ -16,6 +16,7 @@
 #include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/interrupts.h"
+#include "tracee/vm/interrupts_queue.h"
 #include "tracee/vm/own.h"
 #include "tracee/vm/thread_layout.h"
 
@@ -31,6 +32,7 @@ struct protected_run {
 	VALUE value; /* what run returned, */
 	int failed;  /* or how it ended otherwise: a state of rb_protect, */
 	VALUE error; /* and what rb_errinfo() said */
+	VALUE mask;  /* what holds interrupts back meanwhile; nil: not known */
 	struct evaluation *evaluation;
 };
 
@@ -296,6 +298,7 @@ static VALUE run_protected(VALUE argument)
 	struct protected_run *protected = (struct protected_run *)argument;
 	struct evaluation *evaluation = protected->evaluation;
 
+	protected->mask = interrupts_queue_innermost_mask();
 	if (evaluation->ended) { /* before it began; both are nil */
 		protected->failed = 1;
 		return Qnil;
@@ -342,7 +345,7 @@ enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, const void
 {
 	struct evaluation *evaluation = &fiber_current_state()->evaluation;
 	struct protected_run protected = {
-		.run = run, .argument = argument, .value = Qnil, .error = Qnil, .evaluation = evaluation};
+		.run = run, .argument = argument, .value = Qnil, .error = Qnil, .mask = Qnil, .evaluation = evaluation};
 	VALUE thread = rb_thread_current();
 	int interrupted = 0;
 
@@ -358,6 +361,11 @@ enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, const void
 		evaluation->deadline_ns = clock_now_ns() + (uint64_t)limit_ms * NS_PER_MS;
 	enter(evaluation);
 	rb_protect(run_deferring, (VALUE) & protected, &interrupted);
+	/*
+	 * Threads that the code has made hold back the same. Those which stay, such as Timeout's, could never be killed, and the
+	 * process would not end. Not before here: what waits would be let in too early.
+	 */
+	interrupts_queue_empty_mask(protected.mask);
 	leave(evaluation);
 	if (!interrupted)
 		return outcome_of(&protected, value, jump);

@@ -113,6 +113,23 @@ void interrupts_queue_unmask(VALUE mask)
 		rb_ary_pop(list);
 }
 
+VALUE interrupts_queue_innermost_mask(void)
+{
+	VALUE list = masks(), mask = list && RARRAY_LEN(list) > 0 ? RARRAY_AREF(list, RARRAY_LEN(list) - 1) : Qnil;
+
+	return RB_SPECIAL_CONST_P(mask) || RB_BUILTIN_TYPE(mask) != RUBY_T_HASH ? Qnil : mask;
+}
+
+/* The VM has frozen it. */
+void interrupts_queue_empty_mask(VALUE mask)
+{
+	if (NIL_P(mask))
+		return;
+	RB_FL_UNSET_RAW(mask, RUBY_FL_FREEZE);
+	rb_hash_clear(mask);
+	rb_obj_freeze(mask);
+}
+
 VALUE interrupts_queue_take_kills(void)
 {
 	VALUE queue, taken;

@@ -26,6 +26,13 @@ bool interrupts_queue_mask(VALUE mask);
 void interrupts_queue_unmask(VALUE mask);
 
 /*
+ * The mask of the Thread.handle_interrupt that the running thread is in; Qnil: there is none, or its place is not known. Threads
+ * share it which are made meanwhile. Emptied, it holds nothing back any more, in any of them: for one that is of rbprobe's own.
+ */
+VALUE interrupts_queue_innermost_mask(void);
+void interrupts_queue_empty_mask(VALUE mask);
+
+/*
  * If a kill waits: takes all that wait, the first one first, as an Array for interrupts_queue_send(); else Qnil. Other threads
  * may run before, not after.
  */
