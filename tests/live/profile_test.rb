@@ -435,13 +435,12 @@ class ProfileTest < LiveTest
 
   # Each sleeps, and other threads run meanwhile. The main thread runs them all.
   def with_finalizers(target, count, work)
-    entered = "#{directory}/entered"
-    target.run("count = #{count}; proc { count.times { ObjectSpace.define_finalizer(Object.new, proc { " \
-               "File.write(#{entered.inspect}, ''); #{work} }) } }.call; 1")
+    target.run("count = #{count}; $work = proc { $entered ||= Thread.new { sleep }.tap { |thread| thread.name = 'entered' }; " \
+               "#{work} }; proc { count.times { ObjectSpace.define_finalizer(Object.new, $work) } }.call; 1")
     tracer = launch("profile", "-p", target.pid.to_s, "--duration", "60", "--retained", "--alloc=Made+", "--every", "1")
     wait_until("it looks") { thread_names_of(target.pid).include?("rbprobe-profile") }
     tracer.signal(:INT)
-    wait_until("a finalizer runs") { File.exist?(entered) }
+    wait_until("a finalizer runs") { thread_names_of(target.pid).include?("entered") }
     tracer
   end
 
