@@ -446,6 +446,7 @@ class ProfileTest < LiveTest
 
   test "a client that goes while finalizers run, at the end of its profile, does not harm the process" do
     target = start("profiled")
+    target.run("Thread.new { loop { sleep 0.001 } }; 1") # in which rbprobe hears that it is gone
     tracer = with_finalizers(target, 150, "sleep 0.02")
     tracer.signal(:KILL)
     assert_equal "1000", target.run("make(1000)")
