@@ -3,6 +3,7 @@
 #include "tracer/cli/complete.h"
 
 #include "proto/clock.h"
+#include "tracer/cli/complete_selectors.h"
 #include "tracer/cli/option_names.h"
 #include "tracer/cli/tracer_find.h"
 #include "tracer/process/ruby_processes.h"
@@ -18,6 +19,10 @@ struct completion {
 	const struct argp *argp; /* its options */
 	struct slice prefix;     /* what stands before the word in the same word, and stays */
 	const char *word;        /* its part so far */
+
+	/* Those after the subcommand's name, whole; word is in the last of them. */
+	const char *const *words;
+	size_t count;
 };
 
 static bool begins_with(const char *text, const char *beginning)
@@ -128,6 +133,24 @@ static void offer_tracers(struct completion *completion)
 	ask_shell(completion, ":files\n");
 }
 
+static void on_selector(void *owner, struct slice selector)
+{
+	offer(owner, selector, (struct slice){"", 0});
+}
+
+/* What the process has, which the words before name. */
+static void offer_selectors(struct completion *completion)
+{
+	const char *last = completion->words[completion->count - 1];
+	struct selector_question question = {.subcommand = completion->subcommand,
+	                                     .words = completion->words,
+	                                     .count = completion->count,
+	                                     .before = (size_t)(completion->word - last)};
+
+	if (completion->subcommand->pids != PIDS_NONE)
+		complete_selectors(&question, on_selector, completion);
+}
+
 static void offer_values(struct completion *completion, const char *argument)
 {
 	struct buffer whole = {0};
@@ -142,6 +165,8 @@ static void offer_values(struct completion *completion, const char *argument)
 		offer_words(completion, argument, ",");
 	else if (begins_with(argument, "PID"))
 		ruby_processes_each(TARGET_BASIC, clock_now_ns() + PROCESSES_NS, &unseen, on_process, completion, &err);
+	else if (strcmp(argument, "SELECTOR") == 0)
+		offer_selectors(completion);
 	else if (strcmp(argument, "NAME|FILE") == 0)
 		offer_tracers(completion);
 	else if (strcmp(argument, "FILE") == 0)
@@ -243,11 +268,22 @@ static size_t words_join(struct buffer *joined, const char *const *words, size_t
 	return after;
 }
 
+/* Whether what is no option is a selector. */
+static bool takes_selectors(const struct subcommand *subcommand)
+{
+	for (size_t i = 0; subcommand->options && subcommand->options[i] && !subcommand->positional; i++)
+		if (subcommand->options[i] == &options_selectors)
+			return true;
+	return subcommand->positional == &options_selectors;
+}
+
 static void complete_word(struct completion *completion, const char *const *words, size_t count, bool cut)
 {
 	const struct subcommand *subcommand = completion->subcommand;
 	struct place place = place_of(completion->argp, words, count);
 
+	completion->words = words;
+	completion->count = count;
 	completion->word = words[count - 1];
 	if (place.is_value) {
 		offer_values(completion, place.option.arg);
@@ -257,8 +293,11 @@ static void complete_word(struct completion *completion, const char *const *word
 		complete_option(completion, cut);
 	} else if (subcommand->words != WORDS_OTHER) {
 		ask_shell(completion, subcommand->words == WORDS_FILES ? ":files\n" : ":programs\n");
-	} else if (subcommand->pids != PIDS_NONE && !place.has_pid && !place.after_dashes) {
-		offer_text(completion, "-p", "Attach to this process");
+	} else {
+		if (subcommand->pids != PIDS_NONE && !place.has_pid && !place.after_dashes)
+			offer_text(completion, "-p", "Attach to this process");
+		if (takes_selectors(subcommand))
+			offer_selectors(completion);
 	}
 }
 

@@ -134,6 +134,18 @@ bool subcommand_with_option(const char *name, size_t size, char words[SUBCOMMAND
 	return false;
 }
 
+struct invocation *invocation_new(const struct subcommand *subcommand)
+{
+	struct invocation *invocation = memory_zeroed(subcommand->size ? subcommand->size : sizeof(*invocation));
+
+	invocation->subcommand = subcommand;
+	invocation->signals = -1;
+	options_init(&invocation->options);
+	if (subcommand->init)
+		subcommand->init(invocation);
+	return invocation;
+}
+
 static int parse(struct invocation *invocation, int argc, char **argv)
 {
 	struct subcommand_parser parser;
@@ -156,6 +168,11 @@ static int words_split(struct invocation *invocation, int argc, char **argv)
 	if (own + 1 < argc)
 		invocation->words = argv + own + 1;
 	return own;
+}
+
+int invocation_parse(struct invocation *invocation, int argc, char **argv)
+{
+	return parse(invocation, words_split(invocation, argc, argv), argv);
 }
 
 /* name: as --help calls it. */
@@ -441,13 +458,8 @@ int subcommand_run(const struct subcommand *subcommand, int argc, char **argv)
 
 	if (subcommand->verbs)
 		return verb_run(subcommand, argc, argv);
-	invocation = memory_zeroed(subcommand->size ? subcommand->size : sizeof(*invocation));
-	invocation->subcommand = subcommand;
-	invocation->signals = -1;
-	options_init(&invocation->options);
-	if (subcommand->init)
-		subcommand->init(invocation);
-	status = parse(invocation, words_split(invocation, argc, argv), argv);
+	invocation = invocation_new(subcommand);
+	status = invocation_parse(invocation, argc, argv);
 	if (status == 0)
 		status = libraries_check(subcommand, argv[0] + strlen("rbprobe "));
 	if (status == 0)

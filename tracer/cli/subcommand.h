@@ -110,6 +110,13 @@ bool subcommand_with_option(const char *name, size_t size, char words[SUBCOMMAND
 /* argv[0] is "rbprobe NAME". Returns an enum exit_status. */
 int subcommand_run(const struct subcommand *subcommand, int argc, char **argv);
 
+/*
+ * A run of it, before its line is read; memory of malloc(). Then what a line says: 0, or STATUS_USAGE after a line on stderr, and
+ * --help ends the program. Nothing is opened, and no process is looked at.
+ */
+struct invocation *invocation_new(const struct subcommand *subcommand);
+int invocation_parse(struct invocation *invocation, int argc, char **argv);
+
 #define SUBCOMMAND_PARTS_MAX 20 /* of its options */
 
 /* A subcommand's options together. It points into itself: it stays where it is. The subcommand has no verbs. */
