@@ -106,6 +106,18 @@ class BacktraceTest < LiveTest
     assert_equal [[], false], thread(target, "dying").values_at("frames", "frames_known")
   end
 
+  # With thousands of threads a look takes longer than Ruby lets one thread run.
+  test "threads that end while the others are looked at are left out" do
+    target = start("threads")
+    target.run("Thread.new { loop { Thread.new { sleep 0.1 + rand * #{0.5 * Processes::PATIENCE} } " \
+               "while Thread.list.size < 2000; sleep 0.01 } }; nil")
+    wait_until("there are that many threads") { target.run("Thread.list.size").to_i >= 1900 }
+    result = backtrace(target, "--every", "0.01", "--count", "6", "--limit", "1")
+    assert_operator result.stdout[/, (\d+) threads, /, 1].to_i, :>, 1000
+    assert_empty result.stdout.lines.grep(/, dead|being killed/).first(3)
+    assert_empty(objects(target).select { |object| object["frames_known"] == false || object["status"] == "dead" })
+  end
+
   test "a thread that computes is shown at each look, though it is where it was" do
     target = start("threads")
     target.run("$hot = Thread.new { Thread.current.name = 'hot'; loop { } }; sleep 0.1")

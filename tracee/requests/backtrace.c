@@ -1,6 +1,7 @@
 /*
  * The backtrace request: where every thread is. Context: job, GVL held. All threads are looked at in one job, so that what is
- * shown of them belongs together; none of them runs, wakes or notices. No method of the application is called (builtin_methods.h,
+ * shown of them belongs together; none of them wakes or notices. Where there are thousands, that takes longer than Ruby lets a
+ * thread have the GVL: some run in between, and may end. No method of the application is called (builtin_methods.h,
  * class_name.h, capture.h).
  */
 
@@ -144,7 +145,7 @@ static bool is_wanted(const struct work *work, const struct thread_facts *facts)
 {
 	char number[32];
 
-	if (thread_is_ours(facts))
+	if (facts->has_ended || thread_is_ours(facts))
 		return false;
 	if (!work->pattern[0])
 		return true;
@@ -171,6 +172,11 @@ static void send_thread(struct work *work, VALUE threads, long number)
 		return;
 	locations = backtrace_locals_take(&work->locals, BUILTIN_THREAD_LOCATIONS, thread, (uintptr_t)thread_context(thread),
 	                                  facts.is_current, facts.is_current ? own_frames : NULL);
+	/* Since it was asked for its state. */
+	if (NIL_P(locations) && thread_has_ended(thread)) {
+		backtrace_locals_end(&work->locals);
+		return;
+	}
 	first = facts.is_current && !NIL_P(locations) ? own_frames(locations) : 0;
 	labels = frame_classes(thread, locations, first);
 	builder_map(&work->answer, NULL);
@@ -258,7 +264,7 @@ static void send_process(struct work *work, VALUE threads)
 		struct thread_facts facts;
 
 		thread_facts_get(&facts, RARRAY_AREF(threads, i));
-		count += !thread_is_ours(&facts);
+		count += !facts.has_ended && !thread_is_ours(&facts);
 	}
 	builder_map(&work->answer, NULL);
 	builder_cstr(&work->answer, "type", "process");

@@ -42,6 +42,11 @@ static void text_of(struct text *text, char *bytes, const char *from, const char
 		text_append(text, from, (size_t)(to - from));
 }
 
+bool thread_has_ended(VALUE thread)
+{
+	return thread != rb_thread_main() && !RTEST(builtin_call0(BUILTIN_THREAD_ALIVE_P, thread));
+}
+
 void thread_facts_get(struct thread_facts *facts, VALUE thread)
 {
 	VALUE name = builtin_call0(BUILTIN_THREAD_NAME, thread);
@@ -57,6 +62,7 @@ void thread_facts_get(struct thread_facts *facts, VALUE thread)
 		text_append(&facts->name, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
 	native_id_of(thread, &facts->native_id);
 	word = last_word(begin, end, facts->status, sizeof(facts->status));
+	facts->has_ended = !facts->is_main && strcmp(facts->status, "dead") == 0;
 	/* The place stands behind the address and the name, which may hold blanks. */
 	at = memchr(begin, 'x', (size_t)(end - begin));
 	if (at)

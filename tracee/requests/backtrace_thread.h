@@ -21,6 +21,7 @@ struct thread_facts {
 	uint32_t native_id; /* Linux thread id as the process itself sees it; 0: this Ruby does not tell */
 	bool is_main;
 	bool is_current; /* the job runs on it */
+	bool has_ended;  /* as thread_has_ended() */
 	char status[32]; /* "run", "sleep", "sleep_forever", "aborting", "dead": the last word of Thread#inspect */
 	struct text name;
 	char name_bytes[THREAD_TEXT_MAX + 1]; /* NUL-terminated; empty: it has none */
@@ -28,6 +29,8 @@ struct thread_facts {
 	char created_at_bytes[THREAD_TEXT_MAX];
 };
 
+/* Since the threads were listed. Never the main one, which counts as dead while the process exits and still has frames to run. */
+bool thread_has_ended(VALUE thread);
 void thread_facts_get(struct thread_facts *facts, VALUE thread);
 /* Adds them, and what else there is to say of the thread, to the map that is open. */
 void thread_facts_add(struct msgpack_builder *answer, const struct thread_facts *facts, VALUE thread);
