@@ -157,9 +157,22 @@ class ApiTest < LiveTest
                "Rbprobe.on_attach { exit! if false; exit }; Rbprobe.on_attach { $done += 1 }")
     tracer = trace(target, "Integer#pow")
     tracer.wait_for(/^rbprobe: process #{target.pid}: a block of the application's Rbprobe\.on_attach failed: no log$/)
+    tracer.wait_for(/Rbprobe\.on_attach failed: uncaught throw :log$/)
     wait_until("the last one ran") { target.run("$done") == "1" }
     tracer.stop
     assert_equal "1", target.run("Thread.list.size")
+  end
+
+  test "what a block throws is shown without the application's inspect" do
+    target = start("console")
+    target.run("class Tag; def inspect; $asked = true; end; end; Rbprobe.on_attach { throw Tag.new }; " \
+               "Rbprobe.on_attach { raise '100%p' }; Rbprobe.on_attach { $done = 1 }")
+    tracer = trace(target, "Integer#pow")
+    tracer.wait_for(/Rbprobe\.on_attach failed: uncaught throw #<Tag>$/)
+    tracer.wait_for(/Rbprobe\.on_attach failed: 100%p$/)
+    wait_until("the last one ran") { target.run("$done") == "1" }
+    tracer.stop
+    assert_equal "nil", target.run("$asked")
   end
 
   test "who changes all Arrays that ObjectSpace has does not reach the blocks" do

@@ -3,10 +3,14 @@
  */
 
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/capture.h"
 #include "tracee/vm/exception_drop.h"
 #include "tracee/vm/own.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#define TAG_SIZE_MAX 64
 
 bool builtin_is_exception(VALUE error)
 {
@@ -21,6 +25,27 @@ VALUE builtin_exception(VALUE class, const char *message)
 	return exception;
 }
 
+bool builtin_message_lacks_tag(VALUE exception, VALUE message)
+{
+	if (!RB_TYPE_P(message, T_STRING) || RSTRING_LEN(message) < 2 ||
+	    memcmp(RSTRING_PTR(message) + RSTRING_LEN(message) - 2, "%p", 2) != 0)
+		return false;
+	return RTEST(rb_obj_is_kind_of(exception, rb_const_get(rb_cObject, rb_intern("UncaughtThrowError"))));
+}
+
+static VALUE with_tag(VALUE exception, VALUE format)
+{
+	static const struct trace_options options = {.value_size = TAG_SIZE_MAX, .value_depth = 1, .value_length = 4};
+	char bytes[TAG_SIZE_MAX];
+	struct text tag = {.bytes = bytes, .size = sizeof(bytes)};
+	VALUE message = rb_utf8_str_new(RSTRING_PTR(format), RSTRING_LEN(format) - 2);
+
+	capture_value(&tag, builtin_call0(BUILTIN_UNCAUGHT_THROW_ERROR_TAG, exception), &options);
+	rb_str_cat(message, tag.bytes, (long)tag.used);
+	RB_GC_GUARD(format);
+	return message;
+}
+
 VALUE builtin_message(VALUE exception)
 {
 	VALUE text;
@@ -30,6 +55,8 @@ VALUE builtin_message(VALUE exception)
 	text = rb_attr_get(exception, rb_intern("mesg"));
 	if (!RB_TYPE_P(text, T_STRING))
 		text = builtin_call0(BUILTIN_EXCEPTION_TO_S, exception);
+	else if (builtin_message_lacks_tag(exception, text))
+		text = with_tag(exception, text);
 	return RB_TYPE_P(text, T_STRING) ? text : Qnil;
 }
 

@@ -88,6 +88,12 @@ VALUE builtin_exception(VALUE class, const char *message);
  */
 bool builtin_is_exception(VALUE error);
 
+/*
+ * Whether what an exception was raised with is not yet what it says: an UncaughtThrowError keeps "uncaught throw %p", and its
+ * to_s fills in the tag, by the tag's inspect. Any context with the GVL.
+ */
+bool builtin_message_lacks_tag(VALUE exception, VALUE message);
+
 /* What an exception says, without asking the application: as a String, or nil where there is nothing to say. May raise. */
 VALUE builtin_message(VALUE exception);
 

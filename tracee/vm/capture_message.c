@@ -13,11 +13,6 @@
 
 #include <string.h>
 
-static VALUE uncaught_throw_class(void)
-{
-	return rb_const_get(rb_cObject, rb_intern("UncaughtThrowError"));
-}
-
 static VALUE name_error_receiver(VALUE exception)
 {
 	return builtin_call0(BUILTIN_NAME_ERROR_RECEIVER, exception);
@@ -54,20 +49,18 @@ static void capture_name_error(struct text *text, VALUE exception, const struct 
 	RB_GC_GUARD(receiver);
 }
 
-/* What it keeps is a format for the tag. */
+/* Of one whose message lacks the tag. */
 static void capture_uncaught_throw(struct text *text, VALUE exception, VALUE format, const struct trace_options *options)
 {
-	long size = RSTRING_LEN(format);
 	int failed = 0;
 	VALUE tag = rb_protect(thrown_tag, exception, &failed);
 
-	if (failed)
+	if (failed) {
 		exception_drop(Qnil);
-	if (failed || size < 2 || memcmp(RSTRING_PTR(format) + size - 2, "%p", 2) != 0) {
 		capture_string(text, format, options);
 		return;
 	}
-	capture_escaped(text, RSTRING_PTR(format), (size_t)size - 2, true);
+	capture_escaped(text, RSTRING_PTR(format), (size_t)RSTRING_LEN(format) - 2, true);
 	capture_value(text, tag, options);
 	RB_GC_GUARD(format);
 	RB_GC_GUARD(tag);
@@ -105,7 +98,7 @@ void capture_message(struct text *text, VALUE exception, const struct trace_opti
 	/* Where Exception#to_s itself looks. nil: raised without a message, which is then the class's name. */
 	VALUE message = rb_attr_get(exception, rb_intern("mesg"));
 
-	if (RB_TYPE_P(message, T_STRING) && RTEST(rb_obj_is_kind_of(exception, uncaught_throw_class())))
+	if (builtin_message_lacks_tag(exception, message))
 		capture_uncaught_throw(text, exception, message, options);
 	else if (RB_TYPE_P(message, T_STRING))
 		capture_string(text, message, options);
