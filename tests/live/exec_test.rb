@@ -165,7 +165,7 @@ class ExecTest < LiveTest
   test "of a program that is killed the exit status says by which signal" do
     { "KILL" => 137, "TERM" => 143 }.each do |signal, status|
       code = "def foo; end; foo; sleep #{Processes::PATIENCE}; Process.kill(:#{signal}, $$); sleep"
-      assert_exit status, rbprobe("exec", "Object#foo", "--", *Processes::RUBY, "-e", code)
+      assert_exit status, rbprobe("exec", "Object#foo", "--", *Processes::RUBY, "-e", code, env: Processes::TARGET_ENV)
     end
   end
 
