@@ -1,5 +1,6 @@
 # What the application can say: Rbprobe.allow, Rbprobe.on_attach, and nothing where it has not required the extension.
 
+require "open3"
 require_relative "helper"
 
 class ApiTest < LiveTest
@@ -173,6 +174,41 @@ class ApiTest < LiveTest
     wait_until("the last one ran") { target.run("$done") == "1" }
     tracer.stop
     assert_equal "nil", target.run("$asked")
+  end
+
+  # That of the Ruby which runs the tests, by which sig/ is checked.
+  def only_with_rbs
+    skip "needs the gem rbs, which Ruby comes with from 3.0 on" if Gem::Specification.find_all_by_name("rbs").empty?
+  end
+
+  # [name, arity] of Rbprobe's own public methods, as sig/ has them.
+  def signatures
+    require "rbs"
+    loader = RBS::EnvironmentLoader.new.tap { |made| made.add(path: Pathname("#{Processes::ROOT}/sig")) }
+    module_name = RBS::TypeName.new(name: :Rbprobe, namespace: RBS::Namespace.root)
+    environment = RBS::Environment.from_loader(loader).resolve_type_names
+    all = RBS::DefinitionBuilder.new(env: environment).build_singleton(module_name).methods
+    own = all.select { |_, method| method.public? && method.defs.any? { |one| one.implemented_in == module_name } }
+    own.flat_map { |name, method| method.method_types.map { |one| [name, arity_of(one.type)] } }.sort
+  end
+
+  def arity_of(type)
+    required = type.required_positionals.size + type.trailing_positionals.size
+    required += 1 unless type.required_keywords.empty?
+    type.optional_positionals.empty? && type.rest_positionals.nil? ? required : -required - 1
+  end
+
+  test "rbs accepts the signatures" do
+    only_with_rbs
+    output, status = Open3.capture2e(RbConfig.ruby, "-e", 'load Gem.bin_path("rbs", "rbs")', "--", "-I",
+                                     "#{Processes::ROOT}/sig", "validate")
+    assert_predicate status, :success?, output.gsub(/^Validating .*?\.\.\.\n?/, "")
+  end
+
+  test "the signatures are those of the methods that there are" do
+    only_with_rbs
+    own = "Rbprobe.singleton_methods.sort.map { |name| [name, Rbprobe.method(name).arity] }"
+    assert_equal start("console").run(own), signatures.inspect
   end
 
   test "who changes all Arrays that ObjectSpace has does not reach the blocks" do
