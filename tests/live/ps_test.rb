@@ -159,8 +159,8 @@ class PsTest < LiveTest
   end
 
   # Shells stand in for Rubies that this machine does not have.
-  { "JRuby" => ["java", "-Xmx500m", "-jar", "/opt/jruby/lib/jruby.jar"],
-    "TruffleRuby" => ["truffleruby", "of_truffle.rb"] }.each do |name, (program, *words)|
+  { "JRuby" => ["jcmd PID Thread.print", "java", "-Xmx500m", "-jar", "/opt/jruby/lib/jruby.jar"],
+    "TruffleRuby" => ["--cpusampler", "truffleruby", "of_truffle.rb"] }.each do |name, (remedy, program, *words)|
     test "#{name} is recognised, and refused" do
       FileUtils.cp("/bin/sh", path = "#{directory}/#{program}")
       reader, writer = IO.pipe
@@ -172,7 +172,8 @@ class PsTest < LiveTest
       listed = rbprobe("ps", "--format", "json").objects.find { |one| one["pid"] == pid }
       assert_equal "no: #{name}", listed["attachable"]
       [["-p", pid.to_s], ["--ps", words.last], ["--all", "--ps", words.last]].each do |meant|
-        assert_refused 3, /\Arbprobe: process #{pid} runs #{name}, which rbprobe cannot look into: .*\n\z/, "bt", *meant
+        assert_refused 3, /\Arbprobe: process #{pid} runs #{name}, which rbprobe cannot look into: .*#{remedy}.*\n\z/,
+                       "bt", *meant
       end
       writer.close
     end

@@ -43,6 +43,19 @@ static void no_other_program(void **state)
 	assert_null(other_ruby_of("java", "", 0));
 }
 
+static void each_has_a_remedy_of_its_own(void **state)
+{
+	const char *java = other_ruby_remedy("JRuby"), *native = other_ruby_remedy("TruffleRuby");
+
+	(void)state;
+	assert_non_null(strstr(java, "jcmd PID Thread.print"));
+	assert_null(strstr(native, "jcmd"));
+	assert_non_null(strstr(native, "--cpusampler"));
+	/* Which is for Java VMs. */
+	assert_non_null(strstr(native, "--jvm, the JDK's jstack"));
+	assert_string_equal(other_ruby_remedy("Rubinius"), "");
+}
+
 static void a_process_that_is_none(void **state)
 {
 	struct target target;
@@ -58,6 +71,7 @@ int main(void)
 		cmocka_unit_test(jruby_by_its_jar_and_its_properties),
 		cmocka_unit_test(truffleruby_by_its_program_or_its_classes),
 		cmocka_unit_test(no_other_program),
+		cmocka_unit_test(each_has_a_remedy_of_its_own),
 		cmocka_unit_test(a_process_that_is_none),
 	};
 

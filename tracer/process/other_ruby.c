@@ -12,6 +12,18 @@
 
 static const char JRUBY[] = "JRuby", TRUFFLERUBY[] = "TruffleRuby";
 
+/*
+ * What helps instead. A native TruffleRuby is no Java VM for jstack. SIGQUIT, for which both print stacks, is not named: servers
+ * end by it.
+ */
+static const struct {
+	const char *name, *remedy;
+} remedies[] = {
+	{JRUBY, "The JDK's `jcmd PID Thread.print` or jstack shows where its threads are, and async-profiler profiles it"},
+	{TRUFFLERUBY, "Started with --cpusampler it profiles itself; if it was started with --jvm, the JDK's jstack shows where "
+                      "its threads are"},
+};
+
 /* What is in a word of the command line of a Java program that runs Ruby. */
 static const struct {
 	const char *mark;
@@ -53,6 +65,14 @@ const char *other_ruby_of(const char *program, const char *words, size_t size)
 			if (has_mark(words + at, java_marks[i].mark, java_marks[i].suffix))
 				return java_marks[i].name;
 	return NULL;
+}
+
+const char *other_ruby_remedy(const char *name)
+{
+	for (size_t i = 0; i < sizeof(remedies) / sizeof(*remedies); i++)
+		if (strcmp(remedies[i].name, name) == 0)
+			return remedies[i].remedy;
+	return "";
 }
 
 const char *other_ruby(const struct target *target)

@@ -14,4 +14,7 @@ const char *other_ruby(const struct target *target);
 /* The same, of the path of its program and of its command line: words that end with a NUL each, size bytes, and one NUL more. */
 const char *other_ruby_of(const char *program, const char *words, size_t size);
 
+/* A sentence on what can look into it instead, for one of these names. */
+const char *other_ruby_remedy(const char *name);
+
 #endif

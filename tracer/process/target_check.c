@@ -2,6 +2,7 @@
 
 #include "proto/bell.h"
 #include "tracer/process/container.h"
+#include "tracer/process/other_ruby.h"
 #include "tracer/process/target.h"
 #include "tracer/process/target_copy.h"
 #include "tracer/process/trace_permission.h"
@@ -26,9 +27,8 @@ int target_check(const struct target *target, struct error *err)
 		return trace_permission_explain(target, -EPERM, err);
 	if (target->other_ruby)
 		return error_set(err, -EINVAL,
-		                 "process %d runs %s, which rbprobe cannot look into: it attaches to CRuby alone. The tools of a "
-		                 "Java VM, such as jstack and jcmd, may help",
-		                 pid, target->other_ruby);
+		                 "process %d runs %s, which rbprobe cannot look into: it attaches to CRuby alone. %s", pid,
+		                 target->other_ruby, other_ruby_remedy(target->other_ruby));
 	if (!target->is_ruby && container_is_sandbox(target->pid))
 		return error_set(
 			err, -ENOSYS,
