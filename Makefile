@@ -89,7 +89,8 @@ $(TRACER_OBJECTS): $(BUILD)/obj/libraries
 .PHONY: msgpack
 msgpack:
 	@pkg-config --exists $(MSGPACK) || \
-		{ echo 'rbprobe needs libmsgpack, which pkg-config does not find; on Debian: sh mk/setup build' >&2; exit 1; }
+		{ echo 'rbprobe needs libmsgpack, which pkg-config does not find; on Debian: sh mk/setup build;' \
+			'its package is msgpack-devel on Fedora, msgpack-c on Arch, msgpack-c-dev on Alpine' >&2; exit 1; }
 
 $(TRACER_OBJECTS) $(PROTO_OBJECTS) $(RUBYLESS_OBJECTS): | msgpack
 

@@ -36,18 +36,21 @@ $CFLAGS << " -std=gnu11 -O2 -fno-omit-frame-pointer -fasynchronous-unwind-tables
 
 # --- libmsgpack, statically: the target needs nothing but libc and Ruby.
 
+# Where distributions have it and its headers.
+PACKAGES = "libmsgpack-dev on Debian, msgpack-devel and msgpack-static on Fedora, msgpack-c-dev on Alpine"
+
 def static_library(*names)
   names.each do |name|
     path = IO.popen([*Shellwords.split(CONFIG["CC"]), "-print-file-name=lib#{name}.a"], &:read).chomp
     return path if File.file?(path)
   end
-  abort "libmsgpack's static library is missing; on Debian: apt-get install libmsgpack-dev"
+  abort "libmsgpack's static library is missing; packages: #{PACKAGES}"
 end
 
 # The library's name up to version 5, and since.
 MSGPACK = static_library("msgpackc", "msgpack-c")
 
-have_header("msgpack.h") or abort "msgpack.h is missing; on Debian: apt-get install libmsgpack-dev"
+have_header("msgpack.h") or abort "msgpack.h is missing; packages: #{PACKAGES}"
 
 # --- What this Ruby has. Each line: function, headers, and why it is asked for.
 

@@ -33,8 +33,23 @@ class BuildTest < LiveTest
     env = { "PKG_CONFIG_LIBDIR" => "/nowhere", "PKG_CONFIG_PATH" => nil, "MAKEFLAGS" => nil }
     output, status = Open3.capture2e(env, "make", "-C", Processes::ROOT, "BUILD=#{directory}", "tracer")
     refute status.success?
-    assert_match(/^rbprobe needs libmsgpack, which .*: sh mk\/setup build$/, output)
+    assert_match(/^rbprobe needs libmsgpack, which .*: sh mk\/setup build; .* msgpack-devel on Fedora, .*-dev on Alpine$/, output)
     refute_match(/^CC|error: |was not found/, output)
+  end
+
+  test "without libmsgpack's static library the extension says which packages have it" do
+    skip "asks the host's compiler" if Processes::RUBY.first == "chroot"
+    compiler = "#{directory}/cc"
+    File.write(compiler, "#!/bin/sh\nfor word; do case $word in -print-file-name=*) echo \"${word#*=}\"; exit ;; esac; done\n" \
+                         "exec gcc \"$@\"\n")
+    File.chmod(0o755, compiler)
+    Dir.chdir(directory) do
+      output, status = Open3.capture2e(*Processes::RUBY, "-rrbconfig", "-e", "RbConfig::CONFIG['CC'] = ARGV.shift; " \
+                                       "RbConfig::MAKEFILE_CONFIG['CC'] = RbConfig::CONFIG['CC']; load ARGV.shift",
+                                       compiler, "#{Processes::ROOT}/tracee/extconf.rb")
+      refute status.success?
+      assert_match(/^libmsgpack's static library is missing; packages: libmsgpack-dev on Debian, msgpack-devel /, output)
+    end
   end
 
   test "extension-dir names the directory from which it is loaded" do
