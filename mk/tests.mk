@@ -120,7 +120,7 @@ $(EMULATED): matrix-%:
 	@mk/setup $@
 	@tests/matrix/emulated $* $(TESTS)
 
-# Chosen live tests on a Ruby with musl, which it builds. TESTS as for `make test`.
+# Chosen live tests on a Ruby with musl, which it builds. TESTS as for `make test`; TESTS=--all: all live tests.
 .PHONY: matrix-musl
 matrix-musl:
 	@mk/setup build test matrix-musl
