@@ -11,7 +11,7 @@ class ProfileEndedTest < LiveTest
   }.freeze
 
   # Answers come several times a second. Each attempt gives the process more time.
-  def profile_of_one_that_ends(code, *options)
+  def profile_of_one_that_ends(code, *options, stays: false)
     1.step(by: 1) do |tries|
       target = start("profiled")
       target.run("go")
@@ -20,7 +20,7 @@ class ProfileEndedTest < LiveTest
       sleep tries / 2.0
       target.run_in_background(code)
       result = profiling.wait
-      target.wait
+      target.wait unless stays
       return result unless result.stdout.empty?
       assert_operator tries, :<, 10, "no answer came"
     end
@@ -36,5 +36,23 @@ class ProfileEndedTest < LiveTest
         assert_match(/^process \d+: /, result.stdout)
       end
     end
+  end
+
+  CLOSE = "(3..1024).each { |number| IO.for_fd(number).close rescue nil }"
+  CLOSED = /\Arbprobe: process \d+ closed the connection without a word, though it still runs/.freeze
+
+  test "an application that closes the connection has called no exec" do
+    result = profile_of_one_that_ends(CLOSE, stays: true)
+    assert_exit 4, result
+    assert_match(/#{CLOSED}: what is shown ends there\n\z/, result.stderr)
+    assert_match(/^process \d+: /, result.stdout)
+  end
+
+  test "one that closes it before the answer, too" do
+    target = start("console")
+    result = rbprobe("eval", "-p", target.pid.to_s, "#{CLOSE}; sleep 3")
+    assert_exit 4, result
+    assert_match(/#{CLOSED}\n\z/, result.stderr)
+    assert_attachable(target)
   end
 end

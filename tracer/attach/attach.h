@@ -118,8 +118,11 @@ void attachment_excuse(struct attachment *attachment, uint64_t busy_ns);
 /* Asks the target to end the session. */
 void attachment_detach(struct attachment *attachment);
 
-/* The process is still there and is what it was, only its socket closed: it called exec. */
+/* The process is still there, only its socket closed: it called exec, or attachment_runs_on(). */
 bool attachment_has_execed(const struct attachment *attachment);
+
+/* Of one that is still there: it has the extension, so it called no exec, but its application has closed the connection. */
+bool attachment_runs_on(const struct attachment *attachment);
 
 /* A launched process runs the program that has connected, and called no exec: its bell thread is the one that it was. */
 bool attachment_is_same_program(const struct attachment *attachment);
@@ -127,6 +130,7 @@ bool attachment_is_same_program(const struct attachment *attachment);
 /* How a process has left whose connection ended without END. */
 enum attachment_leaving {
 	LEFT_BY_EXEC,   /* it is still there: attachment_has_execed() */
+	LEFT_ALONE,     /* so it is, and runs on as it was: the application has closed the connection */
 	LEFT_BY_EXIT,   /* without its exit handlers */
 	LEFT_BY_SIGNAL, /* *signal: by which */
 	LEFT_UNKNOWN,

@@ -35,6 +35,14 @@ bool attachment_is_same_program(const struct attachment *attachment)
 	return attachment->bell != 0 && bell_thread(attachment->target.pid) == attachment->bell;
 }
 
+bool attachment_runs_on(const struct attachment *attachment)
+{
+	struct target now;
+
+	return target_describe(&now, attachment->target.pid, TARGET_BASIC, NULL) == 0 && now.extension_mapped &&
+	       (!attachment->launched || attachment_is_same_program(attachment));
+}
+
 static bool lacks_extension(const struct attachment *attachment, struct target *now)
 {
 	return target_describe(now, attachment->target.pid, TARGET_BASIC, NULL) == 0 && now->readable && !now->extension_mapped;
@@ -57,7 +65,7 @@ enum attachment_leaving attachment_left(const struct attachment *attachment, int
 		if (poll(&process, 1, DEATH_LOOK_MS) > 0)
 			break;
 	if (attachment_has_execed(attachment))
-		return LEFT_BY_EXEC;
+		return attachment_runs_on(attachment) ? LEFT_ALONE : LEFT_BY_EXEC;
 	if (!proc_wait_status(attachment->target.pid, &wait_status) && !pidfd_wait_status(process.fd, &wait_status))
 		return LEFT_UNKNOWN;
 	if (WIFEXITED(wait_status))

@@ -200,23 +200,36 @@ uint64_t request_wake_ns(const struct request *request)
 	return request->attachment.wake_ns < request->deadline_ns ? request->attachment.wake_ns : request->deadline_ns;
 }
 
+/* What a process has done whose connection ended. */
+static const char *leaving_text(const struct request *request, enum attachment_leaving left)
+{
+	switch (left) {
+	case LEFT_BY_EXEC:
+		return "called exec";
+	case LEFT_BY_EXIT:
+		return "left without its exit handlers (exit!, or exec of a short program)";
+	case LEFT_ALONE:
+		return request->attachment.greeted
+		               ? "closed the connection without a word, though it still runs"
+		               : "closed the connection, though it still runs (a limit may keep it from making a thread)";
+	default:
+		return "went away";
+	}
+}
+
 /* Its socket has ended before the answer. Returns a status. */
 static int say_how_it_left(struct request *request)
 {
 	int signal = 0, pid = pid_of(request);
 	enum attachment_leaving left = attachment_left(&request->attachment, &signal);
 	bool has_some = has_part(request);
-	const char *rest = has_some ? ": what is shown ends there" : " before it had answered";
+	const char *rest = has_some ? ": what is shown ends there" : left == LEFT_ALONE ? "" : " before it had answered";
 
 	if (left == LEFT_BY_SIGNAL)
 		error_set(&request->error, -ENODATA, "process %d was killed by signal %d (%s)%s", pid, signal, strsignal(signal),
 		          rest);
 	else
-		error_set(&request->error, -ENODATA, "process %d %s%s", pid,
-		          left == LEFT_BY_EXEC   ? "called exec (or a limit keeps it from making a thread)"
-		          : left == LEFT_BY_EXIT ? "left without its exit handlers (exit!, or exec of a short program)"
-		                                 : "went away",
-		          rest);
+		error_set(&request->error, -ENODATA, "process %d %s%s", pid, leaving_text(request, left), rest);
 	return has_some && (left == LEFT_BY_EXIT || left == LEFT_BY_EXEC) ? STATUS_DONE : STATUS_TARGET_GONE;
 }
 

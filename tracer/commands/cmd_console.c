@@ -130,9 +130,9 @@ static int end_status(struct console *console)
 		message("%s", request->error.text);
 	else if (request->status == STATUS_TARGET_GONE)
 		message("process %d %s", (int)request->attachment.target.pid,
-		        !request->attachment.ended && attachment_has_execed(&request->attachment)
-		                ? "has replaced itself by another program (exec)"
-		                : "has ended");
+		        request->attachment.ended || !attachment_has_execed(&request->attachment) ? "has ended"
+		        : attachment_runs_on(&request->attachment) ? "closed the connection without a word, though it still runs"
+		                                                   : "has replaced itself by another program (exec)");
 	return request->status;
 }
 

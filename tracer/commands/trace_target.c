@@ -394,7 +394,6 @@ static void trace_target_disconnected(struct trace_target *traced)
 {
 	struct run *run = traced->run;
 	enum attachment_leaving left;
-	struct target now;
 	int signal = 0;
 
 	if (traced->has_end) {
@@ -412,7 +411,7 @@ static void trace_target_disconnected(struct trace_target *traced)
 		trace_target_finish(traced, "nothing came of it");
 		return;
 	}
-	if (left != LEFT_BY_EXEC) {
+	if (left != LEFT_BY_EXEC && left != LEFT_ALONE) {
 		trace_target_died(traced, left, signal);
 		return;
 	}
@@ -423,8 +422,7 @@ static void trace_target_disconnected(struct trace_target *traced)
 		trace_target_finish(traced, run->stop_reason);
 		return;
 	}
-	if (target_describe(&now, traced->pid, TARGET_BASIC, NULL) == 0 && now.extension_mapped &&
-	    (!is_launched(traced) || attachment_is_same_program(&traced->attachment))) {
+	if (left == LEFT_ALONE) {
 		message_often("process %d closed the connection without a word, though it still runs", (int)traced->pid);
 		set_status(traced, traced->armed_ns ? STATUS_TARGET_GONE : STATUS_NOT_ATTACHED);
 		trace_target_finish(traced, "the connection was lost");

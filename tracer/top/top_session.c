@@ -90,11 +90,12 @@ static void fail(struct top_session *session, const struct error *err)
 	over(session, attached || err->code == -ECANCELED ? TOP_FAILED : TOP_NOT_ATTACHED, text);
 }
 
-/* It ended and said nothing: by a signal, by exit!, or by an exec. */
+/* It ended and said nothing: by a signal, by exit!, by an exec, or its application has closed the socket. */
 static void died(struct top_session *session)
 {
 	static const char *const texts[] = {
-		[LEFT_BY_EXEC] = "it has become another program (exec), or lost the connection",
+		[LEFT_BY_EXEC] = "it has become another program (exec)",
+		[LEFT_ALONE] = "it closed the connection without a word, though it still runs",
 		[LEFT_BY_EXIT] = "it left without its exit handlers (exit!)",
 		[LEFT_UNKNOWN] = "it ended without a word: it was killed, it crashed, or it left by exit!",
 	};
