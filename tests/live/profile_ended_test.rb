@@ -50,7 +50,7 @@ class ProfileEndedTest < LiveTest
 
   test "one that closes it before the answer, too" do
     target = start("console")
-    result = rbprobe("eval", "-p", target.pid.to_s, "#{CLOSE}; sleep 3")
+    result = rbprobe("eval", "-p", target.pid.to_s, "sleep 1; #{CLOSE}; sleep") # it has greeted by then
     assert_exit 4, result
     assert_match(/#{CLOSED}\n\z/, result.stderr)
     assert_attachable(target)

@@ -57,8 +57,16 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The objection to a child that reads there, with such an address on its stack. */
-static const char *objection_to(int fd, const char *function)
+/* What was read from another child's stack lies on ours, and a child has that as its own. */
+static __attribute__((noinline)) void wipe_stack(void)
+{
+	volatile uint64_t words[4096];
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		words[i] = 0;
+}
+
+static __attribute__((noinline)) const char *find_objection(int fd, const char *function)
 {
 	struct reading reading = {function, fd};
 	struct stop_check check;
@@ -90,6 +98,13 @@ static const char *objection_to(int fd, const char *function)
 	} while (true);
 	inject_resume(&injection);
 	return objection;
+}
+
+/* The objection to a child that reads there, with such an address on its stack. */
+static const char *objection_to(int fd, const char *function)
+{
+	wipe_stack();
+	return find_objection(fd, function);
 }
 
 static void expect_none(const char *objection)
