@@ -6,7 +6,7 @@ class ProfileEndedTest < LiveTest
   ENDS = {
     "exit" => [0, /has exited: what is shown ends there$/],
     "exit!" => [0, /left without its exit handlers .*: what is shown ends there$/],
-    "exec 'true'" => [0, /(called exec|left without its exit handlers) .*: what is shown ends there$/],
+    "exec 'true'" => [0, /(called exec|left without its exit handlers .*): what is shown ends there$/],
     "Process.kill(:KILL, $$)" => [4, /was killed by signal 9 \(Killed\): what is shown ends there$/],
   }.freeze
 
