@@ -102,6 +102,8 @@ _rbprobe()
 			mapfile -t COMPREPLY < <(compgen -c -- "$current")
 			;;
 		*)
+			# Within " the history is expanded, and no backslash keeps it from that.
+			[[ $quote == \" && ${word%!} == *!* ]] && continue
 			_rbprobe_quote "${word#"$cut"}"
 			COMPREPLY+=("$quoted") plain+=("${word#"$cut"}")
 			;;

@@ -130,6 +130,11 @@ class CompletionTest < LiveTest
       end
     end
 
+    class Bang
+      def !=(other); end
+      ["a!!:s^x^|y", "b!c", "save!"].each { |name| define_method(name) {} }
+    end
+
     class Evil
       def !=(other); end
       def [](key); end
@@ -294,6 +299,9 @@ class CompletionTest < LiveTest
     assert_equal ['Evil#\[', 'Evil#\[\]'], bash_line("#{start}Evil#\\[")
     assert_equal ["Evil#e|f"], bash_line("#{start}'Evil#e")
     assert_equal ["Evil#e|f"], bash_line("#{start}\"Evil#e")
+    # The history is expanded in there, and a name could make a command of it.
+    assert_equal ["Bang#save!"], bash_line("#{start}\"Bang#")
+    assert_equal ['Bang#\\!=', 'Bang#a\\!\\!:s\\^x\\^\\|y', 'Bang#b\\!c', 'Bang#save\\!'], bash_line("#{start}Bang#")
     assert_equal ["Item#"], bash_line("#{start}'Kernel#*' Order::It")
     assert_equal ["Late."], bash_line("#{start}--within=Orders::")
     assert_equal [["Item#"], ["Item#"], ["Evil#ok="]],

@@ -113,6 +113,9 @@ static void names_that_are_plain(void **state)
 	                                      "a\\b",
 	                                      "a*b",
 	                                      "a:1",
+	                                      "a:",
+	                                      "a.",
+	                                      "a#",
 	                                      "***",
 	                                      "#{x}"};
 	static const char *const taken[] = {"save", "save!", "ok=", "[]", "[]=",        "!=", "*",

@@ -49,6 +49,12 @@ static bool is_plain(struct slice name)
 	return true;
 }
 
+/* As a class does: a shell appends no blank. */
+static bool ends_open(struct slice name)
+{
+	return strchr("#.:", name.bytes[name.size - 1]) != NULL;
+}
+
 static bool is_same(struct slice one, struct slice other)
 {
 	return one.size == other.size && memcmp(one.bytes, other.bytes, one.size) == 0;
@@ -180,7 +186,7 @@ static bool take_method(struct selector_search *search, struct slice method)
 {
 	const char separator[] = {search->separator, '\0'};
 
-	if (!begins_with(method, search->method) || !is_plain(method) || is_pattern(method) ||
+	if (!begins_with(method, search->method) || !is_plain(method) || ends_open(method) || is_pattern(method) ||
 	    !is_read_back(search->class, search->separator, method))
 		return true;
 	return offer(search, search->class, separator, method);
