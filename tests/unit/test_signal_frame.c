@@ -40,16 +40,20 @@ static uint64_t pc_of(const ucontext_t *context)
 #endif
 }
 
-__attribute__((no_sanitize("address"))) static void handler(int signal, siginfo_t *info, void *context)
+static void handler(int signal, siginfo_t *info, void *context)
 {
-	const uintptr_t *words = __builtin_frame_address(0);
+	uint64_t words[REACH / sizeof(uint64_t)], here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+	size_t count = sizeof(words) / sizeof(*words);
 
 	(void)signal;
 	(void)info;
 	seen.pc = pc_of(context);
-	for (size_t i = arch.signal_frame_word_at / sizeof(*words); i < REACH / sizeof(*words); i++) {
+	/* With a small environment the stack ends before. */
+	while (count > 0 && !remote_read(&remote, here, words, count * sizeof(*words)))
+		count--;
+	for (size_t i = arch.signal_frame_word_at / sizeof(*words); i < count; i++) {
 		struct arch_signal_frame frame;
-		uint64_t at = (uint64_t)(uintptr_t)&words[i] - arch.signal_frame_word_at;
+		uint64_t at = here + i * sizeof(*words) - arch.signal_frame_word_at;
 		uint8_t bytes[ARCH_SIGNAL_FRAME_SIZE], code[2 * ARCH_CODE_AROUND];
 
 		if (!words[i] || (words[i] != marks[0] && words[i] != marks[1]) ||

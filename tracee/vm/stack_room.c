@@ -11,12 +11,15 @@
 #include "tracee/vm/own.h"
 
 #include <ruby.h>
+#include <ruby/debug.h>
 
 #define FRAMES 100 /* one in the other: more than any work of ours has */
 #define FRAMES_A_CALL 2
 #define METHOD "each_index"
 /* To find out that there is none takes long: the exception has a backtrace of thousands. The process gets so many times that. */
 #define PAUSE_SHARE 10
+/* Of Ruby's own stacks none is full with so few frames. */
+#define FRAMES_DEEP 2000
 
 static VALUE array; /* of one element */
 static uint64_t lacked_ns, lacks_until_ns;
@@ -41,9 +44,18 @@ static VALUE begin(VALUE unused)
 	return descend(unused, LONG2FIX(FRAMES + FRAMES_A_CALL), 0, NULL, Qnil);
 }
 
+/* Takes some microseconds, and no room. */
+static bool is_deep(void)
+{
+	VALUE frame;
+	int line;
+
+	return rb_profile_frames(FRAMES_DEEP, 1, &frame, &line) > 0;
+}
+
 bool stack_room_is_known_to_lack(void)
 {
-	return lacks_until_ns && clock_now_ns() < lacks_until_ns;
+	return lacks_until_ns && clock_now_ns() < lacks_until_ns && is_deep();
 }
 
 bool stack_room_lacked_since(uint64_t began_ns)
