@@ -50,9 +50,13 @@ class ProfileEndedTest < LiveTest
 
   test "one that closes it before the answer, too" do
     target = start("console")
-    result = rbprobe("eval", "-p", target.pid.to_s, "sleep 1; #{CLOSE}; sleep") # it has greeted by then
+    # It has greeted by then.
+    code = "sleep 1; begin; #{CLOSE}; sleep; ensure; $closed = true; end"
+    result = rbprobe("eval", "-p", target.pid.to_s, code)
     assert_exit 4, result
     assert_match(/#{CLOSED}\n\z/, result.stderr)
+    # Until then it would close the next one's, too.
+    wait_until("it has closed all") { target.run("$closed") == "true" }
     assert_attachable(target)
   end
 end
