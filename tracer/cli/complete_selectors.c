@@ -10,6 +10,7 @@
 #include "tracer/cli/complete_selectors.h"
 
 #include "proto/clock.h"
+#include "tracer/base/close_from.h"
 #include "tracer/base/poll_until.h"
 #include "tracer/base/signals.h"
 #include "tracer/cli/complete_request.h"
@@ -22,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -153,7 +153,7 @@ static void settle(struct asking *asking, pid_t parent)
 	if (asking->pipe != STDERR_FILENO + 1 && dup3(asking->pipe, STDERR_FILENO + 1, O_CLOEXEC) < 0)
 		_exit(1);
 	asking->pipe = STDERR_FILENO + 1;
-	syscall(SYS_close_range, (unsigned)asking->pipe + 1, ~0u, 0);
+	close_from((unsigned)asking->pipe + 1);
 	asking->signals = signals_install();
 	if (asking->signals < 0)
 		_exit(1);

@@ -10,6 +10,7 @@
 #include "tracer/process/confined.h"
 
 #include "proto/clock.h"
+#include "tracer/base/close_from.h"
 #include "tracer/base/proc_status.h"
 #include "tracer/process/confined_filter.h"
 
@@ -56,9 +57,7 @@ static void leave_our_files(int *kept, int count)
 	for (int i = 0; i < count; i++)
 		if ((kept[i] = dup2(kept[i], 3 + i)) < 0)
 			refuse();
-	if (syscall(__NR_close_range, 3 + count, ~0u, 0) != 0)
-		for (int i = 3 + count; i < DESCRIPTORS_MAX; i++)
-			close(i);
+	close_from(3 + (unsigned)count);
 }
 
 static void leave_our_signals(void)
