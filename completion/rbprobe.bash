@@ -28,25 +28,6 @@ _rbprobe_split()
 	words+=("$word")
 }
 
-# The same where there is no line, only words: those that consist of what bash cuts at have been parts of others.
-_rbprobe_join()
-{
-	local part before= last
-
-	words=() cut= quote=
-	for part in "${COMP_WORDS[@]:0:COMP_CWORD + 1}"; do
-		last=$((${#words[@]} - 1))
-		if [[ $before == +([:=<>|&@]) || ($part == +([:=<>|&@]) && $before == @(--|[[:upper:]])*) ]]; then
-			cut=${words[last]}
-			words[last]+=$part
-			[[ $part != +([:=<>|&@]) ]] || cut=${words[last]}
-		else
-			words+=("$part") cut=
-		fi
-		before=$part
-	done
-}
-
 # As the line is to have it.
 _rbprobe_quote()
 {
@@ -80,22 +61,18 @@ _rbprobe_unquote()
 _rbprobe()
 {
 	local words cut quote quoted word option= current
-	local -a plain=()
+	local -a plain=() files
 
 	COMPREPLY=()
-	if [ -n "$COMP_LINE" ]; then
-		_rbprobe_split
-	else
-		_rbprobe_join
-	fi
+	_rbprobe_split
 	current=${words[${#words[@]} - 1]}
 	[[ $current != --*=* ]] || option=${current%%=*}=
 	while IFS=$'\t' read -r word _; do
 		case $word in
 		:files)
 			compopt -o filenames 2>/dev/null
-			mapfile -t COMPREPLY < <(compgen -P "$option" -f -- "${current#"$option"}")
-			COMPREPLY=("${COMPREPLY[@]#"$cut"}")
+			mapfile -t files < <(compgen -P "$option" -f -- "${current#"$option"}")
+			COMPREPLY+=("${files[@]#"$cut"}")
 			;;
 		:programs)
 			compopt -o filenames 2>/dev/null

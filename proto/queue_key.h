@@ -18,6 +18,12 @@ static inline key_t queue_key(pid_t pid)
 	return (key_t)((QUEUE_KEY_CONSTANT << 22) | ((unsigned)pid & 0x3fffffu));
 }
 
+/* Of the process that made it, unless that has taken another number. */
+static inline pid_t queue_key_pid(key_t key)
+{
+	return (pid_t)((unsigned)key & 0x3fffffu);
+}
+
 /* Whether it is one that a target of ours may have chosen. */
 static inline bool queue_key_is_ours(key_t key)
 {

@@ -295,6 +295,7 @@ static VALUE job(VALUE unused)
 	selection_overhead_look();
 	marks_flush();
 	sessions = session_reap();
+	evaluation_hear_threads(selection_evaluates());
 	sweep();
 	keep_or_remove_queue(sessions, had_sessions);
 	/* After that, which sets the timer as well. */

@@ -86,6 +86,8 @@ DEBUG = "ruby/debug.h"
   ["rb_class_attached_object", "ruby.h"],
   # Everywhere so far, but declared nowhere: a Hash that compares by identity, without asking Hash's own method for it.
   ["rb_ident_hash_new"],
+  # Everywhere so far, but declared nowhere: what Coverage has counted.
+  ["rb_get_coverages"],
   # >= 3.3. A typed data object's data may lie within the object.
   ["RTYPEDDATA_GET_DATA", "ruby.h"],
   # Everywhere so far: what 1.step(10, 3) counts.

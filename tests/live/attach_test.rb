@@ -187,6 +187,21 @@ class AttachTest < LiveTest
       attach_despite_stale_queue(seconds)
     end
   end
+
+  # One that a client had rung for, and that ended as it answered, such as a forked child.
+  test "the queue of a process that ended before it could receive from it is removed" do
+    dead = spawn("true")
+    Process.wait(dead)
+    id = Ipc.create(Leftovers.queue_key(dead))
+    target = start("shop")
+    wait_until("it goes") do
+      assert_attachable(target)
+      Leftovers.queues.none? { |queue| queue.id == id }
+    end
+  ensure
+    Ipc.remove(id) if id
+  end
+
   test "the target goes away between look and answer" do
     20.times do
       target = start("console")

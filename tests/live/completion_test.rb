@@ -12,10 +12,11 @@ class CompletionTest < LiveTest
   # What bash would complete: for each list of words one list of answers, by one shell.
   def bash(*lines)
     calls = lines.map do |words|
-      quoted = ["rbprobe", *words].map { |word| Shellwords.escape(word) }.join(" ")
-      "COMP_WORDS=(#{quoted}); COMP_CWORD=#{words.size}; _rbprobe; printf '%s\\n' \"${COMPREPLY[@]}\" .\n"
+      line = ["rbprobe", *words].map { |word| word.empty? ? word : Shellwords.escape(word).gsub("\\=", "=") }.join(" ")
+      "COMP_LINE=#{Shellwords.escape(line)}; COMP_POINT=${#COMP_LINE}; _rbprobe; printf '%s\\n' \"${COMPREPLY[@]}\" .\n"
     end
-    script = "source #{SCRIPTS}/rbprobe.bash\n#{calls.join}"
+    # The breaks that bash has where readline is at work.
+    script = "source #{SCRIPTS}/rbprobe.bash; COMP_WORDBREAKS=$' \\t\\n\"\\'><=;|&(:'\n#{calls.join}"
     answer = IO.popen([{ "PATH" => PATH }, "bash", "--norc", "-c", script], err: %i[child out], &:read)
     answer.split(/^\.\n/, -1)[0, lines.size].map { |lines_of_one| lines_of_one.split("\n").reject(&:empty?) }
   end
@@ -55,15 +56,15 @@ class CompletionTest < LiveTest
         next unless argument&.match?(%r{\A[a-z][a-z0-9./|]*\|[a-z0-9./|]+\z})
 
         choices = argument.split("|")
-        assert_equal [choices, choices], bash([*words, "--#{name}", ""], [*words, "--#{name}", "="]), name
+        assert_equal [choices, choices], bash([*words, "--#{name}", ""], [*words, "--#{name}="]), name
         choices.each { |choice| refute_match(/takes/, rbprobe(*words, "--#{name}=#{choice}").stderr) }
       end
     end
   end
 
   test "a value in every spelling" do
-    assert_equal [%w[json], %w[json], %w[--format=json], %w[json], %w[patch]],
-                 bash(%w[trace --format j], %w[trace --format = j], %w[trace --format=j], %w[trace --form j],
+    assert_equal [%w[json], %w[json], %w[json], %w[json], %w[patch]],
+                 bash(%w[trace --format j], %w[trace --format =j], %w[trace --format=j], %w[trace --form j],
                       %w[exec -yn --engine p])
     assert_equal [%w[cpu,gc], %w[cpu alloc gc span], %w[cpu,alloc cpu,gc cpu,span], []],
                  bash(%w[trace --measure cpu,g], ["trace", "--measure", ""], %w[trace --measure cpu,], ["trace", "--slow", ""])
@@ -74,7 +75,7 @@ class CompletionTest < LiveTest
   test "the PIDs of Ruby processes" do
     target = start("shop")
     pid = target.pid.to_s
-    answers = bash(["trace", "-p", ""], ["bt", "--pid", "=", ""], ["trace", "-p", "1,"], ["trace", "-p#{pid}"],
+    answers = bash(["trace", "-p", ""], ["bt", "--pid="], ["trace", "-p", "1,"], ["trace", "-p#{pid}"],
                    ["eval", "-qp", pid])
     assert_includes answers[0], pid
     assert_includes answers[1], pid
@@ -96,8 +97,16 @@ class CompletionTest < LiveTest
     start = "#{site}/du"
     assert_equal [expected] * 5,
                  bash(["heap", "report", start], ["trace", "-o", start], ["eval", "--file", start],
-                      ["exec", "x", "--", "ruby", start], ["trace", "--output", "=", start])
+                      ["exec", "x", "--", "ruby", start], ["trace", "--output=#{start}"])
     assert_includes bash(["exec", "sleep", "--", "/usr/bin/en"]).first, "/usr/bin/env"
+  end
+
+  test "tracers, which are names or files" do
+    File.write("#{site = directory}/mine.tracer", "")
+    names, sql, whole, two, file = bash(["trace", "-c", ""], ["trace", "-c", "sq"], ["stat", "--tracer=sq"],
+                                        ["trace", "-c", "http,sq"], ["trace", "-c", "#{site}/mi"])
+    assert_empty %w[sql http redis rails] - names
+    assert_equal [["sql"], ["sql"], ["http,sql"], ["#{site}/mine.tracer"]], [sql, whole, two, file]
   end
 
   test "where there is nothing to complete, nothing is" do
@@ -181,7 +190,7 @@ class CompletionTest < LiveTest
   test "selectors for every subcommand and option that takes them, of a process in every spelling" do
     pid = start_with_names.pid
     %w[trace stat top record methods].each { |name| assert_equal %w[Order.create], offered(name, "-p", pid, "Order.c"), name }
-    [["-p#{pid}"], ["--pid", pid], ["--pid=#{pid}"], ["--pi", "=", pid], ["-vp", pid], [pid], ["-p", "#{pid},1"],
+    [["-p#{pid}"], ["--pid", pid], ["--pid=#{pid}"], ["--pi=#{pid}"], ["-vp", pid], [pid], ["-p", "#{pid},1"],
      ["-p", pid, "--slow", "5"], ["-p", pid, "-m"], ["-p", pid, "Kernel#puts"], ["-p", pid, "--"]].each do |words|
       assert_equal %w[Order.create], offered("trace", *words, "Order.c"), words
     end
@@ -305,7 +314,7 @@ class CompletionTest < LiveTest
     assert_equal ["Item#"], bash_line("#{start}'Kernel#*' Order::It")
     assert_equal ["Late."], bash_line("#{start}--within=Orders::")
     assert_equal [["Item#"], ["Item#"], ["Evil#ok="]],
-                 bash(["trace", "-p", pid.to_s, "Order", "::"], ["trace", "-p", pid.to_s, "Order", "::", "It"],
+                 bash(["trace", "-p", pid.to_s, "Order::"], ["trace", "-p", pid.to_s, "Order::It"],
                       ["trace", "-p", pid.to_s, "Evil#ok"])
   end
 
@@ -342,6 +351,15 @@ class CompletionTest < LiveTest
     skip "needs zsh" unless system("command -v zsh >/dev/null")
     typed(%w[zsh -f -i], "rbprobe trace --form\t", /trace [ \b]*--format/) do |writer|
       writer.puts "fpath=(#{SCRIPTS} $fpath); autoload -Uz compinit; compinit -u -D"
+    end
+  end
+
+  test "zsh, typed: tracers, and files beside them" do
+    skip "needs zsh" unless system("command -v zsh >/dev/null")
+    File.write("#{site = directory}/mine.tracer", "")
+    typed(%w[zsh -f -i], "rbprobe trace -c sq\t --tracer=sq\t -c mi\t,",
+          /-c sql [ \b]*--tracer=sql [ \b]*-c mine\.tracer [ \b]*,/) do |writer|
+      writer.puts "cd #{site}; fpath=(#{SCRIPTS} $fpath); autoload -Uz compinit; compinit -u -D"
     end
   end
 

@@ -91,6 +91,20 @@ class HookConsentTest < LiveTest
     refute_match(/slows? every C call/, result.stderr)
   end
 
+  test "it leaves them out also where Coverage of methods makes the light hook impossible" do
+    skip "2.7 gives no events for attributes" if NO_EVENTS
+    target = start("console")
+    target.run("require 'coverage'; Coverage.start(methods: true); nil")
+    target.run("class Tagged; attr_accessor :tag; def use; self.tag = 1; tag; end; end; nil")
+    tracer = trace(target, "Tagged#")
+    target.run("Tagged.new.use")
+    result = tracer.stop
+    assert_equal "Tagged#use <time>\n", result.tree
+    assert_match(/: 2 attributes left out: Tagged#/, result.stderr)
+    assert_refused 1, /Tagged#tag .*hooks of the application's own are on .*Coverage.* needs engine hook/, "trace",
+                   "-p", target.pid.to_s, "Tagged#tag"
+  end
+
   test "a selector for many methods: what only the hook can observe is left out, and what nothing can is counted" do
     target = start("console")
     target.run("module Aliased; alias_method :kept, :puts; def use; end; end; " \

@@ -15,11 +15,18 @@ class InterruptedTest < LiveTest
     end
   RUBY
 
+  # What this code answers while it is traced; before: code that runs before the trace. Returns the target.
+  def assert_traced(answer, code, *arguments, before: "nil")
+    start("console").tap do |target|
+      target.run(before)
+      tracer = trace(target, *arguments)
+      assert_equal answer, target.run(code)
+      assert_exit 0, tracer.stop
+    end
+  end
+
   test "a kill is not lost, whatever rbprobe asks Ruby for meanwhile" do
-    target = start("console")
-    tracer = trace(target, "-f", "--engine", "hook", "--args", "--return")
-    assert_equal "0", target.run(SURVIVORS)
-    assert_exit 0, tracer.stop
+    assert_traced("0", SURVIVORS, "-f", "--engine", "hook", "--args", "--return")
   end
 
   TIMEOUTS = <<~'RUBY'.freeze
@@ -31,10 +38,8 @@ class InterruptedTest < LiveTest
 
   %w[patch hook].each do |engine|
     test "a timeout or kill that comes while an expression runs ends the method, engine #{engine}" do
-      target = start("console")
-      tracer = trace(target, "--engine", engine, "--return", "--inspect", "String#upcase((n = 0; n += 1 while n < 100_000; n))")
-      assert_equal "[8, 4, nil]", target.run(TIMEOUTS)
-      assert_exit 0, tracer.stop
+      assert_traced("[8, 4, nil]", TIMEOUTS,
+                    "--engine", engine, "--return", "--inspect", "String#upcase((n = 0; n += 1 while n < 100_000; n))")
     end
   end
 
@@ -47,11 +52,8 @@ class InterruptedTest < LiveTest
   RUBY
 
   test "a method in C gets its own block while its values are made by Ruby code, engine hook" do
-    target = start("console")
-    tracer = trace(target, "--engine", "hook", "--inspect", "--args", "map", "each_slice", "sort_by", "gsub", "inject",
-                   "times", "sum")
-    assert_equal "1040", target.run(BLOCKS)
-    assert_exit 0, tracer.stop
+    assert_traced("1040", BLOCKS,
+                  "--engine", "hook", "--inspect", "--args", "map", "each_slice", "sort_by", "gsub", "inject", "times", "sum")
   end
 
   # Where an interrupt waits, Thread.handle_interrupt runs jobs before its block: ours run inside our own.
@@ -103,10 +105,8 @@ class InterruptedTest < LiveTest
 
   %w[patch hook].each do |engine|
     test "two exceptions that come while values are made both arrive, engine #{engine}" do
-      target = start("console")
-      tracer = trace(target, "--engine", engine, "--args", "--return", "--inspect", "Array#map", "String#upcase(self + 'x')")
-      assert_equal "false", target.run(TWO_AT_ONCE)
-      assert_exit 0, tracer.stop
+      assert_traced("false", TWO_AT_ONCE,
+                    "--engine", engine, "--args", "--return", "--inspect", "Array#map", "String#upcase(self + 'x')")
     end
   end
 
@@ -178,19 +178,35 @@ class InterruptedTest < LiveTest
 
   %w[target hook].each do |engine|
     test "a thread that an expression has made can be killed, engine #{engine}" do
+      assert_traced("[false, false]", MADE, "--engine", engine, "Maker#hit(self.look)", before: MAKER)
+    end
+  end
+
+  # Up to Ruby 3.1 Timeout makes a thread, kills it, and waits for it.
+  ENDING_THREADS = <<~'RUBY'.freeze
+    require "timeout"
+    class Ending
+      def work(number); @number = number; end
+      def long; Timeout.timeout(3600) { :in_time }; end
+      def killed; Thread.new { sleep }.tap { |thread| thread.kill; thread.join(10) }.alive?; end
+    end
+    $ending = Ending.new
+    nil
+  RUBY
+
+  %w[target hook].each do |engine|
+    test "a thread that an expression makes and kills is gone at once, engine #{engine}" do
       target = start("console")
-      target.run(MAKER)
-      tracer = trace(target, "--engine", engine, "Maker#hit(self.look)")
-      assert_equal "[false, false]", target.run(MADE)
-      assert_exit 0, tracer.stop
+      target.run(ENDING_THREADS)
+      tracer = trace(target, "--engine", engine, "Ending#work(self.long, self.killed)")
+      target.run("3.times { $ending.work(1) }")
+      result = tracer.stop
+      assert_equal 3, result.stdout.scan("self.long=:in_time, self.killed=false").size, result.stdout
     end
   end
 
   test "an overflow of the stack in the midst of rbprobe's work is no interrupt" do
-    target = start("console")
-    tracer = trace(target, "--engine", "hook", "--args", "--return", "--inspect", "Deep#", "each")
-    assert_equal "24", target.run(DEEP)
-    assert_exit 0, tracer.stop
+    assert_traced("24", DEEP, "--engine", "hook", "--args", "--return", "--inspect", "Deep#", "each")
   end
 
   # A program that counts in a thread, and keeps what goes astray: it goes on after each of so many commands.
@@ -251,6 +267,243 @@ class InterruptedTest < LiveTest
   COMMANDS.map(&:split).each do |command|
     test "a kill that comes while #{command.first} runs on the thread is a kill, and no exception" do
       goes_on(KILLED, "$killed", 8, *command)
+    end
+  end
+
+  # A thread that lets exceptions in at one place, and is sent several at a time.
+  STORM = <<~'RUBY'.freeze
+    class Sum; def add(number); @sum = number; end; end
+    $arrived = []
+    $sum = Sum.new
+    $thread = Thread.new do
+      Thread.handle_interrupt(RuntimeError => :never) do
+        until $done
+          begin
+            Thread.handle_interrupt(RuntimeError => :immediate) { loop { [1, 2].each { |x| $sum.add(x) }; $computes = true } }
+          rescue RuntimeError
+            $arrived << Integer($!.message)
+          end
+        end
+      end
+    end
+    $sent = 0
+    sleep 0.01 until $computes
+  RUBY
+  ROUNDS = <<~'RUBY'.freeze
+    40.times do
+      3.times { $thread.raise(RuntimeError, ($sent += 1).to_s) }
+      200.times { sleep 0.005 if $arrived.size < $sent }
+    end
+    $arrived == [*1..$sent] || [$sent, $arrived]
+  RUBY
+  END_OF_STORM = "$done = true; $thread.raise(RuntimeError, '0'); $thread.join; nil".freeze
+
+  %w[target hook].each do |engine|
+    test "exceptions that are sent several at a time all arrive, in their order, beside values, engine #{engine}" do
+      assert_traced("true", ROUNDS, "--engine", engine, "Sum#add(number + 1)", before: STORM).run(END_OF_STORM)
+    end
+  end
+
+  test "so they do beside an expression that raises a NameError each time" do
+    assert_traced("true", ROUNDS, "Sum#add(nil.nosuch)", before: STORM).run(END_OF_STORM)
+  end
+
+  # They run in jobs of the VM's own, which lets in what waits when they are over.
+  FINALIZERS = <<~'RUBY'.freeze
+    $finalizers = Thread.new do
+      nothing = proc { }
+      until $done
+        50.times { ObjectSpace.define_finalizer(Object.new, nothing) }
+        GC.start(full_mark: false)
+      end
+    end
+    nil
+  RUBY
+
+  test "so they do beside values, and finalizers" do
+    assert_traced("true", ROUNDS, "Sum#add(number + 1)", before: STORM + FINALIZERS).run(END_OF_STORM)
+  end
+
+  test "exceptions that are sent several at a time all arrive, in their order, beside samples and jobs" do
+    target = start("console")
+    target.run(STORM)
+    profile = launch("profile", "--cpu", "--rate", "1000", "-o", "#{directory}/profile", "-p", target.pid.to_s)
+    target.run_in_background(ROUNDS)
+    6.times { assert_equal "2\n", rbprobe("eval", "-p", target.pid.to_s, "1 + 1").stdout }
+    assert_equal "true", target.answer
+    assert_exit 0, profile.stop
+    target.run(END_OF_STORM)
+  end
+
+  # As connection_pool does: what waits is let in, whoever has held it back.
+  LETTING_IN = <<~'RUBY'.freeze
+    require "timeout"
+    class Pool
+      def work(number); @number = number; end
+      def look
+        Thread.handle_interrupt(Exception => :never) do
+          Thread.handle_interrupt(Exception => :immediate) { n = 0; n += 1 while n < 20_000; n }
+        end
+      end
+    end
+    $pool = Pool.new
+    def timeouts
+      6.times.count { Timeout.timeout(0.03) { $pool.work(1) while true } rescue $!.is_a?(Timeout::Error) }
+    end
+    nil
+  RUBY
+
+  %w[target hook].each do |engine|
+    test "a Timeout around an expression that lets interrupts in ends its block, engine #{engine}" do
+      assert_traced("6", "timeouts", "--engine", engine, "Pool#work(self.look)", before: LETTING_IN)
+    end
+  end
+
+  # Timeouts around the calls, which end them, and within the expression, which are over before it is.
+  BOTH = <<~'RUBY'.freeze
+    require "timeout"
+    class Both
+      def work(number); @number = number; end
+      def look; Timeout.timeout(0.01) { n = 0; n += 1 while n < 1_000_000 }; rescue Timeout::Error; 0; end
+    end
+    class OwnFiber < Fiber; end
+    $both = Both.new
+    $ended = 0
+    $astray = []
+    $thread = Thread.new do
+      until $done
+        begin
+          2.times { $both.work(1) }
+          sleep 0.001
+          Timeout.timeout(0.03) { $both.work(1) while true } rescue $!.is_a?(Timeout::Error) ? $ended += 1 : $astray << $!
+          # In another fiber than the Timeout.
+          calls = Enumerator.new { |all| all << $both.work(1) while true }
+          Timeout.timeout(0.03) { calls.next while true } rescue $!.is_a?(Timeout::Error) ? $ended += 1 : $astray << $!
+          calls = OwnFiber.new { loop { 100.times { $both.work(1) }; Fiber.yield } }
+          Timeout.timeout(0.03) { calls.resume while true } rescue $!.is_a?(Timeout::Error) ? $ended += 1 : $astray << $!
+        rescue Exception
+          $astray << $!
+        end
+      end
+    end
+    nil
+  RUBY
+
+  %w[target hook].each do |engine|
+    test "a Timeout within an expression does not reach the application, whose own do, engine #{engine}" do
+      target = start("console")
+      target.run(BOTH)
+      tracer = trace(target, "--engine", engine, "Both#work(self.look)")
+      before = Integer(target.run("$ended"))
+      wait_until("six of them have ended", 60) { Integer(target.run("$ended")) > before + 6 }
+      assert_exit 0, tracer.stop
+      assert_equal "[]", target.run("$done = true; $thread.join; $astray")
+    end
+  end
+
+  RACTOR = <<~'RUBY'.freeze
+    require "timeout"
+    class Both
+      def work(number); @number = number; end
+      def look; n = 0; n += 1 while n < 10_000; end
+    end
+    def timeouts
+      6.times.count do
+        calls = Enumerator.new { |all| all << $both.work(1) while true }
+        Timeout.timeout(0.03) { calls.next while true } rescue $!.is_a?(Timeout::Error)
+      end
+    end
+    $both = Both.new
+    Warning[:experimental] = false
+    one = Ractor.new { }
+    one.respond_to?(:take) ? one.take : one.join
+    nil
+  RUBY
+
+  # ObjectSpace shows no fibers then.
+  test "a Timeout ends its block in another fiber than the expression's, after there has been a Ractor" do
+    skip "this Ruby has no Ractors" if Processes.target_ruby?("< 3.0")
+    only_where_ractors_can_be_traced
+    assert_traced("6", "timeouts", "Both#work(self.look)", before: RACTOR)
+  end
+
+  # What wakes a thread of the expression's before it sleeps.
+  WAKING = <<~'RUBY'.freeze
+    class Waker
+      def initialize; @mutex = Mutex.new; @signal = ConditionVariable.new; end
+      def work(number); @number = number; end
+      def look
+        @mutex.synchronize do
+          Thread.new { @mutex.synchronize { @signal.signal } }
+          from = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+          @signal.wait(@mutex, 3)
+          $late += 1 if Process.clock_gettime(Process::CLOCK_MONOTONIC) - from > 2.5
+        end
+      end
+    end
+    $late = 0
+    $waker = Waker.new
+    nil
+  RUBY
+
+  test "an expression that waits is woken" do
+    assert_traced("0", "100.times { $waker.work(1) if $late == 0 }; $late", "Waker#work(self.look)", before: WAKING)
+  end
+
+  THROWING = <<~'RUBY'.freeze
+    class Thrower; def inspect; throw :halt; end; end
+    class Catcher; def catch_it(thing); @thing = thing; end; end
+    $catcher = Catcher.new
+    nil
+  RUBY
+
+  test "what an expression throws does not reach a catch of the application" do
+    assert_traced(":whole", "catch(:halt) { 5.times { $catcher.catch_it(Thrower.new) }; :whole }",
+                  "--args", "--inspect", "Catcher#catch_it", "Catcher#catch_it(thing.inspect)", before: THROWING)
+  end
+
+  # It drains what is under way.
+  DRAINING = <<~'RUBY'.freeze
+    class Drain; def work(number); @number = number; end; def look; n = 0; n += 1 while n < 100_000; n; end; end
+    $drain = Drain.new
+    $drained = 0
+    trap("TERM") { sleep 1.6; $drained += 1 }
+    def drained
+      Thread.new { sleep 0.1; Process.kill(:TERM, $$) }
+      from = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      $drain.work(1) while $drained == 0 && Process.clock_gettime(Process::CLOCK_MONOTONIC) - from < 10
+      $drained
+    end
+    nil
+  RUBY
+
+  test "the time limit of an expression does not cut short a trap that runs meanwhile" do
+    assert_traced("1", "drained", "--timeout", "1", "Drain#work(self.look)", before: DRAINING)
+  end
+
+  # As most programs are stopped: by a trap that raises, or without one, as by Ctrl-C.
+  STOPPED = <<~'RUBY'.freeze
+    class Slow; def work(number); @number = number; end; def look; n = 0; n += 1 while n < 100_000; n; end; end
+    $slow = Slow.new
+    $late = 0
+    trap("TERM") { exit }
+    def until_stopped(signal)
+      sender = Thread.new { sleep 0.1; Process.kill(signal, $$) }
+      $slow.work(1) while sender.alive? || ($late += 1) < 1000
+      false
+    rescue SystemExit, Interrupt
+      $!.class
+    ensure
+      sender.join
+    end
+    nil
+  RUBY
+
+  %w[target hook].each do |engine|
+    test "a signal that ends the process does so while an expression runs, engine #{engine}" do
+      assert_traced("[SystemExit, Interrupt, SystemExit, Interrupt]",
+                    "%i[TERM INT TERM INT].map { |signal| until_stopped(signal) }",
+                    "--engine", engine, "Slow#work(self.look)", before: STOPPED)
     end
   end
 end

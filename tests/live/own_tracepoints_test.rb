@@ -88,6 +88,12 @@ class OwnTracepointsTest < LiveTest
   end
 
   # Up to 3.1 a define_method method has room for one TracePoint.
+  def assert_says_when_pushed_out(name, result)
+    assert_exit 0, result
+    assert_equal name == "block" && Processes::RUBY_VERSION_OF_TARGET < "3.2",
+                 result.stderr.include?("has taken the place of rbprobe's on 1 method"), result.stderr
+  end
+
   test "a targeted TracePoint of the application's own, enabled before a trace, during it, and disabled after it" do
     target = start("console")
     target.run(APPLICATION)
@@ -102,10 +108,10 @@ class OwnTracepointsTest < LiveTest
       assert_equal "0", target.run("$tp.disable; $n = 0; 2.times { $own.#{name} }; $n")
       tracer = trace(target, "Own##{name}")
       assert_equal "2", target.run("own_events(:#{name})")
-      assert_exit 0, tracer.stop
+      assert_says_when_pushed_out name, tracer.stop
       tracer = trace(target, "Own##{name}")
       target.run("$n = 0; $tp.enable(target: Own.instance_method(:#{name}))")
-      assert_exit 0, tracer.stop
+      assert_says_when_pushed_out name, tracer.stop
       assert_equal "2", target.run("2.times { $own.#{name} }; $tp.disable; 2.times { $own.#{name} }; $n")
       assert_nothing_enabled(target, 1)
       tracer = trace(target, "Own##{name}")
@@ -113,6 +119,31 @@ class OwnTracepointsTest < LiveTest
       assert_equal "Own##{name} <time>\n", tracer.stop.tree
       assert_nothing_enabled(target, 1)
     end
+  end
+
+  # The VM forgets that a line is watched when Coverage hears of it first.
+  test "that Coverage with oneshot_lines makes the VM forget what is watched is said, and the whole hook sees it" do
+    here, there = directory_of_target
+    File.write("#{here}/covered.rb", "class Covered\n  def add(number)\n    number + 1\n  end\nend\n\nnil\n")
+    target = start("console")
+    { "lines: true" => [], "oneshot_lines: true" => ["Coverage runs with oneshot_lines"] }.each do |mode, warning|
+      ["Covered#add", "covered.rb:3"].each do |selector|
+        target.run("require 'coverage'; Coverage.start(#{mode}); load '#{there}/covered.rb'; nil")
+        tracer = trace(target, selector)
+        target.run("3.times { |i| Covered.new.add(i) }")
+        result = tracer.stop
+        assert_exit 0, result
+        assert_equal warning, result.stderr.scan(/Coverage runs with oneshot_lines/), result.stderr
+        assert_match(/^rbprobe: .*3 (calls|lines), 0 lost/, result.stderr) if warning.empty?
+        target.run("Coverage.result; nil")
+      end
+    end
+    target.run("Coverage.start(oneshot_lines: true); load '#{there}/covered.rb'; nil")
+    tracer = trace(target, "Covered#add", "--engine", "hook", "--yes")
+    target.run("3.times { |i| Covered.new.add(i) }")
+    result = tracer.stop
+    assert_match(/^rbprobe: 3 calls, 0 lost/, result.stderr)
+    refute_match(/oneshot_lines/, result.stderr)
   end
 
   # Disabling a targeted TracePoint takes away what a global one needs for methods of define_method, in Ruby itself.

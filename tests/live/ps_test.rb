@@ -32,6 +32,26 @@ class PsTest < LiveTest
     Process.wait(pid)
   end
 
+  # Each look at a program takes a process: on a busy machine dozens of them take seconds.
+  test "threads of the kernel are not looked at, and a program that many run is once" do
+    path = "/proc/sys/kernel/ns_last_pid"
+    skip "the last PID is not told here" unless File.readable?(path)
+    sleepers = Array.new(20) { spawn("sleep", "60") }
+    kernels = Dir["/proc/[0-9]*/stat"].count { |stat| File.read(stat)[/\) \S \d+ (\d+)/, 1] == "0" rescue false }
+    # Others start processes as well.
+    begun = Array.new(5) do
+      before = File.read(path).to_i
+      rbprobe("ps")
+      (File.read(path).to_i - before) % File.read("/proc/sys/kernel/pid_max").to_i
+    end
+    assert_operator begun.min, :<, [kernels, 20].max
+  ensure
+    sleepers&.each do |pid|
+      Process.kill(:KILL, pid)
+      Process.wait(pid)
+    end
+  end
+
   test "a command line cannot command the terminal" do
     target = start("console", "\e[31mred\nline")
     line = line_of(target)

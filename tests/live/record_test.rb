@@ -336,10 +336,12 @@ class RecordTest < LiveTest
     end
   end
 
+  FIONREAD = Etc.uname[:machine].start_with?("ppc") ? 0x4004667F : 0x541B
+
   # Bytes in a FIFO that nobody has read.
   def waiting_in(path)
     count = [0].pack("i")
-    File.open(path, File::RDONLY | File::NONBLOCK) { |file| file.ioctl(0x541B, count) }
+    File.open(path, File::RDONLY | File::NONBLOCK) { |file| file.ioctl(FIONREAD, count) }
     count.unpack1("i")
   end
 

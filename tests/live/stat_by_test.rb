@@ -251,7 +251,9 @@ class StatByTest < LiveTest
       [rows_of(result).to_h { |row| [row["key"], row["calls"]] }, result]
     end
     assert_equal({ "2" => 1, "3" => 1, "(error: NoMethodError)" => 1, "(error: TypeError)" => 1 }, by.call("sql + 1").first)
-    assert_equal({ "(error: NameError)" => 4 }, by.call("moon").first)
+    counted, result = by.call("moon")
+    assert_equal({ "(error: NameError)" => 4 }, counted)
+    assert_equal 1, result.stderr.scan(/--by gave #<NameError: undefined.*>; such calls are counted under the name/).size
     assert_equal({ "(throw)" => 4 }, by.call("throw :up").first.transform_keys { |key| key[/throw/i] ? "(throw)" : key })
     counted, result = by.call("sleep 20", "--timeout", "0.3")
     assert_equal({ "(timed out)" => 1, "(switched off: it timed out)" => 3 }, counted)

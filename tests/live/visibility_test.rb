@@ -66,6 +66,20 @@ class VisibilityTest < LiveTest
     end
   end
 
+  # As MRI's own tests look for hooks that somebody has left.
+  test "a trace by patched code changes no number of hooks, where no expression runs" do
+    target = start("console")
+    target.run("def stat; TracePoint.stat.values; end")
+    assert_exit 0, rbprobe("trace", "-p", target.pid.to_s, "--duration", "0.1", "String#upcase")
+    before = target.run("stat")
+    [%w[String#upcase Shop#], %w[--args --return String#upcase], %w[-f --no-hook]].each do |arguments|
+      tracer = trace(target, *arguments)
+      assert_equal before, target.run("stat"), arguments
+      assert_exit 0, tracer.stop
+    end
+    assert_equal before, target.run("stat")
+  end
+
   # One thread's hook is on and off all the time, another one only computes; sessions come and go.
   test "not one event of the application's own hooks is missing" do
     only_where_loading_is_possible

@@ -42,7 +42,9 @@ static uint64_t pc_of(const ucontext_t *context)
 
 static void handler(int signal, siginfo_t *info, void *context)
 {
-	uint64_t words[REACH / sizeof(uint64_t)], here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+	/* Not on the stack: on aarch64 a function's variables are between its frame's address and its caller's frame. */
+	static uint64_t words[REACH / sizeof(uint64_t)];
+	uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
 	size_t count = sizeof(words) / sizeof(*words);
 
 	(void)signal;

@@ -49,6 +49,12 @@ bool engine_target_sweep(void);
 /* Calls of a probe's method in other Ractors, which are not followed, as far as this Ruby shows them (before 4.0). */
 uint64_t engine_target_foreign_calls(const struct probe *probe);
 
+/*
+ * Whether a TracePoint of the application's own has taken the place of one of the probe's, which sees nothing since: up to 3.1,
+ * on a define_method method. Calls nothing of Ruby's.
+ */
+bool engine_target_is_pushed_out(const struct probe *probe);
+
 void engine_patch_mark_all(void);
 uint64_t engine_patch_foreign_calls(const struct probe *probe);
 

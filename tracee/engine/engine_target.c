@@ -478,6 +478,14 @@ uint64_t engine_target_foreign_calls(const struct probe *probe)
 	return calls;
 }
 
+bool engine_target_is_pushed_out(const struct probe *probe)
+{
+	for (const struct engine_target_site *link = probe->sites; link; link = link->next)
+		if (link->wanted && targeted_is_pushed_out(link->site->definition, link->site->tracepoint))
+			return true;
+	return false;
+}
+
 void engine_target_mark(const struct probe *probe)
 {
 	for (const struct engine_target_site *link = probe->sites; link; link = link->next) {

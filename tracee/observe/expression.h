@@ -93,12 +93,12 @@ enum expression_truth expression_test(struct expression_list *condition, const s
                                       const struct trace_options *options, struct text *why, int *jump);
 
 /*
- * The value of a list's only expression, when a call begins, as the name of a key. What it raises is "(error: Class)"; nothing is
- * left in the name where it was given up. False: it ran into its time limit, and is switched off. Event context; runs application
- * code where the expression does. *jump as below.
+ * The value of a list's only expression, when a call begins, as the name of a key. What it raises is "(error: Class)", and `why`,
+ * unless it is NULL, has the words; nothing is left in the name where it was given up. False: it ran into its time limit, and is
+ * switched off. Event context; runs application code where the expression does. *jump as below.
  */
 bool expression_key(struct expression_list *list, const struct seen_call *call, const struct trace_options *options,
-                    struct text *name, int *jump);
+                    struct text *name, struct text *why, int *jump);
 
 /*
  * The values of all items at a call event, rendered into buffer as one msgpack array of texts. Returns its bytes. Runs

@@ -267,7 +267,7 @@ static VALUE key_of_error(VALUE argument)
 }
 
 bool expression_key(struct expression_list *list, const struct seen_call *call, const struct trace_options *options,
-                    struct text *name, int *jump)
+                    struct text *name, struct text *why, int *jump)
 {
 	struct expression *item = &list->items[0];
 	VALUE binding = Qnil, value = Qnil;
@@ -290,6 +290,9 @@ bool expression_key(struct expression_list *list, const struct seen_call *call, 
 		missing_reason_reset(value);
 		if (!*jump)
 			evaluate_undisturbed(key_of_error, (VALUE)&rendering, &value, jump);
+		rendering.text = why;
+		if (why && !*jump)
+			evaluate_undisturbed(describe_exception, (VALUE)&rendering, &value, jump);
 		break;
 	case EVALUATION_TIMED_OUT:
 		restart(name);

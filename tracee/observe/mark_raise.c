@@ -23,6 +23,7 @@
 #include "tracee/vm/compat.h"
 #include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
+#include "tracee/vm/interrupts_mask.h"
 #include "tracee/vm/quiet.h"
 
 #include <ruby.h>
@@ -127,7 +128,7 @@ static void tell(struct session *session, struct fiber_state *fiber, rb_trace_ar
 	value_texts_begin(&values, buffer, VALUES_SIZE_MAX);
 	quiet = quiet_begin();
 	fiber->suppress_depth++;
-	rb_protect(look, (VALUE)&raising, &failed);
+	interrupts_mask_protect(look, (VALUE)&raising, &failed);
 	if (raising.meant && raising.verdict == MARK_SHOWN)
 		add_stack(session, &values);
 	fiber->suppress_depth--;

@@ -3,6 +3,7 @@
 #include "tracee/observe/missing_reason.h"
 
 #include "tracee/vm/exception_drop.h"
+#include "tracee/vm/interrupts_mask.h"
 #include "tracee/vm/own.h"
 
 #include <stdbool.h>
@@ -47,8 +48,8 @@ void missing_reason_reset(VALUE raised)
 		own_register(&nobody);
 	}
 	if (!nobody)
-		rb_protect(make_nobody, Qnil, &failed);
+		interrupts_mask_protect(make_nobody, Qnil, &failed);
 	if (nobody)
-		rb_protect(miss, Qnil, &failed);
+		interrupts_mask_protect(miss, Qnil, &failed);
 	exception_drop(error);
 }

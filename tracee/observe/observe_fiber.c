@@ -8,6 +8,7 @@
 #include "tracee/vm/aside.h"
 #include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
+#include "tracee/vm/interrupts_mask.h"
 #include "tracee/vm/quiet.h"
 #include "tracee/vm/string_slice.h"
 
@@ -72,7 +73,7 @@ bool observe_introduce(struct session *session, struct fiber_state *fiber)
 		return stack->defined;
 	quiet = quiet_begin();
 	fiber->suppress_depth++;
-	rb_protect(define_fiber, (VALUE)session, &failed);
+	interrupts_mask_protect(define_fiber, (VALUE)session, &failed);
 	fiber->suppress_depth--;
 	quiet_end(quiet);
 	if (failed)

@@ -37,6 +37,7 @@ struct tally_key {
 struct tally_keys {
 	uint32_t by;             /* TRACE_BY_...; 0: the expression */
 	struct slice expression; /* its own */
+	bool error_told;         /* what the first expression that failed raised */
 	uint32_t count;
 	uint32_t pair_count;
 	struct tally_key keys[TALLY_KEYS_MAX];
@@ -323,16 +324,21 @@ static uint16_t key_of_value(struct tally_keys *keys, const struct probe *probe,
                              const struct seen_call *seen, int *jump)
 {
 	struct session *session = probe->session;
-	char bytes[NAME_ROOM] = "";
-	struct text name = {.bytes = bytes, .size = NAME_ROOM - 1};
+	char bytes[NAME_ROOM] = "", words[256];
+	struct text name = {.bytes = bytes, .size = NAME_ROOM - 1}, why = {.bytes = words, .size = sizeof(words)};
 	struct asking asking;
 	bool in_time;
 
 	if (!probe->key || *jump)
 		return NO_KEY;
 	asking = asking_begin(session, fiber, false);
-	in_time = expression_key(probe->key, seen, &session->options, &name, jump);
+	in_time = expression_key(probe->key, seen, &session->options, &name, keys->error_told ? NULL : &why, jump);
 	asking_end(&asking);
+	if (why.used) {
+		keys->error_told = true;
+		session_note(session, NOTE_WARNING, "--by gave %.*s; such calls are counted under the name of the error",
+		             (int)why.used, words);
+	}
 	if (!in_time)
 		session_note(session, NOTE_WARNING,
 		             "--by took longer than %u ms and is switched off for a method, whose calls are counted together now",

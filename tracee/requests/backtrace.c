@@ -235,10 +235,8 @@ static VALUE send_fiber(VALUE argument)
 	return Qnil;
 }
 
-static void send_fibers(struct work *work)
+static void send_fibers(struct work *work, VALUE fibers)
 {
-	VALUE fibers = heap_list_all(rb_path2class("Fiber"));
-
 	for (long i = 0; i < RARRAY_LEN(fibers); i++) {
 		struct one_fiber one = {work, RARRAY_AREF(fibers, i)};
 		int failed = 0;
@@ -251,12 +249,11 @@ static void send_fibers(struct work *work)
 			builder_clear(&work->answer);
 		}
 	}
-	RB_GC_GUARD(fibers);
 }
 
 /* --- All of it */
 
-static void send_process(struct work *work, VALUE threads)
+static void send_process(struct work *work, VALUE threads, VALUE fibers)
 {
 	long count = 0;
 
@@ -280,6 +277,8 @@ static void send_process(struct work *work, VALUE threads)
 		if (FIXNUM_P(ractors))
 			builder_uint(&work->answer, "other_ractors", FIX2ULONG(ractors) - 1);
 	}
+	if (work->fibers && NIL_P(fibers))
+		builder_bool(&work->answer, "fibers_missing", true);
 	builder_end(&work->answer);
 	send_piece(work);
 }
@@ -287,20 +286,21 @@ static void send_process(struct work *work, VALUE threads)
 static VALUE run(VALUE argument)
 {
 	struct work *work = (struct work *)argument;
-	VALUE threads;
+	VALUE threads, fibers = work->fibers ? heap_list_fibers() : Qnil;
 
 	threads = builtin_call0(BUILTIN_THREAD_LIST, rb_cThread);
 	/* May run methods of our own, as does the next, whose time runs from there. */
 	backtrace_waits_begin(&work->waits, threads, work->locals.wanted);
 	if (work->locals.wanted)
 		backtrace_locals_begin(&work->locals);
-	send_process(work, threads);
+	send_process(work, threads, fibers);
 	for (long i = 0; i < RARRAY_LEN(threads); i++)
 		send_thread(work, threads, i);
 	backtrace_waits_end(&work->waits);
-	if (work->fibers)
-		send_fibers(work);
+	if (!NIL_P(fibers))
+		send_fibers(work, fibers);
 	RB_GC_GUARD(threads);
+	RB_GC_GUARD(fibers);
 	return Qnil;
 }
 

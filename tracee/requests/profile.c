@@ -28,6 +28,7 @@
 #include "tracee/vm/evaluation.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/interrupts.h"
+#include "tracee/vm/interrupts_mask.h"
 #include "tracee/vm/native_id.h"
 #include "tracee/vm/own_work.h"
 #include "tracee/vm/quiet.h"
@@ -222,15 +223,15 @@ static bool run_protected(VALUE (*run)(VALUE), VALUE argument, bool held)
 static void take_sample(void)
 {
 	struct profile_time time;
-	bool held = interrupts_hold();
+	struct interrupts_mask mask = interrupts_mask_begin();
+	bool held = interrupts_mask_holds(&mask);
 
 	profile_clock_take(profiler->clock, profiler->ending, &time);
 	if (!run_protected(take, (VALUE)&time, held))
 		profiler->no_room_ticks += time.still_ticks + time.moved_ticks;
 	if (profiler->request && (is_time_to_send() || profiler->ending))
 		run_protected(send_sums, Qnil, held);
-	if (held)
-		interrupts_release();
+	interrupts_mask_end(&mask);
 }
 
 static void stop_hooks(struct profiler *one)

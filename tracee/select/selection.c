@@ -207,8 +207,10 @@ struct selection *selection_new(struct session *session, const struct command *c
 		free_parts(selection);
 		return NULL;
 	}
-	for (uint32_t i = 0; i < selection->selector_count; i++)
+	for (uint32_t i = 0; i < selection->selector_count; i++) {
 		selection->modules[i] = Qnil;
+		selection->has_expressions |= selection->selectors[i].expression_count > 0;
+	}
 	selection->next = selections.first;
 	selections.first = selection;
 	return selection;
@@ -352,6 +354,21 @@ static uint64_t foreign_calls(const struct selection *selection)
 	return calls;
 }
 
+static void part_last_words(struct session *session)
+{
+	unsigned pushed_out = 0;
+
+	statistics_last_words(session);
+	for (const struct probe *probe = session->selection ? session->selection->probes.first_made : NULL; probe;
+	     probe = probe->next_made)
+		pushed_out += engine_target_is_pushed_out(probe);
+	if (pushed_out)
+		session_note(session, NOTE_WARNING,
+		             "a TracePoint of the application's own has taken the place of rbprobe's on %u method%s that "
+		             "define_method made (this Ruby has room for one): calls since then are neither shown nor counted",
+		             pushed_out, pushed_out == 1 ? "" : "s");
+}
+
 static void part_stop(struct session *session)
 {
 	if (session->selection)
@@ -406,7 +423,7 @@ static bool part_adopt(struct session *session)
 	return true;
 }
 
-const struct session_part selection_part = {.last_words = statistics_last_words,
+const struct session_part selection_part = {.last_words = part_last_words,
                                             .stop = part_stop,
                                             .stopped = part_stopped,
                                             .release = part_release,

@@ -86,6 +86,8 @@ void selection_code_compiled(VALUE code, bool is_eval);
 
 /* Whether any session waits for methods to be defined. */
 bool selection_watches(void);
+/* Whether any session runs Ruby code of its user's, or the application's `inspect`, at calls. */
+bool selection_evaluates(void);
 /* The same for lines. */
 bool selection_watches_lines(void);
 

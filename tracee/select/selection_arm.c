@@ -18,6 +18,7 @@
 #include "tracee/vm/exception_drop.h"
 #include "tracee/vm/gvl_slice.h"
 #include "tracee/vm/method_definition.h"
+#include "tracee/vm/oneshot_lines.h"
 
 #include <errno.h>
 
@@ -71,6 +72,17 @@ void selection_announce_whole_hook(struct selection *selection)
 		selection->session, NOTE_WARNING,
 		"engine hook: all calls in the process are several times slower while this trace is on (tight loops up to 25 "
 		"times, 200 with YJIT), and up to 5 times slower (40 with YJIT) until it restarts");
+}
+
+void selection_announce_oneshot_lines(struct selection *selection)
+{
+	if (selection->oneshot_announced || !oneshot_lines_run())
+		return;
+	selection->oneshot_announced = true;
+	session_note(
+		selection->session, NOTE_WARNING,
+		"Coverage runs with oneshot_lines: of a method or line that runs for the first time while this trace is on, Ruby "
+		"forgets that it is watched, and only the first call is seen; of methods, --engine hook sees all calls");
 }
 
 static void match_describe(const struct match *match, char *buffer, size_t size)
@@ -147,6 +159,8 @@ static bool arm_one(const struct arming_one *one)
 	if (jump)
 		rb_jump_tag(jump);
 	observe_choose_way(probe);
+	if (engine->id == ENGINE_TARGET)
+		selection_announce_oneshot_lines(selection);
 	if (engine->arm(probe, method, &err) == 0) {
 		debug(session, DEBUG_ENGINE, "%s: armed by engine %s, ref %u, %u expressions", one->description,
 		      engine_name(engine->id), probe->ref, probe->expressions ? probe->expressions->count : 0);

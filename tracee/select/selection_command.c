@@ -222,9 +222,10 @@ static bool ask_consent(struct selection_work *work)
 	}
 	if (work->next < work->found) {
 		/* Others may add to the list meanwhile. */
-		struct match match = matches->list[work->next++].match;
+		struct selector_match found = matches->list[work->next++];
 
-		hook_question_look(&work->question, &match);
+		if (!left_out_as_attribute(work->selection, found.selector, &found.match))
+			hook_question_look(&work->question, &found.match);
 		return true;
 	}
 	work->status = hook_question_end(&work->question, work->err);

@@ -5,6 +5,7 @@
 
 #include "tracee/select/selection_parts.h"
 
+#include "tracee/observe/decide.h"
 #include "tracee/observe/expression.h"
 #include "tracee/session/session.h"
 #include "tracee/vm/method_definition.h"
@@ -115,4 +116,19 @@ struct expression_list *selection_ends_of_any(const struct session *session, VAL
 	static const struct selector nothing;
 
 	return list_for_end(session, &nothing, method, owner, false);
+}
+
+static bool evaluates(const struct session *session)
+{
+	return session->selection && (session->selection->has_expressions || session->options.flags & TRACE_INSPECT ||
+	                              session->counts_by || (session->decider && session->decider->conditions.expression.size));
+}
+
+bool selection_evaluates(void)
+{
+	struct session *session = session_first();
+
+	while (session && !evaluates(session))
+		session = session->next;
+	return session;
 }

@@ -41,6 +41,20 @@ static const struct {
                                  "no engine can observe it"},
 };
 
+/* Also where only the light hook can observe it. */
+static bool is_asked_for(const struct selection *selection, uint32_t selector, const struct match *match)
+{
+	const struct trace_options *options = &selection->session->options;
+
+	return options->engine != ENGINE_AUTO || options->flags & TRACE_ATTRIBUTES ||
+	       selector_is_exactly(&selection->selectors[selector], match->name);
+}
+
+bool left_out_as_attribute(const struct selection *selection, uint32_t selector, const struct match *match)
+{
+	return engine_hook_is_attribute(match->method) && !is_asked_for(selection, selector, match);
+}
+
 enum left_out_reason left_out_reason(const struct selection *selection, uint32_t selector, const struct engine *engine,
                                      const struct match *match)
 {
@@ -52,13 +66,13 @@ enum left_out_reason left_out_reason(const struct selection *selection, uint32_t
 		return LEFT_OUT_NOT;
 	if (flags & TRACE_NO_HOOK)
 		return LEFT_OUT_HOOK;
+	if (left_out_as_attribute(selection, selector, match))
+		return LEFT_OUT_ATTRIBUTE;
 	if (!hook_consent_given(engine, match, flags))
 		return LEFT_OUT_WHOLE;
-	if (selection->session->options.engine != ENGINE_AUTO || (flags & TRACE_ATTRIBUTES) ||
-	    engine_hook_stays(match->method, match->owner, match->name) ||
-	    selector_is_exactly(&selection->selectors[selector], match->name))
+	if (is_asked_for(selection, selector, match) || engine_hook_stays(match->method, match->owner, match->name))
 		return LEFT_OUT_NOT;
-	return engine_hook_is_attribute(match->method) ? LEFT_OUT_ATTRIBUTE : LEFT_OUT_LIGHT_HOOK;
+	return LEFT_OUT_LIGHT_HOOK;
 }
 
 /* Whether it was left out before: a method is found again whenever its class is looked at. */

@@ -165,6 +165,7 @@ static bool arm(struct selection *selection, uint32_t selector, VALUE hit, enum 
 		return false;
 	probe = make_probe(selection, selector, hit);
 	tell(selection, written, hit, when);
+	selection_announce_oneshot_lines(selection);
 	if (former) {
 		engine_line_hand_over(former, probe);
 		return true;

@@ -102,6 +102,7 @@ struct selection {
 	uint64_t foreign_before;    /* calls in other Ractors that a forked child's parent has counted */
 	struct selector *selectors; /* with all their text in one allocation */
 	uint32_t selector_count;
+	bool has_expressions; /* some of them */
 	struct selector_result *results;
 	/* Of exact selectors: the constants' names in their paths, and by selector the module that is there now, or Qnil. */
 	struct slice_set constants;
@@ -131,6 +132,7 @@ struct selection {
 	bool left_to_interpreter;          /* and whether the compiler is to have its code again then */
 	bool overhead_told;                /* the client knows what its trace takes */
 	unsigned hook_announced;           /* 0 no, 1 the light one, 2 the whole one */
+	bool oneshot_announced;            /* what Coverage makes engine target and lines miss */
 	struct hook_price price;           /* what the light one is for */
 	uint32_t armed_named;              /* methods whose arming was told one by one, */
 	uint32_t armed_more[ENGINE_COUNT]; /* and those after them, by engine */
@@ -171,6 +173,8 @@ void selection_disarm_all(struct selection *selection);
 
 /* --- selection_left_out.c */
 
+/* An attribute that nobody asked for: not by name, nor by --attributes. */
+bool left_out_as_attribute(const struct selection *selection, uint32_t selector, const struct match *match);
 /* Whether a selector's match may be observed by that engine, NULL where none can. Asks Ruby: may raise. */
 enum left_out_reason left_out_reason(const struct selection *selection, uint32_t selector, const struct engine *engine,
                                      const struct match *match);
@@ -189,6 +193,8 @@ void hook_price_report(struct selection *selection);
 int selection_error(struct error *err);
 /* Warns the client once of what the whole hook costs. */
 void selection_announce_whole_hook(struct selection *selection);
+/* Of what a TracePoint on single methods or lines watches. */
+void selection_announce_oneshot_lines(struct selection *selection);
 /* A selector has matched: the client is told the first time. */
 void selection_found(struct selection *selection, uint32_t selector);
 

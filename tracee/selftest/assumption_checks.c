@@ -13,6 +13,7 @@
 #include "tracee/vm/compat.h"
 #include "tracee/vm/event_flags.h"
 #include "tracee/vm/foreign_hooks.h"
+#include "tracee/vm/interrupts_mask.h"
 #include "tracee/vm/method_definition.h"
 #include "tracee/vm/objspace.h"
 #include "tracee/vm/quiet.h"
@@ -180,6 +181,13 @@ enum assumption_state check_shared_methods(struct text *reason)
 enum assumption_state check_thread_context(struct text *reason)
 {
 	return ok_or_failed(thread_context(rb_thread_current()) != NULL, reason, "it was not found");
+}
+
+enum assumption_state check_thread_interrupts(struct text *reason)
+{
+	if (!interrupts_mask_is_decided())
+		return because(FACT_NOT_TRIED, reason, "the thread has ended");
+	return ok_or_failed(interrupts_mask_is_known(), reason, "no word of a context held back what was sent");
 }
 
 enum assumption_state check_thread_mutex(struct text *reason)

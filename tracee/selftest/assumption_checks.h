@@ -31,6 +31,7 @@ enum assumption_state check_attribute_events(struct text *reason);
 enum assumption_state check_instruction_events(struct text *reason);
 enum assumption_state check_block_method_defaults(struct text *reason);
 enum assumption_state check_thread_context(struct text *reason);
+enum assumption_state check_thread_interrupts(struct text *reason);
 enum assumption_state check_thread_mutex(struct text *reason);
 enum assumption_state check_thread_frames(struct text *reason);
 enum assumption_state check_handler_frames(struct text *reason);

@@ -197,6 +197,13 @@ const struct assumption facts[] = {
 		.check = check_thread_context,
 	},
 	{
+		.name = "threads.interrupts",
+		.what = "A context has a mask of interrupts that are not looked at",
+		.without = "of several that are sent to a thread at once one may be lost, or come before another",
+		.seen = ALL,
+		.check = check_thread_interrupts,
+	},
+	{
 		.name = "threads.mutex",
 		.what = "A thread leads to the Mutex that it waits for, and that to who holds it",
 		.without = "backtraces do not tell who holds the Mutex that a thread waits for",

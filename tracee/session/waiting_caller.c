@@ -19,6 +19,7 @@
 
 #define STEPS_MAX 32      /* of functions of libc one inside the other: fgets() has 10 in glibc 2.41 */
 #define STEPS_IN_VM 6     /* from the wait to the function of the VM that others call */
+#define STEPS_SURE 2      /* from a wait outwards that make it certain */
 #define CALLER_WORDS 64   /* how far up the stack the caller is looked for where there are no unwind tables */
 #define DOUBTFUL_WORDS 24 /* and how much further, where the first one found may not be the one */
 #ifdef __GLIBC__
@@ -166,6 +167,47 @@ static bool makes(const caller_functions functions, uintptr_t function)
 	return is_one_of(function, functions, CALLER_FUNCTIONS_MAX);
 }
 
+/* Whether the functions of the VM from there outwards have called each other, as its tables and its code say. */
+static bool is_surely_called(struct unwind_place place)
+{
+	for (int i = 0; i < STEPS_SURE; i++) {
+		uintptr_t function = unwind_function(&known.vm, place.pc - 1);
+
+		if (!function || !unwind_step(&known.vm, &place, safe_read) || !call_code_is_return(&reader, place.pc) ||
+		    call_code_target(&reader, place.pc) != function)
+			return false;
+	}
+	return true;
+}
+
+static struct unwind_place place_of(const uintptr_t *words, size_t i, uintptr_t sp)
+{
+	return (struct unwind_place){.pc = words[i], .sp = sp + (i + 1) * sizeof(*words), .is_return = true};
+}
+
+/*
+ * Whether a call of one of the functions soon behind is surely under way: then what was found is left over in a frame of libc's.
+ * Not where it calls what it was given: that may be the one by a tail call.
+ */
+static void look_further(const uintptr_t *words, size_t found, size_t count, uintptr_t sp, const caller_functions functions,
+                         struct caller *caller)
+{
+	if (is_one_of(unwind_function(&known.vm, words[found] - 1), regions + IO_REGIONS, CONDITIONS - IO_REGIONS))
+		return;
+	for (size_t i = found + 1; i < count && i <= found + DOUBTFUL_WORDS; i++) {
+		struct unwind_place place = place_of(words, i, sp);
+		uintptr_t target;
+
+		if (!unwind_image_has(&known.vm, words[i]) || !call_code_is_return(&reader, words[i]))
+			continue;
+		target = call_code_target(&reader, words[i]);
+		if (!makes(functions, target) || !is_surely_called(place))
+			continue;
+		*caller = (struct caller){.called = target, .place = place};
+		return;
+	}
+}
+
 /*
  * As leave_libc(), without unwind tables. In the VM a return address behind a call of another function of libc is left over from
  * before. A tail call leaves nothing on the stack: instead of the function that made it there is its caller, which has called
@@ -197,10 +239,12 @@ static bool find_by_returns(uintptr_t sp, const caller_functions functions, stru
 			continue;
 		found = i;
 		caller->called = target;
-		caller->place = (struct unwind_place){.pc = words[i], .sp = sp + (i + 1) * sizeof(*words), .is_return = true};
+		caller->place = place_of(words, i, sp);
 		if (!in_vm || makes(functions, target))
 			return true;
 	}
+	if (found < count)
+		look_further(words, found, count, sp, functions, caller);
 	return found < count;
 }
 

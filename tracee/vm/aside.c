@@ -5,6 +5,7 @@
 #include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/interrupts.h"
+#include "tracee/vm/interrupts_mask.h"
 #include "tracee/vm/own_objects.h"
 #include "tracee/vm/own_work.h"
 #include "tracee/vm/quiet.h"
@@ -40,11 +41,14 @@ int aside_protect(VALUE (*run)(VALUE), VALUE argument)
 	struct own_work own_work;
 	struct quiet quiet = quiet_begin();
 	struct fiber_state *own = fiber_suppress_begin();
+	struct interrupts_mask mask;
 	int failed = 0;
 
 	own_work_begin(&own_work, (uintptr_t)aside_protect);
 	own_objects_begin(own);
+	mask = interrupts_mask_begin();
 	rb_protect(run_deferring, (VALUE)&work, &failed);
+	interrupts_mask_end(&mask);
 	own_objects_end(own);
 	own_work_end(&own_work);
 	fiber_suppress_end(own);

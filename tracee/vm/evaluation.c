@@ -13,13 +13,16 @@
 
 #include "proto/clock.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/event_flags.h"
 #include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/interrupts.h"
 #include "tracee/vm/interrupts_queue.h"
 #include "tracee/vm/own.h"
 #include "tracee/vm/thread_layout.h"
+#include "tracee/vm/timeouts.h"
 
+#include <ruby/debug.h>
 #include <stdatomic.h>
 
 #define PAUSE_MIN_MS 10
@@ -32,7 +35,6 @@ struct protected_run {
 	VALUE value; /* what run returned, */
 	int failed;  /* or how it ended otherwise: a state of rb_protect, */
 	VALUE error; /* and what rb_errinfo() said */
-	VALUE mask;  /* what holds interrupts back meanwhile; nil: not known */
 	struct evaluation *evaluation;
 };
 
@@ -49,6 +51,7 @@ static void mark_running(void *data)
 	(void)data;
 	for (const struct evaluation *evaluation = evaluations.running; evaluation; evaluation = evaluation->next) {
 		rb_gc_mark(evaluation->thread);
+		rb_gc_mark(evaluation->mask);
 		rb_gc_mark(evaluation->exception);
 	}
 }
@@ -65,6 +68,35 @@ void evaluation_init(void)
 	own_register(&evaluations.roots);
 	evaluations.exception_class = own_class_new(rb_eException);
 	evaluations.roots = TypedData_Wrap_Struct(rb_cObject, &roots_type, &evaluations);
+}
+
+/* In the new thread, before its block. */
+static void on_thread_begin(rb_event_flag_t event, VALUE data, VALUE self, ID id, VALUE class)
+{
+	(void)event;
+	(void)data;
+	(void)self;
+	(void)id;
+	(void)class;
+	for (const struct evaluation *evaluation = evaluations.running; evaluation; evaluation = evaluation->next)
+		if (!NIL_P(evaluation->mask))
+			interrupts_queue_drop_mask(evaluation->mask);
+}
+
+void evaluation_hear_threads(bool hear)
+{
+	static bool heard;
+
+	if (hear == heard)
+		return;
+	heard = hear;
+	event_flags_look();
+	event_flags_hold_light();
+	if (hear)
+		rb_add_event_hook(on_thread_begin, RUBY_EVENT_THREAD_BEGIN, Qnil);
+	else
+		rb_remove_event_hook(on_thread_begin);
+	event_flags_release_light();
 }
 
 static void enter(struct evaluation *evaluation)
@@ -141,7 +173,8 @@ static VALUE raise_protected(VALUE argument)
 {
 	struct evaluation *evaluation = (struct evaluation *)argument;
 
-	if (!is_current(evaluation)) {
+	/* A trap of the application's, which runs in the midst of the code, takes the time that it takes. */
+	if (!is_current(evaluation) || interrupts_mask_trap_runs(&evaluation->around)) {
 		put_off(evaluation);
 		return Qfalse;
 	}
@@ -298,22 +331,35 @@ static VALUE run_protected(VALUE argument)
 	struct protected_run *protected = (struct protected_run *)argument;
 	struct evaluation *evaluation = protected->evaluation;
 
-	protected->mask = interrupts_queue_innermost_mask();
+	evaluation->mask = interrupts_queue_innermost_mask();
 	if (evaluation->ended) { /* before it began; both are nil */
 		protected->failed = 1;
 		return Qnil;
 	}
+	interrupts_mask_admit(&evaluation->around);
 	set_open(evaluation, true);
 	protected->value = rb_protect(protected->run, protected->argument, &protected->failed);
 	protected->error = protected->failed ? rb_errinfo() : Qnil;
 	await_exception(protected);
 	set_open(evaluation, false);
+	interrupts_mask_admit_end(&evaluation->around);
+	timeouts_forget_ended(evaluation->around.waiting);
 	return Qnil;
 }
 
 static VALUE run_deferring(VALUE argument)
 {
 	return interrupts_deferred(run_protected, argument, evaluations.exception_class);
+}
+
+/*
+ * Traps run in the main thread, also while the code does. What leaves them cannot be told from what the code raises. But most of
+ * those that raise do so to end the process, and code that is asked for a value does not.
+ */
+static bool ends_process(VALUE error)
+{
+	return builtin_is_exception(error) && rb_thread_current() == rb_thread_main() &&
+	       (RTEST(rb_obj_is_kind_of(error, rb_eSystemExit)) || RTEST(rb_obj_is_kind_of(error, rb_eSignal)));
 }
 
 static enum evaluation_outcome outcome_of(const struct protected_run *protected, VALUE *value, int *jump)
@@ -327,7 +373,7 @@ static enum evaluation_outcome outcome_of(const struct protected_run *protected,
 		exception_drop(Qnil);
 		return evaluation->ended ? EVALUATION_ENDED : EVALUATION_TIMED_OUT;
 	}
-	if (RB_SPECIAL_CONST_P(protected->error)) {
+	if (RB_SPECIAL_CONST_P(protected->error) || ends_process(protected->error) || timeouts_is_older(protected->error)) {
 		*jump = protected->failed;
 		return EVALUATION_JUMPED;
 	}
@@ -345,7 +391,7 @@ enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, const void
 {
 	struct evaluation *evaluation = &fiber_current_state()->evaluation;
 	struct protected_run protected = {
-		.run = run, .argument = argument, .value = Qnil, .error = Qnil, .mask = Qnil, .evaluation = evaluation};
+		.run = run, .argument = argument, .value = Qnil, .error = Qnil, .evaluation = evaluation};
 	VALUE thread = rb_thread_current();
 	int interrupted = 0;
 
@@ -353,6 +399,7 @@ enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, const void
 	                                  .thread = thread,
 	                                  .native_thread = pthread_self(),
 	                                  .context = thread_running_context(thread),
+	                                  .mask = Qnil,
 	                                  .exception = Qnil,
 	                                  .owner = owner,
 	                                  .deadline_ns = UINT64_MAX,
@@ -360,12 +407,15 @@ enum evaluation_outcome evaluate(VALUE (*run)(VALUE), VALUE argument, const void
 	if (limit_ms)
 		evaluation->deadline_ns = clock_now_ns() + (uint64_t)limit_ms * NS_PER_MS;
 	enter(evaluation);
+	evaluation->around = interrupts_mask_begin();
 	rb_protect(run_deferring, (VALUE) & protected, &interrupted);
 	/*
-	 * Threads that the code has made hold back the same. Those which stay, such as Timeout's, could never be killed, and the
-	 * process would not end. Not before here: what waits would be let in too early.
+	 * Threads that the code has made, and whose beginning nobody has heard of (before 3.1 those that C code makes), hold back
+	 * the same. Those which stay could never be killed, and the process would not end. Not before here: what waits would be
+	 * let in too early.
 	 */
-	interrupts_queue_empty_mask(protected.mask);
+	interrupts_queue_empty_mask(evaluation->mask);
+	interrupts_mask_end(&evaluation->around);
 	leave(evaluation);
 	if (!interrupted)
 		return outcome_of(&protected, value, jump);
@@ -402,9 +452,11 @@ static VALUE defer_undisturbed(VALUE argument)
 enum evaluation_outcome evaluate_undisturbed(VALUE (*run)(VALUE), VALUE argument, VALUE *value, int *jump)
 {
 	struct undisturbed undisturbed = {.run = run, .argument = argument, .value = Qnil, .outcome = EVALUATION_RAISED};
+	struct interrupts_mask mask = interrupts_mask_begin();
 	int interrupted = 0;
 
 	rb_protect(defer_undisturbed, (VALUE)&undisturbed, &interrupted);
+	interrupts_mask_end(&mask);
 	*value = undisturbed.value;
 	if (!interrupted)
 		return undisturbed.outcome;
@@ -423,7 +475,7 @@ enum evaluation_outcome evaluate_quickly(VALUE (*run)(VALUE), VALUE argument, VA
 {
 	int failed = 0;
 
-	*value = rb_protect(run, argument, &failed);
+	*value = interrupts_mask_protect(run, argument, &failed);
 	if (!failed)
 		return EVALUATION_DONE;
 	*value = rb_errinfo();

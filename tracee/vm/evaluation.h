@@ -1,6 +1,8 @@
 #ifndef RBPROBE_EVALUATION_H
 #define RBPROBE_EVALUATION_H
 
+#include "tracee/vm/interrupts_mask.h"
+
 #include <ruby.h>
 
 #include <pthread.h>
@@ -18,12 +20,14 @@ struct evaluation {
 	VALUE thread;
 	pthread_t native_thread;
 	const uintptr_t *context; /* the fiber's; NULL: not known */
+	VALUE mask;               /* what holds interrupts back meanwhile; nil: not known, or it has not begun */
 	VALUE exception;          /* what interrupts it; Qnil until it is overdue */
 	bool open;                /* an exception that is sent now arrives where it is waited for */
 	bool sent;                /* it has been raised in the thread, or cannot be */
 	bool ended;               /* by evaluation_end() */
 	const void *owner;
 	uint64_t deadline_ns;
+	struct interrupts_mask around;            /* what that context holds back before and after the code */
 	uint32_t pause_ms;                        /* before it is looked at again, where its fiber did not run */
 	struct evaluation *next, **previous_next; /* of those that run */
 };
@@ -37,7 +41,7 @@ enum evaluation_outcome {
 	EVALUATION_TIMED_OUT, /* the code was interrupted */
 	EVALUATION_ENDED,     /* the same, by evaluation_end() */
 	EVALUATION_THREW,     /* it threw to a catch of the application, which it does not reach */
-	EVALUATION_JUMPED,    /* its thread is being killed or interrupted: *jump is the state for rb_jump_tag() */
+	EVALUATION_JUMPED, /* its thread is killed or interrupted, the process asked to end: *jump is a state for rb_jump_tag() */
 };
 
 /*
@@ -57,6 +61,12 @@ enum evaluation_outcome evaluate_undisturbed(VALUE (*run)(VALUE), VALUE argument
 enum evaluation_outcome evaluate_quickly(VALUE (*run)(VALUE), VALUE argument, VALUE *value);
 
 void evaluation_init(void);
+
+/*
+ * Whether threads that begin are heard of. Those that the code makes would hold interrupts back, too: Timeout kills one and
+ * waits for it, up to Ruby 3.1. Job context.
+ */
+void evaluation_hear_threads(bool hear);
 
 /* Whether some evaluation has passed its time limit. Any thread. */
 bool evaluation_overdue(void);

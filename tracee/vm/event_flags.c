@@ -156,6 +156,15 @@ static bool find(void)
 	return true;
 }
 
+void event_flags_look(void)
+{
+	static bool looked;
+
+	if (!looked && !layout_is_known(LAYOUT_HOOK_FLAGS))
+		find();
+	looked = true;
+}
+
 void event_flags_hold(rb_event_flag_t events)
 {
 	flags.holders++;

@@ -21,6 +21,9 @@ const char *event_flags_unready(void);
 /* Whether it has been tried. */
 bool event_flags_tried(void);
 
+/* Looks for the place alone, once: before a hook is added for good that is for threads, with which it could not be found. */
+void event_flags_look(void);
+
 /*
  * Until event_flags_release() the VM takes these events for enabled before; code that is compiled meanwhile is made for them. In
  * between, no more may happen than enabling a hook, and what code of our own needs: a hook that the application enables meanwhile

@@ -13,7 +13,8 @@
 #define FOREIGN_HOOKS_TRIAL                                                                                                      \
 	(RUBY_EVENT_CALL | RUBY_EVENT_RETURN | RUBY_EVENT_C_CALL | RUBY_EVENT_C_RETURN | RUBY_EVENT_B_CALL |                     \
 	 RUBY_EVENT_B_RETURN | RUBY_EVENT_LINE)
-#define FOREIGN_HOOKS_WHY "hooks of the application's own are on (TracePoint, set_trace_func), which would hear of the trial"
+#define FOREIGN_HOOKS_WHY                                                                                                        \
+	"hooks of the application's own are on (TracePoint, set_trace_func, Coverage), which would hear of the trial"
 
 /*
  * Whether a global hook is on for any of these events: also one of another session's trace. False where the list is not known.

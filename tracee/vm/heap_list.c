@@ -212,6 +212,32 @@ bool heap_list_next(struct heap_list *list)
 	return true;
 }
 
+/* The running one may be of a class of the application's. */
+static VALUE fiber_class(VALUE fiber)
+{
+	VALUE class = rb_obj_class(fiber), above;
+
+	while ((above = rb_class_superclass(class)) != rb_cObject)
+		class = above;
+	return class;
+}
+
+VALUE heap_list_fibers(void)
+{
+	VALUE current = rb_fiber_current();
+	struct heap_list list;
+
+	if (!compat_is_only_ractor())
+		return Qnil;
+	heap_list_begin(&list, fiber_class(current));
+	while (heap_list_next(&list))
+		;
+	for (long i = 0; i < RARRAY_LEN(list.objects); i++)
+		if (RARRAY_AREF(list.objects, i) == current)
+			return list.objects;
+	return Qnil;
+}
+
 void heap_list_mark(const struct heap_list *list)
 {
 	rb_gc_mark(list->objects);

@@ -7,6 +7,7 @@
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/evaluation.h"
 #include "tracee/vm/exception_drop.h"
+#include "tracee/vm/interrupts_mask.h"
 #include "tracee/vm/interrupts_queue.h"
 #include "tracee/vm/layout.h"
 #include "tracee/vm/own.h"
@@ -28,7 +29,6 @@ static struct {
 	VALUE never, immediate; /* Symbols */
 	VALUE end;              /* class of exceptions */
 	VALUE block;            /* runs what is in passed; nil until builtin_init() has been */
-	VALUE mask;             /* all, never */
 } ids = {.block = Qnil};
 
 struct deferred {
@@ -212,7 +212,7 @@ static void end_thread(VALUE thread, _Atomic bool *sent)
  */
 struct parcel {
 	VALUE receiver;  /* a Thread */
-	VALUE exception; /* or an Array, taken by interrupts_queue.h; nil: a kill that was delivered */
+	VALUE exception; /* or an Array, taken by interrupts_queue.h; nil: a kill that was delivered; Qundef: find_places() */
 	_Atomic bool sent;
 	unsigned users; /* under the GVL */
 };
@@ -255,6 +255,8 @@ static void parcel_leave(struct parcel *parcel)
 	free(parcel);
 }
 
+static void find_places(bool apart);
+
 static VALUE send_protected(VALUE argument)
 {
 	struct parcel *parcel = (struct parcel *)argument;
@@ -262,6 +264,8 @@ static VALUE send_protected(VALUE argument)
 	builtin_call1(BUILTIN_THREAD_SET_REPORT, rb_thread_current(), Qfalse);
 	if (NIL_P(parcel->exception))
 		end_thread(parcel->receiver, &parcel->sent);
+	else if (parcel->exception == Qundef)
+		find_places(true);
 	else if (RB_TYPE_P(parcel->exception, T_ARRAY))
 		interrupts_queue_send(parcel->receiver, parcel->exception);
 	else
@@ -357,13 +361,14 @@ static VALUE ask_pending(VALUE unused)
 /* Lets none in. */
 static bool are_pending(void)
 {
-	int failed = 0, waits = interrupts_queue_waits();
+	long waiting = interrupts_queue_length();
+	int failed = 0;
 	uint64_t began_ns;
 	bool lacks;
 	VALUE pending;
 
-	if (waits >= 0)
-		return waits;
+	if (waiting >= 0)
+		return waiting > 0;
 	began_ns = clock_now_ns();
 	pending = rb_protect(ask_pending, Qnil, &failed);
 	lacks = failed && builtin_find_is_lack(rb_errinfo());
@@ -390,7 +395,8 @@ bool interrupts_go_first(void)
 struct job {
 	VALUE (*run)(VALUE);
 	VALUE argument;
-	volatile VALUE taken; /* what came while it ran and must not be delivered in it */
+	struct interrupts_mask mask;
+	volatile VALUE taken; /* where that holds nothing: what came while it ran and must not be delivered in it */
 	bool began;
 };
 
@@ -408,15 +414,62 @@ static VALUE admit_end(VALUE unused)
 	return handle_interrupt(mask, &deferred);
 }
 
-static void find_queue(void)
+struct finding {
+	volatile VALUE taken; /* as in a job */
+	bool began;
+	bool bad_moment;
+};
+
+static VALUE find_deferred(VALUE argument)
 {
+	struct finding *finding = (struct finding *)argument;
 	int failed = 0;
 
-	if (interrupts_queue_find(ids.end))
-		return;
-	rb_protect(admit_end, Qnil, &failed);
+	finding->began = true;
+	/* The main thread, while others hold up the process's end: nothing can be sent to it. */
+	if (!RTEST(builtin_call0(BUILTIN_THREAD_ALIVE_P, rb_thread_current())))
+		return Qnil;
+	if (!interrupts_queue_find(ids.end))
+		rb_protect(admit_end, Qnil, &failed);
 	if (failed)
 		interrupts_forget_failure();
+	finding->bad_moment = interrupts_mask_find(ids.end);
+	finding->taken = interrupts_queue_take_kills();
+	return Qnil;
+}
+
+static VALUE find(VALUE finding)
+{
+	return interrupts_deferred(find_deferred, finding, Qnil);
+}
+
+/*
+ * After what began with all held back: sends again what the VM delivered at its end, and what was taken. If it had not begun,
+ * what it raised is a failure of ours.
+ */
+static void send_what_came(int failed, bool began, VALUE taken)
+{
+	if (failed && began)
+		interrupts_send_again(true);
+	else if (failed)
+		interrupts_forget_failure();
+	if (!NIL_P(taken))
+		send_by_another(taken, true);
+}
+
+/*
+ * What is sent at this moment is delivered at its end, as in interrupts_job(). Where this thread tells nothing, as within the
+ * application's finalizers, one of our own does: `apart` is in there.
+ */
+static void find_places(bool apart)
+{
+	struct finding finding = {.taken = Qnil};
+	int failed = 0;
+
+	rb_protect(find, (VALUE)&finding, &failed);
+	send_what_came(failed, finding.began, finding.taken);
+	if (finding.bad_moment && !apart)
+		send_by_another(Qundef, true);
 }
 
 static VALUE begin_job(VALUE argument)
@@ -424,9 +477,9 @@ static VALUE begin_job(VALUE argument)
 	struct job *job = (struct job *)argument;
 
 	job->began = true;
-	find_queue();
 	job->run(job->argument);
-	job->taken = interrupts_queue_take_kills();
+	if (!interrupts_mask_holds(&job->mask))
+		job->taken = interrupts_queue_take_kills();
 	return Qnil;
 }
 
@@ -440,43 +493,11 @@ bool interrupts_job(VALUE (*run)(VALUE), VALUE argument)
 	struct job job = {.run = run, .argument = argument, .taken = Qnil};
 	int failed = 0;
 
+	if (!interrupts_mask_is_decided())
+		find_places(false);
+	job.mask = interrupts_mask_begin();
 	rb_protect(defer_job, (VALUE)&job, &failed);
-	/* What is raised after it began is an interrupt; what before, is a failure of ours. */
-	if (failed && job.began)
-		interrupts_send_again(true);
-	else if (failed)
-		exception_drop(Qnil);
-	if (!NIL_P(job.taken))
-		send_by_another(job.taken, true);
+	interrupts_mask_end(&job.mask);
+	send_what_came(failed, job.began, job.taken);
 	return job.began;
-}
-
-static VALUE make_mask(VALUE unused)
-{
-	VALUE mask = new_mask();
-
-	(void)unused;
-	rb_hash_aset(mask, rb_cObject, ids.never);
-	own_register(&ids.mask);
-	ids.mask = rb_obj_freeze(mask);
-	return Qnil;
-}
-
-bool interrupts_hold(void)
-{
-	int failed = 0;
-
-	if (!ids.mask)
-		rb_protect(make_mask, Qnil, &failed);
-	if (failed)
-		interrupts_send_again(true);
-	return !failed && interrupts_queue_mask(ids.mask);
-}
-
-/* What came meanwhile, or before, the VM looks at again as it leaves handle_interrupt, and not before. */
-void interrupts_release(void)
-{
-	interrupts_queue_unmask(ids.mask);
-	if (interrupts_queue_waits() > 0)
-		interrupts_job(nothing, Qnil);
 }

@@ -27,16 +27,9 @@ bool interrupts_go_first(void);
 VALUE interrupts_admitted(VALUE (*run)(VALUE), VALUE argument);
 
 /*
- * Between these two, nothing that is sent to the running thread is delivered, as in interrupts_job(), and no frame says so: for
- * samples of its stack. False: that cannot be done, and the second must not be called. Raise nothing.
- */
-bool interrupts_hold(void);
-void interrupts_release(void);
-
-/*
- * interrupts_deferred() for a job, in which the VM would drop what it delivers: that is sent once more to the running thread, by
- * way of another thread, and is pending when this returns. run raises nothing. False: it was not called, as what should hold
- * interrupts back failed. Raises nothing.
+ * interrupts_deferred() for a job, in which the VM would drop what it delivers: nothing is delivered (interrupts_mask.h). Where
+ * that cannot be done, it is sent once more to the running thread, by way of another thread, and is pending when this returns.
+ * run raises nothing. False: it was not called, as what should hold interrupts back failed. Raises nothing.
  */
 bool interrupts_job(VALUE (*run)(VALUE), VALUE argument);
 

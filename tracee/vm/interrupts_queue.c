@@ -43,6 +43,16 @@ static bool take_out(VALUE queue, VALUE sent)
 	return false;
 }
 
+VALUE interrupts_queue_at(long position)
+{
+	return RARRAY_AREF(queue_at(layout_value(LAYOUT_THREAD_INTERRUPTS)), position);
+}
+
+bool interrupts_queue_take(VALUE sent)
+{
+	return take_out(queue_at(layout_value(LAYOUT_THREAD_INTERRUPTS)), sent);
+}
+
 static VALUE look(VALUE exception_class)
 {
 	VALUE sent = builtin_exception(exception_class, "rbprobe"), thread = rb_thread_current();
@@ -73,11 +83,9 @@ bool interrupts_queue_find(VALUE exception_class)
 	return layout_is_known(LAYOUT_THREAD_INTERRUPTS);
 }
 
-int interrupts_queue_waits(void)
+long interrupts_queue_length(void)
 {
-	if (!layout_is_known(LAYOUT_THREAD_INTERRUPTS))
-		return -1;
-	return RARRAY_LEN(queue_at(layout_value(LAYOUT_THREAD_INTERRUPTS))) > 0;
+	return layout_is_known(LAYOUT_THREAD_INTERRUPTS) ? RARRAY_LEN(queue_at(layout_value(LAYOUT_THREAD_INTERRUPTS))) : -1;
 }
 
 /* pending_interrupt_mask_stack is behind pending_interrupt_queue (vm_core.h). Qfalse: not here. */
@@ -88,36 +96,19 @@ static VALUE masks(void)
 	return is_hidden_array(word) ? word : Qfalse;
 }
 
-static VALUE push(VALUE mask)
-{
-	return rb_ary_push(masks(), mask);
-}
-
-bool interrupts_queue_mask(VALUE mask)
-{
-	int failed = 0;
-
-	if (!masks())
-		return false;
-	rb_protect(push, mask, &failed);
-	if (failed)
-		exception_drop(Qnil);
-	return !failed;
-}
-
-void interrupts_queue_unmask(VALUE mask)
-{
-	VALUE list = masks();
-
-	if (list && RARRAY_LEN(list) > 0 && RARRAY_AREF(list, RARRAY_LEN(list) - 1) == mask)
-		rb_ary_pop(list);
-}
-
 VALUE interrupts_queue_innermost_mask(void)
 {
 	VALUE list = masks(), mask = list && RARRAY_LEN(list) > 0 ? RARRAY_AREF(list, RARRAY_LEN(list) - 1) : Qnil;
 
 	return RB_SPECIAL_CONST_P(mask) || RB_BUILTIN_TYPE(mask) != RUBY_T_HASH ? Qnil : mask;
+}
+
+void interrupts_queue_drop_mask(VALUE mask)
+{
+	VALUE list = masks();
+
+	if (list)
+		take_out(list, mask);
 }
 
 /* The VM has frozen it. */

@@ -15,21 +15,22 @@
  */
 bool interrupts_queue_find(VALUE exception_class);
 
-/* Whether any interrupt waits, held back or not; -1: the place is not known. */
-int interrupts_queue_waits(void);
+/* How many interrupts wait, held back or not; -1: the place is not known. */
+long interrupts_queue_length(void);
 
-/*
- * The mask is as that of Thread.handle_interrupt, and is the running thread's innermost one until it is taken back. False: the
- * place is not known. Raises nothing.
- */
-bool interrupts_queue_mask(VALUE mask);
-void interrupts_queue_unmask(VALUE mask);
+/* One of these, the first is 0: an exception, or a number for a kill. */
+VALUE interrupts_queue_at(long position);
+
+/* Takes away what was sent; false: it does not wait. */
+bool interrupts_queue_take(VALUE sent);
 
 /*
  * The mask of the Thread.handle_interrupt that the running thread is in; Qnil: there is none, or its place is not known. Threads
  * share it which are made meanwhile. Emptied, it holds nothing back any more, in any of them: for one that is of rbprobe's own.
  */
 VALUE interrupts_queue_innermost_mask(void);
+/* Takes that out of the running thread's, where it has it from the thread that has made it. */
+void interrupts_queue_drop_mask(VALUE mask);
 void interrupts_queue_empty_mask(VALUE mask);
 
 /*

@@ -36,6 +36,8 @@
 	ROW(THREAD_NATIVE, WORD, "thread.native", "of a thread: libc's structure of its native thread")                          \
 	/* interrupts_queue.c */                                                                                                 \
 	ROW(THREAD_INTERRUPTS, WORD, "thread.interrupts", "of a thread: the interrupts that wait for it")                        \
+	/* interrupts_mask.c */                                                                                                  \
+	ROW(CONTEXT_INTERRUPTS, WORD, "context.interrupts", "of a context: flags of interrupts, and which are not looked at")    \
 	/* method_definition.c */                                                                                                \
 	ROW(METHOD_ENTRY, WORD, "method.entry", "of a method object: the method entry")                                          \
 	ROW(ENTRY_DEFINITION, WORD, "entry.definition", "of a method entry: the definition, which copies of a method share")     \

@@ -127,6 +127,13 @@ enum targeted_hooks targeted_hooks(uintptr_t definition, VALUE tracepoint)
 	return list_of(definition, list) ? whose(list, tracepoint) : TARGETED_NONE;
 }
 
+bool targeted_is_pushed_out(uintptr_t definition, VALUE tracepoint)
+{
+	uintptr_t list[LIST_WORDS];
+
+	return definition && list_of(definition, list) && whose(list, tracepoint) != TARGETED_OURS;
+}
+
 bool targeted_known(void)
 {
 	static bool tried;
@@ -180,22 +187,21 @@ void targeted_disable(uintptr_t definition, VALUE tracepoint)
 {
 	/* As long as the VM's, without hooks. The VM of 2.7.4, 3.0 and 3.1.2 does not free a definition's list. */
 	static uintptr_t no_hooks[8];
-	bool known = layout_is_known(LAYOUT_DEFINITION_HOOKS);
-	uintptr_t *list = known ? (uintptr_t *)definition + layout_value(LAYOUT_DEFINITION_HOOKS) : NULL;
-	uintptr_t others;
+	uintptr_t *list, others;
 
 	mending = DISABLED_NOW;
 	if (!definition) {
 		rb_tracepoint_disable(tracepoint);
 		return;
 	}
-	if (!list || targeted_hooks(definition, tracepoint) == TARGETED_OURS) {
+	if (!targeted_is_pushed_out(definition, tracepoint)) {
 		rb_tracepoint_disable(tracepoint);
 		event_flags_restore_global();
 		return;
 	}
 	/* Another's hooks are there, or, where these were disabled since, none. Neither is for the VM to take away. */
 	memset(no_hooks, 0, sizeof(no_hooks));
+	list = (uintptr_t *)definition + layout_value(LAYOUT_DEFINITION_HOOKS);
 	others = *list;
 	*list = (uintptr_t)no_hooks;
 	rb_tracepoint_disable(tracepoint);

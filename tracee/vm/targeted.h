@@ -24,6 +24,9 @@ bool targeted_known(void);
 /* tracepoint may be nil. */
 enum targeted_hooks targeted_hooks(uintptr_t definition, VALUE tracepoint);
 
+/* Whether another one has taken the place of that of an enabled one. Calls nothing of Ruby's. */
+bool targeted_is_pushed_out(uintptr_t definition, VALUE tracepoint);
+
 /*
  * Whether targeted TracePoints can be disabled now. Up to 3.1 not while a thread is in a hook: the VM goes on with hooks that
  * it has looked up before, freed or not; and it forgets all global hooks when a thread comes out of the disabled ones of a

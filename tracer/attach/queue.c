@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The wall clock gives a process's start to about a second, a queue's creation to a whole one. */
@@ -103,16 +104,28 @@ static bool is_in_use(const struct found *queue)
 	       queue->status.msg_perm.__key == queue_key(other.own_pid);
 }
 
+/*
+ * Who makes a queue receives from it at once. One that ends between the two calls leaves a queue from which nobody has received:
+ * its key names him then. Others have had time for the second call.
+ */
+static bool is_of_dead(const struct found *queue)
+{
+	const struct msqid_ds *status = &queue->status;
+	pid_t maker = status->msg_lrpid;
+
+	if (status->msg_rtime == 0 && (int64_t)status->msg_ctime + STALE_SLACK_S < (int64_t)time(NULL))
+		maker = queue_key_pid(status->msg_perm.__key);
+	return maker > 0 && kill(maker, 0) != 0 && errno == ESRCH;
+}
+
 /* Whoever made it is dead, or made it under a key of the target's, to which he has no right. */
 static bool is_rubbish(const struct found *queue, const struct target *target)
 {
 	const struct ipc_perm *owner = &queue->status.msg_perm;
-	pid_t receiver = queue->status.msg_lrpid;
 
 	if (is_of(queue, target))
 		return is_older_than(queue, target);
-	if (target->same_pid_namespace && is_private_to(queue, owner->uid) && receiver > 0 && kill(receiver, 0) != 0 &&
-	    errno == ESRCH)
+	if (target->same_pid_namespace && is_private_to(queue, owner->uid) && is_of_dead(queue))
 		return true;
 	return geteuid() == 0 && owner->__key == queue_key(target->own_pid) && owner->cuid != target->euid && !is_in_use(queue);
 }

@@ -37,6 +37,8 @@ void backtrace_text_process(struct buffer *buffer, int pid, const msgpack_object
 	if (ractors)
 		buffer_add_format(buffer, " and those of %llu more Ractor%s, which are not shown", (unsigned long long)ractors,
 		                  plural(ractors));
+	if (value_bool(value_get(process, "fibers_missing")))
+		buffer_add_text(buffer, ractors ? ", nor are any fibers" : ", no fibers, as they cannot be told");
 	buffer_add_format(buffer, ", at %s.%03u: ", text, (unsigned)(time_ns % NS_PER_SECOND / 1000000));
 	buffer_add_printable(buffer, command, strlen(command));
 	buffer_add_char(buffer, '\n');

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TRACERS "NAME|FILE"         /* what -c takes: one, or several with commas between them */
 #define PROCESSES_NS (2 * NS_PER_S) /* for finding them */
 
 struct completion {
@@ -157,7 +158,7 @@ static void offer_values(struct completion *completion, const char *argument)
 	struct error err;
 	struct unseen_processes unseen;
 
-	if (strchr(argument, ','))
+	if (strchr(argument, ',') || (strcmp(argument, TRACERS) == 0 && !strchr(completion->word, '/')))
 		skip_items(completion, &whole);
 	if (is_list(argument, '|'))
 		offer_words(completion, argument, "|");
@@ -167,7 +168,7 @@ static void offer_values(struct completion *completion, const char *argument)
 		ruby_processes_each(TARGET_BASIC, clock_now_ns() + PROCESSES_NS, &unseen, on_process, completion, &err);
 	else if (strcmp(argument, "SELECTOR") == 0)
 		offer_selectors(completion);
-	else if (strcmp(argument, "NAME|FILE") == 0)
+	else if (strcmp(argument, TRACERS) == 0)
 		offer_tracers(completion);
 	else if (strcmp(argument, "FILE") == 0)
 		ask_shell(completion, ":files\n");
@@ -191,31 +192,29 @@ static void offer_option(void *owner, const struct argp_option *option)
 }
 
 /* What stands before the value of an option stays: "--format=", "-p". */
-static void complete_value(struct completion *completion, const struct argp_option *option, size_t before, bool cut)
+static void complete_value(struct completion *completion, const struct argp_option *option, size_t before)
 {
 	const char *word = completion->word;
 
 	if (!option->arg)
 		return;
 	completion->word += before;
-	if (!cut)
-		completion->prefix = (struct slice){word, before};
+	completion->prefix = (struct slice){word, before};
 	offer_values(completion, option->arg);
 }
 
-/* cut: bash cuts words at "=". */
-static void complete_option(struct completion *completion, bool cut)
+static void complete_option(struct completion *completion)
 {
 	const char *word = completion->word, *equals = strchr(word, '=');
 	struct argp_option option;
 
 	if (begins_with(word, "--") && equals) {
 		if (options_find(completion->argp, word + 2, (size_t)(equals - word - 2), &option) == 1)
-			complete_value(completion, &option, (size_t)(equals + 1 - word), cut);
+			complete_value(completion, &option, (size_t)(equals + 1 - word));
 		return;
 	}
 	if (word[1] && word[1] != '-' && word[2] && options_find_letter(completion->argp, word[1], &option) && option.arg) {
-		complete_value(completion, &option, 2, false);
+		complete_value(completion, &option, 2);
 		return;
 	}
 	options_each(completion->argp, offer_option, completion);
@@ -245,29 +244,6 @@ static struct place place_of(const struct argp *argp, const char *const *words, 
 	return place;
 }
 
-/* As one word again what bash has made three words of: --option = value. Returns how many there are; *cut: the last was. */
-static size_t words_join(struct buffer *joined, const char *const *words, size_t count, const char **result, bool *cut)
-{
-	size_t after = 0;
-
-	for (size_t i = 0; i < count; i++)
-		joined->capacity += strlen(words[i]) + 1;
-	joined->bytes = memory_zeroed(joined->capacity + 1);
-	*cut = false;
-	for (size_t i = 0; i < count; i++) {
-		bool equals = i > 0 && strcmp(words[i], "=") == 0 && begins_with(words[i - 1], "--");
-		bool value = i > 1 && strcmp(words[i - 1], "=") == 0 && begins_with(words[i - 2], "--");
-
-		*cut = equals || value;
-		if (*cut)
-			joined->size--; /* the NUL */
-		else
-			result[after++] = joined->bytes + joined->size;
-		buffer_add(joined, words[i], strlen(words[i]) + 1);
-	}
-	return after;
-}
-
 /* Whether what is no option is a selector. */
 static bool takes_selectors(const struct subcommand *subcommand)
 {
@@ -277,7 +253,7 @@ static bool takes_selectors(const struct subcommand *subcommand)
 	return subcommand->positional == &options_selectors;
 }
 
-static void complete_word(struct completion *completion, const char *const *words, size_t count, bool cut)
+static void complete_word(struct completion *completion, const char *const *words, size_t count)
 {
 	const struct subcommand *subcommand = completion->subcommand;
 	struct place place = place_of(completion->argp, words, count);
@@ -290,7 +266,7 @@ static void complete_word(struct completion *completion, const char *const *word
 	} else if (place.after_dashes && subcommand->takes_words) {
 		ask_shell(completion, place.after_dashes == 1 ? ":programs\n" : ":files\n");
 	} else if (completion->word[0] == '-' && !place.after_dashes) {
-		complete_option(completion, cut);
+		complete_option(completion);
 	} else if (subcommand->words != WORDS_OTHER) {
 		ask_shell(completion, subcommand->words == WORDS_FILES ? ":files\n" : ":programs\n");
 	} else {
@@ -304,18 +280,12 @@ static void complete_word(struct completion *completion, const char *const *word
 /* Words are those that follow its name. */
 static void complete_words(struct completion *completion, const char *const *words, size_t count)
 {
-	const char **whole = memory_zeroed(count * sizeof(*whole));
 	struct subcommand_parser parser;
-	struct buffer joined = {0};
-	bool cut;
 
 	subcommand_parser_init(&parser, completion->subcommand);
 	completion->argp = &parser.argp;
-	count = words_join(&joined, words, count, whole, &cut);
-	complete_word(completion, whole, count, cut);
+	complete_word(completion, words, count);
 	completion->argp = NULL;
-	buffer_free(&joined);
-	free(whole);
 }
 
 /* --- The subcommands */

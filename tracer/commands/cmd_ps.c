@@ -183,8 +183,8 @@ static void report_unread(const struct unseen_processes *unseen)
 	unsigned maps = target_maps_unread(&user);
 
 	if (target_files_unread())
-		message("%u looks at files of processes had no answer in time (a file system that hangs?): those processes have "
-		        "no version above, or are not in the list",
+		message("%u looks at files of processes had no answer in time (a file system that hangs, or a busy machine?): "
+		        "those processes have no version above, or are not in the list",
 		        target_files_unread());
 	if (maps)
 		message("%u processes were not looked at, as reading memory maps took too long: those that are Ruby are missing "

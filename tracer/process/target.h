@@ -27,6 +27,7 @@ struct target {
 	bool readable;         /* its memory map was read: it is ours, or we are root */
 	bool is_ruby;          /* the maps below are known only if readable */
 	int program_error;     /* negative: whether it is Ruby is not known, as its program cannot be looked at */
+	bool has_memory;       /* a thread of the kernel's has none, nor has a process that has ended */
 	bool extension_mapped; /* rbprobe.so is loaded */
 	bool truffleruby_mapped;
 	const char *other_ruby; /* "JRuby", ...: Ruby, but no CRuby (other_ruby.h), and so not is_ruby; NULL: not */

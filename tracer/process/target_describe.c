@@ -110,7 +110,7 @@ int target_describe(struct target *target, pid_t pid, enum target_detail detail,
 		target_maps_read(target, detail); /* what may not be read stays unknown: target->readable */
 		target->same_pid_namespace = namespace_is_ours(pid, "pid", &home_pid);
 		target->same_ipc_namespace = namespace_is_ours(pid, "ipc", &home_ipc);
-		if (target->readable && !target->is_ruby) {
+		if (target->readable && target->has_memory && !target->is_ruby) {
 			target->other_ruby = other_ruby(target);
 			int is_ruby = target->other_ruby ? 0 : target_program_is_ruby(target);
 

@@ -39,7 +39,7 @@ static struct look_budget budget = {.user_ns = USER_BUDGET_NS, .all_ns = ALL_BUD
 static int look(const struct target *target, void (*work)(const struct confined *, const void *), const void *argument,
                 uint64_t budget_ns, void *answer, size_t size)
 {
-	uint64_t left_ns = look_budget_left(&budget, target->euid), began_ns = clock_now_ns(), took_ns;
+	uint64_t began_ns = clock_now_ns(), left_ns = look_budget_left(&budget, target->euid, began_ns), took_ns;
 	struct confined_job job = {.target = target,
 	                           .work = work,
 	                           .argument = argument,

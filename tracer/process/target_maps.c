@@ -105,6 +105,7 @@ static bool lines_read(struct target *target, FILE *maps, uint64_t deadline_ns)
 	while ((in_time = clock_now_ns() < deadline_ns) && getline(&line, &capacity, maps) > 0) {
 		char *file = strchr(line, '/');
 
+		target->has_memory = true;
 		if (!file)
 			continue;
 		file[strcspn(file, "\n")] = '\0';
@@ -145,7 +146,7 @@ void target_maps_read(struct target *target, enum target_detail detail)
 		maps_read(target, UINT64_MAX);
 		return;
 	}
-	maps_read(target, began_ns + look_budget_left(&budget, target->euid));
+	maps_read(target, began_ns + look_budget_left(&budget, target->euid, began_ns));
 	cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 	took_ns = clock_now_ns() - began_ns;
 	took_ns = took_ns > WAIT_FREE_NS ? took_ns - WAIT_FREE_NS : 0;
