@@ -121,29 +121,85 @@ class OwnTracepointsTest < LiveTest
     end
   end
 
-  # The VM forgets that a line is watched when Coverage hears of it first.
-  test "that Coverage with oneshot_lines makes the VM forget what is watched is said, and the whole hook sees it" do
-    here, there = directory_of_target
-    File.write("#{here}/covered.rb", "class Covered\n  def add(number)\n    number + 1\n  end\nend\n\nnil\n")
-    target = start("console")
-    { "lines: true" => [], "oneshot_lines: true" => ["Coverage runs with oneshot_lines"] }.each do |mode, warning|
-      ["Covered#add", "covered.rb:3"].each do |selector|
-        target.run("require 'coverage'; Coverage.start(#{mode}); load '#{there}/covered.rb'; nil")
-        tracer = trace(target, selector)
-        target.run("3.times { |i| Covered.new.add(i) }")
-        result = tracer.stop
-        assert_exit 0, result
-        assert_equal warning, result.stderr.scan(/Coverage runs with oneshot_lines/), result.stderr
-        assert_match(/^rbprobe: .*3 (calls|lines), 0 lost/, result.stderr) if warning.empty?
-        target.run("Coverage.result; nil")
+  COVERED = <<~RUBY
+    class Covered
+      def add(number)
+        number + 1
+      end
+
+      def each(number)
+        number.times do
+          $sum += 1
+        end
+      end
+      define_method(:block) do |number|
+        $sum += number
+        number
       end
     end
-    target.run("Coverage.start(oneshot_lines: true); load '#{there}/covered.rb'; nil")
-    tracer = trace(target, "Covered#add", "--engine", "hook", "--yes")
+
+    nil
+  RUBY
+
+  # The VM forgets that a line is watched when Coverage hears of it first, unless a global hook wants it.
+  def load_covered(target, mode)
+    here, there = directory_of_target
+    File.write("#{here}/covered.rb", COVERED)
+    target.run("require 'coverage'; Coverage.start(#{mode}); $sum = 0; load '#{there}/covered.rb'; nil")
+  end
+
+  ["lines: true", "oneshot_lines: true"].each do |mode|
+    test "methods and lines that Coverage counts are all seen, #{mode}" do
+      target = start("console")
+      { "Covered#add" => "add(i)", "covered.rb:3" => "add(i)", "covered.rb:8" => "each(1)", "Covered#block" => "block(i)",
+        "covered.rb:12" => "block(i)", "Covered#" => "add(i)" }.each do |selector, call|
+        load_covered(target, mode)
+        tracer = trace(target, selector)
+        target.run("3.times { |i| Covered.new.#{call} }")
+        result = tracer.stop
+        assert_exit 0, result
+        assert_match(/^rbprobe: .*3 (calls|lines), 0 lost/, result.stderr)
+        refute_match(/oneshot_lines/, result.stderr)
+        lines = call == "add(i)" ? [3] : []
+        assert_equal lines.inspect, target.run("Coverage.result.find { |file, _| file.end_with?('covered.rb') }[1]" \
+                                               ".yield_self { |c| c[:oneshot_lines] || c[:lines].each_index.select { |i| " \
+                                               "(c[:lines][i] || 0) > 0 }.map(&:succ) } & [3]")
+      end
+    end
+  end
+
+  test "methods that Coverage counts once are seen while lines of theirs are traced as well, and one trace ends first" do
+    target = start("console")
+    load_covered(target, "oneshot_lines: true")
+    tracers = ["Covered#add", "covered.rb:3", "Covered#add"].map { |selector| trace(target, selector) }
+    assert_exit 0, tracers.pop.stop
     target.run("3.times { |i| Covered.new.add(i) }")
-    result = tracer.stop
-    assert_match(/^rbprobe: 3 calls, 0 lost/, result.stderr)
-    refute_match(/oneshot_lines/, result.stderr)
+    tracers.each { |tracer| assert_match(/^rbprobe: .*3 (calls|lines), 0 lost/, tracer.stop.stderr) }
+  end
+
+  test "methods that Coverage counts once are seen after a global TracePoint has made the VM write all code anew" do
+    target = start("console")
+    load_covered(target, "oneshot_lines: true")
+    tracer = trace(target, "Covered#add")
+    target.run("TracePoint.new(:class) {}.tap(&:enable).disable; nil")
+    rbprobe("eval", "-p", target.pid.to_s, "1") # a job
+    target.run("3.times { |i| Covered.new.add(i) }")
+    assert_match(/^rbprobe: .*3 calls, 0 lost/, tracer.stop.stderr)
+  end
+
+  # What the VM does without us, it does again.
+  test "methods that Coverage counts once are the VM's own after a trace" do
+    target = start("console")
+    events = lambda do
+      target.run("$n = 0; $tp = TracePoint.new(:call) { $n += 1 }; $tp.enable(target: Covered.instance_method(:add)); " \
+                 "3.times { |i| Covered.new.add(i) }; $tp.disable; Coverage.result; $n")
+    end
+    load_covered(target, "oneshot_lines: true")
+    untraced = events.call
+    load_covered(target, "oneshot_lines: true")
+    2.times { assert_exit 0, trace(target, "Covered#add").stop }
+    assert_exit 0, trace(target, "covered.rb:3").stop
+    assert_equal untraced, events.call
   end
 
   # Disabling a targeted TracePoint takes away what a global one needs for methods of define_method, in Ruby itself.

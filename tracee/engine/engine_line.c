@@ -19,6 +19,7 @@
 #include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/foreign_hooks.h"
+#include "tracee/vm/oneshot_lines.h"
 #include "tracee/vm/targeted.h"
 
 #include <errno.h>
@@ -32,6 +33,7 @@ struct line_site {
 	bool once;
 	VALUE tracepoint; /* both pinned by engine_line_mark() */
 	VALUE code;
+	struct oneshot_kept *kept;       /* while the TracePoint is on */
 	_Atomic uint64_t foreign_events; /* in other Ractors */
 	bool left_over;
 	struct line_site *next; /* of those that are left over */
@@ -102,6 +104,7 @@ void engine_line_prepare(void)
 	frame_calibrate(FRAME_TARGETED, NULL);
 	frame_locals_find();
 	code_around_find();
+	oneshot_lines_ready();
 }
 
 int engine_line_arm(struct probe *probe, VALUE code, uint32_t line, bool once, struct error *err)
@@ -123,8 +126,10 @@ int engine_line_arm(struct probe *probe, VALUE code, uint32_t line, bool once, s
 	site->tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_LINE, line_event, site);
 	probe->armed = true;
 	rb_protect(enable, (VALUE)site, &failed);
-	if (!failed)
+	if (!failed) {
+		site->kept = oneshot_lines_keep(code);
 		return 0;
+	}
 	probe->armed = false;
 	if (!RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eArgError)))
 		rb_jump_tag(failed);
@@ -133,10 +138,13 @@ int engine_line_arm(struct probe *probe, VALUE code, uint32_t line, bool once, s
 }
 
 /* Whether the TracePoint is off now. */
-static bool disable(const struct line_site *site)
+static bool disable(struct line_site *site)
 {
-	if (is_enabled(site) && targeted_rest())
+	if (is_enabled(site) && targeted_rest()) {
+		oneshot_lines_release(site->kept);
+		site->kept = NULL;
 		targeted_disable(0, site->tracepoint);
+	}
 	return !is_enabled(site);
 }
 
@@ -172,6 +180,7 @@ void engine_line_hand_over(struct probe *from, struct probe *to)
 static void site_free(struct line_site *site)
 {
 	armed_count--;
+	oneshot_lines_release(site->kept);
 	free(site);
 }
 

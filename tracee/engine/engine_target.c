@@ -19,6 +19,7 @@
 #include "tracee/vm/exception_drop.h"
 #include "tracee/vm/foreign_hooks.h"
 #include "tracee/vm/method_definition.h"
+#include "tracee/vm/oneshot_lines.h"
 #include "tracee/vm/targeted.h"
 
 #include <errno.h>
@@ -236,8 +237,16 @@ static void leave_shared(struct site *site)
 	site->key = 0;
 }
 
+static void site_disable(struct site *site)
+{
+	oneshot_lines_release(site->kept);
+	site->kept = NULL;
+	targeted_disable(site->definition, site->tracepoint);
+}
+
 static void site_free(struct site *site)
 {
+	oneshot_lines_release(site->kept);
 	leave_shared(site);
 	if (site->block)
 		block_sites_set(site->block, sites_of_block(site->block) - 1);
@@ -275,7 +284,7 @@ static void sweep_left_over(void)
 			continue;
 		}
 		if (is_enabled(site))
-			targeted_disable(site->definition, site->tracepoint);
+			site_disable(site);
 		take_back(place);
 		if (site->link_count == 0)
 			site_free(site);
@@ -359,6 +368,7 @@ static int arm_site(struct probe *probe, VALUE method, struct error *err)
 	frame_calibrate(FRAME_TARGETED, NULL);
 	if (probe->expressions || probe->key || probe->ends)
 		frame_locals_find();
+	oneshot_lines_ready();
 	event_flags_restore_global();
 	/* That may have run Ruby code. */
 	site = shared_site(key);
@@ -388,8 +398,10 @@ static int arm_site(struct probe *probe, VALUE method, struct error *err)
 	flags = method_definition_flags(method);
 	rb_protect(enable, rb_ary_new_from_args(2, site->tracepoint, method), &failed);
 	method_definition_flags_keep(method, flags);
-	if (!failed)
+	if (!failed) {
+		site->kept = oneshot_lines_keep(code);
 		return 0;
+	}
 	if (!RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eArgError)))
 		rb_jump_tag(failed);
 	exception_drop(Qnil);
@@ -443,7 +455,7 @@ static void target_disarm(struct probe *probe)
 		if (link->site->wanted || !is_enabled(link->site))
 			continue;
 		if (targeted_rest() && targeted_may_be_disabled(link->site->definition, link->site->tracepoint))
-			targeted_disable(link->site->definition, link->site->tracepoint);
+			site_disable(link->site);
 		else
 			leave_over(link->site);
 	}

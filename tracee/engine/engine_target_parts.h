@@ -32,6 +32,7 @@ struct site {
 	st_data_t key;                  /* in shared_sites; 0: not shared */
 	st_data_t block;                /* in block_sites; 0: it is not for a method that is made of a block */
 	uintptr_t definition;           /* see targeted.h */
+	struct oneshot_kept *kept;      /* while its TracePoint is on */
 	struct engine_target_site *links;
 	bool left_over;    /* its TracePoint is on, and nobody wants it */
 	struct site *next; /* of those that are left over */

@@ -23,6 +23,7 @@
 #include "tracee/vm/exception_drop.h"
 #include "tracee/vm/fiber.h"
 #include "tracee/vm/gvl_slice.h"
+#include "tracee/vm/oneshot_lines.h"
 #include "tracee/vm/own.h"
 #include "tracee/vm/refinements.h"
 
@@ -78,6 +79,7 @@ static void mark(void *data)
 	(void)data;
 	engine_target_mark_left_over();
 	engine_line_mark_left_over();
+	oneshot_lines_mark();
 	engine_patch_mark_all();
 	selection_works_mark();
 	for (struct selection *selection = selections.first; selection; selection = selection->next) {

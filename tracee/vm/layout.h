@@ -81,6 +81,8 @@
 	/* code_around.c */                                                                                                      \
 	ROW(BODY_PARENT, WORD, "body.parent", "of a body: the instructions that its code is written in")                         \
 	ROW(BODY_SCOPE, WORD, "body.scope", "of a body: the instructions of the method, class or file around it")                \
+	/* oneshot_lines.c */                                                                                                    \
+	ROW(CODE_EVENTS, BYTE, "code.events", "of instructions: the events of global hooks that they are written for")           \
 	/* tracee/engine/patch_facts.c: by an event whose frame tracee/frame has identified */                                   \
 	ROW(CONTEXT_FRAME, WORD, "context.frame", "of a context: the innermost frame")                                           \
 	ROW(CONTEXT_STACK, WORD, "context.stack", "of a context: where its VM stack begins; then, its size in words")

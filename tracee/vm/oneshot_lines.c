@@ -1,8 +1,26 @@
-/* Lines that Coverage counts once. See oneshot_lines.h. */
+/*
+ * Lines that Coverage counts once. See oneshot_lines.h.
+ *
+ * Code has a word with the events that rb_iseq_trace_set() has written its instructions for; new code gets those of
+ * ruby_vm_event_enabled_global_flags (vm_core.h and iseq.c, 2.7 to 4.1-dev). The place is found with lambdas of our own that are
+ * compiled while one event more is taken for enabled. Who rewrites the instructions for a global hook writes the word anew.
+ */
 
 #include "tracee/vm/oneshot_lines.h"
 
-#include <ruby.h>
+#include "tracee/base/safe_read.h"
+#include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/code_around.h"
+#include "tracee/vm/event_flags.h"
+#include "tracee/vm/exception_drop.h"
+#include "tracee/vm/layout.h"
+#include "tracee/vm/method_definition.h"
+
+#include <ruby/debug.h>
+#include <ruby/st.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #ifdef HAVE_RB_GET_COVERAGES
 
@@ -44,11 +62,296 @@ bool oneshot_lines_run(void)
 	return looked.has_lines && !looked.counts_each;
 }
 
+/* --- Finding the place */
+
+#define WORD_BYTES (SLOT_WORDS * sizeof(uintptr_t))
+/* The first word is the object's flags, the second leads to what stands for it. */
+#define FIRST_BYTE (2 * sizeof(uintptr_t))
+#define TRIALS 3
+
+/* What code is written for while each of them is taken for enabled. Next to nothing has such a hook. */
+static const rb_event_flag_t tried[TRIALS] = {0, RUBY_EVENT_END, RUBY_EVENT_END | RUBY_EVENT_B_RETURN};
+
+static VALUE compile(VALUE unused)
+{
+	(void)unused;
+	return method_definition_instructions(builtin_lambda("-> { }"));
+}
+
+static VALUE compile_for(rb_event_flag_t events)
+{
+	int failed = 0;
+	VALUE code;
+
+	event_flags_hold(events);
+	code = rb_protect(compile, Qnil, &failed);
+	event_flags_release();
+	if (failed)
+		rb_jump_tag(failed);
+	return code;
+}
+
+static bool read_code(VALUE code, char bytes[WORD_BYTES])
+{
+	uintptr_t address = code_around_address(code);
+
+	return address && safe_read(address, bytes, WORD_BYTES);
+}
+
+static rb_event_flag_t events_at(const char *bytes, size_t offset)
+{
+	rb_event_flag_t events;
+
+	memcpy(&events, bytes + offset, sizeof(events));
+	return events;
+}
+
+static void find(void)
+{
+	char bytes[TRIALS][WORD_BYTES];
+	size_t found = 0, count = 0;
+
+	for (int i = 0; i < TRIALS; i++) {
+		VALUE code = compile_for(tried[i]);
+
+		if (!read_code(code, bytes[i]))
+			return;
+		RB_GC_GUARD(code);
+	}
+	for (size_t offset = FIRST_BYTE; offset < WORD_BYTES; offset += sizeof(rb_event_flag_t)) {
+		rb_event_flag_t before = events_at(bytes[0], offset);
+
+		if (before & tried[2] || events_at(bytes[1], offset) != (before | tried[1]) ||
+		    events_at(bytes[2], offset) != (before | tried[2]))
+			continue;
+		found = offset;
+		count++;
+	}
+	if (count == 1)
+		layout_found(LAYOUT_CODE_EVENTS, found);
+}
+
+bool oneshot_lines_ready(void)
+{
+	static bool looked;
+
+	if (!RTEST(rb_get_coverages()))
+		return false;
+	if (!looked) {
+		looked = true;
+		event_flags_look();
+		if (layout_is_known(LAYOUT_HOOK_FLAGS))
+			find();
+		layout_not_found(LAYOUT_CODE_EVENTS, "no word of lambdas told the events that they were compiled for");
+	}
+	return layout_is_known(LAYOUT_CODE_EVENTS);
+}
+
+/* --- Marking code */
+
+/* No instruction has this event: so the word is never what a global hook asks for, which would find nothing to rewrite. */
+#define OURS RUBY_EVENT_THREAD_BEGIN
+/* One of these is left at each instruction that a TracePoint of ours may watch. */
+#define MARK (OURS | RUBY_EVENT_LINE | RUBY_EVENT_CALL | RUBY_EVENT_RETURN | RUBY_EVENT_B_CALL | RUBY_EVENT_B_RETURN)
+
+/*
+ * By the address of the code, which oneshot_lines_mark() pins: how often its mark is wanted, in units of TIME, and in the bits
+ * below what was added to its word. Under the GVL.
+ */
+static st_table *marks;
+#define TIME ((st_data_t)1 << 11)
+#define ADDED (TIME - 1) /* all of MARK is in it */
+
+static volatile rb_event_flag_t *word_of(st_data_t address)
+{
+	return (volatile rb_event_flag_t *)(address + layout_value(LAYOUT_CODE_EVENTS));
+}
+
+static bool is_marked(st_data_t address)
+{
+	return *word_of(address) & OURS;
+}
+
+static st_data_t set(st_data_t address, st_data_t mark)
+{
+	if (is_marked(address))
+		return mark;
+	mark = (mark & ~ADDED) | (MARK & ~*word_of(address));
+	*word_of(address) |= MARK;
+	return mark;
+}
+
+static void mark_one(st_data_t address)
+{
+	st_data_t mark = 0;
+
+	if (!marks)
+		marks = st_init_numtable();
+	st_lookup(marks, address, &mark);
+	st_insert(marks, address, set(address, mark) + TIME);
+}
+
+static void release_one(st_data_t address)
+{
+	st_data_t mark;
+
+	if (!st_lookup(marks, address, &mark))
+		return;
+	mark -= TIME;
+	if (mark >= TIME) {
+		st_insert(marks, address, mark);
+		return;
+	}
+	/* Without the mark the word is the VM's: it has written the code anew. */
+	if (is_marked(address))
+		*word_of(address) &= ~(rb_event_flag_t)mark;
+	st_delete(marks, &address, NULL);
+}
+
+/* Code, and all that is written in it. */
+struct oneshot_kept {
+	size_t count, room;
+	uintptr_t *addresses;
+};
+
+static void add(struct oneshot_kept *kept, uintptr_t address)
+{
+	if (kept->count == kept->room) {
+		size_t room = kept->room ? 2 * kept->room : 1;
+		uintptr_t *addresses = realloc(kept->addresses, room * sizeof(*addresses));
+
+		if (!addresses)
+			return;
+		kept->addresses = addresses;
+		kept->room = room;
+	}
+	mark_one(address);
+	kept->addresses[kept->count++] = address;
+}
+
+static void add_all(struct oneshot_kept *kept, VALUE code);
+
+static VALUE add_child(RB_BLOCK_CALL_FUNC_ARGLIST(child, kept))
+{
+	(void)argc;
+	(void)argv;
+	(void)blockarg;
+	add_all((struct oneshot_kept *)kept, child);
+	return Qnil;
+}
+
+static void add_all(struct oneshot_kept *kept, VALUE code)
+{
+	uintptr_t address = code_around_address(code);
+
+	if (!address)
+		return;
+	add(kept, address);
+	builtin_iterate(BUILTIN_ISEQ_EACH_CHILD, code, 0, NULL, add_child, (VALUE)kept);
+	RB_GC_GUARD(code);
+}
+
+static VALUE begin(VALUE kept_and_code)
+{
+	const VALUE *both = (const VALUE *)kept_and_code;
+
+	add_all((struct oneshot_kept *)both[0], both[1]);
+	return Qnil;
+}
+
+struct oneshot_kept *oneshot_lines_keep(VALUE code)
+{
+	struct oneshot_kept *kept = oneshot_lines_ready() ? calloc(1, sizeof(*kept)) : NULL;
+	VALUE both[] = {(VALUE)kept, code};
+	int failed = 0;
+
+	if (!kept)
+		return NULL;
+	rb_protect(begin, (VALUE)both, &failed);
+	if (failed)
+		exception_drop(Qnil);
+	return kept;
+}
+
+void oneshot_lines_release(struct oneshot_kept *kept)
+{
+	if (!kept)
+		return;
+	for (size_t i = 0; i < kept->count; i++)
+		release_one(kept->addresses[i]);
+	free(kept->addresses);
+	free(kept);
+}
+
+static int stop_at_first(st_data_t address, st_data_t mark, st_data_t marked)
+{
+	(void)mark;
+	*(bool *)marked = is_marked(address);
+	return ST_STOP;
+}
+
+/* The key is there already, so that nothing moves in the table. */
+static int set_again(st_data_t address, st_data_t mark, st_data_t unused)
+{
+	(void)unused;
+	st_insert(marks, address, set(address, mark));
+	return ST_CONTINUE;
+}
+
+void oneshot_lines_look(void)
+{
+	bool marked = true;
+
+	if (!marks)
+		return;
+	st_foreach(marks, stop_at_first, (st_data_t)&marked);
+	if (!marked)
+		st_foreach(marks, set_again, 0);
+}
+
+static int mark_code(st_data_t address, st_data_t mark, st_data_t unused)
+{
+	(void)mark;
+	(void)unused;
+	rb_gc_mark(address);
+	return ST_CONTINUE;
+}
+
+void oneshot_lines_mark(void)
+{
+	if (marks)
+		st_foreach(marks, mark_code, 0);
+}
+
 #else
 
 bool oneshot_lines_run(void)
 {
 	return false;
+}
+
+bool oneshot_lines_ready(void)
+{
+	return false;
+}
+
+struct oneshot_kept *oneshot_lines_keep(VALUE code)
+{
+	(void)code;
+	return NULL;
+}
+
+void oneshot_lines_release(struct oneshot_kept *kept)
+{
+	(void)kept;
+}
+
+void oneshot_lines_look(void)
+{
+}
+
+void oneshot_lines_mark(void)
+{
 }
 
 #endif

@@ -1,13 +1,44 @@
-#ifndef RBPROBE_TRACEE_ONESHOT_LINES_H
-#define RBPROBE_TRACEE_ONESHOT_LINES_H
+#ifndef RBPROBE_ONESHOT_LINES_H
+#define RBPROBE_ONESHOT_LINES_H
+
+#include <ruby.h>
 
 #include <stdbool.h>
 
 /*
- * Whether Coverage.start(oneshot_lines: true) is on. When a line runs first, the VM then forgets which targeted TracePoints watch
- * the instruction at its beginning: rb_iseq_clear_event_flags() asks for global ones alone (iseq.c, 2.7 to 4.1; seen on 3.1 and
- * 4.0). The call event of a method is at that of its first line. Context: job. Raises nothing, calls no method.
+ * Coverage.start(oneshot_lines: true). When a line runs first, the VM makes the instruction at its beginning one without events,
+ * unless a global hook wants one of those that are left: targeted TracePoints are not asked for (rb_iseq_clear_event_flags() in
+ * iseq.c, 2.7 to 4.1-dev). The call event of a method is at the instruction of its first line.
+ *
+ * So code that a targeted TracePoint watches is marked as if a global hook wanted its events. Only the VM's memory of that
+ * changes: no instruction is rewritten, no hook is on. Context: job, or an event in which a line is armed. GVL held.
  */
+
+/* Whether it is on. Raises nothing, calls no method. */
 bool oneshot_lines_run(void);
+
+/*
+ * Whether code can be kept from being forgotten: finds out, once, where the VM has that memory. No hook is added but of events
+ * for threads and fibers. Where no Coverage runs, nothing is done, and the answer is false. May raise.
+ */
+bool oneshot_lines_ready(void);
+
+/*
+ * After a targeted TracePoint was enabled on the code (a RubyVM::InstructionSequence), where Coverage runs: marks it, and all
+ * that is written in it. The code stays alive and where it is until oneshot_lines_release(), which has to be called before the
+ * TracePoint is disabled. The last one that releases takes a mark away. NULL: there is nothing to keep. May raise, unless
+ * oneshot_lines_ready() was called before.
+ */
+struct oneshot_kept *oneshot_lines_keep(VALUE code);
+void oneshot_lines_release(struct oneshot_kept *kept);
+
+/*
+ * For each job: a global hook that came on for the first time has made the VM rewrite all code, and the marks are gone. Does next
+ * to nothing where they are there.
+ */
+void oneshot_lines_look(void);
+
+/* The GC's mark phase. */
+void oneshot_lines_mark(void);
 
 #endif
