@@ -12,22 +12,24 @@
  * user, and the process that received from it last, which each target is of its own queue from the beginning.
  */
 #define QUEUE_KEY_CONSTANT 0x2b5u
+#define QUEUE_KEY_PID_BITS 22
+#define QUEUE_KEY_PIDS ((1u << QUEUE_KEY_PID_BITS) - 1)
 
 static inline key_t queue_key(pid_t pid)
 {
-	return (key_t)((QUEUE_KEY_CONSTANT << 22) | ((unsigned)pid & 0x3fffffu));
+	return (key_t)((QUEUE_KEY_CONSTANT << QUEUE_KEY_PID_BITS) | ((unsigned)pid & QUEUE_KEY_PIDS));
 }
 
 /* Of the process that made it, unless that has taken another number. */
 static inline pid_t queue_key_pid(key_t key)
 {
-	return (pid_t)((unsigned)key & 0x3fffffu);
+	return (pid_t)((unsigned)key & QUEUE_KEY_PIDS);
 }
 
 /* Whether it is one that a target of ours may have chosen. */
 static inline bool queue_key_is_ours(key_t key)
 {
-	return (unsigned)key >> 22 == QUEUE_KEY_CONSTANT;
+	return (unsigned)key >> QUEUE_KEY_PID_BITS == QUEUE_KEY_CONSTANT;
 }
 
 /* Of the message that a target sends to itself, and receives at once. */
