@@ -19,6 +19,7 @@
 #include "tracee/select/selection.h"
 #include "tracee/session/bell.h"
 #include "tracee/session/debug.h"
+#include "tracee/session/gc_hook.h"
 #include "tracee/session/permissions.h"
 #include "tracee/session/queue.h"
 #include "tracee/session/request.h"
@@ -180,6 +181,7 @@ static void sweep(void)
 
 	left_over = engine_target_sweep();
 	left_over = engine_line_sweep() || left_over;
+	left_over = gc_hook_sweep() || left_over;
 	left_over = (!selection_watches() && compiler_watch_end()) || left_over;
 	left_over = (patch_compiler_untold() && !patch_compiler_starts_anew()) || left_over;
 	if (left_over)

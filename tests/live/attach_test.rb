@@ -169,6 +169,36 @@ class AttachTest < LiveTest
     Ipc.remove(id) if id
   end
 
+  # As the target of another client may be, whose own key was taken, or that has the same PID in another container.
+  { "here" => [], "in another PID namespace" => %w[unshare --pid --fork] }.each do |place, command|
+    test "a queue with the target's key that another process receives from stays, #{place}" do
+      only_root_with_a_nobody
+      target = start("console")
+      squatter = IO.popen([*command, *squatting(target), "stamp", "stay"], "r+")
+      id = squatter.gets.to_i
+      assert_attachable(target)
+      assert_includes Leftovers.queues.map(&:id), id
+      squatter.close
+      wait_until("it goes") { assert_attachable(target) && Leftovers.queues.none? { |queue| queue.id == id } } if command.empty?
+    ensure
+      squatter&.close
+      Ipc.remove(id) if id
+    end
+  end
+
+  test "a queue of another program with such a key, and a message in it, stays until that is received" do
+    dead = spawn("true")
+    Process.wait(dead)
+    id = IO.popen([RbConfig.ruby, "#{__dir__}/ipc.rb", Leftovers.queue_key(dead).to_s, "stamp", "send"], &:read).to_i
+    target = start("shop")
+    assert_attachable(target)
+    assert_includes Leftovers.queues.map(&:id), id
+    IO.popen([RbConfig.ruby, "-r#{__dir__}/ipc", "-e", "Ipc.receive(#{id})"], &:read)
+    wait_until("it goes") { assert_attachable(target) && Leftovers.queues.none? { |queue| queue.id == id } }
+  ensure
+    Ipc.remove(id) if id
+  end
+
   test "a queue that root has made does not keep a user from their own process" do
     only_root_with_a_nobody
     target = start("shop", user: 65534)
@@ -226,7 +256,11 @@ class AttachTest < LiveTest
 
   # The id of a queue of user 65534's under the target's key.
   def squat(target)
-    IO.popen([*NOBODY, RbConfig.ruby, "#{__dir__}/ipc.rb", Leftovers.queue_key(target.pid).to_s], &:read).to_i
+    IO.popen(squatting(target), &:read).to_i
+  end
+
+  def squatting(target)
+    [*NOBODY, RbConfig.ruby, "#{__dir__}/ipc.rb", Leftovers.queue_key(target.pid).to_s]
   end
 
   def attach_despite_stale_queue(seconds)

@@ -259,8 +259,27 @@ class BacktraceTest < LiveTest
     assert_equal 3, limited["frames"].size
     assert_equal true, limited["more"]
     assert_match(/\n   \.\.\.\n\z/, backtrace(target, "--thread", "deep", "--limit", "3").stdout)
-    assert_equal "rbprobe: process #{target.pid}: no thread has the name or id deap\n",
-                 backtrace(target, "--thread", "deap").stderr
+    missing = rbprobe("bt", "-p", target.pid.to_s, "--thread", "deap")
+    assert_exit 1, missing
+    assert_equal "rbprobe: process #{target.pid}: no thread has the name or id deap\n", missing.stderr
+  end
+
+  # The VM goes on with the number of its parent's.
+  test "the main thread of a forked process has that one's number, and its processor time, while another thread computes" do
+    target = start("console")
+    child = target.run("fork { $hot = Thread.new { loop { } }; at = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID); " \
+                       "nil while Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - at < 0.2; sleep }").to_i
+    wait_until("it sleeps") do
+      main = rbprobe("bt", "-p", child.to_s, "--format", "json").objects.find { |object| object["main"] }
+      next unless main && !main["current"] && main["status"] != "running"
+
+      assert_equal child, main["native_id"]
+      assert_operator main["cpu_ns"], :>, 10_000_000
+      true
+    end
+    assert_match(/^thread #{child} main/, rbprobe("bt", "-p", child.to_s, "--thread", child.to_s).stdout)
+  ensure
+    Process.kill(:KILL, child) if child
   end
 
   def thread_limited(target, limit)

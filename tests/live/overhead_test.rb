@@ -89,7 +89,9 @@ class OverheadTest < LiveTest
     target = hot_target
     tracer = trace(target, "--max-overhead", "1", "--overflow", "block", "Shop#hot")
     tracer.wait_for(/Shop#hot is not traced any more: called \d+ times a second, it took \d+ % of .* time just to be counted \(/)
-    assert_match(/Shop#hot is only counted from now on.*Shop#hot is not traced any more/m, tracer.stop.stderr)
+    result = tracer.stop
+    assert_match(/Shop#hot is only counted from now on.*Shop#hot is not traced any more/m, result.stderr)
+    assert_match(/1 method was not traced to the end, as .* --max-overhead .* neither shown nor counted$/, result.stderr)
   end
 
   test "a C method and a line are only counted as well" do

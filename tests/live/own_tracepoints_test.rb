@@ -71,6 +71,14 @@ class OwnTracepointsTest < LiveTest
     end
   end
 
+  test "nothing is on after allocations were observed" do
+    target = start("console")
+    [%w[profile --alloc --duration 0.2], %w[trace --allocations=Object@100 --duration 0.2]].each do |command|
+      assert_exit 0, rbprobe(command.first, "-p", target.pid.to_s, *command.drop(1))
+      assert_nothing_enabled(target, 0)
+    end
+  end
+
   # Nobody is attached then, and no client rings.
   { "is killed" => [], "follows forks" => ["--follow-forks"] }.each do |what, option|
     test "what cannot be disarmed while another Ractor runs is when that is gone, after a client that #{what}" do

@@ -358,12 +358,20 @@ static uint64_t foreign_calls(const struct selection *selection)
 
 static void part_last_words(struct session *session)
 {
-	unsigned pushed_out = 0;
+	unsigned pushed_out = 0, let_go = 0;
 
 	statistics_last_words(session);
 	for (const struct probe *probe = session->selection ? session->selection->probes.first_made : NULL; probe;
-	     probe = probe->next_made)
+	     probe = probe->next_made) {
 		pushed_out += engine_target_is_pushed_out(probe);
+		let_go += probe->let_go;
+	}
+	/* Where calls are only counted, the table says so of each. */
+	if (let_go && session->manner != CALLS_COUNTED)
+		session_note(session, NOTE_WARNING,
+		             "%u method%s %s not traced to the end, as that took more than --max-overhead allows: the calls "
+		             "since then are neither shown nor counted",
+		             let_go, let_go == 1 ? "" : "s", let_go == 1 ? "was" : "were");
 	if (pushed_out)
 		session_note(session, NOTE_WARNING,
 		             "a TracePoint of the application's own has taken the place of rbprobe's on %u method%s that "

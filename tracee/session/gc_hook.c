@@ -8,7 +8,9 @@
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/exception_drop.h"
+#include "tracee/vm/foreign_hooks.h"
 #include "tracee/vm/own.h"
+#include "tracee/vm/targeted.h"
 
 #include <ruby/version.h>
 #include <stdatomic.h>
@@ -96,15 +98,21 @@ static VALUE watch_ractors(VALUE unused)
 		own_register(&watch);
 		watch = rb_tracepoint_new(Qnil, RUBY_EVENT_CALL | RUBY_EVENT_RETURN, on_ractor, NULL);
 	}
+	foreign_hooks_known(); /* when it is disabled, whether one runs is asked */
 	if (!RTEST(rb_tracepoint_enabled_p(watch)))
 		builtin_enable_for(watch, builtin_find_method(rb_singleton_class(class), "new"));
 	return unused;
 }
 
+static bool is_watched(void)
+{
+	return watch && RTEST(rb_tracepoint_enabled_p(watch));
+}
+
 static VALUE unwatch_ractors(VALUE unused)
 {
-	if (watch && RTEST(rb_tracepoint_enabled_p(watch)) && compat_target_may_be_disabled() && compat_target_survives_hooks())
-		rb_tracepoint_disable(watch);
+	if (is_watched() && targeted_rest())
+		targeted_disable(0, watch);
 	return unused;
 }
 
@@ -155,11 +163,18 @@ void gc_hook_remove(rb_event_hook_func_t function)
 		return;
 	*place = NULL;
 	rb_remove_event_hook(function);
+	gc_hook_sweep();
+}
+
+bool gc_hook_sweep(void)
+{
+	if (!is_watched())
+		return false;
 	for (size_t i = 0; i < HOOKS_MAX; i++)
 		if (hooks[i])
-			return;
-	if (RACTORS_CRASH)
-		done(unwatch_ractors);
+			return false;
+	done(unwatch_ractors);
+	return is_watched();
 }
 
 void gc_hook_fork_child(void)

@@ -11,6 +11,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/*
+ * The VM asks the kernel when a native thread begins, and not in a forked child (native_thread_native_thread_id() of
+ * thread_pthread.c): its main thread has the number of the parent's that forked, until it asks on its own.
+ */
+static uint32_t of_main(uint32_t told)
+{
+	pid_t pid = getpid();
+
+	return told && syscall(SYS_tgkill, pid, (pid_t)told, 0) == 0 ? told : (uint32_t)pid;
+}
+
 bool native_id_of(VALUE thread, uint32_t *native_id)
 {
 	if (thread == rb_thread_current()) {
@@ -19,6 +30,8 @@ bool native_id_of(VALUE thread, uint32_t *native_id)
 		VALUE told = builtin_call0(BUILTIN_THREAD_NATIVE_ID, thread);
 
 		*native_id = FIXNUM_P(told) ? (uint32_t)FIX2ULONG(told) : 0;
+		if (thread == rb_thread_main())
+			*native_id = of_main(*native_id);
 	} else if (thread == rb_thread_main()) {
 		*native_id = (uint32_t)getpid(); /* Ruby's main thread is the process's */
 	} else {

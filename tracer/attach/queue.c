@@ -94,14 +94,20 @@ static bool is_older_than(const struct found *queue, const struct target *target
 	return (int64_t)queue->status.msg_ctime + STALE_SLACK_S < target_start_time(target);
 }
 
-/* Whether another process than the target has made it for itself. */
+/*
+ * Whether another process than the target has made it for itself, whatever the key: each has a PID in its namespace that one of
+ * another may have as well, and where its own key is taken, it has one that means nothing. A receiver in a namespace that is not
+ * seen from here has no number.
+ */
 static bool is_in_use(const struct found *queue)
 {
 	struct target other;
 	pid_t receiver = queue->status.msg_lrpid;
+	uid_t user = queue->status.msg_perm.cuid;
 
-	return receiver > 0 && target_describe(&other, receiver, TARGET_BASIC, NULL) == 0 && is_private_to(queue, other.euid) &&
-	       queue->status.msg_perm.__key == queue_key(other.own_pid);
+	if (queue->status.msg_rtime == 0 || !is_private_to(queue, user))
+		return false;
+	return receiver == 0 || (target_describe(&other, receiver, TARGET_BASIC, NULL) == 0 && other.euid == user);
 }
 
 /*
@@ -118,6 +124,26 @@ static bool is_of_dead(const struct found *queue)
 	return maker > 0 && kill(maker, 0) != 0 && errno == ESRCH;
 }
 
+/*
+ * Other programs may have keys that begin as ours do, and leave messages for later. Where the kernel does not let one look, only
+ * a queue without messages is known to hold none. Ours are chunks, and stamps without a byte.
+ */
+static bool holds_others_message(const struct found *queue)
+{
+	struct chunk chunk;
+	ssize_t size;
+
+	if (queue->status.msg_qnum == 0)
+		return false;
+	size = msgrcv(queue->id, &chunk, sizeof(chunk) - sizeof(chunk.type), 0, IPC_NOWAIT | MSG_COPY | MSG_NOERROR);
+	if (size < 0)
+		return errno != ENOMSG && errno != EIDRM && errno != EINVAL;
+	if (chunk.type == QUEUE_STAMP_TYPE)
+		return size > 0;
+	return chunk.type != CHUNK_TYPE || (size_t)size < sizeof(chunk.header) ||
+	       memcmp(chunk.header.magic, CHUNK_MAGIC, sizeof(chunk.header.magic)) != 0;
+}
+
 /* Whoever made it is dead, or made it under a key of the target's, to which he has no right. */
 static bool is_rubbish(const struct found *queue, const struct target *target)
 {
@@ -126,8 +152,9 @@ static bool is_rubbish(const struct found *queue, const struct target *target)
 	if (is_of(queue, target))
 		return is_older_than(queue, target);
 	if (target->same_pid_namespace && is_private_to(queue, owner->uid) && is_of_dead(queue))
-		return true;
-	return geteuid() == 0 && owner->__key == queue_key(target->own_pid) && owner->cuid != target->euid && !is_in_use(queue);
+		return !holds_others_message(queue);
+	return geteuid() == 0 && owner->__key == queue_key(target->own_pid) && owner->cuid != target->euid && !is_in_use(queue) &&
+	       !holds_others_message(queue);
 }
 
 /*

@@ -38,6 +38,7 @@ struct backtrace {
 	struct invocation invocation;
 	struct command command;
 	const char *thread;
+	bool thread_found; /* in any process, in any look */
 	uint64_t frames_max;
 	bool fibers, full, locals, colors;
 	struct report_style style;
@@ -226,6 +227,7 @@ static void show(struct backtrace *backtrace, size_t from)
 		if (!first && !backtrace->invocation.json)
 			buffer_add_char(&backtrace->invocation.output.buffer, '\n');
 		first = false;
+		backtrace->thread_found |= watched->now.count > 0;
 		if (backtrace->thread && !backtrace->invocation.json && watched->now.count == 0 && !watched->before.pid)
 			message("process %d: no thread has the name or id %s", (int)watched->pid, backtrace->thread);
 		if (watched->now.compiler && !watched->before.pid && !backtrace->invocation.options.quiet)
@@ -280,7 +282,9 @@ static int backtrace_run(void *self)
 		if (!backtrace->invocation.json)
 			buffer_add_char(&backtrace->invocation.output.buffer, '\n');
 	}
-	return interrupted && every_ns ? STATUS_DONE : status;
+	if (interrupted && every_ns)
+		return STATUS_DONE;
+	return status == STATUS_DONE && backtrace->thread && !backtrace->thread_found ? STATUS_FAILED : status;
 }
 
 static void backtrace_fill(const void *self, struct command *command)
