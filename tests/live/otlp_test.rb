@@ -119,6 +119,10 @@ class OtlpTest < LiveTest
     assert_equal target.pid, spans.first[:resource]["process.pid"]
     spans, = spans_of(target, "Shop.new.price(:tea)", "Shop#price", env: { "OTEL_SERVICE_NAME" => "other" })
     assert_equal "other", spans.first[:resource]["service.name"]
+    target = start("shop")
+    target.run("Process.setproctitle('puma: cluster worker 0: 1 [shop]')")
+    spans, = spans_of(target, "Shop.new.price(:tea)", "Shop#price")
+    assert_equal "puma", spans.first[:resource]["service.name"]
   end
 
   test "stat sends histograms, whose buckets have all calls, and only what grows" do

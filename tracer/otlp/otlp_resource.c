@@ -120,6 +120,8 @@ static struct slice program_of(struct slice command)
 		while (name && command.bytes[name - 1] != '/')
 			name--;
 		word = (struct slice){command.bytes + name, size - name};
+		/* Titles begin so: "puma: cluster worker 0". */
+		word.size -= word.size && word.bytes[word.size - 1] == ':';
 		if (word.size && *command.bytes != '-' && !(word.size >= 4 && memcmp(word.bytes, WORD_RUBY, 4) == 0) &&
 		    !is(word, "bundle") && !is(word, "exec") && !is(word, "env"))
 			return word;
