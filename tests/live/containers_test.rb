@@ -1,6 +1,7 @@
 # What `kubectl debug` and a sidecar give: the PID and IPC namespaces of a process, and a root directory of one's own.
 
 require_relative "helper"
+require_relative "ipc"
 require "open3"
 
 class ContainersTest < LiveTest
@@ -30,6 +31,41 @@ class ContainersTest < LiveTest
   def teardown
     Process.kill(:KILL, @inner) if @inner
     super
+  end
+
+  def child_of(pid)
+    File.read("/proc/#{pid}/task/#{pid}/children").to_i
+  end
+
+  # In a PID namespace alone, with that PID in it. Linux takes the next PID after ns_last_pid.
+  def container_with_pid(pid)
+    shell = 'echo "$1" >/proc/sys/kernel/ns_last_pid; shift; "$@" & wait'
+    unshare = start_beside("unshare", "-p", "-f", "-m", "--mount-proc", "--kill-child", "sh", "-c", shell, "sh", (pid - 1).to_s,
+                           *Processes::RUBY, "-e", "$0 = %(app at work); loop { sleep 0.05 }")
+    wait_until("it runs") do
+      @inner = child_of(child_of(unshare))
+      @inner.positive? && File.read("/proc/#{@inner}/cmdline").start_with?("app at work")
+    end
+    skip "the kernel does not let PIDs be chosen here" unless Processes.status_of(@inner, "NSpid").split.last == pid.to_s
+  end
+
+  # Queues that are much older than the process are taken for left over by one before it.
+  test "the queue of a process here with the PID that the application has in there stays" do
+    only_where_loading_is_possible
+    skip "needs root" unless Process.uid.zero?
+    skip "the Ruby is in a chroot" if Processes::RUBY.first == "chroot"
+    skip "namespaces are not allowed here" unless system("unshare", "-p", "-f", "-m", "--mount-proc", "true",
+                                                         %i[out err] => File::NULL)
+    other = IO.popen([RbConfig.ruby, "#{__dir__}/ipc.rb", (Leftovers.queue_key(1) + 5).to_s, "stamp", "stay"], "r+")
+    id = other.gets.to_i
+    began = Time.now.to_i
+    wait_until("it is clearly older") { Time.now.to_i > began + 4 }
+    container_with_pid(other.pid)
+    assert_equal "2\n", rbprobe("eval", "-p", @inner.to_s, "1 + 1").stdout
+    assert_includes Leftovers.queues.map(&:id), id
+  ensure
+    other&.close
+    Ipc.remove(id) if id
   end
 
   # `rbprobe bt` beside it, as setpriv is told.

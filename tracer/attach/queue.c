@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -75,9 +76,22 @@ static bool is_private_to(const struct found *queue, uid_t user)
 	return owner->cuid == user && owner->uid == user && (owner->mode & 0777) == 0600;
 }
 
+/* Linux before 4.17 notes the PID as the receiver sees it; later ones tell it as whoever asks does. */
+static bool receivers_are_as_they_see(void)
+{
+	static int known = -1;
+	struct utsname kernel;
+	unsigned major = 0, minor = 0;
+
+	if (known < 0)
+		known = uname(&kernel) == 0 && sscanf(kernel.release, "%u.%u", &major, &minor) == 2 &&
+		        (major < 4 || (major == 4 && minor < 17));
+	return known;
+}
+
 /*
- * The target's own, says the kernel: made by its user, and last received from by it, as it does when it has made one.
- * (Linux before 4.17 notes the PID as the receiver sees it.)
+ * The target's own, says the kernel: made by its user, and last received from by it, as it does when it has made one. In a
+ * namespace of its own its PID there may be that of another process here.
  */
 static bool is_of(const struct found *queue, const struct target *target)
 {
@@ -85,7 +99,8 @@ static bool is_of(const struct found *queue, const struct target *target)
 
 	if (!is_private_to(queue, target->euid))
 		return false;
-	return receiver == target->pid || (receiver == target->own_pid && !target->same_pid_namespace) ||
+	return receiver == target->pid ||
+	       (receiver == target->own_pid && !target->same_pid_namespace && receivers_are_as_they_see()) ||
 	       (queue->status.msg_rtime == 0 && queue->status.msg_perm.__key == queue_key(target->own_pid));
 }
 
