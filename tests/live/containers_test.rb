@@ -33,8 +33,9 @@ class ContainersTest < LiveTest
     super
   end
 
+  # 0: there is none yet.
   def child_of(pid)
-    File.read("/proc/#{pid}/task/#{pid}/children").to_i
+    pid.zero? ? 0 : File.read("/proc/#{pid}/task/#{pid}/children").to_i
   end
 
   # In a PID namespace alone, with that PID in it. Linux takes the next PID after ns_last_pid.
@@ -42,9 +43,9 @@ class ContainersTest < LiveTest
     shell = 'echo "$1" >/proc/sys/kernel/ns_last_pid; shift; "$@" & wait'
     unshare = start_beside("unshare", "-p", "-f", "-m", "--mount-proc", "--kill-child", "sh", "-c", shell, "sh", (pid - 1).to_s,
                            *Processes::RUBY, "-e", "$0 = %(app at work); loop { sleep 0.05 }")
-    wait_until("it runs") do
-      @inner = child_of(child_of(unshare))
-      @inner.positive? && File.read("/proc/#{@inner}/cmdline").start_with?("app at work")
+    @inner = wait_until("it runs") do
+      inner = child_of(child_of(unshare))
+      inner if inner.positive? && File.read("/proc/#{inner}/cmdline").start_with?("app at work")
     end
     skip "the kernel does not let PIDs be chosen here" unless Processes.status_of(@inner, "NSpid").split.last == pid.to_s
   end
@@ -57,7 +58,7 @@ class ContainersTest < LiveTest
     skip "namespaces are not allowed here" unless system("unshare", "-p", "-f", "-m", "--mount-proc", "true",
                                                          %i[out err] => File::NULL)
     other = IO.popen([RbConfig.ruby, "#{__dir__}/ipc.rb", (Leftovers.queue_key(1) + 5).to_s, "stamp", "stay"], "r+")
-    id = other.gets.to_i
+    id = Integer(other.gets)
     began = Time.now.to_i
     wait_until("it is clearly older") { Time.now.to_i > began + 4 }
     container_with_pid(other.pid)

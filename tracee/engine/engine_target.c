@@ -406,6 +406,9 @@ static int arm_site(struct probe *probe, VALUE method, struct error *err)
 		rb_jump_tag(failed);
 	exception_drop(Qnil);
 	probe->armed = false;
+	/* Nobody is to join it. */
+	engine_target_link_of(site, probe)->wanted = false;
+	site->wanted--;
 	return error_set(err, -ENOTSUP, "this Ruby gives no events for it");
 }
 

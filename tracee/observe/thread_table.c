@@ -10,6 +10,7 @@
 
 #include "proto/states.h"
 #include "tracee/vm/builtin_methods.h"
+#include "tracee/vm/event_flags.h"
 #include "tracee/vm/gvl_layout.h"
 #include "tracee/vm/native_id.h"
 #include "tracee/vm/own.h"
@@ -122,6 +123,7 @@ void thread_table_open(void)
 	thread_table_list();
 	if (table.hooked)
 		return;
+	event_flags_look();
 	rb_add_event_hook(on_begin, RUBY_EVENT_THREAD_BEGIN, Qnil);
 	table.hooked = true;
 }

@@ -369,9 +369,9 @@ static void part_last_words(struct session *session)
 	/* Where calls are only counted, the table says so of each. */
 	if (let_go && session->manner != CALLS_COUNTED)
 		session_note(session, NOTE_WARNING,
-		             "%u method%s %s not traced to the end, as that took more than --max-overhead allows: the calls "
-		             "since then are neither shown nor counted",
-		             let_go, let_go == 1 ? "" : "s", let_go == 1 ? "was" : "were");
+		             "%u method%s or line%s %s not traced to the end, as that took more than --max-overhead allows: what "
+		             "ran since then is neither shown nor counted",
+		             let_go, let_go == 1 ? "" : "s", let_go == 1 ? "" : "s", let_go == 1 ? "was" : "were");
 	if (pushed_out)
 		session_note(session, NOTE_WARNING,
 		             "a TracePoint of the application's own has taken the place of rbprobe's on %u method%s that "

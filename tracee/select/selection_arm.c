@@ -76,7 +76,7 @@ void selection_announce_whole_hook(struct selection *selection)
 
 void selection_announce_oneshot_lines(struct selection *selection)
 {
-	if (selection->oneshot_announced || !oneshot_lines_run() || oneshot_lines_ready())
+	if (selection->oneshot_announced || oneshot_lines_ready() || !oneshot_lines_run())
 		return;
 	selection->oneshot_announced = true;
 	session_note(

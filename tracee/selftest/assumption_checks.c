@@ -186,7 +186,7 @@ enum assumption_state check_thread_context(struct text *reason)
 enum assumption_state check_thread_interrupts(struct text *reason)
 {
 	if (!interrupts_mask_is_decided())
-		return because(FACT_NOT_TRIED, reason, "the thread has ended");
+		return because(FACT_NOT_TRIED, reason, "it could not be found out yet");
 	return ok_or_failed(interrupts_mask_is_known(), reason, "no word of a context held back what was sent");
 }
 

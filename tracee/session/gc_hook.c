@@ -163,16 +163,12 @@ void gc_hook_remove(rb_event_hook_func_t function)
 		return;
 	*place = NULL;
 	rb_remove_event_hook(function);
-	gc_hook_sweep();
 }
 
 bool gc_hook_sweep(void)
 {
-	if (!is_watched())
+	if (!is_watched() || session_first())
 		return false;
-	for (size_t i = 0; i < HOOKS_MAX; i++)
-		if (hooks[i])
-			return false;
 	done(unwatch_ractors);
 	return is_watched();
 }

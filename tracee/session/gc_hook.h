@@ -18,7 +18,10 @@ bool gc_hook_add(rb_event_hook_func_t function, rb_event_flag_t events);
 /* The same for one that is given the VM's trace argument: void (*)(VALUE, const rb_trace_arg_t *). */
 bool gc_hook_add_raw(rb_event_hook_func_t function, rb_event_flag_t events);
 void gc_hook_remove(rb_event_hook_func_t function);
-/* Whether the watch for Ractors is still on, though no hook is: it cannot be taken away now. Job context; raises nothing. */
+/*
+ * Where no session is left, takes the watch for Ractors away: hooks come and go as long as there is one. Whether it is still on
+ * then, as it cannot be taken away now. Job context; raises nothing.
+ */
 bool gc_hook_sweep(void);
 /* Event context. */
 bool gc_hook_is_on(rb_event_hook_func_t function);

@@ -374,8 +374,9 @@ void session_exit(unsigned timeout_ms)
 	while (session) {
 		struct session *next = session->next;
 
+		if (!session->detaching)
+			say_last_words(session);
 		session->detaching = true;
-		say_last_words(session);
 		session->leaked = true;
 		request_abandon_all(session, CANCEL_EXIT);
 		exit_parts(session);

@@ -29,8 +29,9 @@ bool heap_list_next(struct heap_list *list);
 /* All of them at once: for one moment's picture, and what there are few of. Any class. Returns an Array. */
 VALUE heap_list_all(VALUE class);
 /*
- * All fibers, at once: an Array; nil where they cannot be told, for there are other Ractors, whose fibers run. Once there has
- * been one, ObjectSpace.each_object() shows no fibers (os_obj_of_i() in gc.c, 3.2 to 4.1).
+ * All fibers, at once: an Array; nil where they cannot be told, as there are other Ractors, whose fibers run, or as the one that
+ * runs is not among those that were found. Once there has been a Ractor, ObjectSpace.each_object() shows no fibers (os_obj_of_i()
+ * in gc.c, 3.2 to 4.1).
  */
 VALUE heap_list_fibers(void);
 /* In GC; also of a list that is all zero. */

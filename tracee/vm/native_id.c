@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 /*
- * The VM asks the kernel when a native thread begins, and not in a forked child (native_thread_native_thread_id() of
- * thread_pthread.c): its main thread has the number of the parent's that forked, until it asks on its own.
+ * The VM asks the kernel when a native thread begins, and not again in a forked child: there its main thread goes on with the
+ * number of that thread of the parent that forked (native_thread_native_thread_id() of thread_pthread.c, 3.1 to 4.0).
  */
 static uint32_t of_main(uint32_t told)
 {

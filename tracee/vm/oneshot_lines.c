@@ -267,6 +267,8 @@ struct oneshot_kept *oneshot_lines_keep(VALUE code)
 
 	if (!kept)
 		return NULL;
+	/* It looks at one of them: either all are marked, or none. */
+	oneshot_lines_look();
 	rb_protect(begin, (VALUE)both, &failed);
 	if (failed)
 		exception_drop(Qnil);
@@ -290,7 +292,7 @@ static int stop_at_first(st_data_t address, st_data_t mark, st_data_t marked)
 	return ST_STOP;
 }
 
-/* The key is there already, so that nothing moves in the table. */
+/* The key is there already. */
 static int set_again(st_data_t address, st_data_t mark, st_data_t unused)
 {
 	(void)unused;

@@ -110,9 +110,9 @@ static bool is_older_than(const struct found *queue, const struct target *target
 }
 
 /*
- * Whether another process than the target has made it for itself, whatever the key: each has a PID in its namespace that one of
- * another may have as well, and where its own key is taken, it has one that means nothing. A receiver in a namespace that is not
- * seen from here has no number.
+ * Whether another process than the target has made it for itself. The key says nothing: two processes in two namespaces may have
+ * the same PID, and a process whose key is taken makes its queue with any other. A receiver in a namespace that is not seen from
+ * here has no number.
  */
 static bool is_in_use(const struct found *queue)
 {
@@ -152,7 +152,7 @@ static bool holds_others_message(const struct found *queue)
 		return false;
 	size = msgrcv(queue->id, &chunk, sizeof(chunk) - sizeof(chunk.type), 0, IPC_NOWAIT | MSG_COPY | MSG_NOERROR);
 	if (size < 0)
-		return errno != ENOMSG && errno != EIDRM && errno != EINVAL;
+		return errno != ENOMSG && errno != EIDRM; /* EINVAL: one that is larger than all of ours */
 	if (chunk.type == QUEUE_STAMP_TYPE)
 		return size > 0;
 	return chunk.type != CHUNK_TYPE || (size_t)size < sizeof(chunk.header) ||

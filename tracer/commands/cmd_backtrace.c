@@ -204,12 +204,23 @@ static int look(struct backtrace *backtrace, int signals_descriptor, bool *inter
 	for (size_t i = 0; i < backtrace->count && backtrace->full; i++)
 		if (backtrace->watched[i].answered)
 			add_native(backtrace, &backtrace->watched[i]);
-	for (size_t i = 0; i < backtrace->count; i++)
-		if (!backtrace->watched[i].answered && look_from_outside(backtrace, &backtrace->watched[i], &requests[i]) &&
-		    status == requests[i].status)
+	for (size_t i = 0; i < backtrace->count; i++) {
+		if (backtrace->watched[i].answered || !look_from_outside(backtrace, &backtrace->watched[i], &requests[i]))
+			continue;
+		backtrace->thread_found = true; /* all are shown */
+		if (status == requests[i].status)
 			status = STATUS_DONE;
+	}
 	free(requests);
 	return status;
+}
+
+static bool has_thread(const struct report *report)
+{
+	for (size_t i = 0; i < report->count; i++)
+		if (!report->stacks[i].fiber)
+			return true;
+	return false;
 }
 
 /* from: where in the output this look begins. */
@@ -227,8 +238,8 @@ static void show(struct backtrace *backtrace, size_t from)
 		if (!first && !backtrace->invocation.json)
 			buffer_add_char(&backtrace->invocation.output.buffer, '\n');
 		first = false;
-		backtrace->thread_found |= watched->now.count > 0;
-		if (backtrace->thread && !backtrace->invocation.json && watched->now.count == 0 && !watched->before.pid)
+		backtrace->thread_found |= has_thread(&watched->now);
+		if (backtrace->thread && !has_thread(&watched->now) && !watched->before.pid)
 			message("process %d: no thread has the name or id %s", (int)watched->pid, backtrace->thread);
 		if (watched->now.compiler && !watched->before.pid && !backtrace->invocation.options.quiet)
 			message("process %d: whom threads join, what they wait for, and their SQL are shown with --locals: for "
@@ -277,7 +288,8 @@ static int backtrace_run(void *self)
 		    round == (every_ns ? backtrace->invocation.count : 1))
 			break;
 		next_ns += every_ns;
-		if (!wait_until(next_ns, signals_descriptor))
+		interrupted = !wait_until(next_ns, signals_descriptor);
+		if (interrupted)
 			break;
 		if (!backtrace->invocation.json)
 			buffer_add_char(&backtrace->invocation.output.buffer, '\n');
