@@ -141,8 +141,7 @@ int engine_line_arm(struct probe *probe, VALUE code, uint32_t line, bool once, s
 static bool disable(struct line_site *site)
 {
 	if (is_enabled(site) && targeted_rest()) {
-		oneshot_lines_release(site->kept);
-		site->kept = NULL;
+		oneshot_lines_release(&site->kept);
 		targeted_disable(0, site->tracepoint);
 	}
 	return !is_enabled(site);
@@ -180,7 +179,7 @@ void engine_line_hand_over(struct probe *from, struct probe *to)
 static void site_free(struct line_site *site)
 {
 	armed_count--;
-	oneshot_lines_release(site->kept);
+	oneshot_lines_release(&site->kept);
 	free(site);
 }
 

@@ -239,14 +239,13 @@ static void leave_shared(struct site *site)
 
 static void site_disable(struct site *site)
 {
-	oneshot_lines_release(site->kept);
-	site->kept = NULL;
+	oneshot_lines_release(&site->kept);
 	targeted_disable(site->definition, site->tracepoint);
 }
 
 static void site_free(struct site *site)
 {
-	oneshot_lines_release(site->kept);
+	oneshot_lines_release(&site->kept);
 	leave_shared(site);
 	if (site->block)
 		block_sites_set(site->block, sites_of_block(site->block) - 1);

@@ -275,14 +275,15 @@ struct oneshot_kept *oneshot_lines_keep(VALUE code)
 	return kept;
 }
 
-void oneshot_lines_release(struct oneshot_kept *kept)
+void oneshot_lines_release(struct oneshot_kept **kept)
 {
-	if (!kept)
+	if (!*kept)
 		return;
-	for (size_t i = 0; i < kept->count; i++)
-		release_one(kept->addresses[i]);
-	free(kept->addresses);
-	free(kept);
+	for (size_t i = 0; i < (*kept)->count; i++)
+		release_one((*kept)->addresses[i]);
+	free((*kept)->addresses);
+	free(*kept);
+	*kept = NULL;
 }
 
 static int stop_at_first(st_data_t address, st_data_t mark, st_data_t marked)
@@ -343,7 +344,7 @@ struct oneshot_kept *oneshot_lines_keep(VALUE code)
 	return NULL;
 }
 
-void oneshot_lines_release(struct oneshot_kept *kept)
+void oneshot_lines_release(struct oneshot_kept **kept)
 {
 	(void)kept;
 }

@@ -26,11 +26,11 @@ bool oneshot_lines_ready(void);
 /*
  * After a targeted TracePoint was enabled on the code (a RubyVM::InstructionSequence), where Coverage runs: marks it, and all
  * that is written in it. The code stays alive and where it is until oneshot_lines_release(), which has to be called before the
- * TracePoint is disabled. The last one that releases takes a mark away. NULL: there is nothing to keep. May raise, unless
- * oneshot_lines_ready() was called before.
+ * TracePoint is disabled, and leaves NULL. The last one that releases takes a mark away. NULL: there is nothing to keep. May
+ * raise, unless oneshot_lines_ready() was called before.
  */
 struct oneshot_kept *oneshot_lines_keep(VALUE code);
-void oneshot_lines_release(struct oneshot_kept *kept);
+void oneshot_lines_release(struct oneshot_kept **kept);
 
 /*
  * For each job: a global hook that came on for the first time has made the VM rewrite all code, and the marks are gone. Does next
