@@ -230,6 +230,7 @@ static void show(struct backtrace *backtrace, size_t from)
 
 	for (size_t i = 0; i < backtrace->count; i++) {
 		struct watched *watched = &backtrace->watched[i];
+		bool found = has_thread(&watched->now);
 
 		if (!watched->answered) {
 			report_free(&watched->now);
@@ -238,8 +239,8 @@ static void show(struct backtrace *backtrace, size_t from)
 		if (!first && !backtrace->invocation.json)
 			buffer_add_char(&backtrace->invocation.output.buffer, '\n');
 		first = false;
-		backtrace->thread_found |= has_thread(&watched->now);
-		if (backtrace->thread && !has_thread(&watched->now) && !watched->before.pid)
+		backtrace->thread_found |= found;
+		if (backtrace->thread && !found && !watched->before.pid)
 			message("process %d: no thread has the name or id %s", (int)watched->pid, backtrace->thread);
 		if (watched->now.compiler && !watched->before.pid && !backtrace->invocation.options.quiet)
 			message("process %d: whom threads join, what they wait for, and their SQL are shown with --locals: for "
