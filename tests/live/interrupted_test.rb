@@ -3,6 +3,10 @@
 require_relative "helper"
 
 class InterruptedTest < LiveTest
+  def self.test_each_engine(sentence, &story)
+    %w[target hook].each { |engine| test("#{sentence}, engine #{engine}") { instance_exec(engine, &story) } }
+  end
+
   # Threads that call a traced method all the time, killed one after the other: how many were not gone at once.
   SURVIVORS = <<~RUBY.freeze
     class Victim; def hit(number) @hits = number; end; end
@@ -176,10 +180,8 @@ class InterruptedTest < LiveTest
     [$made.join(5).nil?, $made.alive?]
   RUBY
 
-  %w[target hook].each do |engine|
-    test "a thread that an expression has made can be killed, engine #{engine}" do
-      assert_traced("[false, false]", MADE, "--engine", engine, "Maker#hit(self.look)", before: MAKER)
-    end
+  test_each_engine "a thread that an expression has made can be killed" do |engine|
+    assert_traced("[false, false]", MADE, "--engine", engine, "Maker#hit(self.look)", before: MAKER)
   end
 
   # Up to Ruby 3.1 Timeout makes a thread, kills it, and waits for it.
@@ -194,15 +196,13 @@ class InterruptedTest < LiveTest
     nil
   RUBY
 
-  %w[target hook].each do |engine|
-    test "a thread that an expression makes and kills is gone at once, engine #{engine}" do
-      target = start("console")
-      target.run(ENDING_THREADS)
-      tracer = trace(target, "--engine", engine, "Ending#work(self.long, self.killed)")
-      target.run("3.times { $ending.work(1) }")
-      result = tracer.stop
-      assert_equal 3, result.stdout.scan("self.long=:in_time, self.killed=false").size, result.stdout
-    end
+  test_each_engine "a thread that an expression makes and kills is gone at once" do |engine|
+    target = start("console")
+    target.run(ENDING_THREADS)
+    tracer = trace(target, "--engine", engine, "Ending#work(self.long, self.killed)")
+    target.run("3.times { $ending.work(1) }")
+    result = tracer.stop
+    assert_equal 3, result.stdout.scan("self.long=:in_time, self.killed=false").size, result.stdout
   end
 
   test "an overflow of the stack in the midst of rbprobe's work is no interrupt" do
@@ -298,10 +298,8 @@ class InterruptedTest < LiveTest
   RUBY
   END_OF_STORM = "$done = true; $thread.raise(RuntimeError, '0'); $thread.join; nil".freeze
 
-  %w[target hook].each do |engine|
-    test "exceptions that are sent several at a time all arrive, in their order, beside values, engine #{engine}" do
-      assert_traced("true", ROUNDS, "--engine", engine, "Sum#add(number + 1)", before: STORM).run(END_OF_STORM)
-    end
+  test_each_engine "exceptions that are sent several at a time all arrive, in their order, beside values" do |engine|
+    assert_traced("true", ROUNDS, "--engine", engine, "Sum#add(number + 1)", before: STORM).run(END_OF_STORM)
   end
 
   test "so they do beside an expression that raises a NameError each time" do
@@ -353,10 +351,8 @@ class InterruptedTest < LiveTest
     nil
   RUBY
 
-  %w[target hook].each do |engine|
-    test "a Timeout around an expression that lets interrupts in ends its block, engine #{engine}" do
-      assert_traced("6", "timeouts", "--engine", engine, "Pool#work(self.look)", before: LETTING_IN)
-    end
+  test_each_engine "a Timeout around an expression that lets interrupts in ends its block" do |engine|
+    assert_traced("6", "timeouts", "--engine", engine, "Pool#work(self.look)", before: LETTING_IN)
   end
 
   # Timeouts around the calls, which end them, and within the expression, which are over before it is.
@@ -389,16 +385,14 @@ class InterruptedTest < LiveTest
     nil
   RUBY
 
-  %w[target hook].each do |engine|
-    test "a Timeout within an expression does not reach the application, whose own do, engine #{engine}" do
-      target = start("console")
-      target.run(BOTH)
-      tracer = trace(target, "--engine", engine, "Both#work(self.look)")
-      before = Integer(target.run("$ended"))
-      wait_until("six of them have ended", 60) { Integer(target.run("$ended")) > before + 6 }
-      assert_exit 0, tracer.stop
-      assert_equal "[]", target.run("$done = true; $thread.join; $astray")
-    end
+  test_each_engine "a Timeout within an expression does not reach the application, whose own do" do |engine|
+    target = start("console")
+    target.run(BOTH)
+    tracer = trace(target, "--engine", engine, "Both#work(self.look)")
+    before = Integer(target.run("$ended"))
+    wait_until("six of them have ended", 60) { Integer(target.run("$ended")) > before + 6 }
+    assert_exit 0, tracer.stop
+    assert_equal "[]", target.run("$done = true; $thread.join; $astray")
   end
 
   RACTOR = <<~'RUBY'.freeze
@@ -499,11 +493,9 @@ class InterruptedTest < LiveTest
     nil
   RUBY
 
-  %w[target hook].each do |engine|
-    test "a signal that ends the process does so while an expression runs, engine #{engine}" do
-      assert_traced("[SystemExit, Interrupt, SystemExit, Interrupt]",
-                    "%i[TERM INT TERM INT].map { |signal| until_stopped(signal) }",
-                    "--engine", engine, "Slow#work(self.look)", before: STOPPED)
-    end
+  test_each_engine "a signal that ends the process does so while an expression runs" do |engine|
+    assert_traced("[SystemExit, Interrupt, SystemExit, Interrupt]",
+                  "%i[TERM INT TERM INT].map { |signal| until_stopped(signal) }",
+                  "--engine", engine, "Slow#work(self.look)", before: STOPPED)
   end
 end
