@@ -190,8 +190,7 @@ class AttachTest < LiveTest
   test "a queue of another program with such a key, and a message in it, stays until that is received" do
     dead = spawn("true")
     Process.wait(dead)
-    id = IO.popen([RbConfig.ruby, "#{__dir__}/ipc.rb", Leftovers.queue_key(dead).to_s, "stamp", "send"], &:read)
-    id = Integer(id)
+    id = Integer(IO.popen([RbConfig.ruby, "#{__dir__}/ipc.rb", Leftovers.queue_key(dead).to_s, "stamp", "send"], &:read))
     target = start("shop")
     assert_attachable(target)
     assert_includes Leftovers.queues.map(&:id), id
@@ -258,7 +257,7 @@ class AttachTest < LiveTest
 
   # The id of a queue of user 65534's under the target's key.
   def squat(target)
-    IO.popen(squatting(target), &:read).to_i
+    Integer(IO.popen(squatting(target), &:read))
   end
 
   def squatting(target)

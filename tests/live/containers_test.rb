@@ -12,19 +12,31 @@ class ContainersTest < LiveTest
 
   # The application, PID 1 of its namespace, as a user of its own. Returns the PID that the host shows.
   def container
+    namespaces = %w[unshare -p -f -i -m --mount-proc --kill-child]
+    only_where_allowed(*namespaces)
+    unshare = start_beside(*namespaces, "setpriv", "--reuid=#{USER}", "--regid=#{USER}", "--clear-groups", *Processes::RUBY, "-e",
+                           "def work; sleep 0.05; end; $0 = %(app at work); loop { work }")
+    @inner = app_at_work { child_of(unshare) }
+  end
+
+  def only_where_allowed(*namespaces)
     only_where_loading_is_possible
     skip "needs root" unless Process.uid.zero?
     skip "the Ruby is in a chroot" if Processes::RUBY.first == "chroot"
-    namespaces = %w[unshare -p -f -i -m --mount-proc --kill-child]
     skip "namespaces are not allowed here" unless system(*namespaces, "true", %i[out err] => File::NULL)
-    unshare = start_beside(*namespaces, "setpriv", "--reuid=#{USER}", "--regid=#{USER}", "--clear-groups", *Processes::RUBY, "-e",
-                           "def work; sleep 0.05; end; $0 = %(app at work); loop { work }")
-    inner = nil
+  end
+
+  # 0: there is none yet.
+  def child_of(pid)
+    pid.zero? ? 0 : File.read("/proc/#{pid}/task/#{pid}/children").to_i
+  end
+
+  # Its PID, which the block looks for.
+  def app_at_work
     wait_until("it runs") do
-      inner = File.read("/proc/#{unshare}/task/#{unshare}/children").to_i
-      inner.positive? && File.read("/proc/#{inner}/cmdline").start_with?("app at work")
+      inner = yield
+      inner if inner.positive? && File.read("/proc/#{inner}/cmdline").start_with?("app at work")
     end
-    @inner = inner
   end
 
   # unshare waits for it, whatever it is sent.
@@ -33,30 +45,18 @@ class ContainersTest < LiveTest
     super
   end
 
-  # 0: there is none yet.
-  def child_of(pid)
-    pid.zero? ? 0 : File.read("/proc/#{pid}/task/#{pid}/children").to_i
-  end
-
   # In a PID namespace alone, with that PID in it. Linux takes the next PID after ns_last_pid.
   def container_with_pid(pid)
     shell = 'echo "$1" >/proc/sys/kernel/ns_last_pid; shift; "$@" & wait'
     unshare = start_beside("unshare", "-p", "-f", "-m", "--mount-proc", "--kill-child", "sh", "-c", shell, "sh", (pid - 1).to_s,
                            *Processes::RUBY, "-e", "$0 = %(app at work); loop { sleep 0.05 }")
-    @inner = wait_until("it runs") do
-      inner = child_of(child_of(unshare))
-      inner if inner.positive? && File.read("/proc/#{inner}/cmdline").start_with?("app at work")
-    end
+    @inner = app_at_work { child_of(child_of(unshare)) }
     skip "the kernel does not let PIDs be chosen here" unless Processes.status_of(@inner, "NSpid").split.last == pid.to_s
   end
 
   # Queues that are much older than the process are taken for left over by one before it.
   test "the queue of a process here with the PID that the application has in there stays" do
-    only_where_loading_is_possible
-    skip "needs root" unless Process.uid.zero?
-    skip "the Ruby is in a chroot" if Processes::RUBY.first == "chroot"
-    skip "namespaces are not allowed here" unless system("unshare", "-p", "-f", "-m", "--mount-proc", "true",
-                                                         %i[out err] => File::NULL)
+    only_where_allowed("unshare", "-p", "-f", "-m", "--mount-proc")
     other = IO.popen([RbConfig.ruby, "#{__dir__}/ipc.rb", (Leftovers.queue_key(1) + 5).to_s, "stamp", "stay"], "r+")
     id = Integer(other.gets)
     began = Time.now.to_i
