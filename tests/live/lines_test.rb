@@ -298,7 +298,9 @@ class LinesTest < LiveTest
     assert_equal 1000, turns.size
     limited = trace(target, "order.rb:#{LINE["loop {"]}(@turns)", "--max-overhead", "1", "--format", "json")
     limited.wait_for(/order\.rb:#{LINE["loop {"]} is not traced any more: .* more than --max-overhead 1\)/)
-    limited.stop
+    notes = limited.stop.events("note")
+    assert_equal [target.pid], notes.map { |note| note["pid"] }.uniq
+    assert_equal 1, notes.count { |note| note["text"].include?("is not traced any more") }
     target.run("$threads.each(&:kill); nil")
   end
 

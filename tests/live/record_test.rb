@@ -41,6 +41,24 @@ class RecordTest < LiveTest
     assert_equal "interrupted", replay("--format", "json").objects.last["reason"]
   end
 
+  test "what the process warned of is told again, and with -v all that it told, wherever the recording is read" do
+    target = start("shop")
+    target.run("class Shelf; 4.times { |i| attr_reader \"place\#{i}\" }; def first = place0; end; 1")
+    client = launch("record", "-v", "--no-hook", "-p", target.pid.to_s, "-o", file_of, "Shelf#").wait_until_armed
+    target.run("Shelf.new.first")
+    assert_exit 0, client.stop
+    warning = /^rbprobe: process #{target.pid}: 4 methods left out .* and 1 more \(-v names them\)$/
+    [["replay"], ["report"], ["export", "--to", "chrome"]].each do |command, *arguments|
+      read = ->(*more) { rbprobe(command, *arguments, *more, file_of).tap { |result| assert_exit 0, result }.stderr }
+      assert_match warning, read.call
+      refute_match(/Shelf#place\d left out:/, read.call)
+      assert_equal 4, read.call("-v").scan(/Shelf#place\d left out:/).size, command
+      refute_match(/left out/, read.call("-q"))
+    end
+    notes = replay("--format", "json").events("note")
+    assert_equal [[target.pid, true]], notes.map { |note| [note["pid"], note["text"].start_with?("4 methods left out")] }
+  end
+
   test "what could not be read behind what a file has is not appended to it" do
     target = start("shop")
     record("$shop.sell(:tea)", "Shop#", target: target)

@@ -82,7 +82,8 @@ class SelftestTest < LiveTest
       result.stdout
     )
     assert_match(/^not tried  hook\.frames .*: it stands on hook\.flags; without it /, result.stdout)
-    assert_match(/^\d+ ok, 1 failed(, \d+ not applicable)?, 3 not tried$/, result.stdout)
+    assert_match(/^not tried  code\.events .*: it stands on hook\.flags; without it /, result.stdout)
+    assert_match(/^\d+ ok, 1 failed(, \d+ not applicable)?, 4 not tried$/, result.stdout)
     hint = "`rbprobe selftest -p #{target.pid}` shows more"
     assert_match(/^rbprobe: process #{target.pid}: self-test: hook\.flags failed; #{hint}$/,
                  rbprobe("load", "-v", "-p", target.pid.to_s).stderr)

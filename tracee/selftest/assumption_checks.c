@@ -16,6 +16,7 @@
 #include "tracee/vm/interrupts_mask.h"
 #include "tracee/vm/method_definition.h"
 #include "tracee/vm/objspace.h"
+#include "tracee/vm/oneshot_lines.h"
 #include "tracee/vm/quiet.h"
 #include "tracee/vm/thread_layout.h"
 
@@ -176,6 +177,14 @@ enum assumption_state check_shared_methods(struct text *reason)
 	if (compat_block_method_shares_hooks())
 		return because(FACT_NOT_APPLICABLE, reason, "this Ruby takes several TracePoints for such a method");
 	return ok_or_failed(method_definition_of(builtin_method(BUILTIN_MODULE_TO_S)) != 0, reason, "it was not found");
+}
+
+enum assumption_state check_code_events(struct text *reason)
+{
+	event_flags_look();
+	if (!layout_is_known(LAYOUT_HOOK_FLAGS))
+		return stands_on("hook.flags", reason);
+	return ok_or_failed(oneshot_lines_find(), reason, "no word of lambdas told the events that they were compiled for");
 }
 
 enum assumption_state check_thread_context(struct text *reason)

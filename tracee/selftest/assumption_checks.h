@@ -27,6 +27,7 @@ enum assumption_state check_patch_names(struct text *reason);
 enum assumption_state check_patch_instructions(struct text *reason);
 enum assumption_state check_patch_compiler(struct text *reason);
 enum assumption_state check_shared_methods(struct text *reason);
+enum assumption_state check_code_events(struct text *reason);
 enum assumption_state check_attribute_events(struct text *reason);
 enum assumption_state check_instruction_events(struct text *reason);
 enum assumption_state check_block_method_defaults(struct text *reason);

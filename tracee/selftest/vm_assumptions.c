@@ -190,6 +190,13 @@ const struct assumption facts[] = {
 		.check = check_block_method_defaults,
 	},
 	{
+		.name = "code.events",
+		.what = "Code has a word with the events that it was written for",
+		.without = "beside Coverage of oneshot lines only the first call of a method is seen, with a warning",
+		.seen = ALL,
+		.check = check_code_events,
+	},
+	{
 		.name = "threads.context",
 		.what = "A thread leads to its execution context, and that back to it",
 		.without = "backtraces do not tell who holds the Mutex that a thread waits for",

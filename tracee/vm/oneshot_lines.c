@@ -131,12 +131,10 @@ static void find(void)
 		layout_found(LAYOUT_CODE_EVENTS, found);
 }
 
-bool oneshot_lines_ready(void)
+bool oneshot_lines_find(void)
 {
 	static bool looked;
 
-	if (!RTEST(rb_get_coverages()))
-		return false;
 	if (!looked) {
 		looked = true;
 		event_flags_look();
@@ -145,6 +143,11 @@ bool oneshot_lines_ready(void)
 		layout_not_found(LAYOUT_CODE_EVENTS, "no word of lambdas told the events that they were compiled for");
 	}
 	return layout_is_known(LAYOUT_CODE_EVENTS);
+}
+
+bool oneshot_lines_ready(void)
+{
+	return RTEST(rb_get_coverages()) && oneshot_lines_find();
 }
 
 /* --- Marking code */

@@ -17,11 +17,14 @@
 /* Whether it is on. Raises nothing, calls no method. */
 bool oneshot_lines_run(void);
 
-/*
- * Whether code can be kept from being forgotten: finds out, once, where the VM has that memory. No hook is added but of events
- * for threads and fibers. Where no Coverage runs, nothing is done, and the answer is false. May raise.
- */
+/* Whether code can be kept from being forgotten. Where no Coverage runs, nothing is done, and the answer is false. May raise. */
 bool oneshot_lines_ready(void);
+
+/*
+ * Finds out, once, where the VM has that memory. No hook is added but of events for threads and fibers. False: it was not found.
+ * May raise.
+ */
+bool oneshot_lines_find(void);
 
 /*
  * After a targeted TracePoint was enabled on the code (a RubyVM::InstructionSequence), where Coverage runs: marks it, and all

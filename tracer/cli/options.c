@@ -70,18 +70,12 @@ static struct options *options_of(struct argp_state *state)
 	return state->input;
 }
 
-static error_t parse_session(int key, char *argument, struct argp_state *state)
+static error_t parse_talk(int key, char *argument, struct argp_state *state)
 {
 	struct options *options = options_of(state);
 
 	(void)argument;
 	switch (key) {
-	case OPTION_NO_LOAD:
-		options->no_load = true;
-		return 0;
-	case OPTION_INTERRUPT:
-		options->interrupt = true;
-		return 0;
 	case 'q':
 		options->quiet = true;
 		return 0;
@@ -91,6 +85,21 @@ static error_t parse_session(int key, char *argument, struct argp_state *state)
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
+}
+
+static error_t parse_session(int key, char *argument, struct argp_state *state)
+{
+	struct options *options = options_of(state);
+
+	switch (key) {
+	case OPTION_NO_LOAD:
+		options->no_load = true;
+		return 0;
+	case OPTION_INTERRUPT:
+		options->interrupt = true;
+		return 0;
+	}
+	return parse_talk(key, argument, state);
 }
 
 static error_t parse_engine(int key, char *argument, struct argp_state *state)
@@ -228,14 +237,21 @@ static error_t parse_trace(int key, char *argument, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
+/* clang-format off */
+#define TALK_ROWS \
+	{"quiet", 'q', NULL, 0, "Say nothing but errors on standard error", 9}, \
+	{"verbose", 'v', NULL, 0, "Say more about what is done, and how", 9}
+/* clang-format on */
+
+static const struct argp_option talk_list[] = {TALK_ROWS, {0}};
+
 static const struct argp_option session_list[] = {
 	{"no-load", OPTION_NO_LOAD, NULL, 0, "Do not load the extension into a process that has not required it", 9},
 	{"interrupt", OPTION_INTERRUPT, NULL, 0,
          "Wake the main thread even if its call then ends early or fails with EINTR (epoll_wait, sleep and others called by an "
          "extension, open of a FIFO, IO#sysread). Without this rbprobe waits until the call returns",
          9},
-	{"quiet", 'q', NULL, 0, "Say nothing but errors on standard error", 9},
-	{"verbose", 'v', NULL, 0, "Say more about what is done, and how", 9},
+	TALK_ROWS,
 	{0},
 };
 
@@ -298,6 +314,7 @@ static const struct argp_option trace_list[] = {
 	{0},
 };
 
+const struct argp options_talk = {.options = talk_list, .parser = parse_talk};
 const struct argp options_session = {.options = session_list, .parser = parse_session};
 const struct argp options_color = {.options = color_list, .parser = parse_color};
 const struct argp options_engine = {.options = engine_list, .parser = parse_engine};

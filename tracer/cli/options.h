@@ -70,6 +70,7 @@ struct options {
 extern const struct argp options_target;     /* -p, as often as wanted, --ps, --all, --wait, --children */
 extern const struct argp options_target_one; /* -p, --ps, --wait of one process; that it is one is for the caller to check */
 extern const struct argp options_session;    /* --no-load --interrupt -q -v */
+extern const struct argp options_talk;       /* -q -v, where there is no session */
 extern const struct argp options_color;      /* --color */
 extern const struct argp options_engine;     /* --engine */
 extern const struct argp options_selectors;  /* -m and everything that is not an option */

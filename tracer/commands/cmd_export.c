@@ -96,9 +96,6 @@ static error_t parse_export(int key, char *argument, struct argp_state *state)
 		return options_whole_number("--calls", argument, 1, HTML_CALLS_MAX, &exporting->calls_max);
 	case 'm':
 		return options_selector(options, argument);
-	case 'q':
-		options->quiet = true;
-		return 0;
 	case ARGP_KEY_ARG:
 		if (exporting->path) {
 			message("export takes one file, not also \"%s\"; methods are chosen with -m", argument);
@@ -122,7 +119,6 @@ static const struct argp_option export_list[] = {
 	{"methods", 'm', "SELECTOR", 0, "A recording: only calls of such methods", 10},
 	{"from", OPTION_FROM, "TIME", 0, "Only calls that begin at this time or later, as `rbprobe replay` takes it", 10},
 	{"until", OPTION_UNTIL, "TIME", 0, "Only calls that begin before this time", 10},
-	{"quiet", 'q', NULL, 0, "Say nothing but errors on standard error", 9},
 	{0},
 };
 
@@ -400,7 +396,8 @@ const struct subcommand cmd_export = {
 		"callgrind_annotate); svg (a flame graph by itself). Of a recording, the last five have the own time of its "
 		"calls by stack. FILE may be - for standard input.",
 	.pids = PIDS_NONE,
-	.options = (const struct argp *const[]){&options_export, &options_one_file, &options_otlp, &options_filter, NULL},
+	.options = (const struct argp *const[]){&options_export, &options_one_file, &options_otlp, &options_filter, &options_talk,
+                                                NULL},
 	.positional = &options_export,
 	.words = WORDS_FILES,
 	.needs = {[LIBRARY_ZSTD] = true},

@@ -28,9 +28,6 @@ static error_t parse_replay(int key, char *argument, struct argp_state *state)
 	case OPTION_INFO:
 		replay->info = true;
 		return 0;
-	case 'q':
-		replay->invocation.options.quiet = true;
-		return 0;
 	case OPTION_FROM:
 		return replay_when_parse("--from", argument, &replay->from);
 	case OPTION_TO:
@@ -52,7 +49,6 @@ static const struct argp_option replay_list[] = {
          "recording began",
          10},
 	{"to", OPTION_TO, "TIME", 0, "Only calls that begin before this time", 10},
-	{"quiet", 'q', NULL, 0, "Say nothing but errors on standard error", 9},
 	{0},
 };
 
@@ -141,8 +137,8 @@ const struct subcommand cmd_replay = {
 		"process is involved. FILE may be - for standard input. With selectors, only calls of these methods are shown: "
 		"classes and methods by the names that they are shown with.",
 	.pids = PIDS_NONE,
-	.options = (const struct argp *const[]){&options_replay, &options_file, &options_shown, &options_filter, &options_color,
-                                                NULL},
+	.options = (const struct argp *const[]){&options_replay, &options_file, &options_shown, &options_filter, &options_talk,
+                                                &options_color, NULL},
 	.positional = &options_replay,
 	.words = WORDS_FILES,
 	.needs = {[LIBRARY_ZSTD] = true},

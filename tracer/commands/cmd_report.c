@@ -168,9 +168,6 @@ static error_t parse_report(int key, char *argument, struct argp_state *state)
 		return replay_when_parse("--to", argument, &report->to);
 	case 'm':
 		return options_selector(options, argument);
-	case 'q':
-		options->quiet = true;
-		return 0;
 	case ARGP_KEY_ARG:
 		return parse_file(argument, report);
 	}
@@ -200,7 +197,6 @@ static const struct argp_option report_list[] = {
 	{"methods", 'm', "SELECTOR", 0, "Only calls of such methods", 10},
 	{"from", OPTION_FROM, "TIME", 0, "Only calls that begin at this time or later, as `rbprobe replay` takes it", 10},
 	{"to", OPTION_TO, "TIME", 0, "Only calls that begin before this time", 10},
-	{"quiet", 'q', NULL, 0, "Say nothing but errors on standard error", 9},
 	{0},
 };
 
@@ -509,7 +505,7 @@ const struct subcommand cmd_report = {
 		"FILE may be - for standard input.",
 	.pids = PIDS_NONE,
 	.format = "A table, or one JSON object a line",
-	.options = (const struct argp *const[]){&options_report, &options_one_file, &options_filter, NULL},
+	.options = (const struct argp *const[]){&options_report, &options_one_file, &options_filter, &options_talk, NULL},
 	.positional = &options_report,
 	.words = WORDS_FILES,
 	.needs = {[LIBRARY_ZSTD] = true},

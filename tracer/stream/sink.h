@@ -81,6 +81,8 @@ struct sink_ops {
 	bool (*enough)(const struct sink *sink);
 	/* A selector that matched no method of a target; at its end, before the summary. NULL: the format has no such thing. */
 	void (*unmatched)(struct sink *sink, pid_t pid, const char *selector);
+	/* What a target warns of, such as a method that is not traced any more. NULL: the format has no such thing. */
+	void (*note)(struct sink *sink, pid_t pid, struct slice text);
 	/* Sums over all marks of a kind; towards the end. NULL: the format has no such thing. */
 	void (*totals)(struct sink *sink, struct stream *stream, const struct record_totals *totals);
 	/*

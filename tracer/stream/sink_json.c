@@ -389,6 +389,12 @@ static void json_unmatched(struct sink *sink, pid_t pid, const char *selector)
 	line_end(sink);
 }
 
+static void json_note(struct sink *sink, pid_t pid, struct slice text)
+{
+	json_member_text(line_begin(sink, "note", pid), "text", text);
+	line_end(sink);
+}
+
 static void json_totals(struct sink *sink, struct stream *stream, const struct record_totals *totals)
 {
 	const struct mark_form *form = mark_form(totals->mark);
@@ -447,6 +453,7 @@ const struct sink_ops sink_json = {
 	.quiet = json_quiet,
 	.holds = json_holds,
 	.unmatched = json_unmatched,
+	.note = json_note,
 	.totals = json_totals,
 	.summary = json_summary,
 };
