@@ -6,7 +6,7 @@
 
 #include "proto/histogram.h"
 #include "tracee/base/ticks.h"
-#include "tracee/engine/engine_target_parts.h"
+#include "tracee/engine/engine_target_sites.h"
 #include "tracee/engine/patch_stubs.h"
 
 #include <ruby.h>

@@ -7,6 +7,7 @@
 
 #include "tracee/engine/engine_line.h"
 
+#include "tracee/engine/watched_code.h"
 #include "tracee/frame/frame.h"
 #include "tracee/frame/frame_locals.h"
 #include "tracee/observe/observe.h"
@@ -31,9 +32,7 @@ struct line_site {
 	struct probe *probe; /* NULL: it is over */
 	uint32_t line;
 	bool once;
-	VALUE tracepoint; /* both pinned by engine_line_mark() */
-	VALUE code;
-	struct oneshot_kept *kept;       /* while the TracePoint is on */
+	struct watched_code watched;     /* engine_line_mark() pins it */
 	_Atomic uint64_t foreign_events; /* in other Ractors */
 	bool left_over;
 	struct line_site *next; /* of those that are left over */
@@ -43,11 +42,6 @@ struct line_site {
 static struct line_site *left_over;
 
 static uint32_t armed_count; /* sites, also those that are left over */
-
-static bool is_enabled(const struct line_site *site)
-{
-	return RTEST(site->tracepoint) && RTEST(rb_tracepoint_enabled_p(site->tracepoint));
-}
 
 static void line_event(VALUE tracepoint, void *data)
 {
@@ -73,8 +67,8 @@ static VALUE enable(VALUE argument)
 {
 	const struct line_site *site = (const struct line_site *)argument;
 
-	builtin_enable_for_line(site->tracepoint, site->code, site->line);
-	targeted_wake_others(site->code, site->line);
+	builtin_enable_for_line(site->watched.tracepoint, site->watched.code, site->line);
+	targeted_wake_others(site->watched.code, site->line);
 	return Qnil;
 }
 
@@ -117,17 +111,17 @@ int engine_line_arm(struct probe *probe, VALUE code, uint32_t line, bool once, s
 	site = calloc(1, sizeof(*site));
 	if (!site)
 		return error_set(err, -ENOMEM, "no memory for a probe");
-	*site = (struct line_site){.probe = probe, .line = line, .once = once, .tracepoint = Qnil, .code = code};
+	*site = (struct line_site){.probe = probe, .line = line, .once = once, .watched = {.tracepoint = Qnil, .code = code}};
 	probe->line = site;
 	armed_count++;
 	engine_line_sweep();
 	engine_line_prepare();
 	event_flags_restore_global();
-	site->tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_LINE, line_event, site);
+	site->watched.tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_LINE, line_event, site);
 	probe->armed = true;
 	rb_protect(enable, (VALUE)site, &failed);
 	if (!failed) {
-		site->kept = oneshot_lines_keep(code);
+		watched_code_begin(&site->watched);
 		return 0;
 	}
 	probe->armed = false;
@@ -135,16 +129,6 @@ int engine_line_arm(struct probe *probe, VALUE code, uint32_t line, bool once, s
 		rb_jump_tag(failed);
 	exception_drop(Qnil);
 	return error_set(err, -ENOTSUP, "this Ruby gives no events for it");
-}
-
-/* Whether the TracePoint is off now. */
-static bool disable(struct line_site *site)
-{
-	if (is_enabled(site) && targeted_rest()) {
-		oneshot_lines_release(&site->kept);
-		targeted_disable(0, site->tracepoint);
-	}
-	return !is_enabled(site);
 }
 
 static void leave_over(struct line_site *site)
@@ -161,7 +145,7 @@ void engine_line_disarm(struct probe *probe)
 	if (!probe->line)
 		return;
 	probe->armed = false;
-	if (!disable(probe->line))
+	if (!watched_code_end(&probe->line->watched))
 		leave_over(probe->line);
 }
 
@@ -179,7 +163,7 @@ void engine_line_hand_over(struct probe *from, struct probe *to)
 static void site_free(struct line_site *site)
 {
 	armed_count--;
-	oneshot_lines_release(&site->kept);
+	watched_code_free(&site->watched);
 	free(site);
 }
 
@@ -191,7 +175,7 @@ void engine_line_release(struct probe *probe)
 		return;
 	probe->line = NULL;
 	site->probe = NULL;
-	if (is_enabled(site))
+	if (watched_code_is_on(&site->watched))
 		leave_over(site);
 	else if (!site->left_over)
 		site_free(site);
@@ -199,7 +183,7 @@ void engine_line_release(struct probe *probe)
 
 VALUE engine_line_code(const struct probe *probe)
 {
-	return probe->line ? probe->line->code : Qnil;
+	return probe->line ? probe->line->watched.code : Qnil;
 }
 
 bool engine_line_is_once(const struct probe *probe)
@@ -210,7 +194,7 @@ bool engine_line_is_once(const struct probe *probe)
 bool engine_line_sweep(void)
 {
 	for (struct line_site **place = &left_over, *site; (site = *place);) {
-		if (!disable(site)) {
+		if (!watched_code_end(&site->watched)) {
 			place = &site->next;
 			continue;
 		}
@@ -222,22 +206,16 @@ bool engine_line_sweep(void)
 	return left_over != NULL;
 }
 
-static void mark(const struct line_site *site)
-{
-	rb_gc_mark(site->tracepoint);
-	rb_gc_mark(site->code);
-}
-
 void engine_line_mark(const struct probe *probe)
 {
 	if (probe->line)
-		mark(probe->line);
+		watched_code_mark(&probe->line->watched);
 }
 
 void engine_line_mark_left_over(void)
 {
 	for (const struct line_site *site = left_over; site; site = site->next)
-		mark(site);
+		watched_code_mark(&site->watched);
 }
 
 uint64_t engine_line_foreign_events(const struct probe *probe)

@@ -4,9 +4,8 @@
  * engine_target_event.c. Context: job.
  */
 
-#include "tracee/engine/engine_target_parts.h"
+#include "tracee/engine/engine_target_sites.h"
 
-#include "proto/clock.h"
 #include "tracee/engine/engine.h"
 #include "tracee/engine/engine_line.h"
 #include "tracee/engine/match.h"
@@ -24,98 +23,17 @@
 
 #include <errno.h>
 #include <ruby/debug.h>
-#include <ruby/st.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
-static st_table *shared_sites; /* by what they are for: see key_of(); under the GVL */
-
-/*
- * How many sites there are for methods of one block, by its instructions. The VM has the hooks of all of them in one list, which
- * it walks to its end for each that is disabled (rb_hook_list_remove_tracepoint() of 2.7 to 4.0), with the GVL held: 2,000 take
- * some 20 ms together, 50,000 minutes.
- */
-static st_table *block_sites; /* under the GVL */
-#define BLOCK_SITES_MAX 2000
-
-#define SWEEP_MAX_NS (5 * NS_PER_MS)
-
-/*
- * Sites that no probe wants any more, whose TracePoints could not be disabled yet, because of other Ractors or of hooks that run.
- * A new probe gets them.
- */
-static struct site *left_over;
-
-static bool must_share(VALUE method)
-{
-	return !compat_block_method_shares_hooks() && method_definition_is_block_method(method);
-}
-
-static bool is_enabled(const struct site *site)
-{
-	return RTEST(site->tracepoint) && RTEST(rb_tracepoint_enabled_p(site->tracepoint));
-}
-
-/* One that is armed, about to be, or still on. */
-static struct site *shared_site(st_data_t key)
-{
-	st_data_t found;
-
-	if (!key || !shared_sites || !st_lookup(shared_sites, key, &found))
-		return NULL;
-	return ((struct site *)found)->wanted || is_enabled((struct site *)found) ? (struct site *)found : NULL;
-}
 
 /* Up to 3.1, on a define_method method. */
 static bool others_hooks(uintptr_t definition)
 {
-	const struct site *site = shared_site(definition);
+	const struct site *site = site_shared(definition);
 
-	return targeted_hooks(definition, site ? site->tracepoint : Qnil) == TARGETED_OTHERS;
+	return targeted_hooks(definition, site ? site->watched.tracepoint : Qnil) == TARGETED_OTHERS;
 }
 
 #define OTHERS_HOOKS "a TracePoint of the application's own is on it, and this Ruby has room for one on a define_method method"
-
-/*
- * Whether RubyVM::InstructionSequence.of() gives one object for one instruction sequence. Before 3.0 it makes a new one each
- * time, which holds its address.
- */
-static bool code_has_one_object(VALUE method)
-{
-	static enum { UNKNOWN, YES, NO } one;
-
-	if (one == UNKNOWN) {
-		VALUE first = method_definition_instructions(method), second = method_definition_instructions(method);
-
-		one = first == second ? YES : NO;
-		RB_GC_GUARD(first);
-	}
-	return one == YES;
-}
-
-/* One number for one instruction sequence, as long as somebody keeps method and code. */
-static st_data_t key_of_code(VALUE method, VALUE code)
-{
-	return code_has_one_object(method) ? (st_data_t)code : (st_data_t)compat_data(code);
-}
-
-static st_data_t sites_of_block(st_data_t key)
-{
-	st_data_t count;
-
-	return block_sites && st_lookup(block_sites, key, &count) ? count : 0;
-}
-
-static void block_sites_set(st_data_t key, st_data_t count)
-{
-	if (!block_sites)
-		block_sites = st_init_numtable();
-	if (count)
-		st_insert(block_sites, key, count);
-	else
-		st_delete(block_sites, &key, NULL);
-}
 
 static bool target_can(const struct match *match, struct text *reason)
 {
@@ -137,180 +55,28 @@ static bool target_can(const struct match *match, struct text *reason)
 		text_append_cstr(reason, "Ruby calls the C function in it directly, without the method, from the second call on");
 		return false;
 	}
-	if (must_share(method) && (method_definition_of(method) == 0 || !targeted_known())) {
+	if (site_must_be_shared(method) && (method_definition_of(method) == 0 || !targeted_known())) {
 		text_append_cstr(reason, "this Ruby does not tell whether the define_method method is traced already");
 		return false;
 	}
-	if (must_share(method) && others_hooks(method_definition_of(method))) {
+	if (site_must_be_shared(method) && others_hooks(method_definition_of(method))) {
 		text_append_cstr(reason, OTHERS_HOOKS);
 		return false;
 	}
-	if (method_definition_is_block_method(method) && sites_of_block(key_of_code(method, code)) >= BLOCK_SITES_MAX) {
+	if (method_definition_is_block_method(method) && sites_of_block(method, code) >= SITES_OF_BLOCK_MAX) {
 		text_printf(reason,
 		            "%d methods that are made of its block are traced already; more would stall the process "
 		            "when the trace ends",
-		            BLOCK_SITES_MAX);
+		            SITES_OF_BLOCK_MAX);
 		return false;
 	}
 	return true;
 }
 
-/* Makes the probe one of the site's. Without memory nothing has changed. */
-static bool site_add(struct site *site, struct probe *probe)
-{
-	struct engine_target_site *link = calloc(1, sizeof(*link));
-
-	if (!link)
-		return false;
-	*link = (struct engine_target_site){.site = site,
-	                                    .probe = probe,
-	                                    .foreign_before = atomic_load_explicit(&site->foreign_calls, memory_order_relaxed),
-	                                    .wanted = true,
-	                                    .next = probe->sites,
-	                                    .next_of_site = site->links,
-	                                    .previous_of_site = &site->links};
-	if (site->links)
-		site->links->previous_of_site = &link->next_of_site;
-	site->links = link;
-	probe->sites = link;
-	site->wanted++;
-	site->only = ++site->link_count == 1 ? probe : NULL;
-	return true;
-}
-
-/* Where the last one leaves, the site is the caller's to free. */
-static void site_remove(struct engine_target_site *link)
-{
-	struct site *site = link->site;
-
-	site->wanted -= link->wanted;
-	site->aliases -= link->aliased;
-	*link->previous_of_site = link->next_of_site;
-	if (link->next_of_site)
-		link->next_of_site->previous_of_site = link->previous_of_site;
-	site->only = --site->link_count == 1 ? site->links->probe : NULL;
-	free(link);
-}
-
-/*
- * What methods have in common that share a TracePoint; 0: this one has none to share. A method that define_method makes of a
- * block has hooks of its own, with its definition. Whoever keeps a key keeps method and code, so that nothing else gets their
- * addresses.
- */
-static st_data_t key_of(VALUE method, VALUE code)
-{
-	if (method_definition_is_block_method(method))
-		return must_share(method) ? method_definition_of(method) : 0;
-	return key_of_code(method, code);
-}
-
-/*
- * Where nothing but calls is counted, the TracePoint is one for them alone, which costs less. It is another than that of those
- * who want to see the ends as well. Up to 3.1 a define_method method has room for one.
- */
+/* Up to 3.1 a define_method method has no room for such a TracePoint beside another. */
 static bool is_for_calls_only(const struct probe *probe, VALUE method)
 {
-	return probe->counts_only && !must_share(method);
-}
-
-static st_data_t shared_key(st_data_t key, bool calls_only)
-{
-	return key | (key && calls_only);
-}
-
-static void share(struct site *site, st_data_t key)
-{
-	if (!key)
-		return;
-	if (!shared_sites)
-		shared_sites = st_init_numtable();
-	site->key = key;
-	st_insert(shared_sites, key, (st_data_t)site);
-}
-
-static void leave_shared(struct site *site)
-{
-	st_data_t key = site->key, found;
-
-	if (key && st_lookup(shared_sites, key, &found) && (struct site *)found == site)
-		st_delete(shared_sites, &key, NULL);
-	site->key = 0;
-}
-
-static void site_disable(struct site *site)
-{
-	oneshot_lines_release(&site->kept);
-	targeted_disable(site->definition, site->tracepoint);
-}
-
-static void site_free(struct site *site)
-{
-	oneshot_lines_release(&site->kept);
-	leave_shared(site);
-	if (site->block)
-		block_sites_set(site->block, sites_of_block(site->block) - 1);
-	free(site);
-}
-
-static void leave_over(struct site *site)
-{
-	if (site->left_over)
-		return;
-	site->left_over = true;
-	site->next = left_over;
-	left_over = site;
-}
-
-static void take_back(struct site **place)
-{
-	struct site *site = *place;
-
-	*place = site->next;
-	site->left_over = false;
-}
-
-/* Disables and frees what was left over, as soon as that is possible; so much of it that no thread stands still for long. */
-static void sweep_left_over(void)
-{
-	uint64_t until_ns;
-
-	if (!left_over || !targeted_rest())
-		return;
-	until_ns = clock_now_ns() + SWEEP_MAX_NS;
-	for (struct site **place = &left_over, *site; (site = *place) && clock_now_ns() < until_ns;) {
-		if (is_enabled(site) && !targeted_may_be_disabled(site->definition, site->tracepoint)) {
-			place = &site->next;
-			continue;
-		}
-		if (is_enabled(site))
-			site_disable(site);
-		take_back(place);
-		if (site->link_count == 0)
-			site_free(site);
-	}
-}
-
-/* Has the probe served by a site that is there: again, or as well. */
-static int join(struct site *site, struct probe *probe, struct error *err)
-{
-	struct engine_target_site *link = engine_target_link_of(site, probe);
-
-	for (struct site **place = &left_over; *place; place = &(*place)->next)
-		if (*place == site) {
-			take_back(place);
-			break;
-		}
-	if (!link)
-		return site_add(site, probe) ? 0 : error_set(err, -ENOMEM, "no memory for a probe");
-	site->wanted += !link->wanted;
-	link->wanted = true;
-	return 0;
-}
-
-bool engine_target_sweep(void)
-{
-	sweep_left_over();
-	return left_over != NULL;
+	return probe->counts_only && !site_must_be_shared(method);
 }
 
 static VALUE enable(VALUE tracepoint_and_method)
@@ -334,8 +100,9 @@ static struct site *enclosing_site(const struct probe *probe, VALUE method, VALU
 		return NULL;
 	for (const struct probe *former = probe->former; former; former = former->former)
 		for (const struct engine_target_site *link = former->sites; link; link = link->next)
-			if (link->wanted && is_enabled(link->site) && (!link->site->calls_only || probe->counts_only) &&
-			    method_definition_encloses(link->site->code, code))
+			if (link->wanted && watched_code_is_on(&link->site->watched) &&
+			    (!link->site->calls_only || probe->counts_only) &&
+			    method_definition_encloses(link->site->watched.code, code))
 				return link->site;
 	return NULL;
 }
@@ -344,14 +111,14 @@ static int arm_site(struct probe *probe, VALUE method, struct error *err)
 {
 	VALUE code = method_definition_instructions(method);
 	bool calls_only = is_for_calls_only(probe, method);
-	st_data_t key = shared_key(key_of(method, code), calls_only);
-	struct site *site = shared_site(key);
+	st_data_t key = site_key(method, code, calls_only);
+	struct site *site = site_shared(key);
 	uint32_t flags;
 	int failed = 0;
 
 	probe->armed = true;
 	if (site)
-		return join(site, probe, err);
+		return site_join(site, probe, err);
 	site = enclosing_site(probe, method, code);
 	if (site) {
 		if (!site_add(site, probe))
@@ -361,7 +128,7 @@ static int arm_site(struct probe *probe, VALUE method, struct error *err)
 		probe->sites->nested_code = code;
 		return 0;
 	}
-	sweep_left_over();
+	sites_sweep();
 	if (!compat_target_survives_hooks())
 		foreign_hooks_known(); /* when it is disabled, whether one runs is asked */
 	frame_calibrate(FRAME_TARGETED, NULL);
@@ -370,35 +137,25 @@ static int arm_site(struct probe *probe, VALUE method, struct error *err)
 	oneshot_lines_ready();
 	event_flags_restore_global();
 	/* That may have run Ruby code. */
-	site = shared_site(key);
+	site = site_shared(key);
 	if (site)
-		return join(site, probe, err);
-	if (must_share(method) && others_hooks(key)) {
+		return site_join(site, probe, err);
+	if (site_must_be_shared(method) && others_hooks(key)) {
 		probe->armed = false;
 		return error_set(err, -ENOTSUP, OTHERS_HOOKS);
 	}
-	site = calloc(1, sizeof(*site));
-	if (!site || !site_add(site, probe)) {
-		free(site);
+	site = site_new(probe, method, code, key);
+	if (!site)
 		return error_set(err, -ENOMEM, "no memory for a probe");
-	}
-	share(site, key);
 	site->calls_only = calls_only;
-	site->method = method;
-	site->code = code;
-	site->definition = must_share(method) ? key : 0;
-	if (method_definition_is_block_method(method)) {
-		site->block = key_of_code(method, code);
-		block_sites_set(site->block, sites_of_block(site->block) + 1);
-	}
-	site->tracepoint =
+	site->watched.tracepoint =
 		rb_tracepoint_new(Qnil, RUBY_EVENT_CALL | (calls_only ? 0 : RUBY_EVENT_RETURN), engine_target_event, site);
 	/* Earlier ones stay: a call of the method's former definition may be under way, and its end is to be seen. */
 	flags = method_definition_flags(method);
-	rb_protect(enable, rb_ary_new_from_args(2, site->tracepoint, method), &failed);
+	rb_protect(enable, rb_ary_new_from_args(2, site->watched.tracepoint, method), &failed);
 	method_definition_flags_keep(method, flags);
 	if (!failed) {
-		site->kept = oneshot_lines_keep(code);
+		watched_code_begin(&site->watched);
 		return 0;
 	}
 	if (!RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eArgError)))
@@ -406,7 +163,7 @@ static int arm_site(struct probe *probe, VALUE method, struct error *err)
 	exception_drop(Qnil);
 	probe->armed = false;
 	/* Nobody is to join it. */
-	engine_target_link_of(site, probe)->wanted = false;
+	site_link_of(site, probe)->wanted = false;
 	site->wanted--;
 	return error_set(err, -ENOTSUP, "this Ruby gives no events for it");
 }
@@ -433,11 +190,10 @@ static bool is_code_of(const struct engine_target_site *link, VALUE method)
 
 	if (link->nested_key)
 		return !method_definition_is_block_method(method) &&
-		       shared_key(key_of(method, method_definition_instructions(method)), link->probe->counts_only) ==
-		               link->nested_key;
+		       site_key(method, method_definition_instructions(method), link->probe->counts_only) == link->nested_key;
 	if (method_definition_is_block_method(method))
 		return method_definition_of(method) != 0 && method_definition_of(method) == method_definition_of(site->method);
-	return shared_key(key_of(method, method_definition_instructions(method)), site->calls_only) == site->key;
+	return site_key(method, method_definition_instructions(method), site->calls_only) == site->key;
 }
 
 static bool target_serves(const struct probe *probe, VALUE method)
@@ -451,31 +207,8 @@ static bool target_serves(const struct probe *probe, VALUE method)
 static void target_disarm(struct probe *probe)
 {
 	probe->armed = false;
-	for (struct engine_target_site *link = probe->sites; link; link = link->next) {
-		link->site->wanted -= link->wanted;
-		link->wanted = false;
-		if (link->site->wanted || !is_enabled(link->site))
-			continue;
-		if (targeted_rest() && targeted_may_be_disabled(link->site->definition, link->site->tracepoint))
-			site_disable(link->site);
-		else
-			leave_over(link->site);
-	}
-}
-
-static void target_release(struct probe *probe)
-{
-	while (probe->sites) {
-		struct site *site = probe->sites->site;
-		struct engine_target_site *next = probe->sites->next;
-
-		site_remove(probe->sites);
-		probe->sites = next;
-		if (site->link_count == 0 && is_enabled(site))
-			leave_over(site);
-		else if (site->link_count == 0 && !site->left_over)
-			site_free(site);
-	}
+	for (struct engine_target_site *link = probe->sites; link; link = link->next)
+		site_unwant(link);
 }
 
 uint64_t engine_target_foreign_calls(const struct probe *probe)
@@ -495,7 +228,7 @@ uint64_t engine_target_foreign_calls(const struct probe *probe)
 bool engine_target_is_pushed_out(const struct probe *probe)
 {
 	for (const struct engine_target_site *link = probe->sites; link; link = link->next)
-		if (link->wanted && targeted_is_pushed_out(link->site->definition, link->site->tracepoint))
+		if (link->wanted && targeted_is_pushed_out(link->site->watched.definition, link->site->watched.tracepoint))
 			return true;
 	return false;
 }
@@ -503,9 +236,7 @@ bool engine_target_is_pushed_out(const struct probe *probe)
 void engine_target_mark(const struct probe *probe)
 {
 	for (const struct engine_target_site *link = probe->sites; link; link = link->next) {
-		rb_gc_mark(link->site->tracepoint);
-		rb_gc_mark(link->site->method);
-		rb_gc_mark(link->site->code);
+		site_mark(link->site);
 		if (link->nested_key) {
 			rb_gc_mark(link->nested_method);
 			rb_gc_mark(link->nested_code);
@@ -515,11 +246,12 @@ void engine_target_mark(const struct probe *probe)
 
 void engine_target_mark_left_over(void)
 {
-	for (const struct site *site = left_over; site; site = site->next) {
-		rb_gc_mark(site->tracepoint);
-		rb_gc_mark(site->method);
-		rb_gc_mark(site->code);
-	}
+	sites_mark_left_over();
+}
+
+bool engine_target_sweep(void)
+{
+	return sites_sweep();
 }
 
 const struct engine engine_target = {
@@ -528,5 +260,5 @@ const struct engine engine_target = {
 	.serves = target_serves,
 	.arm = target_arm,
 	.disarm = target_disarm,
-	.release = target_release,
+	.release = sites_leave,
 };

@@ -5,7 +5,7 @@
  * module_function, a method defined within the method. So each call is compared with the selected name and owner.
  */
 
-#include "tracee/engine/engine_target_parts.h"
+#include "tracee/engine/engine_target_sites.h"
 
 #include "tracee/frame/frame.h"
 #include "tracee/frame/frame_direct.h"
@@ -29,7 +29,7 @@ static struct probe *probe_in(const struct site *site, const struct session *ses
 	struct probe *newest = NULL;
 
 	for (struct probe *probe = probe_table_find(session->probes, owner, callee); probe; probe = probe->former) {
-		if (!engine_target_link_of(site, probe))
+		if (!site_link_of(site, probe))
 			continue;
 		if (probe == open)
 			return probe;

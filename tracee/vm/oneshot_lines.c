@@ -336,6 +336,11 @@ bool oneshot_lines_run(void)
 	return false;
 }
 
+bool oneshot_lines_find(void)
+{
+	return false;
+}
+
 bool oneshot_lines_ready(void)
 {
 	return false;

@@ -1,0 +1,40 @@
+/* Code with a targeted TracePoint on it. See watched_code.h. */
+
+#include "tracee/engine/watched_code.h"
+
+#include "tracee/vm/oneshot_lines.h"
+#include "tracee/vm/targeted.h"
+
+#include <ruby/debug.h>
+
+bool watched_code_is_on(const struct watched_code *watched)
+{
+	return RTEST(watched->tracepoint) && RTEST(rb_tracepoint_enabled_p(watched->tracepoint));
+}
+
+void watched_code_begin(struct watched_code *watched)
+{
+	watched->kept = oneshot_lines_keep(watched->code);
+}
+
+bool watched_code_end(struct watched_code *watched)
+{
+	if (!watched_code_is_on(watched))
+		return true;
+	if (!targeted_rest() || !targeted_may_be_disabled(watched->definition, watched->tracepoint))
+		return false;
+	oneshot_lines_release(&watched->kept);
+	targeted_disable(watched->definition, watched->tracepoint);
+	return !watched_code_is_on(watched);
+}
+
+void watched_code_free(struct watched_code *watched)
+{
+	oneshot_lines_release(&watched->kept);
+}
+
+void watched_code_mark(const struct watched_code *watched)
+{
+	rb_gc_mark(watched->tracepoint);
+	rb_gc_mark(watched->code);
+}

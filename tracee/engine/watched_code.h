@@ -1,0 +1,31 @@
+#ifndef RBPROBE_WATCHED_CODE_H
+#define RBPROBE_WATCHED_CODE_H
+
+#include <ruby.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct oneshot_kept;
+
+/*
+ * Code with a targeted TracePoint on it: of engine target the code of methods, of lines that which has the line. Whoever has one
+ * marks it for the GC. Job, or an event in which a line is armed; GVL held.
+ */
+struct watched_code {
+	VALUE tracepoint, code;    /* the InstructionSequence */
+	uintptr_t definition;      /* see targeted.h */
+	struct oneshot_kept *kept; /* while the TracePoint is on */
+};
+
+bool watched_code_is_on(const struct watched_code *watched);
+/* After the TracePoint was enabled. */
+void watched_code_begin(struct watched_code *watched);
+/* Disables it, if that can be done now; whether it is off. Raises nothing but what Ruby does that has no memory. */
+bool watched_code_end(struct watched_code *watched);
+/* It is freed, on or not; for those whose TracePoint the VM has turned off. Calls no Ruby function. */
+void watched_code_free(struct watched_code *watched);
+/* In GC: pins both, as nobody but us knows where they are. */
+void watched_code_mark(const struct watched_code *watched);
+
+#endif
