@@ -150,10 +150,10 @@ class OwnTracepointsTest < LiveTest
   RUBY
 
   # The VM forgets that a line is watched when Coverage hears of it first, unless a global hook wants it.
-  def load_covered(target, mode)
+  def load_covered(target, mode, how = "start")
     here, there = directory_of_target
     File.write("#{here}/covered.rb", COVERED)
-    target.run("require 'coverage'; Coverage.start(#{mode}); $sum = 0; load '#{there}/covered.rb'; nil")
+    target.run("require 'coverage'; Coverage.#{how}(#{mode}); $sum = 0; load '#{there}/covered.rb'; nil")
   end
 
   ["lines: true", "oneshot_lines: true"].each do |mode|
@@ -185,14 +185,27 @@ class OwnTracepointsTest < LiveTest
     tracers.each { |tracer| assert_match(/^rbprobe: .*3 (calls|lines), 0 lost/, tracer.stop.stderr) }
   end
 
-  test "methods that Coverage counts once are seen after a global TracePoint has made the VM write all code anew" do
+  # The marks are gone then: at the next event of each they are set again, or before that by a job.
+  ["TracePoint.new(:class) {}.tap(&:enable).disable", "TracePoint.new(:call) {}.enable"].product([false, true]).each do |code, job|
+    test "methods and lines that Coverage counts once are seen after #{code[/:\w+/]} had all code written anew, job: #{job}" do
+      target = start("console")
+      load_covered(target, "oneshot_lines: true")
+      tracer = trace(target, "Covered#add", "covered.rb:3", "covered.rb:8", "Covered#block")
+      target.run("#{code}; nil")
+      assert_exit 0, rbprobe("eval", "-p", target.pid.to_s, "1") if job
+      target.run("3.times { |i| Covered.new.add(i); Covered.new.each(1); Covered.new.block(i) }")
+      assert_match(/^rbprobe: .*6 calls, 6 lines, 0 lost/, tracer.stop.stderr)
+    end
+  end
+
+  test "methods and lines that Coverage counts once are seen where it is set up before the trace and resumed during it" do
     target = start("console")
-    load_covered(target, "oneshot_lines: true")
-    tracer = trace(target, "Covered#add")
-    target.run("TracePoint.new(:class) {}.tap(&:enable).disable; nil")
-    rbprobe("eval", "-p", target.pid.to_s, "1") # a job
-    target.run("3.times { |i| Covered.new.add(i) }")
-    assert_match(/^rbprobe: .*3 calls, 0 lost/, tracer.stop.stderr)
+    skip "this Ruby has no Coverage.resume" unless target_ruby?(">= 3.1")
+    load_covered(target, "oneshot_lines: true", "setup")
+    tracer = trace(target, "Covered#add", "covered.rb:3", "Covered#block")
+    target.run("Coverage.resume; nil")
+    target.run("3.times { |i| Covered.new.add(i); Covered.new.block(i) }")
+    assert_match(/^rbprobe: .*6 calls, 3 lines, 0 lost/, tracer.stop.stderr)
   end
 
   # What the VM does without us, it does again.
@@ -228,6 +241,21 @@ class OwnTracepointsTest < LiveTest
     assert_exit 0, tracer.stop
     wait_until("it hears of them with Coverage") { events.call == "2" }
     assert_attachable target
+  end
+
+  # The table of probes grows several times: of a method the newest definition is the one that is called. While a global hook is
+  # on, the VM is asked which method an event is about.
+  test "methods that are defined anew again and again are seen, with a global TracePoint of the application's on" do
+    target = start("console")
+    target.run("TracePoint.new(:call) {}.enable; class Anew; end; nil")
+    tracer = trace(target, "Anew#")
+    target.run(<<~RUBY)
+      120.times { Anew.class_eval("def one; end; def two; end; def three; end"); Anew.new.yield_self { |a| a.one; a.two; a.three } }
+      nil
+    RUBY
+    result = tracer.stop
+    assert_match(/^rbprobe: .*360 calls, 0 lost/, result.stderr)
+    assert_equal [120] * 3, %w[one two three].map { |name| result.stdout.scan(/Anew##{name}\b/).size }
   end
 
   ASKED = %w[inspect event path lineno method_id callee_id defined_class binding self return_value raised_exception].freeze

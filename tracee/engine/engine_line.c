@@ -50,6 +50,7 @@ static void line_event(VALUE tracepoint, void *data)
 	struct fiber_state *fiber = fiber_current_state();
 	struct overhead_sample sample;
 
+	watched_code_event(&site->watched);
 	/* In another Ractor nothing but the site itself may be looked at: no GVL protects the rest. */
 	if (!fiber) {
 		atomic_fetch_add_explicit(&site->foreign_events, 1, memory_order_relaxed);

@@ -161,6 +161,7 @@ void engine_target_event(VALUE tracepoint, void *data)
 	struct site *site = data;
 	struct probe *probe = site->only;
 
+	watched_code_event(&site->watched);
 	if (!overhead_sampled() && probe && probe->way != WAY_LONG && event_plain(site, probe, anchor))
 		return;
 	event_slowly(site, tracepoint, anchor);

@@ -2,7 +2,6 @@
 
 #include "tracee/engine/watched_code.h"
 
-#include "tracee/vm/oneshot_lines.h"
 #include "tracee/vm/targeted.h"
 
 #include <ruby/debug.h>

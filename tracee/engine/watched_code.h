@@ -1,12 +1,12 @@
 #ifndef RBPROBE_WATCHED_CODE_H
 #define RBPROBE_WATCHED_CODE_H
 
+#include "tracee/vm/oneshot_lines.h"
+
 #include <ruby.h>
 
 #include <stdbool.h>
 #include <stdint.h>
-
-struct oneshot_kept;
 
 /*
  * Code with a targeted TracePoint on it: of engine target the code of methods, of lines that which has the line. Whoever has one
@@ -21,6 +21,12 @@ struct watched_code {
 bool watched_code_is_on(const struct watched_code *watched);
 /* After the TracePoint was enabled. */
 void watched_code_begin(struct watched_code *watched);
+/* First of all in each event of the TracePoint. */
+static inline void watched_code_event(const struct watched_code *watched)
+{
+	if (__builtin_expect(watched->kept != NULL, 0))
+		oneshot_lines_mark_again(watched->kept);
+}
 /* Disables it, if that can be done now; whether it is off. Raises nothing but what Ruby does that has no memory. */
 bool watched_code_end(struct watched_code *watched);
 /* It is freed, on or not; for those whose TracePoint the VM has turned off. Calls no Ruby function. */

@@ -24,14 +24,7 @@ struct probe *probe_table_find(const struct probe_table *table, VALUE owner, VAL
 	return probe;
 }
 
-static void put(struct probe_table *table, struct probe *probe)
-{
-	struct probe **bucket = &table->buckets[bucket_of(table, probe->owner, probe->callee)];
-
-	probe->next = *bucket;
-	*bucket = probe;
-}
-
+/* The order in a bucket stays: of a method's probes the newest comes first. */
 static void grow(struct probe_table *table)
 {
 	uint32_t old_count = table->bucket_count;
@@ -43,11 +36,15 @@ static void grow(struct probe_table *table)
 	table->buckets = buckets;
 	table->bucket_count = 2 * old_count;
 	for (uint32_t i = 0; i < old_count; i++) {
-		while (old[i]) {
-			struct probe *probe = old[i];
+		struct probe **ends[] = {&buckets[i], &buckets[i + old_count]};
 
-			old[i] = probe->next;
-			put(table, probe);
+		for (struct probe *probe = old[i], *next; probe; probe = next) {
+			struct probe ***end = &ends[bucket_of(table, probe->owner, probe->callee) != i];
+
+			next = probe->next;
+			probe->next = NULL;
+			**end = probe;
+			*end = &probe->next;
 		}
 	}
 	free(old);
@@ -93,14 +90,16 @@ static struct probe *make(struct probe_table *table, VALUE owner, VALUE callee)
 
 struct probe *probe_table_add(struct probe_table *table, VALUE owner, VALUE callee)
 {
-	struct probe *probe = make(table, owner, callee);
+	struct probe *probe = make(table, owner, callee), **bucket;
 
 	if (!probe)
 		return NULL;
 	probe->callee_id = rb_sym2id(callee);
 	if (table->count > table->bucket_count)
 		grow(table);
-	put(table, probe);
+	bucket = &table->buckets[bucket_of(table, owner, callee)];
+	probe->next = *bucket;
+	*bucket = probe;
 	return probe;
 }
 

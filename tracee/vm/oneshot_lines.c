@@ -157,79 +157,86 @@ bool oneshot_lines_ready(void)
 /* One of these is left at each instruction that a TracePoint of ours may watch. */
 #define MARK (OURS | RUBY_EVENT_LINE | RUBY_EVENT_CALL | RUBY_EVENT_RETURN | RUBY_EVENT_B_CALL | RUBY_EVENT_B_RETURN)
 
-/*
- * By the address of the code, which oneshot_lines_mark() pins: how often its mark is wanted, in units of TIME, and in the bits
- * below what was added to its word. Under the GVL.
- */
-static st_table *marks;
-#define TIME ((st_data_t)1 << 11)
-#define ADDED (TIME - 1) /* all of MARK is in it */
+/* Of code, which oneshot_lines_mark() pins. Under the GVL. */
+struct mark {
+	volatile rb_event_flag_t *word;
+	rb_event_flag_t added; /* what of MARK was not in the word before */
+	size_t count;          /* how often it is wanted */
+};
 
-static volatile rb_event_flag_t *word_of(st_data_t address)
+static st_table *marks; /* by the address of the code */
+
+static bool is_marked(const struct mark *mark)
 {
-	return (volatile rb_event_flag_t *)(address + layout_value(LAYOUT_CODE_EVENTS));
+	return *mark->word & OURS;
 }
 
-static bool is_marked(st_data_t address)
+static void set(struct mark *mark)
 {
-	return *word_of(address) & OURS;
+	rb_event_flag_t word = *mark->word;
+
+	if (word & OURS)
+		return;
+	mark->added = MARK & ~word;
+	*mark->word = word | MARK;
 }
 
-static st_data_t set(st_data_t address, st_data_t mark)
+static struct mark *mark_one(st_data_t address)
 {
-	if (is_marked(address))
-		return mark;
-	mark = (mark & ~ADDED) | (MARK & ~*word_of(address));
-	*word_of(address) |= MARK;
-	return mark;
-}
-
-static void mark_one(st_data_t address)
-{
-	st_data_t mark = 0;
+	st_data_t found;
+	struct mark *mark;
 
 	if (!marks)
 		marks = st_init_numtable();
-	st_lookup(marks, address, &mark);
-	st_insert(marks, address, set(address, mark) + TIME);
-}
-
-static void release_one(st_data_t address)
-{
-	st_data_t mark;
-
-	if (!st_lookup(marks, address, &mark))
-		return;
-	mark -= TIME;
-	if (mark >= TIME) {
-		st_insert(marks, address, mark);
-		return;
+	if (st_lookup(marks, address, &found)) {
+		mark = (struct mark *)found;
+	} else {
+		mark = calloc(1, sizeof(*mark));
+		if (!mark)
+			return NULL;
+		mark->word = (volatile rb_event_flag_t *)(address + layout_value(LAYOUT_CODE_EVENTS));
+		st_insert(marks, address, (st_data_t)mark);
 	}
-	/* Without the mark the word is the VM's: it has written the code anew. */
-	if (is_marked(address))
-		*word_of(address) &= ~(rb_event_flag_t)mark;
-	st_delete(marks, &address, NULL);
+	mark->count++;
+	set(mark);
+	return mark;
 }
 
-/* Code, and all that is written in it. */
+static void release_one(struct mark *mark)
+{
+	st_data_t address = (st_data_t)mark->word - layout_value(LAYOUT_CODE_EVENTS);
+
+	if (--mark->count)
+		return;
+	/* Without the mark the word is the VM's: it has written the code anew. */
+	if (is_marked(mark))
+		*mark->word &= ~mark->added;
+	st_delete(marks, &address, NULL);
+	free(mark);
+}
+
+/* Code, and all that is written in it; the code itself comes first. */
 struct oneshot_kept {
 	size_t count, room;
-	uintptr_t *addresses;
+	struct mark **marks;
 };
 
 static void add(struct oneshot_kept *kept, uintptr_t address)
 {
+	struct mark *mark;
+
 	if (kept->count == kept->room) {
 		size_t room = kept->room ? 2 * kept->room : 1;
-		uintptr_t *addresses = realloc(kept->addresses, room * sizeof(*addresses));
+		struct mark **grown = realloc(kept->marks, room * sizeof(*grown));
 
-		if (!addresses)
+		if (!grown)
 			return;
-		kept->addresses = addresses;
+		kept->marks = grown;
 		kept->room = room;
 	}
-	mark_one(address);
-	kept->addresses[kept->count++] = address;
+	mark = mark_one(address);
+	if (mark)
+		kept->marks[kept->count++] = mark;
 }
 
 static void add_all(struct oneshot_kept *kept, VALUE code);
@@ -283,24 +290,32 @@ void oneshot_lines_release(struct oneshot_kept **kept)
 	if (!*kept)
 		return;
 	for (size_t i = 0; i < (*kept)->count; i++)
-		release_one((*kept)->addresses[i]);
-	free((*kept)->addresses);
+		release_one((*kept)->marks[i]);
+	free((*kept)->marks);
 	free(*kept);
 	*kept = NULL;
 }
 
+void oneshot_lines_mark_again(const struct oneshot_kept *kept)
+{
+	if (!kept->count || is_marked(kept->marks[0]))
+		return;
+	for (size_t i = 0; i < kept->count; i++)
+		set(kept->marks[i]);
+}
+
 static int stop_at_first(st_data_t address, st_data_t mark, st_data_t marked)
 {
-	(void)mark;
-	*(bool *)marked = is_marked(address);
+	(void)address;
+	*(bool *)marked = is_marked((const struct mark *)mark);
 	return ST_STOP;
 }
 
-/* The key is there already. */
 static int set_again(st_data_t address, st_data_t mark, st_data_t unused)
 {
+	(void)address;
 	(void)unused;
-	st_insert(marks, address, set(address, mark));
+	set((struct mark *)mark);
 	return ST_CONTINUE;
 }
 
@@ -353,6 +368,11 @@ struct oneshot_kept *oneshot_lines_keep(VALUE code)
 }
 
 void oneshot_lines_release(struct oneshot_kept **kept)
+{
+	(void)kept;
+}
+
+void oneshot_lines_mark_again(const struct oneshot_kept *kept)
 {
 	(void)kept;
 }
