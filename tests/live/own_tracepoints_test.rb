@@ -186,8 +186,8 @@ class OwnTracepointsTest < LiveTest
   end
 
   # The marks are gone then: at the next event of each they are set again, or before that by a job.
-  ["TracePoint.new(:class) {}.tap(&:enable).disable", "TracePoint.new(:call) {}.enable"].product([false, true]).each do |code, job|
-    test "methods and lines that Coverage counts once are seen after #{code[/:\w+/]} had all code written anew, job: #{job}" do
+  ["TracePoint.new(:class) {}.tap(&:enable).disable", "TracePoint.new(:call) {}.enable"].product([false, true]) do |code, job|
+    test "methods and lines that Coverage counts once are seen after #{code[/:\w+/]} has all code written anew, job: #{job}" do
       target = start("console")
       load_covered(target, "oneshot_lines: true")
       tracer = trace(target, "Covered#add", "covered.rb:3", "covered.rb:8", "Covered#block")
@@ -250,7 +250,10 @@ class OwnTracepointsTest < LiveTest
     target.run("TracePoint.new(:call) {}.enable; class Anew; end; nil")
     tracer = trace(target, "Anew#")
     target.run(<<~RUBY)
-      120.times { Anew.class_eval("def one; end; def two; end; def three; end"); Anew.new.yield_self { |a| a.one; a.two; a.three } }
+      120.times do
+        Anew.class_eval("def one; end; def two; end; def three; end")
+        Anew.new.yield_self { |a| a.one; a.two; a.three }
+      end
       nil
     RUBY
     result = tracer.stop

@@ -82,7 +82,8 @@ void selection_announce_oneshot_lines(struct selection *selection)
 	session_note(
 		selection->session, NOTE_WARNING,
 		"Coverage runs with oneshot_lines: of a method or line that runs for the first time while this trace is on, Ruby "
-		"forgets that it is watched, and only the first call is seen; of methods but those of define_method, --engine hook sees all calls");
+		"forgets that it is watched, and only the first call is seen; of methods but those of define_method, "
+		"--engine hook sees all calls");
 }
 
 static void match_describe(const struct match *match, char *buffer, size_t size)
