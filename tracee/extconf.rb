@@ -33,6 +33,9 @@ $CFLAGS << " -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes"
 # Frame pointers: a profiler that looks at the target walks through our frames as well. Unwind tables: frame_calibrate.c walks
 # through them, and not every compiler makes them by itself.
 $CFLAGS << " -std=gnu11 -O2 -fno-omit-frame-pointer -fasynchronous-unwind-tables -fvisibility=hidden -pthread"
+# A Ruby that was built with it, such as Fedora's, has this among its own. It does not see what assembly calls, and puts functions
+# into one another whose return addresses count.
+$CFLAGS << " -fno-lto"
 
 # --- libmsgpack, statically: the target needs nothing but libc and Ruby.
 

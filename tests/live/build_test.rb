@@ -52,6 +52,26 @@ class BuildTest < LiveTest
     end
   end
 
+  test "the extension of a Ruby that was built with link-time optimisation is built without" do
+    skip "asks the host's compiler" if Processes::RUBY.first == "chroot"
+    Dir.chdir(directory) do
+      output, status = Open3.capture2e(*Processes::RUBY, "-rrbconfig", "-e", <<~'RUBY', "#{Processes::ROOT}/tracee/extconf.rb")
+        [RbConfig::CONFIG, RbConfig::MAKEFILE_CONFIG].each do |config|
+          %w[CFLAGS LDFLAGS DLDFLAGS].each { |name| config[name] = "#{config[name]} -flto=auto -ffat-lto-objects" }
+        end
+        load ARGV.shift
+      RUBY
+      assert status.success?, output
+      # Its functions are called by assembly, and it has some itself.
+      made = IO.popen(["make", "V=1", "tracee/engine/patch_stubs.o", "tracee/engine/patch_trial.o"], err: %i[child out], &:read)
+      assert_predicate $?, :success?, made
+      assert_match(/-flto=auto .*-fno-lto/, made)
+      %w[patch_trial patch_stubs].each do |name|
+        refute_match(/\.gnu\.lto_/, IO.popen(["readelf", "--sections", "--wide", "tracee/engine/#{name}.o"], &:read))
+      end
+    end
+  end
+
   test "extension-dir names the directory from which it is loaded" do
     skip "asks the host's Ruby" if Processes::RUBY.first == "chroot"
     said = rbprobe("extension-dir", Processes::RUBY.first).stdout.chomp

@@ -310,6 +310,18 @@ class OtlpTest < LiveTest
     assert_exit 1, result
     assert_equal 1, result.stderr.scan("trying again").size
     assert_includes result.stderr, "rbprobe: 6 spans are lost: they could not be sent"
+    refute_includes result.stderr, "what is left"
+  end
+
+  test "an end that takes a while is said, and Ctrl-C cuts it short" do
+    target = start("shop")
+    free = TCPServer.new("127.0.0.1", 0).then { |server| server.addr[1].tap { server.close } }
+    tracer = trace(target, "Shop#price", "--otlp", "http://127.0.0.1:#{free}", env: { "OTEL_EXPORTER_OTLP_TIMEOUT" => "600000" })
+    target.run("Shop.new.price(:tea)")
+    tracer.wait_for(/trying again/)
+    Process.kill(:INT, tracer.pid)
+    tracer.wait_for(%r{what is left is being sent to http://\S+/v1/traces, for 600 s at most; Ctrl-C ends that$})
+    assert_exit 1, tracer.stop
   end
 
   test "of an answer that has no end the status counts, and the rest is not waited for" do

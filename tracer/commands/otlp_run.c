@@ -2,6 +2,7 @@
 
 #include "tracer/commands/otlp_run.h"
 
+#include "proto/clock.h"
 #include "tracer/base/exit_status.h"
 #include "tracer/base/library.h"
 #include "tracer/base/message.h"
@@ -10,6 +11,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+
+#define WAIT_TOLD_NS NS_PER_S
 
 static const char *variable(const char *name)
 {
@@ -123,7 +126,14 @@ static void say_at_end(struct otlp_run *run, bool tries)
 
 static void look_at_end(void *owner)
 {
-	say_at_end(owner, true);
+	struct otlp_run *run = owner;
+
+	say_at_end(run, true);
+	if (run->quiet || run->failed || clock_now_ns() < run->wait_told_ns)
+		return;
+	run->wait_told_ns = UINT64_MAX;
+	message("what is left is being sent to %s, for %g s at most; Ctrl-C ends that", run->settings.shown_url,
+	        (double)run->settings.timeout_ns / 1e9);
 }
 
 int otlp_run_close(struct otlp_run *run, int signals, int status)
@@ -135,6 +145,7 @@ int otlp_run_close(struct otlp_run *run, int signals, int status)
 	/* Ctrl-C has ended the run; another one ends what is still to be sent. */
 	signals_take(&(bool){false});
 	signals_forgive();
+	run->wait_told_ns = clock_now_ns() + WAIT_TOLD_NS;
 	otlp_sender_finish(run->sender, signals, look_at_end, run, &counts);
 	say_at_end(run, !counts.unsent);
 	say(run, counts.dropped, "they came faster than they were taken", "");

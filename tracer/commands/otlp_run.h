@@ -14,9 +14,10 @@ struct otlp_run {
 	struct otlp_manner manner;  /* for a sink of spans */
 	const char *item;           /* what is sent: "span" */
 	bool quiet;
-	bool wait;   /* while there is no room: nothing is dropped, and who gives waits */
-	int stop;    /* and where one waits, what ends that: see otlp_sender_give() */
-	bool failed; /* nothing more is taken */
+	bool wait;             /* while there is no room: nothing is dropped, and who gives waits */
+	int stop;              /* and where one waits, what ends that: see otlp_sender_give() */
+	bool failed;           /* nothing more is taken */
+	uint64_t wait_told_ns; /* when it is to be said that the end takes a while; UINT64_MAX: it has been */
 };
 
 /* What --otlp needs is there, and what cannot go with it is not. 0, or an exit status after a line on stderr. */
