@@ -62,9 +62,19 @@ class FromSourceTest < LiveTest
 
   test "variants are put together by a plus" do
     lines, = built(@clone, "static+cf+lto+jemalloc")
-    wanted = ["--with-jemalloc", "--disable-shared", "optflags=-O2 -fcf-protection=full -flto=auto", "LDFLAGS=-flto=auto"]
+    wanted = ["--with-jemalloc", "--disable-shared", "optflags=-O2 -fcf-protection=full -flto=auto -ffat-lto-objects",
+              "LDFLAGS=-flto=auto", "AR=gcc-ar"]
     assert_empty wanted - lines
     refute_includes lines, "--enable-shared"
+    # What configures the libraries is linked without it.
+    compiler = lines.grep(/\ACC=/).first.delete_prefix("CC=")
+    here = directory
+    %w[conftest.c program.c].zip([false, true]) do |name, optimised|
+      File.write("#{here}/#{name}", "int main(void) { return 0; }")
+      assert system(compiler, "-flto", "-c", name, "-o", "#{name}.o", chdir: here)
+      sections = IO.popen(["readelf", "--sections", "--wide", "#{here}/#{name}.o"], &:read)
+      assert_equal optimised, sections.include?(".gnu.lto_"), name
+    end
     assert_refused_source(/\Ano variant fast; there are shared, static, jemalloc, cf, lto\n\z/, @clone, "static+fast")
   end
 
