@@ -1,4 +1,7 @@
-/* To be preloaded: pieces of memory come slowly, and so a VM boots for a second or two. -DMUSL: into a program with musl. */
+/*
+ * To be preloaded: pieces of memory come slowly, and so a VM boots for a second or two. -DBY_DLSYM: into a program with musl, or
+ * with an allocator that is not libc's.
+ */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -8,7 +11,7 @@
 #define SLOW_PIECES 30000
 #define PIECES_A_MS 20
 
-#ifdef MUSL
+#ifdef BY_DLSYM
 static void *next(size_t size)
 {
 	static void *(*own)(size_t size);

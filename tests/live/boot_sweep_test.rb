@@ -84,8 +84,8 @@ class BootSweepTest < LiveTest
   test "a client that loads the extension before the VM has defined all of its methods" do
     only_where_loading_is_possible
     library = "#{shared_directory}/slow_memory.so"
-    libc = Processes.musl? ? ["-DMUSL"] : []
-    assert system("cc", "-shared", "-fPIC", "-O2", "-w", *libc, "-o", library, "#{Processes::ROOT}/tests/apps/slow_memory.c")
+    from = Processes.musl? || Processes.own_allocator? ? ["-DBY_DLSYM"] : []
+    assert system("cc", "-shared", "-fPIC", "-O2", "-w", *from, "-o", library, "#{Processes::ROOT}/tests/apps/slow_memory.c")
     target = begin_boot("waits", load: false, env: { "LD_PRELOAD" => library, "LD_BIND_NOW" => "1" })
     wait_until("the VM boots") { polls?(target.pid) }
     result = rbprobe("eval", "-p", target.pid.to_s, "1 + 1")

@@ -40,6 +40,11 @@ module Processes
     @musl = IO.popen([*RUBY, "-e", "print RUBY_PLATFORM"], &:read).include?("musl")
   end
 
+  # With a memory allocator that is not libc's, such as jemalloc.
+  def own_allocator?
+    IO.popen([*RUBY, "-rrbconfig", "-e", "print RbConfig::CONFIG['MAINLIBS']"], &:read).match?(/malloc/)
+  end
+
   # Returns the block's value as soon as it is true; fails after that many seconds.
   def wait_until(what, seconds = 15)
     deadline = now + seconds * PATIENCE
