@@ -137,6 +137,8 @@ $DLDFLAGS << " -Wl,--version-script=exports.map -Wl,--exclude-libs,ALL -Wl,--as-
 $LIBRUBYARG = $LIBRUBYARG_SHARED = $LIBRUBYARG_STATIC = ""
 $DEFLIBPATH = $LIBPATH = []
 $LOCAL_LIBS << " #{MSGPACK}"
+# Nor the allocator that this Ruby may have been linked with (--with-jemalloc): another one of the ABI may have none.
+$LIBS = $LIBS.gsub(/-l\w*malloc\w*/, "")
 
 $CFLAGS << " -MMD"
 $CFLAGS << " #{ENV["RBPROBE_CFLAGS"]}" if ENV["RBPROBE_CFLAGS"]
