@@ -31,7 +31,6 @@
 #include "tracee/vm/gc_stress.h"
 #include "tracee/vm/gvl_slice.h"
 #include "tracee/vm/interrupts.h"
-#include "tracee/vm/oneshot_lines.h"
 #include "tracee/vm/own_objects.h"
 #include "tracee/vm/own_work.h"
 #include "tracee/vm/quiet.h"
@@ -300,7 +299,6 @@ static VALUE job(VALUE unused)
 	sessions = session_reap();
 	evaluation_hear_threads(selection_evaluates());
 	sweep();
-	oneshot_lines_look();
 	keep_or_remove_queue(sessions, had_sessions);
 	/* After that, which sets the timer as well. */
 	ring_for_left_over();

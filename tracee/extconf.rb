@@ -33,8 +33,8 @@ $CFLAGS << " -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes"
 # Frame pointers: a profiler that looks at the target walks through our frames as well. Unwind tables: frame_calibrate.c walks
 # through them, and not every compiler makes them by itself.
 $CFLAGS << " -std=gnu11 -O2 -fno-omit-frame-pointer -fasynchronous-unwind-tables -fvisibility=hidden -pthread"
-# A Ruby that was built with it, such as Fedora's, has this among its own. It does not see what assembly calls, and puts functions
-# into one another whose return addresses count.
+# Ruby's own flags may have -flto, as Fedora's do. Link-time optimisation does not see calls from assembly, and inlines functions
+# whose return addresses we look for.
 $CFLAGS << " -fno-lto"
 
 # --- libmsgpack, statically: the target needs nothing but libc and Ruby.
@@ -137,7 +137,8 @@ $DLDFLAGS << " -Wl,--version-script=exports.map -Wl,--exclude-libs,ALL -Wl,--as-
 $LIBRUBYARG = $LIBRUBYARG_SHARED = $LIBRUBYARG_STATIC = ""
 $DEFLIBPATH = $LIBPATH = []
 $LOCAL_LIBS << " #{MSGPACK}"
-# Nor the allocator that this Ruby may have been linked with (--with-jemalloc): another one of the ABI may have none.
+# The allocator that this Ruby may have been linked with (--with-jemalloc) is not linked either: another Ruby of the ABI may have
+# none.
 $LIBS = $LIBS.gsub(/-l\w*malloc\w*/, "")
 
 $CFLAGS << " -MMD"

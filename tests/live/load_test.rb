@@ -335,7 +335,7 @@ class LoadTest < LiveTest
 
   # Goes down so far that some frames fewer are left than of the stack, and computes there. Whether threads take turns afterwards:
   # a thread whose stack was used up takes no interrupts before an exception has passed.
-  ROUNDS = (60_000_000 / [Processes::PATIENCE / 4, 1].max).to_i # some seconds
+  ROUNDS = (60_000_000 * (Processes.yjit? ? 10 : 1) / [Processes::PATIENCE / 4, 1].max).to_i # some seconds
   DIVE = <<~RUBY
     def dive(left)
       $count += 1

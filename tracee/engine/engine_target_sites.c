@@ -251,7 +251,7 @@ bool sites_sweep(void)
 		return left_over != NULL;
 	until_ns = clock_now_ns() + SWEEP_MAX_NS;
 	for (struct site **place = &left_over, *site; (site = *place) && clock_now_ns() < until_ns;) {
-		if (!watched_code_end(&site->watched)) {
+		if (!watched_code_end_at_rest(&site->watched)) {
 			place = &site->next;
 			continue;
 		}

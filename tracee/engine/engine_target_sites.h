@@ -30,7 +30,7 @@ struct site {
 	uint32_t aliases;               /* links of aliases */
 	_Atomic uint64_t foreign_calls; /* in other Ractors */
 	const void *counted_for;        /* see engine_target_foreign_calls() */
-	VALUE method;                   /* site_mark() pins it: its address, or that of the code, may be the key */
+	VALUE method;                   /* site_mark() pins it: it keeps the definition, whose address may be the key */
 	struct watched_code watched;
 	bool calls_only; /* its TracePoint does not see how they end */
 	st_data_t key;   /* of what shares it; 0: it is not shared */

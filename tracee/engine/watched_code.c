@@ -13,14 +13,19 @@ bool watched_code_is_on(const struct watched_code *watched)
 
 void watched_code_begin(struct watched_code *watched)
 {
-	watched->kept = oneshot_lines_keep(watched->code);
+	__atomic_store_n(&watched->kept, oneshot_lines_keep(watched->code), __ATOMIC_RELEASE);
 }
 
 bool watched_code_end(struct watched_code *watched)
 {
+	return !watched_code_is_on(watched) || (targeted_rest() && watched_code_end_at_rest(watched));
+}
+
+bool watched_code_end_at_rest(struct watched_code *watched)
+{
 	if (!watched_code_is_on(watched))
 		return true;
-	if (!targeted_rest() || !targeted_may_be_disabled(watched->definition, watched->tracepoint))
+	if (!targeted_may_be_disabled(watched->definition, watched->tracepoint))
 		return false;
 	oneshot_lines_release(&watched->kept);
 	targeted_disable(watched->definition, watched->tracepoint);

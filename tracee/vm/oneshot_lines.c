@@ -157,7 +157,7 @@ bool oneshot_lines_ready(void)
 /* One of these is left at each instruction that a TracePoint of ours may watch. */
 #define MARK (OURS | RUBY_EVENT_LINE | RUBY_EVENT_CALL | RUBY_EVENT_RETURN | RUBY_EVENT_B_CALL | RUBY_EVENT_B_RETURN)
 
-/* Of code, which oneshot_lines_mark() pins. Under the GVL. */
+/* Of code, which oneshot_lines_mark() pins. Under the GVL, but for oneshot_lines_mark_again(). */
 struct mark {
 	volatile rb_event_flag_t *word;
 	rb_event_flag_t added; /* what of MARK was not in the word before */
@@ -277,8 +277,6 @@ struct oneshot_kept *oneshot_lines_keep(VALUE code)
 
 	if (!kept)
 		return NULL;
-	/* It looks at one of them: either all are marked, or none. */
-	oneshot_lines_look();
 	rb_protect(begin, (VALUE)both, &failed);
 	if (failed)
 		exception_drop(Qnil);
@@ -296,38 +294,13 @@ void oneshot_lines_release(struct oneshot_kept **kept)
 	*kept = NULL;
 }
 
+/* Whoever has marked the first has marked what is written in it, too. */
 void oneshot_lines_mark_again(const struct oneshot_kept *kept)
 {
 	if (!kept->count || is_marked(kept->marks[0]))
 		return;
 	for (size_t i = 0; i < kept->count; i++)
 		set(kept->marks[i]);
-}
-
-static int stop_at_first(st_data_t address, st_data_t mark, st_data_t marked)
-{
-	(void)address;
-	*(bool *)marked = is_marked((const struct mark *)mark);
-	return ST_STOP;
-}
-
-static int set_again(st_data_t address, st_data_t mark, st_data_t unused)
-{
-	(void)address;
-	(void)unused;
-	set((struct mark *)mark);
-	return ST_CONTINUE;
-}
-
-void oneshot_lines_look(void)
-{
-	bool marked = true;
-
-	if (!marks)
-		return;
-	st_foreach(marks, stop_at_first, (st_data_t)&marked);
-	if (!marked)
-		st_foreach(marks, set_again, 0);
 }
 
 static int mark_code(st_data_t address, st_data_t mark, st_data_t unused)
@@ -375,10 +348,6 @@ void oneshot_lines_release(struct oneshot_kept **kept)
 void oneshot_lines_mark_again(const struct oneshot_kept *kept)
 {
 	(void)kept;
-}
-
-void oneshot_lines_look(void)
-{
 }
 
 void oneshot_lines_mark(void)

@@ -36,13 +36,12 @@ struct oneshot_kept *oneshot_lines_keep(VALUE code);
 void oneshot_lines_release(struct oneshot_kept **kept);
 
 /*
- * A global hook that came on for the first time makes the VM rewrite all code, and the marks are gone. So an event of the
+ * A global hook that came on for the first time makes the VM rewrite all code, and the marks are gone. So each event of the
  * TracePoint sets those of its code again: that of the call or the line comes before that of Coverage, which would clear the
- * instruction (vm_trace() in vm_insnhelper.c, 2.7 to 4.1-dev). And each job sets all again. Either does next to nothing where
- * they are there. mark_again: event context, also in other Ractors.
+ * instruction (vm_trace() in vm_insnhelper.c, 2.7 to 4.1-dev). Does next to nothing where they are there. Event context, also
+ * in other Ractors: those that are there set the same bits of the same words.
  */
 void oneshot_lines_mark_again(const struct oneshot_kept *kept);
-void oneshot_lines_look(void);
 
 /* The GC's mark phase. */
 void oneshot_lines_mark(void);
