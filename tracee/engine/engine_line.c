@@ -121,15 +121,8 @@ int engine_line_arm(struct probe *probe, VALUE code, uint32_t line, bool once, s
 	site->watched.tracepoint = rb_tracepoint_new(Qnil, RUBY_EVENT_LINE, line_event, site);
 	probe->armed = true;
 	rb_protect(enable, (VALUE)site, &failed);
-	if (!failed) {
-		watched_code_begin(&site->watched);
-		return 0;
-	}
-	probe->armed = false;
-	if (!RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eArgError)))
-		rb_jump_tag(failed);
-	exception_drop(Qnil);
-	return error_set(err, -ENOTSUP, "this Ruby gives no events for it");
+	probe->armed = !failed;
+	return watched_code_begin(&site->watched, failed, err);
 }
 
 static void leave_over(struct line_site *site)

@@ -15,7 +15,6 @@
 #include "tracee/vm/builtin_methods.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/event_flags.h"
-#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/foreign_hooks.h"
 #include "tracee/vm/method_definition.h"
 #include "tracee/vm/oneshot_lines.h"
@@ -128,7 +127,7 @@ static int arm_site(struct probe *probe, VALUE method, struct error *err)
 		probe->sites->nested_code = code;
 		return 0;
 	}
-	sites_sweep();
+	engine_target_sweep();
 	if (!compat_target_survives_hooks())
 		foreign_hooks_known(); /* when it is disabled, whether one runs is asked */
 	frame_calibrate(FRAME_TARGETED, NULL);
@@ -154,18 +153,13 @@ static int arm_site(struct probe *probe, VALUE method, struct error *err)
 	flags = method_definition_flags(method);
 	rb_protect(enable, rb_ary_new_from_args(2, site->watched.tracepoint, method), &failed);
 	method_definition_flags_keep(method, flags);
-	if (!failed) {
-		watched_code_begin(&site->watched);
+	if (watched_code_begin(&site->watched, failed, err) == 0)
 		return 0;
-	}
-	if (!RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eArgError)))
-		rb_jump_tag(failed);
-	exception_drop(Qnil);
 	probe->armed = false;
 	/* Nobody is to join it. */
 	site_link_of(site, probe)->wanted = false;
 	site->wanted--;
-	return error_set(err, -ENOTSUP, "this Ruby gives no events for it");
+	return err->code;
 }
 
 static int target_arm(struct probe *probe, VALUE method, struct error *err)
@@ -242,16 +236,6 @@ void engine_target_mark(const struct probe *probe)
 			rb_gc_mark(link->nested_code);
 		}
 	}
-}
-
-void engine_target_mark_left_over(void)
-{
-	sites_mark_left_over();
-}
-
-bool engine_target_sweep(void)
-{
-	return sites_sweep();
 }
 
 const struct engine engine_target = {

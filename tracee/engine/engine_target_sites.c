@@ -3,6 +3,7 @@
 #include "tracee/engine/engine_target_sites.h"
 
 #include "proto/clock.h"
+#include "tracee/engine/engine.h"
 #include "tracee/vm/compat.h"
 #include "tracee/vm/method_definition.h"
 #include "tracee/vm/targeted.h"
@@ -243,7 +244,8 @@ void sites_leave(struct probe *probe)
 	}
 }
 
-bool sites_sweep(void)
+/* So much of it that no thread stands still for long. */
+bool engine_target_sweep(void)
 {
 	uint64_t until_ns;
 
@@ -270,7 +272,7 @@ void site_mark(const struct site *site)
 	rb_gc_mark(site->method);
 }
 
-void sites_mark_left_over(void)
+void engine_target_mark_left_over(void)
 {
 	for (const struct site *site = left_over; site; site = site->next)
 		site_mark(site);

@@ -98,20 +98,13 @@ bool site_add(struct site *site, struct probe *probe);
 /* Has the probe served by a site that is there: again, or as well. 0, or -ENOMEM with err, and nothing has changed. */
 int site_join(struct site *site, struct probe *probe, struct error *err);
 
-/* The link's probe does not want it any more: the last one disables the TracePoint, or leaves that to sites_sweep(). */
+/* The link's probe does not want it any more: the last one disables the TracePoint, or leaves that to engine_target_sweep(). */
 void site_unwant(struct engine_target_site *link);
 
 /* The probe is freed. Calls no Ruby function. */
 void sites_leave(struct probe *probe);
 
-/*
- * Disables and frees what was left over, as soon as that is possible; so much of it that no thread stands still for long. True:
- * some is left.
- */
-bool sites_sweep(void);
-
 /* In GC. */
 void site_mark(const struct site *site);
-void sites_mark_left_over(void);
 
 #endif

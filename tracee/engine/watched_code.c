@@ -2,8 +2,10 @@
 
 #include "tracee/engine/watched_code.h"
 
+#include "tracee/vm/exception_drop.h"
 #include "tracee/vm/targeted.h"
 
+#include <errno.h>
 #include <ruby/debug.h>
 
 bool watched_code_is_on(const struct watched_code *watched)
@@ -11,9 +13,16 @@ bool watched_code_is_on(const struct watched_code *watched)
 	return RTEST(watched->tracepoint) && RTEST(rb_tracepoint_enabled_p(watched->tracepoint));
 }
 
-void watched_code_begin(struct watched_code *watched)
+int watched_code_begin(struct watched_code *watched, int failed, struct error *err)
 {
-	__atomic_store_n(&watched->kept, oneshot_lines_keep(watched->code), __ATOMIC_RELEASE);
+	if (!failed) {
+		__atomic_store_n(&watched->kept, oneshot_lines_keep(watched->code), __ATOMIC_RELEASE);
+		return 0;
+	}
+	if (!RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eArgError)))
+		rb_jump_tag(failed);
+	exception_drop(Qnil);
+	return error_set(err, -ENOTSUP, "this Ruby gives no events for it");
 }
 
 bool watched_code_end(struct watched_code *watched)

@@ -1,6 +1,7 @@
 #ifndef RBPROBE_WATCHED_CODE_H
 #define RBPROBE_WATCHED_CODE_H
 
+#include "proto/error.h"
 #include "tracee/vm/oneshot_lines.h"
 
 #include <ruby.h>
@@ -19,8 +20,11 @@ struct watched_code {
 };
 
 bool watched_code_is_on(const struct watched_code *watched);
-/* After the TracePoint was enabled. */
-void watched_code_begin(struct watched_code *watched);
+/*
+ * After the TracePoint was enabled under rb_protect(), whose state failed is. 0, or -ENOTSUP with err where this Ruby gives no
+ * events for the code; any other exception is raised again.
+ */
+int watched_code_begin(struct watched_code *watched, int failed, struct error *err);
 /*
  * First of all in each event of the TracePoint; also in other Ractors, without their GVL: while there are any, no TracePoint is
  * disabled (compat_target_may_be_disabled()), and so nothing is freed.

@@ -38,14 +38,8 @@ static struct replayed *replayed_of(void *owner)
 
 static int on_note(void *owner, const struct record_note *note, struct error *err)
 {
-	const struct replayed *replayed = replayed_of(owner);
-	const struct options *options = replayed->sessions->options;
-
 	(void)err;
-	if (note->level == NOTE_WARNING)
-		trace_target_note(&replayed->traced, note->text);
-	if (!options->quiet && (note->level == NOTE_WARNING || options->verbose))
-		message_often("process %d: %.*s", (int)replayed->traced.pid, (int)note->text.size, note->text.bytes);
+	trace_target_note(&replayed_of(owner)->traced, note);
 	return 0;
 }
 

@@ -157,24 +157,22 @@ static int on_reply(void *owner, const struct record_reply *reply, struct error 
 	return 0;
 }
 
-void trace_target_note(const struct trace_target *traced, struct slice text)
+void trace_target_note(const struct trace_target *traced, const struct record_note *note)
 {
-	if (!traced->sink->ops->note)
-		return;
-	traced->sink->ops->note(traced->sink, traced->pid, text);
-	output_flush(traced->output);
+	const struct options *options = traced->run->options;
+
+	if (note->level == NOTE_WARNING && traced->sink->ops->note) {
+		traced->sink->ops->note(traced->sink, traced->pid, note->text);
+		output_flush(traced->output);
+	}
+	if (!options->quiet && (note->level == NOTE_WARNING || options->verbose))
+		message_often("process %d: %.*s", (int)traced->pid, (int)note->text.size, note->text.bytes);
 }
 
 static int on_note(void *owner, const struct record_note *note, struct error *err)
 {
-	struct trace_target *traced = owner;
-	const struct options *options = traced->run->options;
-
 	(void)err;
-	if (note->level == NOTE_WARNING)
-		trace_target_note(traced, note->text);
-	if (!options->quiet && (note->level == NOTE_WARNING || options->verbose))
-		message_often("process %d: %.*s", (int)traced->pid, (int)note->text.size, note->text.bytes);
+	trace_target_note(owner, note);
 	return 0;
 }
 

@@ -93,8 +93,8 @@ void trace_target_ask(struct trace_target *traced);
 /* Lets go: at once where the process was not reached yet, else what is in flight comes first. */
 void trace_target_stop(struct trace_target *traced);
 
-/* Hands a warning of it to the sink. */
-void trace_target_note(const struct trace_target *traced, struct slice text);
+/* What it has told, as it is traced or replayed: a warning goes to the sink, and to standard error as -q and -v want it. */
+void trace_target_note(const struct trace_target *traced, const struct record_note *note);
 
 /* A warning is not shown with -q. */
 void run_warn(const struct run *run, const char *text);
